@@ -1,0 +1,15 @@
+//! The domain of Bosun: tools, schemas, and the life of one query.
+//!
+//! Everything here is pure. There is no clock, no I/O and no runtime: time arrives as an argument,
+//! text comes in, data goes out. The crate can be used alone; the engine, the stores and the HTTP
+//! edges are built on it and never the other way round.
+
+pub mod id;
+pub mod hash;
+pub mod time;
+pub mod tool;
+
+pub use hash::ContentHash;
+pub use id::{CallId, Namespace, QueryName, QueryUid};
+pub use time::Timestamp;
+pub use tool::{Binding, Tool};

@@ -1,0 +1,72 @@
+//! Points in time, as data. The clock that makes them lives in the engine.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since the Unix epoch, as the journal stores them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// The moment `duration` after this one. Saturates: a deadline far in the future stays there.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(millis))
+    }
+
+    /// How long ago `earlier` was; zero if it lies ahead, since clocks may step back.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// RFC 3339 in UTC with milliseconds, as every edge writes it.
+    #[must_use]
+    pub fn to_rfc3339(self) -> String {
+        let days = self.0.div_euclid(86_400_000);
+        let millis = self.0.rem_euclid(86_400_000);
+        let (year, month, day) = civil_from_days(days);
+        let (hour, minute, second) = (millis / 3_600_000, millis / 60_000 % 60, millis / 1_000 % 60);
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", millis % 1_000)
+    }
+}
+
+/// Proleptic Gregorian date of a day number; Howard Hinnant's `civil_from_days`.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(millis: i64, expect: &str) {
+        assert_eq!(Timestamp(millis).to_rfc3339(), expect);
+    }
+
+    #[test]
+    fn writes_rfc_3339() {
+        check(0, "1970-01-01T00:00:00.000Z");
+        check(951_782_399_999, "2000-02-28T23:59:59.999Z");
+        check(951_782_400_000, "2000-02-29T00:00:00.000Z");
+        check(1_794_700_800_123, "2026-11-15T00:00:00.123Z");
+        check(-1, "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn a_step_back_of_the_clock_is_no_time_at_all() {
+        assert_eq!(Timestamp(5).since(Timestamp(9)), Duration::ZERO);
+    }
+}

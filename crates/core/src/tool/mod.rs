@@ -1,0 +1,106 @@
+//! What a tool is, as data.
+//!
+//! A [`Tool`] says what the model reads (name, description, parameters), how it may be run (its
+//! [`Binding`]) and under which policy (timeout, annotations). It holds no code and no secret.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One tool of a catalogue or of a client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tool {
+    /// The real name. Models may see an alias; everyone else sees this.
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    pub description: String,
+    /// The JSON Schema of the arguments, verbatim as its owner wrote it.
+    pub parameters: Arc<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecation>,
+    #[serde(default, skip_serializing_if = "Annotations::is_empty")]
+    pub annotations: Annotations,
+    /// How long one call may take; the server's default where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
+    pub timeout: Option<Duration>,
+    pub binding: Binding,
+}
+
+/// How a tool is run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Binding {
+    /// Run inside, by code that ships with Bosun.
+    Builtin { name: String },
+    /// Run outside, by the client that owns it.
+    External,
+}
+
+/// What the owner of a tool says about its effects, in MCP's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_only_hint: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destructive_hint: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotent_hint: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_world_hint: Option<bool>,
+}
+
+impl Annotations {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Why a tool should no longer be used, and what to use instead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deprecation {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<String>,
+}
+
+impl Tool {
+    /// Whether a call may be started a second time when nobody knows how the first one ended.
+    #[must_use]
+    pub fn is_safe_to_repeat(&self) -> bool {
+        self.annotations.read_only_hint == Some(true) || self.annotations.idempotent_hint == Some(true)
+    }
+
+    /// Whether the client that asked runs this tool, while the query waits.
+    #[must_use]
+    pub fn is_external(&self) -> bool {
+        matches!(self.binding, Binding::External)
+    }
+}
+
+/// Durations as whole milliseconds: readable in a journal and exact in every language.
+mod millis {
+    use super::{Deserialize, Duration, Serialize};
+
+    pub(super) fn serialize<S: serde::Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
+    }
+}
