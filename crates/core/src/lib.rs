@@ -4,8 +4,9 @@
 //! text comes in, data goes out. The crate can be used alone; the engine, the stores and the HTTP
 //! edges are built on it and never the other way round.
 
-pub mod id;
 pub mod hash;
+pub mod id;
+pub mod json;
 pub mod time;
 pub mod tool;
 
