@@ -8,6 +8,7 @@ pub mod event;
 pub mod hash;
 pub mod head;
 pub mod id;
+pub mod json;
 pub mod machine;
 pub mod query;
 pub mod time;

@@ -97,9 +97,7 @@ impl Transcript {
             }
             Event::CallAsked(asked) => {
                 let result = match &asked.route {
-                    Route::Refused { code, message } => {
-                        Some(Recorded { outcome: Outcome::failure(code, message), at })
-                    }
+                    Route::Refused { code, message } => Some(Recorded { outcome: Outcome::failure(code, message), at }),
                     Route::Inside { .. } | Route::Outside { .. } => None,
                 };
                 if let Some(turn) = self.turns.last_mut() {
@@ -138,7 +136,8 @@ impl Transcript {
 
     fn with_call(&mut self, id: CallId, change: impl FnOnce(&mut Call)) {
         // Open calls are in the last turn, always.
-        if let Some(call) = self.turns.iter_mut().rev().flat_map(|turn| &mut turn.calls).find(|call| call.asked.call == id)
+        if let Some(call) =
+            self.turns.iter_mut().rev().flat_map(|turn| &mut turn.calls).find(|call| call.asked.call == id)
         {
             change(call);
         }

@@ -11,8 +11,8 @@ pub trait Model: Send + Sync + 'static {
     /// Takes one turn. Text goes to `deltas` as it arrives.
     ///
     /// Returns only what is whole: if the stream does not end cleanly, or a call's arguments are not
-    /// complete, the answer is an error, whatever had arrived. Retries of what is safe to retry
-    /// happen inside; a retry after text has been sent calls [`Deltas::restart`] first.
+    /// complete, the answer is an error, whatever had arrived. Retries happen inside as long as no
+    /// text has been pushed; after that the engine begins a new attempt, which readers are told of.
     async fn reply(&self, request: &ModelRequest, deltas: &dyn Deltas) -> Result<ModelReply, ModelError>;
 }
 
@@ -30,8 +30,6 @@ pub struct ModelRequest {
 /// Where the text of a turn goes while it is being written.
 pub trait Deltas: Send + Sync {
     fn push(&self, text: &str);
-    /// What was pushed so far belongs to an attempt that failed.
-    fn restart(&self);
 }
 
 /// A whole answer.

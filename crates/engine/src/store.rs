@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp, event::DecodeError};
+use bosun_core::{ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp, event::DecodeError, head::FoldError};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -88,6 +88,9 @@ pub enum StoreError {
         #[source]
         source: DecodeError,
     },
+    /// The stored entries do not follow each other: the store was changed by hand, or is damaged.
+    #[error(transparent)]
+    Inconsistent(#[from] FoldError),
     /// Whether the last writes were kept is not known: load and see.
     #[error("store is unavailable")]
     Unavailable(#[source] BoxError),

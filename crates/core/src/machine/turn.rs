@@ -53,8 +53,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
         return Vec::new();
     }
     let count = u32::try_from(reply.calls.len()).unwrap_or(u32::MAX);
-    let mut events =
-        vec![Event::TurnEnded { turn: head.turn, text: reply.text, usage: reply.usage, calls: count }];
+    let mut events = vec![Event::TurnEnded { turn: head.turn, text: reply.text, usage: reply.usage, calls: count }];
     if count == 0 {
         events.push(Event::Completed);
         return events;

@@ -8,6 +8,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use binding::{Binding, ConfigRef, HttpRequest, Method, NamedValue, Nango, SecretRef, ValueSource};
+
+mod binding;
+
 /// One tool of a catalogue or of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,6 +20,9 @@ pub struct Tool {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
+    /// The name that LangChain gave it. Only ever a second way to find it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lc_name: Option<String>,
     pub description: String,
     /// The JSON Schema of the arguments, verbatim as its owner wrote it.
     pub parameters: Arc<Value>,
@@ -29,20 +36,13 @@ pub struct Tool {
     pub deprecated: Option<Deprecation>,
     #[serde(default, skip_serializing_if = "Annotations::is_empty")]
     pub annotations: Annotations,
+    /// How long the result of a call may be given again for the same arguments; never where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
+    pub cache_for: Option<Duration>,
     /// How long one call may take; the server's default where absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub timeout: Option<Duration>,
     pub binding: Binding,
-}
-
-/// How a tool is run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "camelCase")]
-pub enum Binding {
-    /// Run inside, by code that ships with Bosun.
-    Builtin { name: String },
-    /// Run outside, by the client that owns it.
-    External,
 }
 
 /// What the owner of a tool says about its effects, in MCP's words.
@@ -79,6 +79,31 @@ pub struct Deprecation {
 }
 
 impl Tool {
+    /// A tool with nothing but what every tool has.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        parameters: impl Into<Arc<Value>>,
+        binding: Binding,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            display_name: None,
+            lc_name: None,
+            description: description.into(),
+            parameters: parameters.into(),
+            category: None,
+            labels: BTreeMap::new(),
+            version: None,
+            deprecated: None,
+            annotations: Annotations::default(),
+            cache_for: None,
+            timeout: None,
+            binding,
+        }
+    }
+
     /// Whether a call may be started a second time when nobody knows how the first one ended.
     #[must_use]
     pub fn is_safe_to_repeat(&self) -> bool {
