@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::store::{Append, Document, Position, Store, StoreError, Stored};
 
 /// What a query is found by.
-pub(crate) type Key = (Namespace, QueryName);
+pub type Key = (Namespace, QueryName);
 
 /// How many entries are kept for watchers that are a little behind; the others read the journal.
 const RECENT: usize = 256;
@@ -124,6 +124,16 @@ impl Live {
             slot.state = Some(state);
         }
         Ok(Locked { live: self, slot })
+    }
+
+    /// Claims the right to drive the query without reading it; false if a task has it already.
+    pub(crate) async fn claim(&self) -> bool {
+        !std::mem::replace(&mut self.slot.lock().await.driven, true)
+    }
+
+    /// Gives the right to drive back.
+    pub(crate) async fn release(&self) {
+        self.slot.lock().await.driven = false;
     }
 
     /// Forgets what is in memory: a write failed, and the store knows better.

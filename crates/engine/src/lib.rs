@@ -18,13 +18,15 @@ pub mod runner;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod toolsets;
 mod turn;
 mod watch;
 
+pub use desk::Key as QueryKey;
 pub use clock::{Clock, SystemClock};
-pub use engine::{DeliverReport, Engine, EngineError, Snapshot, Submission};
+pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission};
 pub use model::Model;
 pub use registry::{Agent, Registry};
 pub use runner::Runner;
 pub use store::{Store, StoreError};
-pub use watch::{Cursor, Watched};
+pub use watch::{Watch, Watched};
