@@ -7,6 +7,8 @@
 pub mod hash;
 pub mod id;
 pub mod json;
+pub mod schema;
+mod text;
 pub mod time;
 pub mod tool;
 
