@@ -111,9 +111,10 @@ impl ScriptedModel {
         });
         let turns = input.and_then(|input| self.scripts.get(input)).unwrap_or(&self.otherwise);
         let said = request.messages.iter().filter(|message| matches!(message, Message::Assistant { .. })).count();
-        turns.get(said).cloned().ok_or_else(|| {
-            ModelError::Misconfigured(format!("the script has no turn {} for {input:?}", said + 1))
-        })
+        turns
+            .get(said)
+            .cloned()
+            .ok_or_else(|| ModelError::Misconfigured(format!("the script has no turn {} for {input:?}", said + 1)))
     }
 
     fn breaks_off_now(&self, request: &ModelRequest) -> bool {
