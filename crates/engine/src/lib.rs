@@ -15,8 +15,10 @@ pub mod model;
 pub mod registry;
 pub mod runner;
 pub mod store;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 mod toolsets;
 mod turn;
 mod watch;
