@@ -14,5 +14,6 @@ pub mod tool;
 
 pub use hash::ContentHash;
 pub use id::{CallId, Namespace, QueryName, QueryUid};
+pub use schema::Schema;
 pub use time::Timestamp;
-pub use tool::{Binding, Tool};
+pub use tool::{Binding, Tool, toolset::Toolset};
