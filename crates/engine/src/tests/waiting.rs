@@ -79,9 +79,10 @@ async fn many_posts_of_one_result_at_once_are_accepted_once() {
             })
         });
         let local = tokio::task::LocalSet::new();
-        let verdicts = local.run_until(futures_util::future::join_all(local.run_until(async { posts.collect::<Vec<_>>() }).await)).await;
-        let accepted =
-            verdicts.iter().filter(|verdict| matches!(verdict, Ok(Verdict::Accepted(_)))).count();
+        let verdicts = local
+            .run_until(futures_util::future::join_all(local.run_until(async { posts.collect::<Vec<_>>() }).await))
+            .await;
+        let accepted = verdicts.iter().filter(|verdict| matches!(verdict, Ok(Verdict::Accepted(_)))).count();
         assert_eq!(accepted, 1, "{verdicts:?}");
         assert_completed(&world.get().await, "thanks");
         assert_eq!(world.model.requests().len(), 2);
@@ -113,8 +114,7 @@ async fn a_partial_delivery_answers_at_once_and_the_last_one_wakes_the_model() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mixed_turn_hands_out_and_runs_at_the_same_time() {
-    let script =
-        ScriptedModel::always(vec![Turn::call("ask", &json!({})).and_call("once", "{}"), Turn::say("both")]);
+    let script = ScriptedModel::always(vec![Turn::call("ask", &json!({})).and_call("once", "{}"), Turn::say("both")]);
     let world = World::with(script, Ledger::gated()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     assert_eq!(paused.head.status(), Status::Waiting, "though an inside call still runs");

@@ -37,6 +37,7 @@ fn tool(name: &str, binding: Binding, annotations: Annotations) -> Tool {
     Tool {
         name: name.into(),
         display_name: None,
+        lc_name: None,
         description: format!("The {name} tool"),
         parameters: Arc::new(parameters),
         category: None,
