@@ -18,6 +18,8 @@ pub mod runner;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 mod toolsets;
 mod turn;
 mod watch;
