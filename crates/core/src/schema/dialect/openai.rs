@@ -41,5 +41,5 @@ fn give_items(schema: &mut Value) {
     if fields.get("type") == Some(&json!("array")) && !fields.contains_key("items") {
         fields.insert("items".to_owned(), json!({}));
     }
-    keyword::for_each_subschema_mut(fields, &mut give_items);
+    keyword::for_each_subschema_mut(fields, &mut |_, subschema| give_items(subschema));
 }
