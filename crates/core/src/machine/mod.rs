@@ -100,9 +100,8 @@ pub fn start_call(head: &Head, call: CallId) -> Vec<Event> {
 pub fn finish_call(head: &Head, call: CallId, outcome: Outcome) -> Vec<Event> {
     match head.call(call) {
         Some(found @ CallHead { state: CallState::Started { .. }, .. }) => {
-            let mut events = vec![Event::CallFinished { call, outcome: outcome.clone() }];
-            events.extend(notice_loop(head, found, &outcome));
-            events
+            let noticed = notice_loop(head, found, &outcome);
+            std::iter::once(Event::CallFinished { call, outcome }).chain(noticed).collect()
         }
         _ => Vec::new(),
     }
