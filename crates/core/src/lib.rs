@@ -11,6 +11,8 @@ pub mod id;
 pub mod json;
 pub mod machine;
 pub mod query;
+pub mod schema;
+mod text;
 pub mod time;
 pub mod tool;
 pub mod transcript;

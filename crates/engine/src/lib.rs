@@ -11,7 +11,6 @@ mod dispatch;
 mod driver;
 mod engine;
 pub mod fault;
-pub mod memory;
 pub mod model;
 pub mod registry;
 pub mod runner;
@@ -22,8 +21,8 @@ mod toolsets;
 mod turn;
 mod watch;
 
-pub use desk::Key as QueryKey;
 pub use clock::{Clock, SystemClock};
+pub use desk::Key as QueryKey;
 pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission};
 pub use model::Model;
 pub use registry::{Agent, Registry};

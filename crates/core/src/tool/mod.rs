@@ -3,6 +3,8 @@
 //! A [`Tool`] says what the model reads (name, description, parameters), how it may be run (its
 //! [`Binding`]) and under which policy (timeout, annotations). It holds no code and no secret.
 
+pub mod toolset;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
