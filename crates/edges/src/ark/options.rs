@@ -61,7 +61,7 @@ fn read<'a>(
     query: Vec<(String, String)>,
     headers: &HeaderMap,
 ) -> Result<Options, ApiError> {
-    let mut findings = Findings::default();
+    let mut findings = Findings::new(Code::InvalidParameter, Vec::new());
     let mut options = Options {
         namespace: None,
         name: String::new(),
@@ -91,12 +91,12 @@ fn read<'a>(
     if let Some(id) = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty()) {
         options.last_event_id = Some(id.to_owned());
     }
-    options.warnings = findings.conclude(&[Code::InvalidParameter])?;
+    options.warnings = findings.conclude()?;
     Ok(options)
 }
 
 fn refuse(findings: &mut Findings, parameter: &str, message: impl Into<String>) {
-    findings.refuse(Code::InvalidParameter, clip(parameter), "invalid", message);
+    findings.fault(clip(parameter), "invalid", message);
 }
 
 impl Options {

@@ -22,16 +22,22 @@ pub(crate) struct Fault {
 }
 
 /// What reading found out beside the values themselves.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Findings {
-    pub(crate) faults: Vec<Fault>,
-    pub(crate) warnings: Vec<String>,
+    /// The request error that an ordinary fault makes.
+    class: Code,
+    faults: Vec<Fault>,
+    warnings: Vec<String>,
 }
 
 impl Findings {
+    pub(crate) fn new(class: Code, warnings: Vec<String>) -> Self {
+        Self { class, faults: Vec::new(), warnings }
+    }
+
     /// Notes a fault of the ordinary kind.
     pub(crate) fn fault(&mut self, path: impl Into<String>, code: &'static str, message: impl Into<String>) {
-        self.refuse(Code::InvalidRequest, path, code, message);
+        self.refuse(self.class, path, code, message);
     }
 
     pub(crate) fn refuse(
@@ -48,12 +54,15 @@ impl Findings {
         self.warnings.push(warning.into());
     }
 
-    /// The warnings, if there is no fault; else the error that lists all faults. Its code is that of the
-    /// first class in `order` that occurs.
-    pub(crate) fn conclude(self, order: &[Code]) -> Result<Vec<String>, ApiError> {
+    /// The warnings, if there is no fault; else the error that lists all faults. If they are of several
+    /// kinds, those that no better spelling would cure give it its code.
+    pub(crate) fn conclude(self) -> Result<Vec<String>, ApiError> {
         let Some(first) = self.faults.first() else { return Ok(self.warnings) };
-        let class =
-            order.iter().copied().find(|class| self.faults.iter().any(|fault| fault.class == *class)).unwrap_or(first.class);
+        let of_class = |class: Code| self.faults.iter().any(|fault| fault.class == class).then_some(class);
+        let class = of_class(Code::UnsupportedField)
+            .or_else(|| of_class(Code::UnsupportedTarget))
+            .or_else(|| of_class(self.class))
+            .unwrap_or(first.class);
         let sentences: Vec<_> = self.faults.iter().map(|fault| format!("{}: {}", fault.path, fault.message)).collect();
         let details = self.faults.iter().map(Fault::to_detail).collect();
         Err(ApiError::new(class, sentences.join("; ")).with_details(details))
