@@ -22,6 +22,7 @@ pub use hash::ContentHash;
 pub use head::{Head, Status};
 pub use id::{CallId, Namespace, QueryName, QueryUid};
 pub use query::{Limits, Outcome, Spec};
+pub use schema::Schema;
 pub use time::Timestamp;
-pub use tool::{Binding, Tool};
+pub use tool::{Binding, Tool, toolset::Toolset};
 pub use transcript::Transcript;

@@ -222,6 +222,7 @@ impl Locked<'_> {
         let position = store.append(Append {
             head: Arc::clone(&head),
             seen: 0,
+            after: Position::default(),
             entries: vec![Arc::clone(&entry)],
             documents: vec![document],
         })?;
@@ -251,7 +252,13 @@ impl Locked<'_> {
             head.apply(entry)?;
             transcript.apply(entry);
         }
-        let append = Append { head: Arc::clone(&state.head), seen, entries: entries.clone(), documents: Vec::new() };
+        let append = Append {
+            head: Arc::clone(&state.head),
+            seen,
+            after: state.position,
+            entries: entries.clone(),
+            documents: Vec::new(),
+        };
         match store.append(append) {
             Ok(position) => state.position = position,
             Err(error) => {

@@ -11,12 +11,15 @@ mod dispatch;
 mod driver;
 mod engine;
 pub mod fault;
+pub mod memory;
 pub mod model;
 pub mod registry;
 pub mod runner;
 pub mod store;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 mod toolsets;
 mod turn;
 mod watch;

@@ -8,13 +8,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bosun_core::{
-    ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp, event::DecodeError,
+    ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp,
+    event::DecodeError,
     head::FoldError,
+    machine::{self, Next},
 };
+
+mod rejections;
+
+pub use rejections::{Rejection, Rejections};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A place in the order of all appends of a store.
+/// A place in the order of all appends that a store has taken since it was opened. Zero is before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(pub u64);
 
@@ -25,9 +31,28 @@ pub struct Append {
     pub head: Arc<Head>,
     /// The last entry that the writer knew of; 0 creates the query.
     pub seen: Seq,
+    /// The writer's own append that this one builds on; zero if it builds on what was loaded. Numbers
+    /// alone would not do: after a conflict, another writer's entries have the same ones.
+    pub after: Position,
     pub entries: Vec<Arc<Entry>>,
     /// Documents that the entries refer to by hash; stored once, whoever brings them.
     pub documents: Vec<Document>,
+}
+
+impl Append {
+    /// Whether the entries follow `seen` without a gap and end where the head does. Stores refuse
+    /// what does not with [`StoreError::Conflict`], so that no journal ever has a hole.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let follows = self.entries.iter().zip(self.seen + 1..).all(|(entry, seq)| entry.seq == seq);
+        follows && !self.entries.is_empty() && self.head.seq == self.seen + self.entries.len() as u64
+    }
+}
+
+/// Whether a process that dies now leaves work behind, which [`Store::unfinished`] then lists.
+#[must_use]
+pub fn leaves_work(head: &Head) -> bool {
+    !matches!(machine::next(head), Next::Wait | Next::End)
 }
 
 /// A text stored by the hash of its content: toolsets, which many queries share.
@@ -106,8 +131,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`Store::durable`] says so. Commits follow within a few milliseconds even if nobody asks.
     ///
     /// Fails only if the store has stopped. A conflict is found when the append is committed, and
-    /// [`Store::durable`] reports it: that append and the later ones of its query are not kept, the
-    /// others of the same commit are.
+    /// [`Store::durable`] reports it: that append is not kept, nor is any that builds on it, for the
+    /// same reason; the others of the same commit are.
     fn append(&self, append: Append) -> Result<Position, StoreError>;
 
     /// Resolves when everything up to `position` would survive a power cut, or with the reason why
@@ -126,6 +151,7 @@ pub trait Store: Send + Sync + 'static {
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError>;
 
     /// Up to `limit` queries after `after` that an earlier process left with work to do, oldest first.
+    /// What this process has written to since is not among them.
     async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError>;
 
     /// Up to `limit` queries whose deadline is not after `now`, most overdue first.
@@ -136,6 +162,6 @@ pub trait Store: Send + Sync + 'static {
 
     fn stats(&self) -> StoreStats;
 
-    /// Commits what was appended and closes. Later appends fail.
+    /// Commits what was appended and closes. Later appends fail; so may reads.
     async fn close(&self) -> Result<(), StoreError>;
 }

@@ -42,7 +42,7 @@ pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
         references: Vec::new(),
         faults: Vec::new(),
     };
-    walk.visit(source, String::new());
+    walk.visit(source, "");
     walk.follow_references();
     walk.faults.extend(violations_of_meta_schema(source, walk.draft));
     let cost = match walk.graph.cost() {
@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
         self.faults.push(SchemaError { path, fault });
     }
 
-    fn visit(&mut self, value: &'a Value, here: String) -> usize {
+    fn visit(&mut self, value: &'a Value, here: &str) -> usize {
         if let Some(&node) = self.nodes.get(&std::ptr::from_ref(value)) {
             return node;
         }
@@ -126,9 +126,9 @@ impl<'a> Walk<'a> {
             self.fault(String::new(), SchemaFault::TooManySubschemas(MAX_SUBSCHEMAS));
         }
         let (Value::Object(schema), true) = (value, node < MAX_SUBSCHEMAS) else { return node };
-        self.check_keywords(schema, node, &here);
+        self.check_keywords(schema, node, here);
         for (place, reach, subschema) in keyword::subschemas(schema) {
-            let below = self.visit(subschema, place.below(&here));
+            let below = self.visit(subschema, &place.below(here));
             if reach != Reach::Nothing {
                 self.graph.connect(node, reach, below);
             }
@@ -193,7 +193,7 @@ impl<'a> Walk<'a> {
         let fragment = percent_decoded(fragment).ok_or_else(|| SchemaFault::UnknownReference(shown()))?;
         if fragment.is_empty() || fragment.starts_with('/') {
             let target = self.root.pointer(&fragment).ok_or_else(|| SchemaFault::UnknownReference(shown()))?;
-            return Ok(self.visit(target, path::from_pointer(&fragment, self.root)));
+            return Ok(self.visit(target, &path::from_pointer(&fragment, self.root)));
         }
         self.anchors.get(fragment.as_str()).copied().ok_or_else(|| SchemaFault::UnknownReference(shown()))
     }

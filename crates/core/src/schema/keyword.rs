@@ -107,3 +107,25 @@ impl Place<'_> {
         }
     }
 }
+
+/// Calls `visit` with every schema directly below `schema`, in the order of [`subschemas`].
+pub(crate) fn for_each_subschema_mut(schema: &mut Map<String, Value>, visit: &mut dyn FnMut(&mut Value)) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.values_mut().for_each(&mut *visit);
+    }
+    for (keyword, _) in SINGLE {
+        if let Some(value @ (Value::Object(_) | Value::Bool(_))) = schema.get_mut(*keyword) {
+            visit(value);
+        }
+    }
+    for (keyword, _) in LISTS {
+        if let Some(Value::Array(items)) = schema.get_mut(*keyword) {
+            items.iter_mut().for_each(&mut *visit);
+        }
+    }
+    for (keyword, _) in MAPS {
+        if let Some(Value::Object(members)) = schema.get_mut(*keyword) {
+            members.values_mut().filter(|value| !value.is_array()).for_each(&mut *visit);
+        }
+    }
+}

@@ -15,8 +15,10 @@ use crate::json::{self, Limits};
 
 pub use error::{SchemaError, SchemaFault};
 pub use violation::Violation;
+pub(crate) use violation::type_name;
 
 mod cost;
+pub mod dialect;
 mod error;
 mod inspect;
 pub(crate) mod keyword;

@@ -5,7 +5,9 @@
 
 mod clock;
 mod ledger;
+pub mod scribe;
 mod scripted_model;
+pub mod store_contract;
 
 pub use clock::TokioClock;
 pub use ledger::{Ledger, Run};
