@@ -6,7 +6,7 @@ use axum::{
     extract::{FromRequestParts, Query, RawPathParams},
     http::{HeaderMap, HeaderName, header, request::Parts},
 };
-use bosun_core::{Namespace, QueryName, QueryUid, Status, query::View};
+use bosun_core::{Namespace, QueryName, QueryUid, Status, query::View, tool::duration_from_json};
 use bosun_engine::QueryKey;
 use serde_json::Value;
 
@@ -181,9 +181,13 @@ pub(super) fn read_wait(value: &Value) -> Option<Duration> {
     match value {
         Value::Bool(true) => Some(DEFAULT_WAIT),
         Value::Bool(false) => Some(Duration::ZERO),
-        Value::String(text) if text == "true" => Some(DEFAULT_WAIT),
-        Value::String(text) if text == "false" => Some(Duration::ZERO),
-        other => duration::from_json(other),
+        Value::Number(number) if number.as_u64() == Some(0) => Some(Duration::ZERO),
+        Value::String(text) => match text.as_str() {
+            "true" => Some(DEFAULT_WAIT),
+            "false" | "0" | "0s" => Some(Duration::ZERO),
+            _ => duration_from_json(value),
+        },
+        _ => duration_from_json(value),
     }
 }
 

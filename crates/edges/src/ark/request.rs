@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bosun_core::{Namespace, QueryName, query::View};
+use bosun_core::{Namespace, QueryName, query::View, tool::duration_from_json};
 use bosun_engine::{Engine, Submission, registry::AgentLimits};
 use serde_json::Value;
 
@@ -285,13 +285,11 @@ fn read_limits(
 fn read_duration(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<Duration> {
     let path = fields.path_of(name);
     let value = fields.take(name)?;
-    match duration::from_json(&value) {
-        Some(duration) if !duration.is_zero() => Some(duration),
-        _ => {
-            findings.fault(path, "invalid_duration", "must be a duration above zero, such as `30s` or `5m`");
-            None
-        }
+    let read = duration_from_json(&value);
+    if read.is_none() {
+        findings.fault(path, "invalid_duration", "must be a duration above zero, such as `30s` or `5m`");
     }
+    read
 }
 
 fn read_count(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<u32> {

@@ -161,3 +161,47 @@ async fn watch_query(State(app): State<App>, options: Options) -> Result<Respons
     let seen = stream::read_cursor(options.last_event_id.as_deref(), &snapshot)?;
     stream::open(&app.engine, &key, &snapshot, seen, &options.warnings).await
 }
+
+/// A query as the answer to a request.
+fn answer(snapshot: &Snapshot, view: Option<View>, warnings: &[String]) -> Response {
+    with_warnings(Json(convert::query(snapshot, view, None, warnings)).into_response(), warnings)
+}
+
+fn delivery_answer(delivered: delivery::Delivered, view: Option<View>) -> Response {
+    let delivery::Delivered { snapshot, results, replayed, warnings } = delivered;
+    let query = convert::query(&snapshot, view, results, &warnings);
+    let mut response = with_warnings(Json(query).into_response(), &warnings);
+    if replayed {
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
+    warning::add(response.headers_mut(), warnings);
+    response
+}
+
+/// `{reason}` of a cancellation; there need not be a body.
+fn read_reason(options: &Options, body: Option<Value>) -> Result<(Option<String>, Vec<String>), ApiError> {
+    read_optional(options, body, |fields, findings| fields.text("reason", findings))
+}
+
+/// `{wait}` of a continuation; there need not be a body. The agent's next action is what it is for.
+fn read_wait(options: &Options, body: Option<Value>) -> Result<(Option<Duration>, Vec<String>), ApiError> {
+    let (wait, warnings) = read_optional(options, body, request::read_body_wait)?;
+    Ok((options.wait_or(wait.or(Some(DEFAULT_WAIT))), warnings))
+}
+
+fn read_optional<T>(
+    options: &Options,
+    body: Option<Value>,
+    read: impl FnOnce(&mut Object, &mut Findings) -> Option<T>,
+) -> Result<(Option<T>, Vec<String>), ApiError> {
+    let Some(body) = body else { return Ok((None, options.warnings.clone())) };
+    let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
+    let mut fields = Object::body(body)?;
+    let value = read(&mut fields, &mut findings);
+    fields.finish(&mut findings);
+    Ok((value, findings.conclude()?))
+}
