@@ -11,9 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use bosun_core::{
-    Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript, head::FoldError,
-};
+use bosun_core::{Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript, head::FoldError};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -253,8 +251,7 @@ impl Locked<'_> {
             head.apply(entry)?;
             transcript.apply(entry);
         }
-        let append =
-            Append { head: Arc::clone(&state.head), seen, entries: entries.clone(), documents: Vec::new() };
+        let append = Append { head: Arc::clone(&state.head), seen, entries: entries.clone(), documents: Vec::new() };
         match store.append(append) {
             Ok(position) => state.position = position,
             Err(error) => {

@@ -105,7 +105,7 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
         Ok(toolset) => toolset,
         Err(error) => return Ok(Started::Refused(Outcome::failure(error.code(), error.to_string()))),
     };
-    let Some(tool) = toolset.get(&asked.tool) else {
+    let Some(tool) = toolset.get(&asked.tool).map(|member| &member.tool) else {
         let message = format!("tool `{}` is not in the query's toolset", asked.tool);
         return Ok(Started::Refused(Outcome::failure("unknown_tool", message)));
     };

@@ -12,12 +12,7 @@ use bosun_core::{
     machine::{self, Next, failure_code},
 };
 
-use crate::{
-    EngineError, StoreError, dispatch,
-    desk::Live,
-    engine::Inner,
-    fault, turn,
-};
+use crate::{EngineError, StoreError, desk::Live, dispatch, engine::Inner, fault, turn};
 
 /// How long a driver waits before it reads again after a failed write.
 const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);

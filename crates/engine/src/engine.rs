@@ -453,11 +453,7 @@ impl Inner {
     }
 
     /// Waits for the disk. If that fails, memory may be ahead of the store and is forgotten.
-    pub(crate) async fn make_durable(
-        &self,
-        live: &Live,
-        position: crate::store::Position,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn make_durable(&self, live: &Live, position: crate::store::Position) -> Result<(), StoreError> {
         let durable = self.store.durable(position).await;
         if durable.is_err() {
             live.forget().await;

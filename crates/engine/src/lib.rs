@@ -11,19 +11,20 @@ mod dispatch;
 mod driver;
 mod engine;
 pub mod fault;
-pub mod memory;
 pub mod model;
 pub mod registry;
 pub mod runner;
 pub mod store;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 mod toolsets;
 mod turn;
 mod watch;
 
-pub use desk::Key as QueryKey;
 pub use clock::{Clock, SystemClock};
+pub use desk::Key as QueryKey;
 pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission};
 pub use model::Model;
 pub use registry::{Agent, Registry};

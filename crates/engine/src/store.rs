@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp, event::DecodeError, head::FoldError};
+use bosun_core::{
+    ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp, event::DecodeError,
+    head::FoldError,
+};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

@@ -85,7 +85,10 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
         (Arc::clone(&state.head), Arc::clone(&state.transcript))
     };
     let Some(model) = inner.registry.model(&head.namespace, &transcript.spec.model) else {
-        return Ok(Err(ModelError::Misconfigured(format!("model `{}` does not exist any more", transcript.spec.model))));
+        return Ok(Err(ModelError::Misconfigured(format!(
+            "model `{}` does not exist any more",
+            transcript.spec.model
+        ))));
     };
     let toolset = match toolset(driver, &transcript).await? {
         Ok(toolset) => toolset,
@@ -158,7 +161,9 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
     match checked {
         Ok(arguments) => {
             let way = if tool.is_external() {
-                Way::Outside { timeout: tool.timeout.unwrap_or(head.limits.external_timeout).min(head.limits.external_timeout) }
+                Way::Outside {
+                    timeout: tool.timeout.unwrap_or(head.limits.external_timeout).min(head.limits.external_timeout),
+                }
             } else {
                 Way::Inside { repeatable: tool.is_safe_to_repeat() }
             };

@@ -16,7 +16,12 @@ use crate::{EngineError, desk::Live, engine::Inner};
 pub enum Watched {
     Entry(Arc<Entry>),
     /// More text of a turn. Not durable: if the turn is begun again, `attempt` counts up.
-    Delta { turn: u32, attempt: u32, offset: usize, text: String },
+    Delta {
+        turn: u32,
+        attempt: u32,
+        offset: usize,
+        text: String,
+    },
 }
 
 /// One reader of one query.
@@ -56,11 +61,11 @@ impl Watch {
     /// If the store fails. The watcher may be asked again.
     pub async fn next(&mut self) -> Result<Option<Watched>, EngineError> {
         loop {
-            if let Some(entry) = self.ahead.front() {
+            if let Some(entry) = self.ahead.front().cloned() {
                 if let Some(rest) = self.rest_of_draft(&entry.event) {
                     return Ok(Some(rest));
                 }
-                let Some(entry) = self.ahead.pop_front() else { continue };
+                self.ahead.pop_front();
                 self.see(&entry);
                 return Ok(Some(Watched::Entry(entry)));
             }

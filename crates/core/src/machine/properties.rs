@@ -28,7 +28,12 @@ enum Act {
     /// A running inside call ends.
     Finish(usize, u8),
     /// A client posts a result for the `n`th call that ever existed, by id or by name.
-    Post { call: usize, by_name: bool, content: u8, hold: bool },
+    Post {
+        call: usize,
+        by_name: bool,
+        content: u8,
+        hold: bool,
+    },
     Pass(u16),
     Sweep,
     Cancel,
@@ -79,7 +84,8 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let limits = Limits { max_tool_calls: MAX_CALLS, external_timeout: Duration::from_secs(300), ..Limits::default() };
+        let limits =
+            Limits { max_tool_calls: MAX_CALLS, external_timeout: Duration::from_secs(300), ..Limits::default() };
         let head = created(limits);
         let first = Entry { seq: 1, at: head.created_at, event: Event::Created { spec: Box::new(spec(limits)) } };
         Self {
@@ -182,7 +188,8 @@ impl World {
         let Some(call) = self.head.calls.get(call).cloned() else { return };
         let target = if by_name { Target::Tool(call.tool) } else { Target::Call(call.id) };
         let before = self.head.clone();
-        let delivered = deliver(&self.head, self.now, vec![Delivery { target, outcome: Outcome::success(content) }], hold);
+        let delivered =
+            deliver(&self.head, self.now, vec![Delivery { target, outcome: Outcome::success(content) }], hold);
         match delivered.verdicts[0] {
             Verdict::Accepted(id) => {
                 *self.accepted.entry(id).or_default() += 1;

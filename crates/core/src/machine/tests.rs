@@ -169,8 +169,7 @@ fn a_late_result_is_late_even_before_the_sweep() {
 
 #[test]
 fn the_sweep_expires_only_what_is_due() {
-    let head =
-        after_turn(vec![asked("slow", Way::Outside { timeout: Duration::from_secs(90) }), outside("quick")]);
+    let head = after_turn(vec![asked("slow", Way::Outside { timeout: Duration::from_secs(90) }), outside("quick")]);
     let quick = head.calls[1].id;
     assert_eq!(expire(&head, NOW.after(Duration::from_secs(59))), []);
     assert_eq!(expire(&head, NOW.after(Duration::from_secs(60))), [Event::CallExpired { call: quick }]);
@@ -304,8 +303,7 @@ fn the_same_call_with_the_same_result_is_told_at_three_and_stopped_at_four() {
     for round in 1..=4 {
         turn(&mut head, vec![outside("a")]);
         let id = head.calls.last().unwrap().id;
-        let delivered =
-            deliver(&head, NOW, vec![Delivery { target: Target::Call(id), outcome: ok("same") }], false);
+        let delivered = deliver(&head, NOW, vec![Delivery { target: Target::Call(id), outcome: ok("same") }], false);
         let noticed = delivered.events.iter().any(|event| matches!(event, Event::LoopNoticed { .. }));
         assert_eq!(noticed, round == 3, "round {round}");
         apply(&mut head, NOW, delivered.events);
