@@ -3,6 +3,7 @@
 //! 0 is success, 1 a failure, 2 a command line that makes no sense. Nothing else is decided here;
 //! each command is a module under [`commands`].
 
+mod client;
 mod commands;
 
 use std::process::ExitCode;

@@ -10,11 +10,10 @@ mod sse;
 use std::{error::Error, time::Duration};
 
 use anyhow::Context;
-use futures_util::StreamExt;
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
 
-pub(crate) use follow::{Following, Seen};
+pub(crate) use follow::{Following, Seen, pause};
 pub(crate) use sse::Event;
 
 /// A server answers the first byte within this time, or is taken for gone. A stream may then be silent
