@@ -247,4 +247,6 @@ fn remove_member(value: &mut Value, pointer: &str) {
 }
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod tests;
