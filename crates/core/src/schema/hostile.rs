@@ -15,9 +15,26 @@ use crate::tool::{
 fn catastrophic_patterns() -> Vec<String> {
     let inner = ["a", "a+", "a*", "[a-z]+", "a|a", "a|ab?", "(a|aa)", "\\w+", ".*", "[a-z\\d]*"];
     let around = [
-        "^({})+$", "^({})*b$", "({})+!", "^(({})+)+$", "^({}){1,20}$", "({})*({})*({})*x", "^(({})|({}))*$", "^.*({})+.*y$",
-        "^({}\\s?)+z$", "^(({}),?)*#$", "({})+@({})+\\.({})+$", "^({})+({})+({})+$", "(x+x+)+({})y", "^((a{0,9}){0,9}{})$",
-        "^({})*?$", "(?:({})+)+=", "^[^=]*({})+=$", "^({})+(\\d+)+$", "^(({})*)*$", "({})+({})+q",
+        "^({})+$",
+        "^({})*b$",
+        "({})+!",
+        "^(({})+)+$",
+        "^({}){1,20}$",
+        "({})*({})*({})*x",
+        "^(({})|({}))*$",
+        "^.*({})+.*y$",
+        "^({}\\s?)+z$",
+        "^(({}),?)*#$",
+        "({})+@({})+\\.({})+$",
+        "^({})+({})+({})+$",
+        "(x+x+)+({})y",
+        "^((a{0,9}){0,9}{})$",
+        "^({})*?$",
+        "(?:({})+)+=",
+        "^[^=]*({})+=$",
+        "^({})+(\\d+)+$",
+        "^(({})*)*$",
+        "({})+({})+q",
     ];
     around.iter().flat_map(|around| inner.iter().map(|inner| around.replace("{}", inner))).collect()
 }
@@ -61,8 +78,12 @@ fn names_of_object_prototypes_are_ordinary_names() {
         "additionalProperties": false,
     });
     let schema = Schema::compile(&Arc::new(schema)).unwrap();
-    let messages: Vec<String> =
-        schema.check_arguments(r#"{"constructor": 1}"#).unwrap_err().into_iter().map(|violation| violation.message).collect();
+    let messages: Vec<String> = schema
+        .check_arguments(r#"{"constructor": 1}"#)
+        .unwrap_err()
+        .into_iter()
+        .map(|violation| violation.message)
+        .collect();
     assert_eq!(
         messages,
         [
@@ -85,7 +106,13 @@ fn magic_keys_of_serde_are_ordinary_keys() {
 /// Schemas that use every construct, well or badly.
 fn any_schema() -> impl Strategy<Value = Value> {
     let reference = prop_oneof![
-        Just("#"), Just("#/$defs/a"), Just("#/properties/p"), Just("#a"), Just("#/nowhere"), Just("http://x/y"), Just("#/$defs/a/items"),
+        Just("#"),
+        Just("#/$defs/a"),
+        Just("#/properties/p"),
+        Just("#a"),
+        Just("#/nowhere"),
+        Just("http://x/y"),
+        Just("#/$defs/a/items"),
     ];
     let leaf = prop_oneof![
         Just(json!({})),
@@ -139,9 +166,9 @@ fn any_arguments() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(5, 32, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
-            prop::collection::btree_map(prop_oneof![Just("p"), Just("input"), Just("z")], inner, 0..3).prop_map(|members| {
-                Value::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
-            }),
+            prop::collection::btree_map(prop_oneof![Just("p"), Just("input"), Just("z")], inner, 0..3).prop_map(
+                |members| { Value::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()) }
+            ),
         ]
     })
 }
