@@ -114,7 +114,7 @@ struct Standing {
 /// What is to be written.
 #[derive(Default)]
 struct Plan<'a> {
-    queries: HashMap<QueryUid, Standing>,
+    queries: HashMap<(&'a Namespace, QueryUid), Standing>,
     names: HashSet<(&'a Namespace, &'a QueryName)>,
     /// Appends that are kept, and the row of their query.
     kept: Vec<(usize, i64)>,
@@ -196,7 +196,8 @@ impl Open {
         if !append.is_whole {
             return Ok(Err(Rejection::Conflict(head.uid)));
         }
-        if !plan.queries.contains_key(&head.uid) {
+        let key = (&head.namespace, head.uid);
+        if !plan.queries.contains_key(&key) {
             let standing = match self.stored(head)? {
                 Some((id, seq)) => Standing { id, seq, is_new: false, latest: index, bytes: 0 },
                 None if append.seen != 0 => return Ok(Err(Rejection::Conflict(head.uid))),
@@ -209,9 +210,9 @@ impl Open {
                     Standing { id: *next_id - 1, seq: 0, is_new: true, latest: index, bytes: 0 }
                 }
             };
-            plan.queries.insert(head.uid, standing);
+            plan.queries.insert(key, standing);
         }
-        let Some(standing) = plan.queries.get_mut(&head.uid).filter(|standing| standing.seq == append.seen) else {
+        let Some(standing) = plan.queries.get_mut(&key).filter(|standing| standing.seq == append.seen) else {
             return Ok(Err(Rejection::Conflict(head.uid)));
         };
         standing.seq = head.seq;
@@ -237,9 +238,8 @@ impl Open {
     fn write(&mut self, epoch: i64, group: &[Queued], plan: &Plan<'_>) -> Result<(), Fault> {
         let mut documents = Vec::new();
         {
-            let mut insert_entry = self
-                .connection
-                .prepare_cached("INSERT INTO journal (query, seq, at, body) VALUES (?1, ?2, ?3, ?4)")?;
+            let mut insert_entry =
+                self.connection.prepare_cached("INSERT INTO journal (query, seq, at, body) VALUES (?1, ?2, ?3, ?4)")?;
             for &(index, id) in &plan.kept {
                 let append = &group[index];
                 for row in &append.rows {
@@ -271,7 +271,8 @@ impl Open {
     }
 
     fn write_head(&self, epoch: i64, standing: &Standing, head: &Head) -> rusqlite::Result<()> {
-        let text = serde_json::to_string(head).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        let text =
+            serde_json::to_string(head).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         let status = head.status().as_str();
         let deadline = head.deadline().map(|deadline| deadline.0);
         if standing.is_new {
@@ -293,20 +294,21 @@ impl Open {
                 text,
             ])?;
         } else {
-            self.connection.prepare_cached(
-                "UPDATE queries SET status = ?2, seq = ?3, epoch = ?4, unfinished = ?5, deadline = ?6, \
+            self.connection
+                .prepare_cached(
+                    "UPDATE queries SET status = ?2, seq = ?3, epoch = ?4, unfinished = ?5, deadline = ?6, \
                  bytes = bytes + ?7, head = ?8 WHERE id = ?1",
-            )?
-            .execute(params![
-                standing.id,
-                status,
-                head.seq,
-                epoch,
-                leaves_work(head),
-                deadline,
-                standing.bytes,
-                text,
-            ])?;
+                )?
+                .execute(params![
+                    standing.id,
+                    status,
+                    head.seq,
+                    epoch,
+                    leaves_work(head),
+                    deadline,
+                    standing.bytes,
+                    text,
+                ])?;
         }
         Ok(())
     }

@@ -47,9 +47,8 @@ impl TryFrom<Append> for Queued {
     type Error = StoreError;
     fn try_from(append: Append) -> Result<Self, StoreError> {
         let is_whole = append.is_whole();
-        let row = |entry: &Arc<bosun_core::Entry>| {
-            Ok(Row { seq: entry.seq, at: entry.at, body: entry.event.encode()? })
-        };
+        let row =
+            |entry: &Arc<bosun_core::Entry>| Ok(Row { seq: entry.seq, at: entry.at, body: entry.event.encode()? });
         let rows: Result<Vec<Row>, serde_json::Error> = append.entries.iter().map(row).collect();
         Ok(Self {
             position: Position::default(),
@@ -211,8 +210,7 @@ impl Ledger {
                 continue;
             }
             book.writer = Writer::Waiters(1);
-            let (woken, waited) =
-                self.work.wait_timeout(book, UNAWAITED).unwrap_or_else(PoisonError::into_inner);
+            let (woken, waited) = self.work.wait_timeout(book, UNAWAITED).unwrap_or_else(PoisonError::into_inner);
             book = woken;
             if waited.timed_out() && !book.queue.is_empty() {
                 break;

@@ -108,9 +108,7 @@ impl Sqlite {
         read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let readers = Arc::clone(&self.readers);
-        tokio::task::spawn_blocking(move || readers.read(read))
-            .await
-            .unwrap_or_else(|error| Err(crashed(error)))
+        tokio::task::spawn_blocking(move || readers.read(read)).await.unwrap_or_else(|error| Err(crashed(error)))
     }
 }
 

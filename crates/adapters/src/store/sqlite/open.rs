@@ -90,9 +90,16 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     Ok(Opened { lock, connector, epoch })
 }
 
-/// Whether there is nothing yet. A log without its database is not nothing.
+/// Whether there is nothing yet. A log without its database is not nothing, unless it is empty.
 fn is_absent(dir: &Path, path: &Path) -> io::Result<bool> {
-    Ok(!fs::exists(path)? && !fs::exists(dir.join(format!("{DATABASE}-wal")))?)
+    if fs::exists(path)? {
+        return Ok(false);
+    }
+    match fs::metadata(dir.join(format!("{DATABASE}-wal"))) {
+        Ok(log) => Ok(log.len() == 0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes an empty database beside its place and moves it there when it is on the disk.
@@ -117,26 +124,31 @@ fn create(dir: &Path, path: &Path) -> Result<(), OpenError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(unusable)
 }
 
-/// SQLite takes an empty file for a new database and would throw its log away; we take it for what it is.
+/// Looks at the first bytes before SQLite does, which takes an empty file for a new database and would
+/// throw its log away. The offsets are those of the file format, section 1.3.
 fn check_header(path: &Path) -> Result<(), OpenError> {
-    const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-    let mut header = [0; 16];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    match read {
-        Ok(()) if header == *MAGIC => Ok(()),
-        Ok(()) => Err(OpenError::Foreign { path: path.into() }),
-        Err(error) if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound) => {
-            let fault = if error.kind() == io::ErrorKind::NotFound { "its log is without it" } else { "it is cut off" };
-            Err(OpenError::Damaged { path: path.into(), fault: fault.into() })
+    let damaged = |fault: &str| Err(OpenError::Damaged { path: path.into(), fault: fault.into() });
+    let mut header = [0; 100];
+    match File::open(path).and_then(|mut file| file.read_exact(&mut header)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return damaged("its log is without it"),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && header.iter().all(|byte| *byte == 0) => {
+            return damaged("it is empty");
         }
-        Err(source) => Err(OpenError::Directory { dir: path.parent().unwrap_or(path).into(), source }),
+        // Too short for a database.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+        Err(source) => return Err(OpenError::Directory { dir: path.parent().unwrap_or(path).into(), source }),
+    }
+    if header.starts_with(b"SQLite format 3\0") && header[68..72] == APPLICATION_ID.to_be_bytes() {
+        Ok(())
+    } else {
+        Err(OpenError::Foreign { path: path.into() })
     }
 }
 
 /// What is wrong with the database, without its path.
 enum Fault {
     Newer(i64),
-    Foreign,
     Damaged(String),
     Database(rusqlite::Error),
 }
@@ -155,7 +167,6 @@ impl Fault {
         let path = path.to_owned();
         match self {
             Self::Newer(found) => OpenError::Newer { path, found, known: MIGRATIONS.len() as i64 },
-            Self::Foreign => OpenError::Foreign { path },
             Self::Damaged(fault) => OpenError::Damaged { path, fault },
             Self::Database(source) => OpenError::Database { path, source },
         }
@@ -167,10 +178,6 @@ fn take_over(connector: &Connector) -> Result<i64, Fault> {
     // Nothing may be changed before it is known to be ours: this connection only reads, but for the
     // recovery of a log, which SQLite does by itself.
     let reading = connector.read()?;
-    let application: i32 = reading.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    if application != APPLICATION_ID {
-        return Err(Fault::Foreign);
-    }
     let version: i64 = reading.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let Some(missing) = usize::try_from(version).ok().filter(|version| *version <= MIGRATIONS.len()) else {
         return Err(Fault::Newer(version));
@@ -215,9 +222,8 @@ fn check_schema(connection: &Connection) -> Result<(), Fault> {
     let mut rows = expected.query([])?;
     while let Some(row) = rows.next()? {
         let (name, sql): (String, String) = (row.get(0)?, row.get(1)?);
-        let is_there = connection
-            .prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 AND sql = ?2")?
-            .exists([&name, &sql])?;
+        let is_there =
+            connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 AND sql = ?2")?.exists([&name, &sql])?;
         if !is_there {
             return Err(Fault::Damaged(format!("`{name}` is missing or is not what it should be")));
         }

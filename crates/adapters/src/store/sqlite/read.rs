@@ -5,9 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bosun_core::{
-    ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError,
-};
+use bosun_core::{ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError};
 use bosun_engine::store::{Listed, Page, StoreError, Stored};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -215,8 +213,7 @@ fn name<T: std::str::FromStr<Err: std::error::Error + Send + Sync + 'static>>(
 
 fn head(uid: QueryUid, row: &Row<'_>, column: usize) -> Result<Head, StoreError> {
     let text = row.get_ref(column).and_then(|value| Ok(value.as_str()?)).map_err(unavailable)?;
-    serde_json::from_str(text)
-        .map_err(|error| StoreError::Unreadable { uid, source: DecodeError::Malformed(error) })
+    serde_json::from_str(text).map_err(|error| StoreError::Unreadable { uid, source: DecodeError::Malformed(error) })
 }
 
 /// The entry in three columns: `seq`, `at` and `body`.

@@ -10,7 +10,7 @@ use bosun_engine::testing::{
     scribe::Scribe,
     store_contract::{Place, fold, store_contract},
 };
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use tempfile::TempDir;
 
 use super::*;
@@ -74,7 +74,7 @@ impl Held {
         self.ledger.push(append.try_into().unwrap()).unwrap()
     }
 
-    fn wait(&self, position: Position) -> impl Future<Output = Result<(), StoreError>> {
+    fn wait(&self, position: Position) -> BoxFuture<'static, Result<(), StoreError>> {
         let ledger = Arc::clone(&self.ledger);
         let mut waiting = Box::pin(async move { ledger.settled(position).await });
         assert!(waiting.as_mut().now_or_never().is_none());
@@ -286,13 +286,13 @@ async fn whoever_takes_the_store_over_fences_the_earlier_process_off() {
 struct Crashing(u32);
 
 impl writer::Disk for Crashing {
-    fn commit(
-        &mut self,
-        _: &[Queued],
-        _: &Ledger,
-    ) -> Result<ledger::Settled, Rejection> {
+    fn commit(&mut self, _: &[Queued], _: &Ledger) -> Result<ledger::Settled, Rejection> {
         self.0 += 1;
-        if self.0 == 1 { panic!("the first commit crashes") } else { Ok(ledger::Settled { committed: true, rejected: Vec::new() }) }
+        if self.0 == 1 {
+            panic!("the first commit crashes")
+        } else {
+            Ok(ledger::Settled { committed: true, rejected: Vec::new() })
+        }
     }
 
     fn tidy(&mut self) {
@@ -378,11 +378,23 @@ fn every_read_goes_by_an_index() {
     drop(directory.store());
     let connection = directory.connection();
     let plans = [
-        (read::LOAD, vec!["SEARCH queries USING INDEX queries_by_name (namespace=? AND name=?)", "SEARCH journal USING PRIMARY KEY (query=?)"]),
-        (read::LIST, vec!["SEARCH queries USING INDEX queries_by_age (namespace=? AND uid<?)", "SEARCH journal USING PRIMARY KEY (query=? AND seq=?)"]),
+        (
+            read::LOAD,
+            vec![
+                "SEARCH queries USING INDEX queries_by_name (namespace=? AND name=?)",
+                "SEARCH journal USING PRIMARY KEY (query=?)",
+            ],
+        ),
+        (
+            read::LIST,
+            vec![
+                "SEARCH queries USING INDEX queries_by_age (namespace=? AND uid<?)",
+                "SEARCH journal USING PRIMARY KEY (query=? AND seq=?)",
+            ],
+        ),
         (read::UNFINISHED, vec!["SEARCH queries USING INDEX queries_unfinished (uid>?)"]),
         (read::DUE, vec!["SEARCH queries USING INDEX queries_by_deadline (deadline<?)"]),
-        (read::NEXT_DEADLINE, vec!["SEARCH queries USING COVERING INDEX queries_by_deadline"]),
+        (read::NEXT_DEADLINE, vec!["SEARCH queries USING COVERING INDEX queries_by_deadline (deadline>?)"]),
     ];
     for (sql, expect) in plans {
         let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();

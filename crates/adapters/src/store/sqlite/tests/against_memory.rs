@@ -14,14 +14,30 @@ const NAMES: usize = 4;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Create { query: usize, name: usize, elsewhere: bool },
+    Create {
+        query: usize,
+        name: usize,
+        elsewhere: bool,
+    },
     /// Something happens to the query, as its own writer sees it.
-    Advance { query: usize, choice: u32 },
+    Advance {
+        query: usize,
+        choice: u32,
+    },
     /// The same by a writer that remembers an earlier state.
-    AdvanceFromThePast { query: usize, choice: u32 },
-    Remember { query: usize },
-    Reload { query: usize },
-    Await { query: usize },
+    AdvanceFromThePast {
+        query: usize,
+        choice: u32,
+    },
+    Remember {
+        query: usize,
+    },
+    Reload {
+        query: usize,
+    },
+    Await {
+        query: usize,
+    },
     Reopen,
 }
 
@@ -59,8 +75,8 @@ impl<S: Store> World<S> {
     async fn take(&mut self, step: &Step) {
         match *step {
             Step::Create { query, name, elsewhere } => {
-                let namespace = if elsewhere { "elsewhere" } else { "default" };
-                let mut scribe = Scribe::new(namespace, &format!("name{name}"), query as u32);
+                let (namespace, first) = if elsewhere { ("elsewhere", QUERIES) } else { ("default", 0) };
+                let mut scribe = Scribe::new(namespace, &format!("name{name}"), (first + query) as u32);
                 self.fates.push(scribe.start(&self.store));
                 self.writers[query] = scribe;
             }
@@ -171,7 +187,9 @@ async fn live(steps: &[Step]) {
     sqlite.settle().await;
     memory.settle().await;
     assert_eq!(sqlite.told, memory.told);
-    assert_eq!(sqlite.view().await, memory.view().await);
+    for (sqlite, memory) in sqlite.view().await.into_iter().zip(memory.view().await) {
+        assert_eq!(sqlite, memory);
+    }
 }
 
 proptest! {
