@@ -7,13 +7,12 @@
 
 mod ark;
 mod http;
+#[cfg(test)]
+mod tests;
 
 use bosun_engine::Engine;
 
-pub use http::{
-    error::Code,
-    serve::serve,
-};
+pub use http::{error::Code, serve::serve};
 
 /// What every handler works on.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use bosun_core::{
     event::{AskedCall, Route},
     machine::outcome_code,
 };
-use bosun_engine::{Engine, QueryKey, Snapshot, Watch, Watched};
+use bosun_engine::{Engine, Snapshot, Watch, Watched};
 use futures_util::stream;
 use serde_json::{Value, json};
 
@@ -31,19 +31,19 @@ use crate::http::{
 /// Streams what happens to a query after entry `seen` of its journal.
 pub(super) async fn open(
     engine: &Engine,
-    key: &QueryKey,
     snapshot: &Snapshot,
     seen: Seq,
     warnings: &[String],
 ) -> Result<Response, ApiError> {
+    let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
     let mut response = if snapshot.head.status().is_final() && seen >= snapshot.head.seq {
         // The one answer that keeps an `EventSource` from coming back for ever.
         StatusCode::NO_CONTENT.into_response()
     } else {
-        let watch = engine.watch(key, seen).await?;
+        let watch = engine.watch(&key, seen).await?;
         sse::respond(events(watch, Narrator::new(snapshot)))
     };
-    let (namespace, name) = key;
+    let (namespace, name) = &key;
     let headers = response.headers_mut();
     // Names are DNS names, so these are always legal header values.
     if let Ok(name) = HeaderValue::from_str(name.as_str()) {
@@ -91,7 +91,7 @@ fn events(watch: Watch, narrator: Narrator) -> impl futures_util::Stream<Item = 
 
 /// Tells a journal as events.
 #[derive(Debug)]
-pub(super) struct Narrator {
+pub(crate) struct Narrator {
     uid: QueryUid,
     name: QueryName,
     /// What later entries of a call do not repeat.
@@ -109,13 +109,9 @@ struct Told {
 
 impl Narrator {
     /// `snapshot` knows the calls that were asked for before the reader came.
-    pub(super) fn new(snapshot: &Snapshot) -> Self {
-        let mut narrator = Self {
-            uid: snapshot.head.uid,
-            name: snapshot.head.name.clone(),
-            calls: HashMap::new(),
-            ended: false,
-        };
+    pub(crate) fn new(snapshot: &Snapshot) -> Self {
+        let mut narrator =
+            Self { uid: snapshot.head.uid, name: snapshot.head.name.clone(), calls: HashMap::new(), ended: false };
         for call in snapshot.transcript.calls() {
             narrator.remember(&call.asked, call.started_at.unwrap_or(call.asked_at));
         }
@@ -123,7 +119,7 @@ impl Narrator {
     }
 
     /// The events of one thing that happened.
-    pub(super) fn tell(&mut self, watched: &Watched) -> Vec<Message> {
+    pub(crate) fn tell(&mut self, watched: &Watched) -> Vec<Message> {
         match watched {
             Watched::Entry(entry) => self.tell_entry(entry),
             Watched::Delta { turn, attempt, offset, text } => vec![Message {
@@ -164,9 +160,12 @@ impl Narrator {
             Event::CallStarted { call, attempt } => {
                 let told = self.calls.get_mut(call)?;
                 told.since = at;
-                Some(("tool_started", json!({
-                    "id": call, "name": told.tool, "arguments": told.arguments, "attempt": attempt,
-                })))
+                Some((
+                    "tool_started",
+                    json!({
+                        "id": call, "name": told.tool, "arguments": told.arguments, "attempt": attempt,
+                    }),
+                ))
             }
             Event::CallFinished { call, outcome } => self.tell_finished(*call, outcome, at),
             Event::CallExpired { call } => {
@@ -175,9 +174,12 @@ impl Narrator {
             }
             Event::CallResolved { call, outcome } => {
                 let name = self.calls.get(call).map(|told| told.tool.as_str());
-                Some(("tool_result_received", json!({
-                    "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
-                })))
+                Some((
+                    "tool_result_received",
+                    json!({
+                        "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
+                    }),
+                ))
             }
             Event::Completed => Some(self.end("completed")),
             Event::Failed { .. } => Some(self.end("failed")),
@@ -201,20 +203,26 @@ impl Narrator {
     fn tell_asked(&self, asked: &AskedCall) -> Option<(&'static str, Value)> {
         match &asked.route {
             // `args` is the RFC's word, `arguments` everybody else's.
-            Route::Outside { deadline } => Some(("tool_call", json!({
-                "id": asked.call,
-                "name": asked.tool,
-                "args": asked.arguments,
-                "arguments": asked.arguments,
-                "deadline": deadline.to_rfc3339(),
-            }))),
-            Route::Refused { code, message } => Some(("tool_finished", json!({
-                "id": asked.call,
-                "name": asked.tool,
-                "success": false,
-                "error": { "code": code, "message": message },
-                "duration": "0s",
-            }))),
+            Route::Outside { deadline } => Some((
+                "tool_call",
+                json!({
+                    "id": asked.call,
+                    "name": asked.tool,
+                    "args": asked.arguments,
+                    "arguments": asked.arguments,
+                    "deadline": deadline.to_rfc3339(),
+                }),
+            )),
+            Route::Refused { code, message } => Some((
+                "tool_finished",
+                json!({
+                    "id": asked.call,
+                    "name": asked.tool,
+                    "success": false,
+                    "error": { "code": code, "message": message },
+                    "duration": "0s",
+                }),
+            )),
             // It is told of when it starts.
             Route::Inside { .. } => None,
         }

@@ -134,9 +134,10 @@ impl From<EngineError> for ApiError {
             EngineError::Store(StoreError::Fenced | StoreError::Unavailable(_)) => {
                 (Code::StoreUnavailable, "the store is unavailable; the request is safe to repeat".into())
             }
-            EngineError::Store(StoreError::Unreadable { .. } | StoreError::Inconsistent(_)) => {
-                (Code::QueryUnreadable, "the journal of this query is not readable; other queries are not affected".into())
-            }
+            EngineError::Store(StoreError::Unreadable { .. } | StoreError::Inconsistent(_)) => (
+                Code::QueryUnreadable,
+                "the journal of this query is not readable; other queries are not affected".into(),
+            ),
             EngineError::NoRandomness(_) | EngineError::Crashed(_) => (Code::InternalError, INTERNAL.into()),
         };
         Self { code, message, details: Vec::new(), cause: Some(Arc::new(error)) }
@@ -202,6 +203,24 @@ mod tests {
     fn the_page_of_errors_has_a_heading_for_every_code_and_no_other() {
         let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(headings("Answers"), codes);
+    }
+
+    #[test]
+    fn the_page_explains_why_queries_and_calls_fail() {
+        use bosun_core::machine::{failure_code, outcome_code};
+        let failures = headings("Failed queries");
+        for code in [
+            failure_code::QUERY_TIMEOUT,
+            failure_code::HOLD_EXPIRED,
+            failure_code::TOOL_CALL_LIMIT,
+            failure_code::TOOL_LOOP,
+        ] {
+            assert!(failures.contains(&code), "{code}");
+        }
+        let outcomes = headings("Failed calls");
+        for code in [outcome_code::CALL_EXPIRED, outcome_code::OUTCOME_UNKNOWN, outcome_code::TOOL_CALL_LIMIT] {
+            assert!(outcomes.contains(&code), "{code}");
+        }
     }
 
     #[test]
