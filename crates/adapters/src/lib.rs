@@ -4,5 +4,6 @@
 //! here knows who calls the engine: the edges and the adapters never meet but in the program.
 
 pub mod fault;
+pub mod runner;
 pub mod secret;
 mod yaml;
