@@ -4,6 +4,9 @@
 //! here knows who calls the engine: the edges and the adapters never meet but in the program.
 
 pub mod fault;
+#[cfg(test)]
+mod golden;
+pub mod model;
 pub mod runner;
 pub mod secret;
 mod yaml;
