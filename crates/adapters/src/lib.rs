@@ -6,6 +6,7 @@
 pub mod fault;
 #[cfg(test)]
 mod golden;
+pub mod manifests;
 pub mod model;
 pub mod runner;
 pub mod secret;
