@@ -10,5 +10,4 @@ pub mod manifests;
 pub mod model;
 pub mod runner;
 pub mod secret;
-pub mod store;
 mod yaml;

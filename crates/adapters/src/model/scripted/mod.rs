@@ -48,7 +48,8 @@ impl Model for Scripted {
             deltas.push(part);
         }
         let calls = played.calls.into_iter().enumerate().map(|(index, (alias, arguments))| ModelCall {
-            provider_id: format!("scripted-{}-{index}", request.turn),
+            // The end of the id is its random part: earlier queries of a conversation have other ones.
+            provider_id: format!("scripted-{}-{}-{index}", &request.query.to_string()[24..], request.turn),
             alias,
             arguments: arguments.to_string(),
         });

@@ -109,8 +109,10 @@ async fn the_input_chooses_the_scene_and_the_answers_so_far_the_turn() {
         alias: alias.into(),
         arguments: arguments.into(),
     };
-    let calls =
-        vec![call("scripted-1-0", "calculator", r#"{"expression":"0.25 * 8432"}"#), call("scripted-1-1", &alias, "{}")];
+    let calls = vec![
+        call("scripted-000000000000-1-0", "calculator", r#"{"expression":"0.25 * 8432"}"#),
+        call("scripted-000000000000-1-1", &alias, "{}"),
+    ];
     assert_eq!(reply, ModelReply { text: Some("Let me see.".into()), calls, usage: Usage::default() });
 
     let reply = play(SCRIPT, second_turn()).await.unwrap();
