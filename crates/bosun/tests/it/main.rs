@@ -1,1 +1,6 @@
+//! The program, driven from outside.
 
+mod chaos;
+mod races;
+mod sse;
+mod support;
