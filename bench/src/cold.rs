@@ -43,10 +43,13 @@ pub(crate) async fn starts(world: &World, options: &Options, report: &mut Report
         fresh.push(start(world, &world.data(&format!("fresh-{round}"))).await?);
     }
     let (server, floor, first) = (median(&mut servers), median(&mut floors), median(&mut fresh));
-    report.line("cold_start", &json!({
-        "starts": options.starts, "queries_in_store": queries, "server_ms": servers, "bare_open_ms": floors,
-        "fresh_store_ms": fresh,
-    }));
+    report.line(
+        "cold_start",
+        &json!({
+            "starts": options.starts, "queries_in_store": queries, "server_ms": servers, "bare_open_ms": floors,
+            "fresh_store_ms": fresh,
+        }),
+    );
     report.row(
         &format!("cold start to the first answer, {queries} queries"),
         format!("{server:.1} ms"),

@@ -49,14 +49,17 @@ pub(crate) async fn alone(
     }
     let ratio = median(&mut ratios);
     let awaited_per_cycle = awaited as f64 / cycles as f64;
-    report.line("cycle_alone", &json!({
-        "rounds": options.rounds, "cycles": cycles,
-        "server_p50_us": each(&servers, 0.5), "server_p99_us": each(&servers, 0.99),
-        "floor_p50_us": each(&floors, 0.5), "floor_p99_us": each(&floors, 0.99),
-        "ratio": ratio, "ratios": ratios, "awaited_commits_per_cycle": awaited_per_cycle,
-        "commits_per_cycle": commits as f64 / cycles as f64,
-        "entry_bytes": sample.entry_bytes, "head_bytes": sample.head_bytes,
-    }));
+    report.line(
+        "cycle_alone",
+        &json!({
+            "rounds": options.rounds, "cycles": cycles,
+            "server_p50_us": each(&servers, 0.5), "server_p99_us": each(&servers, 0.99),
+            "floor_p50_us": each(&floors, 0.5), "floor_p99_us": each(&floors, 0.99),
+            "ratio": ratio, "ratios": ratios, "awaited_commits_per_cycle": awaited_per_cycle,
+            "commits_per_cycle": commits as f64 / cycles as f64,
+            "entry_bytes": sample.entry_bytes, "head_bytes": sample.head_bytes,
+        }),
+    );
     let mut p50: Vec<f64> = each(&servers, 0.5);
     let mut floor_p50: Vec<f64> = each(&floors, 0.5);
     report.row(
@@ -95,13 +98,16 @@ pub(crate) async fn crowded(
     let counted = server.stop().await?.context("the server does not say how often it committed")?;
     let commits = counted.all as f64 / (cycles + warm_up) as f64;
     let (rate, p99) = (times.per_second(), times.quantile(0.99));
-    report.line("cycle_crowded", &json!({
-        "concurrency": options.concurrency, "cycles": cycles, "per_second": rate.round(),
-        "p50_us": micros(times.quantile(0.5)), "p99_us": micros(p99), "max_us": micros(times.quantile(1.0)),
-        "server_cpu_us": micros(server_cpu), "client_cpu_us": micros(client_cpu), "commits_per_cycle": commits,
-        "peak_memory_kib": memory, "client_threads": 1, "pinned": false,
-        "store_bytes": size(&world.data("crowded")), "entry_bytes": sample.entry_bytes,
-    }));
+    report.line(
+        "cycle_crowded",
+        &json!({
+            "concurrency": options.concurrency, "cycles": cycles, "per_second": rate.round(),
+            "p50_us": micros(times.quantile(0.5)), "p99_us": micros(p99), "max_us": micros(times.quantile(1.0)),
+            "server_cpu_us": micros(server_cpu), "client_cpu_us": micros(client_cpu), "commits_per_cycle": commits,
+            "peak_memory_kib": memory, "client_threads": 1, "pinned": false,
+            "store_bytes": size(&world.data("crowded")), "entry_bytes": sample.entry_bytes,
+        }),
+    );
     let clients = options.concurrency;
     let goal = format!("≥ {GOAL_PER_SECOND:.0} (at least {LEAST_PER_SECOND:.0})");
     let verdict = if rate >= GOAL_PER_SECOND {
@@ -111,7 +117,14 @@ pub(crate) async fn crowded(
     } else {
         Verdict::Missed
     };
-    report.row(&format!("cycles a second, {clients} clients"), format!("{rate:.0}"), String::new(), String::new(), goal, verdict);
+    report.row(
+        &format!("cycles a second, {clients} clients"),
+        format!("{rate:.0}"),
+        String::new(),
+        String::new(),
+        goal,
+        verdict,
+    );
     report.row(
         &format!("cycle, {clients} clients, p99"),
         format!("{:.1} ms", p99.as_secs_f64() * 1e3),

@@ -47,12 +47,15 @@ pub(crate) async fn serve(data: &Path, sample: &Path) -> anyhow::Result<()> {
         .with_state(Arc::new(floor));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
-    let served = axum::serve(axum::serve::ListenerExt::tap_io(listener, |stream| {
-        // Without it, a round trip would wait for a delayed acknowledgement.
-        if let Err(error) = stream.set_nodelay(true) {
-            eprintln!("{error}");
-        }
-    }), router);
+    let served = axum::serve(
+        axum::serve::ListenerExt::tap_io(listener, |stream| {
+            // Without it, a round trip would wait for a delayed acknowledgement.
+            if let Err(error) = stream.set_nodelay(true) {
+                eprintln!("{error}");
+            }
+        }),
+        router,
+    );
     let mut rest = Vec::new();
     tokio::select! {
         served = served => served.context("serving"),

@@ -41,7 +41,12 @@ impl Times {
 }
 
 /// Runs cycles on `concurrency` connections for `time`. Those that begin within it are counted to their end.
-pub(crate) async fn run(authority: &str, subject: Subject, concurrency: usize, time: Duration) -> anyhow::Result<Times> {
+pub(crate) async fn run(
+    authority: &str,
+    subject: Subject,
+    concurrency: usize,
+    time: Duration,
+) -> anyhow::Result<Times> {
     let mut connections = Vec::new();
     for _ in 0..concurrency {
         connections.push(Connection::open(authority).await?);

@@ -43,13 +43,8 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn read_options(words: &[&str]) -> anyhow::Result<Options> {
-    let mut options = Options {
-        server: PathBuf::new(),
-        time: Duration::from_secs(5),
-        rounds: 5,
-        concurrency: 64,
-        starts: 20,
-    };
+    let mut options =
+        Options { server: PathBuf::new(), time: Duration::from_secs(5), rounds: 5, concurrency: 64, starts: 20 };
     for pair in words.chunks(2) {
         let [name, value] = pair else { bail!("`{}` has no value", pair[0]) };
         let number = || value.parse::<usize>().with_context(|| format!("`{name} {value}` is not a number"));

@@ -64,13 +64,16 @@ impl Report {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let cpu = read("/proc/cpuinfo");
         let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
-        self.line("machine", &json!({
-            "cores": std::thread::available_parallelism().map(usize::from).unwrap_or_default(),
-            "processor": model.trim_start_matches([' ', '\t', ':']),
-            "kernel": read("/proc/sys/kernel/osrelease").trim(),
-            // Other work on the machine makes every figure worse, and some of them worse than others.
-            "load_before": read("/proc/loadavg").split(' ').next().unwrap_or_default(),
-        }));
+        self.line(
+            "machine",
+            &json!({
+                "cores": std::thread::available_parallelism().map(usize::from).unwrap_or_default(),
+                "processor": model.trim_start_matches([' ', '\t', ':']),
+                "kernel": read("/proc/sys/kernel/osrelease").trim(),
+                // Other work on the machine makes every figure worse, and some of them worse than others.
+                "load_before": read("/proc/loadavg").split(' ').next().unwrap_or_default(),
+            }),
+        );
     }
 
     pub(crate) fn line(&self, bench: &str, figures: &Value) {
@@ -81,7 +84,15 @@ impl Report {
         println!("{line}");
     }
 
-    pub(crate) fn row(&mut self, what: &str, ours: String, floor: String, note: String, goal: String, verdict: Verdict) {
+    pub(crate) fn row(
+        &mut self,
+        what: &str,
+        ours: String,
+        floor: String,
+        note: String,
+        goal: String,
+        verdict: Verdict,
+    ) {
         self.rows.push(Row { cells: [what.to_owned(), ours, floor, note, goal], verdict });
     }
 

@@ -53,7 +53,8 @@ async fn every_promise_survives_kill_9() {
         clients.spawn(Arc::clone(&play).work(Arc::clone(&records)));
     }
 
-    let mut killer = Killer { world: &world, announce, play: &play, rng: rng.branch(2), deaths: BTreeMap::new(), starts: 0 };
+    let mut killer =
+        Killer { world: &world, announce, play: &play, rng: rng.branch(2), deaths: BTreeMap::new(), starts: 0 };
     killer.carry_out(plans(kills, &mut rng.branch(3))).await;
 
     play.closing.store(true, Ordering::Relaxed);
@@ -107,10 +108,7 @@ fn plans(kills: u64, rng: &mut Rng) -> VecDeque<Plan> {
         .map(|number| match number % 8 {
             0..4 => Plan::AtPoint { point: points.next().expect("a point"), pass: 0, tries: 0 },
             4 => Plan::Starting { after: Duration::from_micros(rng.within(0..60_000)) },
-            _ => Plan::Working {
-                answers: rng.within(1..120),
-                after: Duration::from_micros(rng.within(0..8_000)),
-            },
+            _ => Plan::Working { answers: rng.within(1..120), after: Duration::from_micros(rng.within(0..8_000)) },
         })
         .collect();
     for plan in &mut plans {
@@ -498,9 +496,7 @@ impl<'a> Actor<'a> {
 
     /// The query has ended: everything said before is still true, and nothing can be changed.
     async fn end(&mut self, query: &Answer) {
-        let ending = |answer: &Answer| {
-            (answer.state().to_owned(), answer.body["response"].as_str().map(str::to_owned))
-        };
+        let ending = |answer: &Answer| (answer.state().to_owned(), answer.body["response"].as_str().map(str::to_owned));
         self.record.ended = Some(ending(query));
         let again: Vec<_> = self.record.posts.clone();
         for post in again {

@@ -93,9 +93,8 @@ async fn one_of_eight_simultaneous_posts_is_accepted() {
     let mut verdicts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut raced = 0;
     while raced < calls {
-        let mut record =
-            Record { name: format!("race-{raced}"), acknowledged: true, ..Record::default() };
-        let query = paused(&stage.client, &record.name, Scene::Ten, None).await;
+        let mut record = Record { name: format!("race-{raced}"), acknowledged: true, ..Record::default() };
+        let query = paused(&stage.client, &record.name, Scene::Several(10), None).await;
         for (index, (call, _)) in query.waiting_calls().into_iter().enumerate() {
             // Half of the calls get one result eight times, the others eight different ones.
             let content = |way| if index % 2 == 0 { call.clone() } else { format!("{call} {way}") };
@@ -108,7 +107,9 @@ async fn one_of_eight_simultaneous_posts_is_accepted() {
                 let expected = if index % 2 == 0 { Said::Replayed } else { Said::Conflict };
                 match said(&answer) {
                     Some(said) if said == Said::Accepted || said == expected => {
-                        *verdicts.entry(if said == Said::Accepted { "accepted" } else { "refused_or_replayed" }).or_default() += 1;
+                        *verdicts
+                            .entry(if said == Said::Accepted { "accepted" } else { "refused_or_replayed" })
+                            .or_default() += 1;
                         record.posts.push(Post { call, content, said });
                     }
                     _ => proof.violation(format!("{}: answered {} {}", record.name, answer.status, answer.body)),
@@ -151,8 +152,8 @@ async fn results_of_parallel_calls_resume_the_query_once() {
     let mut records = Vec::new();
     for round in 0..rounds {
         let mut record = Record { name: format!("parallel-{round}"), acknowledged: true, ..Record::default() };
-        let scene = if round % 2 == 0 { Scene::Ten } else { Scene::Pair };
-        let query = paused(&stage.client, &record.name, scene, None).await;
+        let calls = 2 + u32::try_from(round % 9).expect("a digit");
+        let query = paused(&stage.client, &record.name, Scene::Several(calls), None).await;
         let results: Vec<_> = query.waiting_calls().into_iter().map(|(call, _)| (call.clone(), call)).collect();
         for (call, content, answer) in race(&stage.client, &record.name, results.into_iter()).await {
             match said(&answer) {

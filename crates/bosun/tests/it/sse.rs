@@ -56,7 +56,8 @@ async fn a_stream_that_is_cut_anywhere_can_be_put_together_again() {
     let mut violations = Vec::new();
     let mut events = 0;
     for journal in oracle::read_journals(&world.data(), &mut violations) {
-        let told: Vec<_> = journal.entries.iter().filter_map(|entry| Some((entry.seq, told_as(&entry.event)?))).collect();
+        let told: Vec<_> =
+            journal.entries.iter().filter_map(|entry| Some((entry.seq, told_as(&entry.event)?))).collect();
         let read: Vec<_> = streams.get(journal.head.name.as_str()).into_iter().flatten().collect();
         let read: Vec<_> = read
             .iter()
@@ -188,7 +189,8 @@ impl Reader {
         let body = result(&call, &format!("{} {call}", self.name));
         let posted = self.client.post(&format!("/{}/tool-result?wait=0", self.name), &body).await;
         if posted.status != 200 {
-            self.violations.push(format!("{}: a result was answered with {}: {}", self.name, posted.status, posted.body));
+            self.violations
+                .push(format!("{}: a result was answered with {}: {}", self.name, posted.status, posted.body));
         }
     }
 

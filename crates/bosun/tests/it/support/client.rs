@@ -9,7 +9,7 @@ use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{PATIENCE, sse::SseEvent, soon};
+use super::{PATIENCE, soon, sse::SseEvent};
 
 /// The n-th process, and where it listens.
 #[derive(Clone, Debug, Default)]
@@ -183,11 +183,6 @@ impl Stream {
         let response = request.send().await.map_err(|_| Lost { generation })?;
         assert!(response.status().is_success(), "a stream was answered with {}", response.status());
         Ok(Self { generation, response, decoder: super::sse::Decoder::default(), bytes: Default::default() })
-    }
-
-    /// Whether there is nothing to stream: the reader has seen the end.
-    pub(crate) fn is_over(&self) -> bool {
-        self.response.status() == 204
     }
 
     /// The next event; `None` when the server has ended the stream, or when `budget` bytes have been read.

@@ -302,9 +302,13 @@ pub(crate) fn read_journals(data: &Path, violations: &mut Vec<String>) -> Vec<Jo
         violations.push(format!("store: {damage}"));
     }
     let mut rows = file.prepare("SELECT id, head FROM queries ORDER BY id").expect("a table of queries");
-    let queries: Vec<(i64, String)> =
-        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("queries").map(|row| row.expect("a row")).collect();
-    let mut rows = file.prepare("SELECT seq, at, body FROM journal WHERE query = ?1 ORDER BY seq").expect("a table of entries");
+    let queries: Vec<(i64, String)> = rows
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .expect("queries")
+        .map(|row| row.expect("a row"))
+        .collect();
+    let mut rows =
+        file.prepare("SELECT seq, at, body FROM journal WHERE query = ?1 ORDER BY seq").expect("a table of entries");
     let mut journals = Vec::new();
     let mut entries_read = 0;
     for (id, head) in queries {
@@ -320,7 +324,9 @@ pub(crate) fn read_journals(data: &Path, violations: &mut Vec<String>) -> Vec<Jo
         entries_read += entries.len();
         match fold(&head, &entries) {
             Ok(folded) if folded == head => {}
-            Ok(folded) => violations.push(format!("{}: its head is {head:?}, and its journal says {folded:?}", head.name)),
+            Ok(folded) => {
+                violations.push(format!("{}: its head is {head:?}, and its journal says {folded:?}", head.name))
+            }
             Err(error) => violations.push(format!("{}: {error}", head.name)),
         }
         journals.push(Journal { head, entries });

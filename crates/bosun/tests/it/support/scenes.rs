@@ -22,23 +22,23 @@ pub(crate) enum Scene {
     Inside,
     /// An answer at once.
     Text,
-    /// Ten outside calls at once.
-    Ten,
+    /// So many outside calls at once, from two to ten.
+    Several(u32),
     /// An outside call between two answers that are written word by word.
     Words,
 }
 
 impl Scene {
-    pub(crate) fn input(self) -> &'static str {
+    pub(crate) fn input(self) -> String {
         match self {
-            Self::Outside => "outside",
-            Self::Quick => "quick",
-            Self::Pair => "pair",
-            Self::Hybrid => "hybrid",
-            Self::Inside => "inside",
-            Self::Text => "text",
-            Self::Ten => "ten",
-            Self::Words => "words",
+            Self::Outside => "outside".into(),
+            Self::Quick => "quick".into(),
+            Self::Pair => "pair".into(),
+            Self::Hybrid => "hybrid".into(),
+            Self::Inside => "inside".into(),
+            Self::Text => "text".into(),
+            Self::Several(calls) => format!("several-{calls}"),
+            Self::Words => "words".into(),
         }
     }
 }
@@ -97,9 +97,14 @@ spec:
 ";
 
 fn script() -> String {
-    let ten: String = (0..10).map(|key| format!("          - {{tool: lookup, arguments: {{key: 'k{key}'}}}}\n")).collect();
-    let ten_results: Vec<_> = (0..10).map(|index| format!("{{{{ result[{index}] }}}}")).collect();
-    format!("{SCRIPT}  - when: {{exactly: ten}}\n    turns:\n      - call:\n{ten}      - say: \"{}\"\n", ten_results.join("|"))
+    let several = (2..=10).map(|calls| {
+        let asked: String =
+            (0..calls).map(|key| format!("          - {{tool: lookup, arguments: {{key: 'k{key}'}}}}\n")).collect();
+        let shown: Vec<_> = (0..calls).map(|index| format!("{{{{ result[{index}] }}}}")).collect();
+        let (input, shown) = (Scene::Several(calls).input(), shown.join("|"));
+        format!("  - when: {{exactly: {input}}}\n    turns:\n      - call:\n{asked}      - say: \"{shown}\"\n")
+    });
+    SCRIPT.to_owned() + &several.collect::<String>()
 }
 
 const SCRIPT: &str = "\
