@@ -8,9 +8,14 @@
 )]
 
 mod architecture;
+mod chaos;
+mod commits;
 mod demo;
 mod dependencies;
 mod program;
 mod query;
+mod races;
 mod readme;
 mod serve;
+mod sse;
+mod support;
