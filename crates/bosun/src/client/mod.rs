@@ -7,7 +7,7 @@
 mod follow;
 mod sse;
 
-use std::{error::Error, time::Duration};
+use std::{collections::VecDeque, error::Error, time::Duration};
 
 use anyhow::Context;
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
@@ -185,12 +185,18 @@ pub(crate) struct EventStream {
     server: String,
     response: Response,
     decoder: sse::Decoder,
-    ready: std::collections::VecDeque<Event>,
+    ready: VecDeque<Event>,
 }
 
 impl EventStream {
     fn new(server: String, response: Response) -> Self {
-        Self { server, response, decoder: sse::Decoder::default(), ready: std::collections::VecDeque::new() }
+        Self { server, response, decoder: sse::Decoder::default(), ready: VecDeque::new() }
+    }
+
+    /// What the server wants said about the request, although it was done.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let texts = self.response.headers().get_all("warning").iter().filter_map(|value| value.to_str().ok());
+        texts.filter_map(|text| Some(text.split_once('"')?.1.strip_suffix('"')?.replace('\\', "")))
     }
 
     /// The next event; `None` when the server has ended the stream.

@@ -25,6 +25,9 @@ scenes:
           - {tool: left, arguments: {}}
           - {tool: right, arguments: {}}
       - say: "{{ result.left }} {{ result.right }}"
+  - when: slowly
+    turns:
+      - {delay: 1m, say: "at last"}
   - when: nothing works
     turns:
       - fail: {status: 400, message: "no such deployment"}
@@ -167,6 +170,18 @@ async fn what_the_server_refuses_is_an_error_with_its_code() {
         let output = run(&mut ask(&["--agent", "tester", "nothing works", "--name", "twice"])).await;
         check(&output, 1, "", &[expected]);
     }
+}
+
+#[tokio::test]
+async fn a_limit_is_passed_on_and_a_warning_is_passed_back() {
+    let workplace = workplace(&["probe"]);
+    let server = serve(&workplace).await;
+    let mut command = query(&server.base, workplace.path(), "slowly");
+    let output = run(command.args(["--timeout", "20ms"])).await;
+    check(&output, 1, "", &["[query_timeout]", "✗ failed"]);
+    let mut command = query(&server.base, workplace.path(), "nothing works");
+    let output = run(command.args(["--tools", "tools.json", "--run", "probe=cat", "--tool-source", "ark"])).await;
+    check(&output, 1, "", &["! `toolSource` is `ark`, so the tools of the request are not shown to the model"]);
 }
 
 #[tokio::test]

@@ -115,6 +115,9 @@ impl Session<'_> {
     /// Follows the query to its end and serves its calls on the way.
     async fn play(&self, body: &Value, screen: &mut Screen) -> anyhow::Result<ExitCode> {
         let mut following = Following::create(self.client, self.name, body).await?;
+        for warning in following.warnings() {
+            screen.warning(&warning)?;
+        }
         let mut serving: FuturesUnordered<LocalBoxFuture<'_, Progress>> = FuturesUnordered::new();
         let mut taken = HashSet::new();
         loop {

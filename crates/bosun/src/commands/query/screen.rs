@@ -107,6 +107,10 @@ impl Screen {
         self.step(WARN, "!", &format!("the result of {tool} was not taken: {error}"))
     }
 
+    pub(super) fn warning(&mut self, text: &str) -> io::Result<()> {
+        self.step(WARN, "!", text)
+    }
+
     pub(super) fn lost(&mut self, error: &ClientError) -> io::Result<()> {
         self.step(WARN, "!", &format!("{error}; trying again"))
     }
