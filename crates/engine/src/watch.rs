@@ -83,7 +83,7 @@ impl Watch {
                 return Ok(None);
             }
             self.changes.mark_unchanged();
-            if self.look_ahead().await? {
+            if self.look_ahead().await? || self.ended {
                 continue;
             }
             let Draft { turn, attempt, offset } = self.draft;

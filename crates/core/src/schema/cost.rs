@@ -26,10 +26,12 @@ pub(super) struct Graph<'a> {
     nodes: Vec<Vec<(Reach<'a>, usize)>>,
 }
 
-/// Applications to one place, by its level; empty for a schema that is harmless on every level.
+/// Applications to one place, by its level.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cost {
     by_level: Vec<u64>,
+    /// No level could make a value of the size that is taken too costly.
+    harmless: bool,
 }
 
 impl<'a> Graph<'a> {
@@ -77,10 +79,8 @@ impl<'a> Graph<'a> {
             by_level.push(level.first().copied().unwrap_or(0));
             level = ways.iter().map(|ways| heaviest_part(ways, &level)).collect();
         }
-        if by_level.iter().all(|count| *count <= HARMLESS) {
-            by_level.clear();
-        }
-        Ok(Cost { by_level })
+        let harmless = by_level.iter().all(|count| *count <= HARMLESS);
+        Ok(Cost { by_level, harmless })
     }
 
     /// Every subschema after those that are applied to the same value; fails if there is no such order.
@@ -132,15 +132,17 @@ fn heaviest_part(ways: &HashMap<(Reach<'_>, usize), u64>, level: &[u64]) -> u64 
 impl Cost {
     /// Whether `value` can be checked in reasonable time.
     pub(super) fn allows(&self, value: &Value) -> bool {
-        if self.by_level.is_empty() {
-            return true;
-        }
+        self.harmless || self.of(value) <= BUDGET
+    }
+
+    /// How many applications a check of `value` takes at most. Counts no further than the budget.
+    pub(super) fn of(&self, value: &Value) -> u64 {
         let mut spent = 0_u64;
         let mut pending = vec![(value, 0)];
         while let Some((value, level)) = pending.pop() {
             add(&mut spent, self.by_level.get(level).copied().unwrap_or(0));
             if spent > BUDGET {
-                return false;
+                break;
             }
             match value {
                 Value::Array(items) => pending.extend(items.iter().map(|item| (item, level + 1))),
@@ -148,6 +150,6 @@ impl Cost {
                 _ => {}
             }
         }
-        true
+        spent
     }
 }

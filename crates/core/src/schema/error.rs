@@ -51,6 +51,9 @@ pub enum SchemaFault {
     UnknownDraft(String),
     #[error("schema could take too long to check: its alternatives multiply")]
     TooCostly,
+    /// `optional`, `nullable`, `prompt` or `hint` with a value it cannot have.
+    #[error("{0}")]
+    Extension(String),
     #[error("{0}")]
     Invalid(String),
 }
@@ -72,6 +75,7 @@ impl SchemaFault {
             Self::NestedId(_) => "schema_id_nested",
             Self::UnknownDraft(_) => "schema_draft_unknown",
             Self::TooCostly => "schema_too_costly",
+            Self::Extension(_) => "schema_extension_invalid",
             Self::Invalid(_) => "schema_invalid",
         }
     }

@@ -98,6 +98,16 @@ pub(crate) fn subschemas(schema: &Map<String, Value>) -> Vec<(Place<'_>, Reach<'
 }
 
 impl Place<'_> {
+    /// The JSON pointer of the subschema, below its parent.
+    pub(crate) fn pointer(self) -> String {
+        let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+        match self {
+            Self::Keyword(keyword) => format!("/{keyword}"),
+            Self::Item(keyword, index) => format!("/{keyword}/{index}"),
+            Self::Member(keyword, name) => format!("/{keyword}/{}", escaped(name)),
+        }
+    }
+
     /// The path of the subschema, below the path of its parent.
     pub(crate) fn below(self, parent: &str) -> String {
         match self {
@@ -109,23 +119,101 @@ impl Place<'_> {
 }
 
 /// Calls `visit` with every schema directly below `schema`, in the order of [`subschemas`].
-pub(crate) fn for_each_subschema_mut(schema: &mut Map<String, Value>, visit: &mut dyn FnMut(&mut Value)) {
+pub(crate) fn for_each_subschema_mut(schema: &mut Map<String, Value>, visit: &mut dyn FnMut(Place<'_>, &mut Value)) {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        properties.values_mut().for_each(&mut *visit);
+        for (name, value) in properties {
+            visit(Place::Member("properties", name), value);
+        }
     }
     for (keyword, _) in SINGLE {
         if let Some(value @ (Value::Object(_) | Value::Bool(_))) = schema.get_mut(*keyword) {
-            visit(value);
+            visit(Place::Keyword(keyword), value);
         }
     }
     for (keyword, _) in LISTS {
         if let Some(Value::Array(items)) = schema.get_mut(*keyword) {
-            items.iter_mut().for_each(&mut *visit);
+            for (index, value) in items.iter_mut().enumerate() {
+                visit(Place::Item(keyword, index), value);
+            }
         }
     }
     for (keyword, _) in MAPS {
         if let Some(Value::Object(members)) = schema.get_mut(*keyword) {
-            members.values_mut().filter(|value| !value.is_array()).for_each(&mut *visit);
+            for (name, value) in members.iter_mut().filter(|(_, value)| !value.is_array()) {
+                visit(Place::Member(keyword, name), value);
+            }
         }
     }
+}
+
+/// The keywords of the drafts that are read here.
+pub(crate) const KNOWN: &[&str] = &[
+    "$anchor",
+    "$comment",
+    "$defs",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$id",
+    "$recursiveAnchor",
+    "$recursiveRef",
+    "$ref",
+    "$schema",
+    "$vocabulary",
+    "additionalItems",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "const",
+    "contains",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "default",
+    "definitions",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "deprecated",
+    "description",
+    "else",
+    "enum",
+    "examples",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "id",
+    "if",
+    "items",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "not",
+    "oneOf",
+    "pattern",
+    "patternProperties",
+    "prefixItems",
+    "properties",
+    "propertyNames",
+    "readOnly",
+    "required",
+    "then",
+    "title",
+    "type",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "uniqueItems",
+    "writeOnly",
+];
+
+/// The keyword that was probably meant.
+pub(crate) fn closest(name: &str) -> Option<&'static str> {
+    crate::text::closest(name, KNOWN.iter().copied())
 }

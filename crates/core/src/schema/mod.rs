@@ -5,30 +5,65 @@
 //! the model's text and gives either arguments that fit or every [`Violation`] at once, in a stable
 //! order, in sentences that a model can act on. Nothing is repaired but the one thing that
 //! [`Arguments::dropped`] records.
+//!
+//! ```
+//! use bosun_core::Schema;
+//! use serde_json::json;
+//!
+//! let schema = Schema::compile(&json!({
+//!     "type": "object",
+//!     "properties": {
+//!         "query": {"type": "string"},
+//!         "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+//!         "address": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+//!     },
+//!     "required": ["query"],
+//! }).into())?;
+//!
+//! let violations = schema.check_arguments(r#"{"limit": 2.5, "address": {}}"#).unwrap_err();
+//! let messages: Vec<&str> = violations.iter().map(|violation| violation.message.as_str()).collect();
+//! assert_eq!(messages, [
+//!     "Missing required parameter: query",
+//!     "Missing required parameter: address.city",
+//!     "Parameter limit must be an integer, got: 2.5",
+//! ]);
+//!
+//! // Models write null for what they leave out.
+//! let arguments = schema.check_arguments(r#"{"query": "x", "limit": null}"#).unwrap();
+//! assert_eq!(arguments.value, json!({"query": "x"}));
+//! assert_eq!(arguments.dropped, ["limit"]);
+//! # Ok::<(), bosun_core::schema::SchemaError>(())
+//! ```
 
 use std::{fmt, sync::Arc};
 
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::json::{self, Limits};
 
+pub use cache::SchemaCache;
 pub use error::{SchemaError, SchemaFault};
+pub use normalize::{Guidance, Normalized, SchemaWarning, normalize};
 pub use violation::Violation;
 pub(crate) use violation::type_name;
 
+mod cache;
 mod cost;
 pub mod dialect;
 mod error;
 mod inspect;
 pub(crate) mod keyword;
+mod normalize;
 pub(crate) mod path;
 mod pattern;
+pub(crate) mod reference;
 mod violation;
 
 /// A JSON Schema that is ready to check values: draft 2020-12, or the draft that `$schema` names.
 pub struct Schema {
     source: Arc<Value>,
+    normalized: Normalized,
     validator: Validator,
     cost: cost::Cost,
 }
@@ -50,8 +85,15 @@ pub struct Arguments {
 /// Every fault of a schema that can be told without compiling it, each with its place.
 #[must_use]
 pub fn faults(source: &Value) -> Vec<SchemaError> {
-    inspect::inspect(source).err().unwrap_or_default()
+    let mut faults = inspect::inspect(source).err().unwrap_or_default();
+    if let Err(more) = normalize::normalize_value(source) {
+        faults.extend(more.into_iter().filter(|fault| !faults.contains(fault)).collect::<Vec<_>>());
+    }
+    faults
 }
+
+/// Above this estimate, the faults of a value are not listed in full: there could be millions.
+const LISTED: u64 = 200_000;
 
 impl Schema {
     /// Compiles a schema.
@@ -59,10 +101,12 @@ impl Schema {
     /// # Errors
     /// The first fault; [`faults`] has all of them.
     pub fn compile(source: &Arc<Value>) -> Result<Self, SchemaError> {
-        let inspection = inspect::inspect(source).map_err(|faults| {
+        let first = |faults: Vec<SchemaError>| {
             let invalid = SchemaFault::Invalid("schema is not valid".to_owned());
             faults.into_iter().next().unwrap_or(SchemaError { path: String::new(), fault: invalid })
-        })?;
+        };
+        let inspection = inspect::inspect(source).map_err(first)?;
+        let normalized = normalize(source).map_err(first)?;
         let validator = jsonschema::options()
             .with_draft(inspection.draft)
             .offline()
@@ -70,12 +114,12 @@ impl Schema {
             .with_pattern_options(
                 PatternOptions::regex().size_limit(pattern::MAX_COMPILED).dfa_size_limit(pattern::MAX_COMPILED),
             )
-            .build(source)
+            .build(&normalized.clean)
             .map_err(|error| SchemaError {
                 path: path::from_pointer(error.instance_path().as_str(), source),
                 fault: SchemaFault::Invalid(crate::text::clip(&error.to_string(), 200)),
             })?;
-        Ok(Self { source: Arc::clone(source), validator, cost: inspection.cost })
+        Ok(Self { source: Arc::clone(source), normalized, validator, cost: inspection.cost })
     }
 
     /// The schema as its owner wrote it.
@@ -84,13 +128,19 @@ impl Schema {
         &self.source
     }
 
+    /// The schema without extensions, and what they said.
+    #[must_use]
+    pub fn normalized(&self) -> &Normalized {
+        &self.normalized
+    }
+
     /// Everything that is wrong with `value`: what is missing, then what is unknown, then wrong
     /// types, then the rest by place.
     #[must_use]
     pub fn validate(&self, value: &Value) -> Vec<Violation> {
-        match self.refuse_unread(value) {
-            Some(refusal) => vec![refusal],
-            None => self.violations(value),
+        match self.judge(value, Depth::Unknown) {
+            Verdict::Fits => Vec::new(),
+            Verdict::Fails { violations, .. } => violations,
         }
     }
 
@@ -105,7 +155,7 @@ impl Schema {
         let text = if text.trim().is_empty() { "{}" } else { text };
         let value = json::parse(text, Limits::ARGUMENTS)
             .map_err(|error| vec![Violation::whole("json", format!("Invalid tool arguments JSON: {error}"))])?;
-        self.check_value(value)
+        self.check(value, Depth::Bounded)
     }
 
     /// [`Schema::check_arguments`] for arguments that are already a value.
@@ -113,62 +163,83 @@ impl Schema {
     /// # Errors
     /// As there.
     pub fn check_value(&self, value: Value) -> Result<Arguments, Vec<Violation>> {
+        self.check(value, Depth::Unknown)
+    }
+
+    fn check(&self, value: Value, depth: Depth) -> Result<Arguments, Vec<Violation>> {
         if !value.is_object() {
             return Err(vec![Violation::whole("type", "Arguments are not valid: must be an object.".to_owned())]);
         }
-        if let Some(refusal) = self.refuse_unread(&value) {
-            return Err(vec![refusal]);
+        match self.judge(&value, depth) {
+            Verdict::Fits => Ok(Arguments { value, dropped: Vec::new() }),
+            Verdict::Fails { violations, nulls } => self.without_nulls(value, violations, &nulls),
         }
-        let violations = self.violations(&value);
-        if violations.is_empty() {
-            return Ok(Arguments { value, dropped: Vec::new() });
-        }
-        self.without_nulls(value, violations)
     }
 
     /// Leaves out the nulls that are at fault, and checks again. What is then missing was required.
-    fn without_nulls(&self, mut value: Value, violations: Vec<Violation>) -> Result<Arguments, Vec<Violation>> {
-        let mut pointers: Vec<String> = self
-            .validator
-            .iter_errors(&value)
-            .filter(|error| error.instance().is_null())
-            .map(|error| error.instance_path().as_str().to_owned())
-            .collect();
-        pointers.sort_unstable();
-        pointers.dedup();
-        pointers.retain(|pointer| is_member(&value, pointer));
-        if pointers.is_empty() {
-            return Err(violations);
+    fn without_nulls(
+        &self,
+        mut value: Value,
+        mut violations: Vec<Violation>,
+        nulls: &violation::Nulls,
+    ) -> Result<Arguments, Vec<Violation>> {
+        let mut dropped = Vec::new();
+        // Those inside an alternative only if that makes the value fit: the alternative may not be
+        // the one that was meant.
+        for (pointers, in_alternative) in [(&nulls.plain, false), (&nulls.in_alternatives, true)] {
+            let pointers: Vec<&String> = pointers.iter().filter(|pointer| is_member(&value, pointer)).collect();
+            if pointers.is_empty() {
+                continue;
+            }
+            dropped.extend(pointers.iter().map(|pointer| path::from_pointer(pointer, &value)));
+            for pointer in pointers {
+                remove_member(&mut value, pointer);
+            }
+            match self.judge(&value, Depth::Bounded) {
+                Verdict::Fits => return Ok(Arguments { value, dropped }),
+                Verdict::Fails { violations: remaining, .. } if !in_alternative => violations = remaining,
+                Verdict::Fails { .. } => {}
+            }
         }
-        let dropped = pointers.iter().map(|pointer| path::from_pointer(pointer, &value)).collect();
-        for pointer in &pointers {
-            remove_member(&mut value, pointer);
-        }
-        let violations = self.violations(&value);
-        if violations.is_empty() { Ok(Arguments { value, dropped }) } else { Err(violations) }
+        Err(violations)
     }
 
-    /// Why a value cannot even be looked at: the validator recurses, and has no clock.
-    fn refuse_unread(&self, value: &Value) -> Option<Violation> {
-        let depth = Limits::ARGUMENTS.depth;
-        if is_deeper_than(value, depth) {
-            return Some(Violation::whole("depth", format!("Arguments are nested deeper than {depth} levels")));
+    fn judge(&self, value: &Value, depth: Depth) -> Verdict {
+        let refuse = |keyword: &str, message: String| Verdict::Fails {
+            violations: vec![Violation::whole(keyword, message)],
+            nulls: violation::Nulls::default(),
+        };
+        // The validator recurses and has no clock, so these come first.
+        let deepest = Limits::ARGUMENTS.depth;
+        if depth == Depth::Unknown && is_deeper_than(value, deepest) {
+            return refuse("depth", format!("Arguments are nested deeper than {deepest} levels"));
         }
         if !self.cost.allows(value) {
             let message = "Arguments are too large and too deep for a schema with so many alternatives";
-            return Some(Violation::whole("cost", message.to_owned()));
+            return refuse("cost", message.to_owned());
         }
-        None
+        if self.validator.is_valid(value) {
+            return Verdict::Fits;
+        }
+        let errors: Vec<ValidationError<'_>> = if self.cost.of(value) > LISTED {
+            self.validator.validate(value).err().into_iter().collect()
+        } else {
+            self.validator.iter_errors(value).collect()
+        };
+        Verdict::Fails { violations: violation::describe_all(&errors, value), nulls: violation::nulls(&errors) }
     }
+}
 
-    fn violations(&self, value: &Value) -> Vec<Violation> {
-        let mut violations = Vec::new();
-        for error in self.validator.iter_errors(value) {
-            violation::describe(&error, value, &mut violations);
-        }
-        violation::sort(&mut violations);
-        violations
-    }
+/// Whether somebody has already bounded the depth of a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Bounded,
+    Unknown,
+}
+
+enum Verdict {
+    Fits,
+    Fails { violations: Vec<Violation>, nulls: violation::Nulls },
 }
 
 /// Depth without recursion: the value may come from code, where nothing bounds it.
@@ -204,5 +275,7 @@ fn remove_member(value: &mut Value, pointer: &str) {
     }
 }
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;

@@ -418,3 +418,42 @@ fn a_value_deeper_than_any_stack_is_refused() {
     let schema = compile(json!({"type": "object", "additionalProperties": {"$ref": "#"}}));
     assert_eq!(schema.validate(&nested("a", 5_000))[0].message, "Arguments are nested deeper than 64 levels");
 }
+
+#[test]
+fn a_null_inside_an_alternative_is_dropped_if_that_makes_it_fit() {
+    let filter = json!({"anyOf": [
+        {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "number"}}, "required": ["b"]},
+        {"type": "string"},
+    ]});
+    let schema = json!({"type": "object", "properties": {"filter": filter}});
+    check_nulls(schema.clone(), r#"{"filter": {"a": null, "b": 1}}"#, Ok((json!({"filter": {"b": 1}}), &["filter.a"])));
+    check_nulls(
+        schema,
+        r#"{"filter": {"a": null}}"#,
+        Err(&["Parameter filter matches none of its 2 alternatives; closest: \
+               Missing required parameter: filter.b; \
+               Parameter filter.a has wrong type: expected string, got null"]),
+    );
+}
+
+#[test]
+fn nullable_and_optional_are_understood() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string", "nullable": true}, "b": {"type": "string", "optional": true}}, "required": ["a"]});
+    check_nulls(schema.clone(), r#"{"a": null, "b": null}"#, Ok((json!({"a": null}), &["b"])));
+    assert_eq!(*compile(schema.clone()).source().as_ref(), schema, "the source is kept");
+    refuses(
+        json!({"properties": {"a": {"optional": true}}, "required": ["a"]}),
+        "properties.a.optional: parameter is `optional: true` here and required in `required`",
+    );
+}
+
+#[test]
+fn a_flood_of_faults_is_told_in_part() {
+    let schema = json!({"type": "object", "required": ["z"], "properties": {"a": {"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}});
+    let violations = compile(schema.clone()).check_value(json!({"a": vec![1; 1_000]})).unwrap_err();
+    assert_eq!(violations.len(), 101);
+    assert_eq!(violations[0].message, "Missing required parameter: z");
+    assert_eq!(violations[100].message, "Arguments have 901 more faults");
+    let violations = compile(schema).check_value(json!({"a": vec![1; 100_000]})).unwrap_err();
+    assert_eq!(violations.len(), 1, "too many even to list");
+}

@@ -4,6 +4,8 @@
 //! clients of the original provider match on. The others follow their form: which parameter, what
 //! it must be, what it is.
 
+use std::collections::{BTreeSet, HashSet};
+
 use jsonschema::{
     ValidationError,
     error::{TypeKind, ValidationErrorKind as Kind},
@@ -37,56 +39,123 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// Missing, then unknown, then types, each from the outside in and as the schema lists them; the rest
-/// by place.
-pub(super) fn sort(violations: &mut [Violation]) {
-    let rank = |violation: &Violation| match violation.keyword.as_str() {
-        "required" | "dependentRequired" => 0,
-        "additionalProperties" | "unevaluatedProperties" => 1,
-        "type" => 2,
-        _ => 3,
-    };
+/// So many faults are told one by one; nobody acts on more.
+const TOLD: usize = 100;
+
+/// What the validator found, in sentences: missing, then unknown, then types, each from the outside
+/// in and as the schema lists them; then the rest by place.
+pub(super) fn describe_all(errors: &[ValidationError<'_>], root: &Value) -> Vec<Violation> {
+    let mut told = Told::default();
+    for rank in 0..=LAST_RANK {
+        for error in errors.iter().filter(|error| rank_of(error.kind()) == rank) {
+            describe(error, root, &mut told);
+        }
+    }
+    let mut violations = told.violations;
     violations.sort_by(|left, right| {
-        let ranks = (rank(left), rank(right));
-        let place = |violation: &Violation| match ranks.0 {
-            3 => violation.path.clone(),
-            _ => parent(&violation.path).to_owned(),
-        };
-        ranks.0.cmp(&ranks.1).then_with(|| place(left).cmp(&place(right)))
+        let rank = |violation: &Violation| rank_of_keyword(&violation.keyword);
+        rank(left).cmp(&rank(right)).then_with(|| place(left).cmp(place(right)))
     });
+    if told.untold > 0 {
+        violations.push(Violation::whole("more", format!("Arguments have {} more faults", told.untold)));
+    }
+    violations
 }
 
-fn parent(path: &str) -> &str {
+const LAST_RANK: u8 = 3;
+
+fn rank_of(kind: &Kind) -> u8 {
+    rank_of_keyword(kind.keyword())
+}
+
+fn rank_of_keyword(keyword: &str) -> u8 {
+    match keyword {
+        "required" => 0,
+        "additionalProperties" | "unevaluatedProperties" => 1,
+        "type" => 2,
+        _ => LAST_RANK,
+    }
+}
+
+/// By what a fault is sorted among those of its rank: the object it is in, or its own place.
+fn place(violation: &Violation) -> &str {
+    let path = violation.path.as_str();
+    if rank_of_keyword(&violation.keyword) == LAST_RANK {
+        return path;
+    }
     path.rfind(['.', '[']).map_or("", |end| &path[..end])
 }
 
-/// Adds what one error of the validator says; some say several things.
-pub(super) fn describe(error: &ValidationError<'_>, root: &Value, found: &mut Vec<Violation>) {
+#[derive(Default)]
+struct Told {
+    violations: Vec<Violation>,
+    seen: HashSet<(String, String)>,
+    untold: usize,
+}
+
+impl Told {
+    fn add(&mut self, path: String, keyword: &str, message: String) {
+        if self.violations.len() >= TOLD {
+            self.untold += 1;
+            return;
+        }
+        // Two branches of a schema may say the same of the same place.
+        if self.seen.insert((path.clone(), message.clone())) {
+            self.violations.push(Violation { path, keyword: keyword.to_owned(), message });
+        }
+    }
+}
+
+/// Tells what one error of the validator says; some say several things.
+fn describe(error: &ValidationError<'_>, root: &Value, told: &mut Told) {
     let here = path::from_pointer(error.instance_path().as_str(), root);
     let keyword = error.kind().keyword();
-    let mut add = |path: String, message: String| {
-        let violation = Violation { path, keyword: keyword.to_owned(), message };
-        // Two branches of a schema may say the same of the same place.
-        if !found.contains(&violation) {
-            found.push(violation);
-        }
-    };
     match error.kind() {
         Kind::Required { property } => {
             let missing = path::with_key(&here, property.as_str().unwrap_or_default());
             let message = format!("Missing required parameter: {missing}");
-            add(missing, message);
+            told.add(missing, keyword, message);
         }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             for name in unexpected {
                 let unknown = path::with_key(&here, name);
                 let message = format!("Unknown parameter: {}", clip(&unknown, 200));
-                add(unknown, message);
+                told.add(unknown, keyword, message);
             }
         }
         kind => {
             let message = sentence(kind, &subject(&here), error.instance(), &|context| closest(context, error, root));
-            add(here, message);
+            told.add(here, keyword, message);
+        }
+    }
+}
+
+/// Pointers to the nulls that an error is about.
+#[derive(Debug, Default)]
+pub(super) struct Nulls {
+    pub(super) plain: BTreeSet<String>,
+    /// About which only some alternative of `anyOf` or `oneOf` complains.
+    pub(super) in_alternatives: BTreeSet<String>,
+}
+
+pub(super) fn nulls(errors: &[ValidationError<'_>]) -> Nulls {
+    let mut nulls = Nulls::default();
+    for error in errors {
+        if error.instance().is_null() {
+            nulls.plain.insert(error.instance_path().as_str().to_owned());
+        } else if let Kind::AnyOf { context } | Kind::OneOfNotValid { context } = error.kind() {
+            nulls_within(context, &mut nulls.in_alternatives);
+        }
+    }
+    nulls
+}
+
+fn nulls_within(context: &Alternatives, found: &mut BTreeSet<String>) {
+    for error in context.iter().flatten() {
+        if error.instance().is_null() {
+            found.insert(error.instance_path().as_str().to_owned());
+        } else if let Kind::AnyOf { context } | Kind::OneOfNotValid { context } = error.kind() {
+            nulls_within(context, found);
         }
     }
 }
@@ -206,11 +275,7 @@ fn closest(context: &Alternatives, whole: &ValidationError<'_>, root: &Value) ->
         let other_tag = errors.iter().any(|error| matches!(error.kind(), Kind::Constant { .. } | Kind::Enum { .. }));
         (other_type, other_tag, errors.len())
     });
-    let mut violations = Vec::new();
-    for error in best.into_iter().flatten() {
-        describe(error, root, &mut violations);
-    }
-    sort(&mut violations);
+    let violations = describe_all(best.map(Vec::as_slice).unwrap_or_default(), root);
     let messages: Vec<&str> = violations.iter().map(|violation| violation.message.as_str()).collect();
     if messages.is_empty() { String::new() } else { format!("; closest: {}", clip(&messages.join("; "), 300)) }
 }

@@ -2,6 +2,29 @@
 //!
 //! A [`Tool`] says what the model reads (name, description, parameters), how it may be run (its
 //! [`Binding`]) and under which policy (timeout, annotations). It holds no code and no secret.
+//!
+//! ```
+//! use bosun_core::tool::{Binding, Nango, Tool};
+//! use serde_json::json;
+//!
+//! let mut send_email = Tool::new(
+//!     "send_email",
+//!     "Send an email to a recipient",
+//!     json!({"type": "object", "properties": {"input": {
+//!         "type": "object",
+//!         "properties": {"to": {"type": "string"}, "subject": {"type": "string"}, "body": {"type": "string"}},
+//!         "required": ["to", "subject", "body"],
+//!     }}}),
+//!     Binding::Nango(Nango::Action { provider: "google-mail".into(), action: "send-email".into() }),
+//! );
+//! send_email.category = Some("Email".into());
+//!
+//! // It is data: it can be stored, sent, compared and shown.
+//! let text = serde_json::to_string(&send_email)?;
+//! assert_eq!(serde_json::from_str::<Tool>(&text)?, send_email);
+//! assert_eq!(send_email.binding.provider(), Some("google-mail"));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,10 +35,18 @@ pub use binding::{Binding, ConfigRef, HttpRequest, Method, NamedValue, Nango, Se
 pub use duration::{duration_from_json, parse_duration};
 
 mod binding;
+pub mod catalog;
+pub mod client;
 pub mod definition;
 mod duration;
+pub mod missing;
 pub mod name;
+pub mod routing;
 pub mod toolset;
+pub mod wrapper;
+
+/// The category of tools that name none.
+pub const DEFAULT_CATEGORY: &str = "General";
 
 /// One tool of a catalogue or of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,6 +144,33 @@ impl Tool {
     #[must_use]
     pub fn is_safe_to_repeat(&self) -> bool {
         self.annotations.read_only_hint == Some(true) || self.annotations.idempotent_hint == Some(true)
+    }
+
+    /// What arguments are checked against: the parameters, with `input` required where Nango's
+    /// wrapper has required members.
+    #[must_use]
+    pub fn checked_parameters(&self) -> Arc<Value> {
+        match self.binding {
+            Binding::Nango(_) => wrapper::require_input(&self.parameters),
+            _ => Arc::clone(&self.parameters),
+        }
+    }
+
+    /// Its category; `General` where it has none.
+    #[must_use]
+    pub fn category(&self) -> &str {
+        self.category.as_deref().unwrap_or(DEFAULT_CATEGORY)
+    }
+
+    /// What to tell whoever uses a tool that should no longer be used.
+    #[must_use]
+    pub fn deprecation_warning(&self) -> Option<String> {
+        let deprecation = self.deprecated.as_ref()?;
+        let since = deprecation.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+        let message = deprecation.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+        let instead =
+            deprecation.replaced_by.as_ref().map(|name| format!("; use `{name}` instead")).unwrap_or_default();
+        Some(format!("tool `{}` is deprecated{since}{message}{instead}", self.name))
     }
 
     /// Whether the client that asked runs this tool, while the query waits.

@@ -38,6 +38,7 @@ fn tool(name: &str, binding: Binding, annotations: Annotations) -> Tool {
         name: name.into(),
         display_name: None,
         lc_name: None,
+        cache_for: None,
         description: format!("The {name} tool"),
         parameters: Arc::new(parameters),
         category: None,
