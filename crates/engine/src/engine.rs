@@ -170,7 +170,11 @@ impl Engine {
             let (uid, key, spec, toolset) = inner.prepare(submission)?;
             let live = inner.desk.entry(&key);
             let mut locked = live.lock(&*inner.store).await?;
-            if locked.state().is_some() {
+            if let Some(state) = locked.state() {
+                let position = state.position;
+                drop(locked);
+                // To refuse the name is to say that the query exists: whoever repeats a request relies on it.
+                inner.make_durable(&live, position).await?;
                 return Err(EngineError::NameTaken(key.0, key.1));
             }
             let document = Document { hash: toolset.hash(), body: toolset.to_document().into() };
@@ -336,7 +340,17 @@ impl Engine {
         self.detached(async move |inner| {
             let live = inner.desk.entry(&key);
             let mut locked = live.lock(&*inner.store).await?;
-            let events = decide(&Inner::state_of(&locked, &key)?.head)?;
+            let state = Inner::state_of(&locked, &key)?;
+            let events = match decide(&state.head) {
+                Ok(events) => events,
+                Err(refusal) => {
+                    let position = state.position;
+                    drop(locked);
+                    // A refusal shows the state of the query, like any other answer.
+                    inner.make_durable(&live, position).await?;
+                    return Err(refusal);
+                }
+            };
             let position = locked.append(&*inner.store, inner.clock.now(), events)?;
             fault::point(point);
             inner.after_append(&live, &mut locked);
