@@ -291,6 +291,9 @@ async fn ids_of_other_queries_and_of_the_future_are_refused() {
         let answer = world.send("GET", "/v1/queries/q/events", &headers, "").await;
         assert_eq!(answer.refusal(), (400, "invalid_event_id"), "{id}");
     }
+    let request =
+        Request::get("/v1/queries/q/events").header("host", "localhost").header("last-event-id", &b"\xff"[..]);
+    assert_eq!(world.request(request.body(Body::empty()).unwrap()).await.refusal(), (400, "invalid_event_id"));
 }
 
 #[tokio::test(start_paused = true)]
