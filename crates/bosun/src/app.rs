@@ -57,22 +57,24 @@ impl App {
 }
 
 /// The smallest agent that works, for whoever starts a server in an empty directory.
-const SMALLEST: &str = r#"  apiVersion: ark.mckinsey.com/v1alpha1
-  kind: Model
-  metadata: {name: default}
-  spec:
-    provider: openai
-    model: {value: gpt-4o-mini}
-    config:
-      openai:
-        baseUrl: {value: https://api.openai.com/v1}
-        apiKey: {valueFrom: {secretKeyRef: {name: openai, key: api-key}}}
-  ---
-  apiVersion: ark.mckinsey.com/v1alpha1
-  kind: Agent
-  metadata: {name: assistant}
-  spec:
-    prompt: You are a helpful assistant."#;
+const SMALLEST: &str = "\
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: default}
+spec:
+  provider: openai
+  model: {value: gpt-4o-mini}
+  config:
+    openai:
+      baseUrl: {value: https://api.openai.com/v1}
+      apiKey: {valueFrom: {secretKeyRef: {name: openai, key: api-key}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {name: assistant}
+spec:
+  prompt: You are a helpful assistant.
+";
 
 /// Everything that is wrong with the manifests, and a way out where there are none at all.
 struct Unusable<'a> {
@@ -89,15 +91,29 @@ impl fmt::Display for Unusable<'_> {
                 formatter,
                 "there are no agents in {directory}
 
-The smallest one that works, as {directory}/assistant.yaml (with the key in the environment as BOSUN_SECRET_OPENAI_API_KEY):
+Take the examples, which need no key:
 
-{SMALLEST}
+  bosun demo --examples {directory}
 
-Or take the examples, which need no key:
+Or begin with the smallest one that works. With the key in BOSUN_SECRET_OPENAI_API_KEY, and as {directory}/assistant.yaml:
 
-  bosun demo --examples {directory}",
+{SMALLEST}",
             );
         }
         write!(formatter, "the manifests cannot be used\n\n{}", self.faults)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_agent_works() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("assistant.yaml"), SMALLEST).unwrap();
+        let builtins = Builtins::new(Arc::new(SystemClock));
+        let manifests = manifests::load(&[directory.path().to_owned()], &builtins).unwrap();
+        assert_eq!(manifests.agents[0].name, "assistant");
     }
 }

@@ -23,11 +23,11 @@ pub(crate) struct Config {
     /// Directory of agents, models and tools as YAML; may be given several times
     #[arg(long, value_name = "DIR", default_value = "./agents")]
     pub(crate) manifests: Vec<PathBuf>,
-    /// Directory of secrets, as <namespace>/<name>/<key>
+    /// Directory of secrets, as NAMESPACE/NAME/KEY
     #[arg(long, value_name = "DIR", default_value = "./secrets")]
     pub(crate) secrets: PathBuf,
-    /// How the log on standard error looks; RUST_LOG says how much of it there is
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    /// Log on standard error as text, or as json for machines; RUST_LOG says how much
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) log: LogFormat,
 
     /// Running time of a query; waiting outside does not count

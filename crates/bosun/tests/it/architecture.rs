@@ -118,15 +118,40 @@ fn the_map_names_places_that_exist() {
     let page = std::fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
     let mut missing = Vec::new();
     for line in page.lines().filter(|line| line.starts_with("| `crates/")) {
-        let mut quoted = line.split('`').skip(1).step_by(2);
-        let directory = workspace().join(quoted.next().unwrap());
-        let begin = line.rsplit('|').nth(1).unwrap();
-        for place in begin.split('`').skip(1).step_by(2) {
-            let path = directory.join("src").join(place);
-            missing.extend((!path.exists()).then_some(path));
-        }
+        let directory = workspace().join(quoted(line).next().unwrap());
+        let files = quoted(last_column(line)).map(|file| directory.join("src").join(file));
+        missing.extend(files.filter(|file| !file.exists()).map(|file| file.display().to_string()));
     }
+    let (_, ideas) = page.split_once("## Where the ideas live").unwrap();
+    let places = ideas.lines().flat_map(|line| quoted(last_column(line))).filter(|place| place.contains("::"));
+    missing.extend(places.filter(|place| !is_place(place)).map(str::to_owned));
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+fn last_column(line: &str) -> &str {
+    line.rsplit('|').nth(1).unwrap_or_default()
+}
+
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Whether `core::tool::toolset::Mode` is there: modules are files, and what follows is a word in them.
+fn is_place(place: &str) -> bool {
+    let mut segments = place.split("::").peekable();
+    let mut module = workspace().join("crates").join(segments.next().unwrap_or_default()).join("src");
+    let mut file = module.join("lib.rs");
+    while let Some(segment) = segments.peek() {
+        let inner = module.join(segment);
+        let found = [inner.with_extension("rs"), inner.join("mod.rs")].into_iter().find(|file| file.exists());
+        let Some(found) = found else { break };
+        (module, file) = (inner, found);
+        segments.next();
+    }
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let is_word =
+        |word: &str| text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|found| found == word);
+    !text.is_empty() && segments.all(is_word)
 }
 
 struct Source {

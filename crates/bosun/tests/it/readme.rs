@@ -34,7 +34,7 @@ fn script(page: &str, port: u16) -> String {
     for block in blocks(page, "sh") {
         if block.starts_with("curl -N") {
             // It stays open until the query ends, for which a later command is needed.
-            write!(script, "{} &\n", block.trim_end()).expect("a string takes everything");
+            writeln!(script, "{} &", block.trim_end()).expect("a string takes everything");
             if let Some(name) = created(&block) {
                 let wait =
                     format!("curl --silent --retry 9 --retry-all-errors 'localhost:8080/v1/queries/{name}?wait=20s'\n");

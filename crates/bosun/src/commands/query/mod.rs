@@ -47,6 +47,7 @@ pub(crate) struct Query {
     /// Where the server is
     #[arg(long, value_name = "URL", env = "BOSUN_SERVER", default_value = "http://127.0.0.1:8080")]
     server: String,
+    /// Where the agent is, and the query will be
     #[arg(long, default_value = "default")]
     namespace: String,
     /// Name of the query; made up where absent
