@@ -5,7 +5,7 @@ CARGO ?= cargo
 LOCKED := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test fmt lint unit doc deny bench clean
+.PHONY: help setup demo serve install test fmt lint unit doc deny bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ demo: ## the whole story in ten seconds: no key, no service, nothing left behind
 
 serve: ## a server on 127.0.0.1:8080 with the example agents
 	@$(CARGO) run --quiet $(LOCKED) -p bosun -- serve --manifests examples/agents
+
+install: ## put `bosun` where cargo puts programs
+	$(CARGO) install --quiet $(LOCKED) --path crates/bosun
 
 test: setup lint unit doc ## everything that CI runs
 
@@ -41,7 +44,10 @@ doc: ## the documentation of the code, without a warning
 
 deny: ## check dependencies with cargo-deny, which is installed where missing (a few minutes)
 	@command -v cargo-deny >/dev/null 2>&1 || $(CARGO) install cargo-deny --locked
-	$(CARGO) deny --workspace check
+	$(CARGO) deny --workspace check bans licenses sources
+	@if $(CARGO) deny fetch db >/dev/null 2>&1; \
+	then $(CARGO) deny --workspace check --disable-fetch advisories; \
+	else echo "the database of advisories is out of reach: advisories are NOT checked"; fi
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run

@@ -1,6 +1,8 @@
 //! What the program can do, one module for each command.
 
+mod demo;
 mod query;
+mod serve;
 
 use std::{future::Future, process::ExitCode};
 
@@ -9,12 +11,16 @@ use anyhow::Context;
 /// The commands, in the order in which a newcomer meets them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Demo(demo::Demo),
+    Serve(serve::Serve),
     Query(query::Query),
 }
 
 impl Command {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Demo(demo) => block_on(demo.run()),
+            Self::Serve(serve) => block_on_all_cores(serve.run()),
             Self::Query(query) => block_on(query.run()),
         }
     }
@@ -29,4 +35,13 @@ pub(crate) struct Usage(pub(crate) String);
 fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the runtime does not start")?.block_on(command)
+}
+
+/// Runs a server. What is still running when it ends is dropped, not waited for.
+fn block_on_all_cores<T>(server: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("the runtime does not start")?;
+    let ended = runtime.block_on(server);
+    runtime.shutdown_background();
+    ended
 }
