@@ -1,0 +1,1 @@
+//! Zod schemas and LangChain tools in TypeScript or JavaScript source.
