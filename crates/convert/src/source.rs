@@ -10,6 +10,17 @@ pub struct Place {
     pub column: usize,
 }
 
+impl Place {
+    /// The first character of a text.
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}:{}", self.line, self.column)
+    }
+}
+
 /// Turns byte offsets of one text into lines and columns.
 #[derive(Clone, Debug)]
 pub struct Locator<'text> {
