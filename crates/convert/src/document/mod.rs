@@ -108,7 +108,7 @@ impl<'a> Document<'a> {
         if text.len() > MAX_SIZE {
             return Err(ReadError::TooLarge { size: text.len() });
         }
-        match first_letter(text) {
+        match skip_comments(text).chars().next() {
             None => Err(ReadError::Empty),
             Some('{' | '[') => Ok(Self { text, syntax: Syntax::Json, value: json::parse(text)?, is_stream: false }),
             Some(_) => {
@@ -165,16 +165,17 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The first letter that is neither space nor part of a comment of JSON or TypeScript.
-pub(crate) fn first_letter(text: &str) -> Option<char> {
+/// The text from the first thing on that is neither space nor a comment of JSON or TypeScript.
+pub(crate) fn skip_comments(text: &str) -> &str {
     let mut rest = text.trim_start();
     loop {
-        if let Some(comment) = rest.strip_prefix("//") {
-            rest = comment.split_once('\n').map_or("", |(_, after)| after).trim_start();
+        let after = if let Some(comment) = rest.strip_prefix("//") {
+            comment.split_once('\n').map_or("", |(_, after)| after)
         } else if let Some(comment) = rest.strip_prefix("/*") {
-            rest = comment.split_once("*/").map_or("", |(_, after)| after).trim_start();
+            comment.split_once("*/").map_or("", |(_, after)| after)
         } else {
-            return rest.chars().next();
-        }
+            return rest;
+        };
+        rest = after.trim_start();
     }
 }
