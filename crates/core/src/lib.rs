@@ -7,10 +7,13 @@
 pub mod hash;
 pub mod id;
 pub mod json;
+pub mod schema;
+mod text;
 pub mod time;
 pub mod tool;
 
 pub use hash::ContentHash;
 pub use id::{CallId, Namespace, QueryName, QueryUid};
+pub use schema::Schema;
 pub use time::Timestamp;
-pub use tool::{Binding, Tool};
+pub use tool::{Binding, Tool, toolset::Toolset};

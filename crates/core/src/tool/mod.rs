@@ -9,8 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use binding::{Binding, ConfigRef, HttpRequest, Method, NamedValue, Nango, SecretRef, ValueSource};
+pub use duration::{duration_from_json, parse_duration};
 
 mod binding;
+pub mod definition;
+mod duration;
+pub mod name;
+pub mod toolset;
 
 /// One tool of a catalogue or of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,7 +72,7 @@ impl Annotations {
 }
 
 /// Why a tool should no longer be used, and what to use instead.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deprecation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
