@@ -2,6 +2,9 @@
 //!
 //! What nobody took is reported at the end: this is how a converter knows that it lost nothing.
 
+use std::{collections::BTreeMap, time::Duration};
+
+use bosun_core::tool::{Deprecation, duration_from_json};
 use serde_json::{Map, Value};
 
 use crate::{document::Path, found::Report};
@@ -96,6 +99,54 @@ impl<'a> Fields<'a> {
         text
     }
 
+    /// A time: seconds, or a text such as `30s`.
+    pub(crate) fn duration(&mut self, key: &'static str, report: &mut Report) -> Option<Duration> {
+        let value = self.take(key)?;
+        let duration = duration_from_json(value);
+        if duration.is_none() {
+            let message = format!("`{key}` must be a number of seconds, or a text such as `30s`, `5m` or `1h`");
+            report.fault(&self.path_of(key), "not_a_duration", message);
+        }
+        duration
+    }
+
+    /// An object of texts.
+    pub(crate) fn texts(&mut self, key: &'static str, report: &mut Report) -> BTreeMap<String, String> {
+        let path = self.path_of(key);
+        let mut texts = BTreeMap::new();
+        for (name, value) in self.object(key, report).into_iter().flatten() {
+            match value.as_str() {
+                Some(text) => {
+                    texts.insert(name.clone(), text.to_owned());
+                }
+                None => {
+                    report.fault(&path.key(name), "wrong_type", format!("this must be a text, not {}", kind_of(value)))
+                }
+            }
+        }
+        texts
+    }
+
+    /// `deprecated: true`, or `{since, message, replacedBy}`.
+    pub(crate) fn deprecation(&mut self, report: &mut Report) -> Option<Deprecation> {
+        let path = self.path_of("deprecated");
+        match self.take("deprecated")? {
+            Value::Bool(deprecated) => deprecated.then(Deprecation::default),
+            Value::Object(object) => {
+                let mut inner = Self::new(object, path);
+                let mut text = |key| inner.text(key, report).map(str::to_owned);
+                let (since, message, replaced_by) = (text("since"), text("message"), text("replacedBy"));
+                inner.refuse_the_rest(report);
+                Some(Deprecation { since, message, replaced_by })
+            }
+            other => {
+                let message = format!("`deprecated` must be true or an object, not {}", kind_of(other));
+                report.fault(&path, "wrong_type", message);
+                None
+            }
+        }
+    }
+
     /// The members that nobody took.
     pub(crate) fn unknown(&self) -> impl Iterator<Item = &'a String> {
         self.object.keys().filter(|key| !self.known.contains(&key.as_str()))
@@ -124,6 +175,14 @@ impl<'a> Fields<'a> {
                 None => report.fault(&self.path_of(key), "unknown_field", message),
             }
         }
+    }
+}
+
+/// A time as a text that [`Fields::duration`] reads.
+pub(crate) fn duration_text(duration: Duration) -> String {
+    match (duration.as_secs(), duration.subsec_millis()) {
+        (seconds, 0) => format!("{seconds}s"),
+        _ => format!("{}ms", duration.as_millis()),
     }
 }
 

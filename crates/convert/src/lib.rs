@@ -19,6 +19,7 @@
 //! # Ok::<(), bosun_convert::ConvertError>(())
 //! ```
 
+mod check;
 mod fields;
 mod format;
 mod found;
@@ -35,9 +36,12 @@ pub mod document;
 pub mod source;
 pub mod zod;
 
+use std::collections::HashSet;
+
 use document::{Document, ReadError};
 use found::Report;
 
+pub use check::{Checked, Problem, Severity, check, check_document};
 pub use format::{Format, NoSuchFormat};
 pub use found::{Conversion, Fault, Found, Inside, Origin, Request};
 pub use warning::Warning;
@@ -94,12 +98,26 @@ pub fn recognise(document: &Document<'_>) -> Result<Format, ConvertError> {
 #[must_use]
 pub fn read_document(document: &Document<'_>, format: Format) -> Conversion {
     let mut report = Report::default();
-    let tools = match format {
+    let mut tools = match format {
         Format::N8n => n8n::read(document, &mut report),
         Format::OpenApi => openapi::read(document, &mut report),
         Format::ArkManifest => manifest::read(document, &mut report),
         Format::ToolConfig => tool_config::read(document, &mut report),
         list => lists::read(document, list, &mut report),
     };
+    refuse_duplicates(&mut tools, &mut report);
     Conversion { format, tools, warnings: report.warnings, faults: report.faults }
+}
+
+/// Two tools of one name could not be told apart. The first one stays.
+fn refuse_duplicates(tools: &mut Vec<Found>, report: &mut Report) {
+    let mut names = HashSet::new();
+    tools.retain(|found| {
+        let is_new = names.insert(found.tool.name.clone());
+        if !is_new {
+            let message = format!("there are two tools named `{}`", format::clip(&found.tool.name));
+            report.fault(&found.origin.path, "duplicate_name", message);
+        }
+        is_new
+    });
 }

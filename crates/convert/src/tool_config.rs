@@ -4,18 +4,16 @@
 //! is a fault. What a tool does is data: `source`, `action` and `cache_model`, where `{entityType}`
 //! in a model stands for an enum of the tool's input.
 
-use std::time::Duration;
-
 use bosun_core::{
     Binding, Tool,
-    tool::{Annotations, Deprecation, Nango},
+    tool::{Annotations, Nango},
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
     Warning,
     document::{Document, Path},
-    fields::{Fields, kind_of},
+    fields::{Fields, duration_text, kind_of},
     format::{clip, is_by_category},
     found::{Found, Inside, Origin, Report},
 };
@@ -85,16 +83,16 @@ fn read_tool(
     let lc_name = fields.text("lc_name", report).map(str::to_owned);
     let own_category = fields.text("category", report);
     let version = fields.text("version", report).map(str::to_owned);
-    let timeout = millis(&mut fields, "timeout", report);
-    let cache_for = millis(&mut fields, "cache_for", report);
+    let timeout = fields.duration("timeout", report);
+    let cache_for = fields.duration("cache", report);
     let annotations = Annotations {
         read_only_hint: fields.boolean("read_only", report),
         destructive_hint: fields.boolean("destructive", report),
         idempotent_hint: fields.boolean("idempotent", report),
         open_world_hint: fields.boolean("open_world", report),
     };
-    let deprecated = deprecation(&mut fields, report);
-    let labels = labels(&mut fields, report);
+    let deprecated = fields.deprecation(report);
+    let labels = fields.texts("labels", report);
     let binding = binding(&mut fields, name.unwrap_or_default(), providers, report);
     fields.refuse_the_rest(report);
 
@@ -109,7 +107,7 @@ fn read_tool(
     tool.cache_for = cache_for;
     tool.annotations = annotations;
     tool.deprecated = deprecated;
-    tool.labels = labels.into_iter().collect();
+    tool.labels = labels;
     let is_external = tool.is_external();
     let origin = Origin { path: fields.path().clone(), parameters: has_parameters.then_some(parameters_path) };
     let mut found = Found::new(tool, origin);
@@ -130,16 +128,7 @@ fn binding(
     let source = fields.text("source", report);
     let action = fields.text("action", report).map(str::to_owned);
     let model = fields.text("cache_model", report).map(str::to_owned);
-    let aliases_path = fields.path_of("entity_aliases");
-    let mut entity_aliases = std::collections::BTreeMap::new();
-    for (word, entity) in fields.object("entity_aliases", report).into_iter().flatten() {
-        match entity.as_str() {
-            Some(entity) => {
-                entity_aliases.insert(word.clone(), entity.to_owned());
-            }
-            None => report.fault(&aliases_path.key(word), "wrong_type", "an alias stands for the name of an entity"),
-        }
-    }
+    let entity_aliases = fields.texts("entity_aliases", report);
     let Some(provider) = provider else {
         return without_provider(fields, name, source, report);
     };
@@ -177,6 +166,10 @@ fn binding(
 
 /// Tools that steer the conversation need no provider; any other is run by whoever owns it.
 fn without_provider(fields: &Fields<'_>, name: &str, source: Option<&str>, report: &mut Report) -> Option<Binding> {
+    if name.is_empty() {
+        // That there is no name is told already.
+        return None;
+    }
     if name == "request_missing_parameters" {
         return Some(Binding::Builtin { name: name.to_owned() });
     }
@@ -188,55 +181,6 @@ fn without_provider(fields: &Fields<'_>, name: &str, source: Option<&str>, repor
     let message = format!("`{}` names no provider: a client has to run it", clip(name));
     report.warn(fields.path(), "binding_unknown", message);
     Some(Binding::External)
-}
-
-/// A time: a number of milliseconds, or a text such as `30s`.
-fn millis(fields: &mut Fields<'_>, key: &'static str, report: &mut Report) -> Option<Duration> {
-    let value = fields.take(key)?;
-    let time = match value {
-        Value::Number(number) => number.as_u64().map(Duration::from_millis),
-        Value::String(text) => crate::manifest::duration(text),
-        _ => None,
-    };
-    if time.is_none() {
-        report.fault(
-            &fields.path_of(key),
-            "timeout_unreadable",
-            format!("`{key}` is a number of milliseconds or a text like `30s`"),
-        );
-    }
-    time
-}
-
-fn deprecation(fields: &mut Fields<'_>, report: &mut Report) -> Option<Deprecation> {
-    let path = fields.path_of("deprecated");
-    match fields.take("deprecated")? {
-        Value::Bool(deprecated) => deprecated.then(|| Deprecation { since: None, message: None, replaced_by: None }),
-        Value::Object(object) => {
-            let mut inner = Fields::new(object, path);
-            let mut text = |key| inner.text(key, report).map(str::to_owned);
-            let deprecation =
-                Deprecation { since: text("since"), message: text("message"), replaced_by: text("replacedBy") };
-            inner.refuse_the_rest(report);
-            Some(deprecation)
-        }
-        other => {
-            report.fault(&path, "wrong_type", format!("`deprecated` must be an object, not {}", kind_of(other)));
-            None
-        }
-    }
-}
-
-fn labels(fields: &mut Fields<'_>, report: &mut Report) -> Vec<(String, String)> {
-    let path = fields.path_of("labels");
-    let mut labels = Vec::new();
-    for (key, value) in fields.object("labels", report).into_iter().flatten() {
-        match value.as_str() {
-            Some(text) => labels.push((key.clone(), text.to_owned())),
-            None => report.fault(&path.key(key), "wrong_type", "a label is a text"),
-        }
-    }
-    labels
 }
 
 /// Tools as a `tool-config.json`.
@@ -298,9 +242,9 @@ fn write_tool(found: &Found, warnings: &mut Vec<Warning>) -> Option<Value> {
             put(key, hint.into());
         }
     }
-    for (key, time) in [("timeout", tool.timeout), ("cache_for", tool.cache_for)] {
+    for (key, time) in [("timeout", tool.timeout), ("cache", tool.cache_for)] {
         if let Some(time) = time {
-            put(key, u64::try_from(time.as_millis()).unwrap_or(u64::MAX).into());
+            put(key, duration_text(time).into());
         }
     }
     if let Some(deprecated) = &tool.deprecated {

@@ -3,7 +3,7 @@
 use bosun_core::{Binding, Tool};
 use serde_json::{Value, json};
 
-use crate::{ConvertError, Format, Warning, found::Found, manifest, tool_config};
+use crate::{ConvertError, Format, Warning, fields::duration_text, found::Found, manifest, tool_config};
 
 /// Tools as data of another format.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ fn write_ark(tool: &Tool) -> Value {
     if tool.is_external() {
         entry["executionMode"] = "external".into();
     }
-    put_annotations(&mut entry, tool);
+    put_policy(&mut entry, tool);
     entry
 }
 
@@ -127,8 +127,26 @@ fn write_external(tool: &Tool) -> Value {
     let mut entry = json!({
         "name": tool.name, "description": tool.description, "parameters": tool.parameters, "executionMode": "external",
     });
-    put_annotations(&mut entry, tool);
+    put_policy(&mut entry, tool);
     entry
+}
+
+/// What a client may say of its tools beside the three fields.
+fn put_policy(entry: &mut Value, tool: &Tool) {
+    for (key, text) in [
+        ("displayName", tool.display_name.clone()),
+        ("version", tool.version.clone()),
+        ("timeout", tool.timeout.map(duration_text)),
+        ("cache", tool.cache_for.map(duration_text)),
+    ] {
+        if let Some(text) = text {
+            entry[key] = text.into();
+        }
+    }
+    if let Some(deprecated) = &tool.deprecated {
+        entry["deprecated"] = json!(deprecated);
+    }
+    put_annotations(entry, tool);
 }
 
 fn put_annotations(entry: &mut Value, tool: &Tool) {
@@ -139,8 +157,9 @@ fn put_annotations(entry: &mut Value, tool: &Tool) {
 
 /// Says once for each field which tools lose it.
 fn warn_of_losses(tools: &[Found], format: Format, warnings: &mut Vec<Warning>) {
-    let keeps_title = format == Format::Mcp;
-    let keeps_hints = matches!(format, Format::Mcp | Format::Ark | Format::ExternalTools);
+    let keeps_policy = matches!(format, Format::Ark | Format::ExternalTools);
+    let keeps_title = keeps_policy || format == Format::Mcp;
+    let keeps_hints = keeps_policy || format == Format::Mcp;
     let keeps_lc_name = format == Format::Langchain;
     let is_bound = |tool: &Tool| match tool.binding {
         Binding::External => false,
@@ -153,11 +172,11 @@ fn warn_of_losses(tools: &[Found], format: Format, warnings: &mut Vec<Warning>) 
         ("lc_name", &|tool| tool.lc_name.is_some() && !keeps_lc_name),
         ("category", &|tool| tool.category.is_some()),
         ("labels", &|tool| !tool.labels.is_empty()),
-        ("version", &|tool| tool.version.is_some()),
-        ("deprecated", &|tool| tool.deprecated.is_some()),
+        ("version", &|tool| tool.version.is_some() && !keeps_policy),
+        ("deprecated", &|tool| tool.deprecated.is_some() && !keeps_policy),
         ("annotations", &|tool| !tool.annotations.is_empty() && !keeps_hints),
-        ("timeout", &|tool| tool.timeout.is_some()),
-        ("cache_for", &|tool| tool.cache_for.is_some()),
+        ("timeout", &|tool| tool.timeout.is_some() && !keeps_policy),
+        ("cache", &|tool| tool.cache_for.is_some() && !keeps_policy),
     ];
     for (field, is_lost) in checks {
         let losers: Vec<&Found> = tools.iter().filter(|found| is_lost(&found.tool)).collect();

@@ -23,7 +23,11 @@ fn agrees(path: &Path, actual: &str) -> bool {
         return true;
     }
     if std::env::var_os("UPDATE_FIXTURES").is_some() {
-        if actual.is_empty() { fs::remove_file(path).unwrap() } else { fs::write(path, actual).unwrap() }
+        if actual.is_empty() {
+            fs::remove_file(path).unwrap()
+        } else {
+            fs::write(path, actual).unwrap()
+        }
         return true;
     }
     eprintln!("--- {} differs; it should be:\n{actual}", path.display());

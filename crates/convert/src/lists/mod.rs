@@ -165,6 +165,11 @@ fn plain(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
     let mode = fields.text("executionMode", report);
     let described = described(&mut fields, &["parameters"], report)?;
     let annotations = annotations(&mut fields, report);
+    let display_name = fields.text("displayName", report).map(str::to_owned);
+    let version = fields.text("version", report).map(str::to_owned);
+    let timeout = fields.duration("timeout", report);
+    let cache_for = fields.duration("cache", report);
+    let deprecated = fields.deprecation(report);
     fields.warn_of_the_rest(report);
     let mut found = match (kind, mode) {
         (Some("builtin"), _) => {
@@ -182,8 +187,12 @@ fn plain(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
         }
         _ => described.external("the client that owns it runs it"),
     };
-    found.tool.display_name = annotations.title;
+    found.tool.display_name = display_name.or(annotations.title);
     found.tool.annotations = annotations.hints;
+    found.tool.version = version;
+    found.tool.timeout = timeout;
+    found.tool.cache_for = cache_for;
+    found.tool.deprecated = deprecated;
     Some(found)
 }
 

@@ -6,7 +6,7 @@
 mod read;
 mod write;
 
-pub(crate) use read::{duration, read};
+pub(crate) use read::read;
 pub(crate) use write::write;
 
 const API_VERSION: &str = "ark.mckinsey.com/v1alpha1";

@@ -1,10 +1,10 @@
 //! Resources as tools.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bosun_core::{
     Binding, Tool,
-    tool::{Annotations, ConfigRef, HttpRequest, Method, NamedValue, SecretRef, ValueSource},
+    tool::{Annotations, ConfigRef, HttpRequest, Method, NamedValue, SecretRef, ValueSource, parse_duration},
 };
 use serde_json::{Value, json};
 
@@ -15,6 +15,18 @@ use crate::{
     format::clip,
     found::{Found, Origin, Report},
 };
+
+/// What Kubernetes writes into the metadata of a resource, or needs to place it.
+const OF_THE_CLUSTER: [&str; 8] = [
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "ownerReferences",
+    "finalizers",
+];
 
 pub(crate) fn read(document: &Document<'_>, report: &mut Report) -> Vec<Found> {
     let mut tools = Vec::new();
@@ -53,42 +65,30 @@ fn resource(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
             report.fault(fields.path(), "field_missing", format!("`{name}` is missing"));
         }
     }
-    let mut metadata = Fields::new(metadata?, metadata_path);
-    let name = metadata.required_text("name", report)?;
-    let labels = texts(&mut metadata, "labels", report);
-    let annotations = texts(&mut metadata, "annotations", report);
-    metadata.skip(&[
-        "namespace",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "managedFields",
-        "ownerReferences",
-        "finalizers",
-    ]);
-    metadata.refuse_the_rest(report);
-
-    let annotation = |key: &str| annotations.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
     let faults = report.faults.len();
-    let mut found = specification(name, Fields::new(spec?, spec_path), annotation("description"), report)?;
-    found.origin.path = fields.path().clone();
-    found.tool.labels = labels.into_iter().collect();
-    found.tool.category = annotation(CATEGORY);
-    found.tool.version = annotation(VERSION);
-    (report.faults.len() == faults).then_some(found)
-}
-
-fn texts(fields: &mut Fields<'_>, key: &'static str, report: &mut Report) -> Vec<(String, String)> {
-    let path = fields.path_of(key);
-    let mut texts = Vec::new();
-    for (name, value) in fields.object(key, report).into_iter().flatten() {
-        match value.as_str() {
-            Some(text) => texts.push((name.clone(), text.to_owned())),
-            None => report.fault(&path.key(name), "wrong_type", format!("`{}` must be a text", clip(name))),
-        }
+    let mut labels = BTreeMap::new();
+    let mut annotations = BTreeMap::new();
+    let name = metadata.and_then(|metadata| {
+        let mut metadata = Fields::new(metadata, metadata_path);
+        let name = metadata.required_text("name", report);
+        labels = metadata.texts("labels", report);
+        annotations = metadata.texts("annotations", report);
+        metadata.skip(&OF_THE_CLUSTER);
+        metadata.refuse_the_rest(report);
+        name
+    });
+    // A resource without a name is still read, so that all of its faults are told at once.
+    let spec = Fields::new(spec?, spec_path);
+    let found = specification(name.unwrap_or_default(), spec, annotations.remove("description"), report);
+    if name.is_none() || report.faults.len() != faults {
+        return None;
     }
-    texts
+    let mut found = found?;
+    found.origin.path = fields.path().clone();
+    found.tool.labels = labels;
+    found.tool.category = annotations.remove(CATEGORY);
+    found.tool.version = annotations.remove(VERSION);
+    Some(found)
 }
 
 fn specification(name: &str, mut spec: Fields<'_>, annotated: Option<String>, report: &mut Report) -> Option<Found> {
@@ -214,7 +214,7 @@ fn http(mut fields: Fields<'_>, timeout: &mut Option<Duration>, report: &mut Rep
         }
     };
     if let Some(text) = fields.text("timeout", report) {
-        *timeout = duration(text);
+        *timeout = parse_duration(text);
         if timeout.is_none() {
             let message = format!("`{}` is no time; write 30s, 5m or 1h", clip(text));
             report.fault(&fields.path_of("timeout"), "timeout_unreadable", message);
@@ -228,18 +228,6 @@ fn http(mut fields: Fields<'_>, timeout: &mut Option<Duration>, report: &mut Rep
         return None;
     }
     Some(Binding::Http(Box::new(HttpRequest { url: url?.to_owned(), method: method?, headers, body, body_parameters })))
-}
-
-/// A time as ARK writes it: `30s`, `5m`, `1h`, or seconds alone.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(['s', 'm', 'h']);
-    let factor = match &text[digits.len()..] {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor).map(Duration::from_secs)
 }
 
 /// Headers, whose source stands in `value`, and parameters, whose source stands beside the name.

@@ -24,7 +24,12 @@ pub(crate) fn write(tools: &[Found], warnings: &mut Vec<Warning>) -> Vec<Value> 
         match &found.inside {
             Inside::AsBound => {}
             Inside::AsRequest(request) => {
-                warnings.extend(request.losses.iter().cloned());
+                for loss in &request.losses {
+                    // Many tools may need one secret, and one line about it is enough.
+                    if !warnings.iter().any(|known| known.code == "secret_needed" && known.message == loss.message) {
+                        warnings.push(loss.clone());
+                    }
+                }
                 tool.binding = Binding::Http(Box::new(request.http.clone()));
                 tool.timeout = tool.timeout.or(request.timeout);
             }

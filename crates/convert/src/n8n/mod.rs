@@ -6,7 +6,7 @@
 //! What only a running n8n knows (the tools of a toolkit, texts that are not in the export) is
 //! reported, never invented.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
@@ -86,7 +86,6 @@ fn read_workflow(workflow: &Value, path: &Path, tools: &mut Vec<Found>, report: 
         .filter_map(|(index, node)| read_node(node, path.key("nodes").index(index), report))
         .map(|node| (node.name, node))
         .collect();
-    let mut names = HashSet::new();
     for (source, outputs) in connections {
         let targets = ai_tool_targets(outputs);
         if targets.is_empty() {
@@ -109,12 +108,7 @@ fn read_workflow(workflow: &Value, path: &Path, tools: &mut Vec<Found>, report: 
             );
             report.warn(&node.path, "nested_tool", message);
         }
-        if names.insert(found.tool.name.clone()) {
-            tools.push(found);
-        } else {
-            let message = format!("there are two tools named `{}`", found.tool.name);
-            report.fault_with_hint(&node.path, "duplicate_name", message, "rename one of the nodes in n8n");
-        }
+        tools.push(found);
     }
 }
 

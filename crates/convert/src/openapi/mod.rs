@@ -5,8 +5,6 @@
 //! expanded. References out of the document are refused. Security schemes become references to
 //! secrets; the description holds no values and neither does the result. Responses are not read.
 
-use std::collections::HashSet;
-
 use serde_json::{Map, Value};
 
 use crate::{
@@ -64,7 +62,6 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
         report.fault(&paths_path, "wrong_type", format!("`paths` must be an object, not {}", kind_of(paths)));
         return;
     };
-    let mut names = HashSet::new();
     for (url, item) in paths {
         if !url.starts_with('/') {
             if !url.starts_with("x-") {
@@ -86,13 +83,7 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
                 continue;
             };
             let place = operation::Place { url, method, item, item_path: &item_path, path: &path };
-            let Some(found) = operation::read(&mut api, operation, &place, report) else { continue };
-            if names.insert(found.tool.name.clone()) {
-                tools.push(found);
-            } else {
-                let message = format!("there are two operations named `{}`", clip(&found.tool.name));
-                report.fault_with_hint(&path, "duplicate_name", message, "give each operation its own `operationId`");
-            }
+            tools.extend(operation::read(&mut api, operation, &place, report));
         }
     }
 }

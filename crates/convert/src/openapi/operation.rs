@@ -60,7 +60,7 @@ pub(super) fn read(
     let mut tool = Tool::new(name, description(operation, place, report), parameters, Binding::External);
     tool.category = operation.get("tags").and_then(|tags| tags.get(0)).and_then(Value::as_str).map(str::to_owned);
     if operation.get("deprecated") == Some(&Value::Bool(true)) {
-        tool.deprecated = Some(Deprecation { since: None, message: None, replaced_by: None });
+        tool.deprecated = Some(Deprecation::default());
     }
     Some(Found { tool, origin: Origin { path: place.path.clone(), parameters: None }, inside })
 }

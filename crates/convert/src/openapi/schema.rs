@@ -90,12 +90,12 @@ impl<'a> Definitions<'a> {
             return None;
         }
         for (what, names, why) in [
-            ("keyword_dropped", &self.dropped, "mean nothing outside of OpenAPI"),
-            ("read_only_dropped", &self.read_only, "are read-only and never sent"),
+            ("keyword_dropped", &self.dropped, "has no meaning outside of OpenAPI"),
+            ("read_only_dropped", &self.read_only, "is read-only and never sent"),
         ] {
             if !names.is_empty() {
                 let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-                report.warn(path, what, format!("{} {why} and are left out", names.join(", ")));
+                report.warn(path, what, format!("left out, since it {why}: {}", names.join(", ")));
             }
         }
         let mut definitions: IndexMap<String, Value> = self.copied.into_values().collect();
