@@ -4,6 +4,8 @@
 //! descriptions and schemas by the open rules, names that stand twice, extensions that contradict
 //! `required`. All of it at once, in the order of the text.
 
+use std::cell::OnceCell;
+
 use bosun_core::{
     schema::normalize,
     tool::definition::{self, Rules},
@@ -12,20 +14,22 @@ use serde_json::{Value, json};
 
 use crate::{
     ConvertError, Format, Found, Warning,
-    document::Document,
+    document::{Document, Places},
     found::{Conversion, Fault},
     read_document, recognise,
     source::Place,
 };
 
 /// A text and all that can be said about it.
-#[derive(Clone, Debug)]
-pub struct Checked {
+#[derive(Debug)]
+pub struct Checked<'a> {
     /// What the text is; `None` if it could not be told.
     pub format: Option<Format>,
-    /// The tools in it, each with its place.
-    pub tools: Vec<(Found, Place)>,
+    /// The tools in it that have no fault.
+    pub tools: Vec<Found>,
     pub problems: Vec<Problem>,
+    document: Option<Document<'a>>,
+    places: OnceCell<Places>,
 }
 
 /// One thing to say about a text.
@@ -55,14 +59,30 @@ impl Severity {
     }
 }
 
-impl Checked {
+impl Checked<'_> {
     /// Whether the text is wrong, and not only remarkable.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    fn unreadable(error: &ConvertError) -> Self {
+    /// Where the value at `path` stands in the text.
+    #[must_use]
+    pub fn place_of(&self, path: &str) -> Place {
+        let Some(document) = &self.document else { return Place::START };
+        self.places.get_or_init(|| document.places()).find(path)
+    }
+
+    /// A remark on the text that was made later, for instance when its tools were written.
+    #[must_use]
+    pub fn placed(&self, warning: Warning) -> Problem {
+        let place = self.place_of(&warning.path);
+        Remark::from(warning).placed(place)
+    }
+
+    /// A text of which nothing could be read.
+    #[must_use]
+    pub fn unreadable(error: &ConvertError) -> Self {
         let place = match error {
             ConvertError::Read(error) => error.place(),
             _ => Place::START,
@@ -75,13 +95,13 @@ impl Checked {
             message: error.to_string(),
             hint: None,
         };
-        Self { format: None, tools: Vec::new(), problems: vec![problem] }
+        Self { format: None, tools: Vec::new(), problems: vec![problem], document: None, places: OnceCell::new() }
     }
 }
 
 /// Checks a text, whose format is recognised by its content unless it is given.
 #[must_use]
-pub fn check(text: &str, from: Option<Format>) -> Checked {
+pub fn check(text: &str, from: Option<Format>) -> Checked<'_> {
     let document = match Document::read(text) {
         Ok(document) => document,
         Err(error) => return Checked::unreadable(&error.into()),
@@ -90,28 +110,39 @@ pub fn check(text: &str, from: Option<Format>) -> Checked {
         Ok(format) => format,
         Err(error) => return Checked::unreadable(&error),
     };
-    check_document(&document, read_document(&document, format))
+    let conversion = read_document(&document, format);
+    check_conversion(document, conversion)
 }
 
 /// Checks the tools that were read from a document, and places everything that was said about it.
-#[must_use]
-pub fn check_document(document: &Document<'_>, conversion: Conversion) -> Checked {
-    let Conversion { format, tools, warnings, mut faults } = conversion;
+fn check_conversion(document: Document<'_>, conversion: Conversion) -> Checked<'_> {
+    let Conversion { format, mut tools, warnings, mut faults } = conversion;
     let mut remarks: Vec<Remark> = warnings.into_iter().map(Remark::from).collect();
-    faults.extend(definition_faults(&tools));
+    let (broken, definition_faults) = definition_faults(&tools);
+    faults.extend(definition_faults);
     for found in &tools {
         remarks.extend(schema_remarks(found));
         remarks.extend(deprecation(found));
     }
     remarks.extend(faults.into_iter().map(Remark::from));
+    let mut is_sound = broken.into_iter().map(|is_broken| !is_broken);
+    tools.retain(|_| is_sound.next().unwrap_or(true));
 
-    let places = document.places();
-    let tools = tools.into_iter().map(|found| (places.find(found.origin.path.as_str()), found));
-    let tools: Vec<_> = tools.map(|(place, found)| (found, place)).collect();
-    let mut problems: Vec<Problem> =
-        remarks.into_iter().map(|remark| remark.placed(places.find(&remark.path))).collect();
+    let mut checked = Checked {
+        format: Some(format),
+        tools,
+        problems: Vec::new(),
+        document: Some(document),
+        places: OnceCell::new(),
+    };
+    let mut problems: Vec<Problem> = Vec::new();
+    for remark in remarks {
+        let place = checked.place_of(&remark.path);
+        problems.push(remark.placed(place));
+    }
     problems.sort_by_key(|problem| problem.place);
-    Checked { format: Some(format), tools, problems }
+    checked.problems = problems;
+    checked
 }
 
 /// What is said about a path, before its place is known.
@@ -124,15 +155,9 @@ struct Remark {
 }
 
 impl Remark {
-    fn placed(&self, place: Place) -> Problem {
-        Problem {
-            severity: self.severity,
-            place,
-            path: self.path.clone(),
-            code: self.code,
-            message: self.message.clone(),
-            hint: self.hint.clone(),
-        }
+    fn placed(self, place: Place) -> Problem {
+        let Self { severity, path, code, message, hint } = self;
+        Problem { severity, place, path, code, message, hint }
     }
 }
 
@@ -148,12 +173,14 @@ impl From<Fault> for Remark {
     }
 }
 
-/// The faults of the tools by the open rules, at the places where the tools were read.
-fn definition_faults(tools: &[Found]) -> Vec<Fault> {
+/// The faults of the tools by the open rules, at the places where the tools were read, and which
+/// tools have any.
+fn definition_faults(tools: &[Found]) -> (Vec<bool>, Vec<Fault>) {
     /// The checker's own limit on one list.
     const AT_ONCE: usize = 1_000;
     let mut faults = Vec::new();
-    for chunk in tools.chunks(AT_ONCE) {
+    let mut broken = vec![false; tools.len()];
+    for (chunk, broken) in tools.chunks(AT_ONCE).zip(broken.chunks_mut(AT_ONCE)) {
         let definitions: Vec<Value> = chunk
             .iter()
             .map(|Found { tool, .. }| {
@@ -164,13 +191,14 @@ fn definition_faults(tools: &[Found]) -> Vec<Fault> {
         for fault in found.faults {
             // `[2].parameters.type` is about the third tool.
             let split = fault.path.strip_prefix('[').and_then(|path| path.split_once(']'));
-            let tool = split.and_then(|(index, inside)| Some((chunk.get(index.parse::<usize>().ok()?)?, inside)));
-            let Some((tool, inside)) = tool else { continue };
-            let path = tool.origin.place_of(inside.trim_start_matches('.'));
+            let split = split.and_then(|(index, inside)| Some((index.parse::<usize>().ok()?, inside)));
+            let Some((index, inside)) = split.filter(|(index, _)| *index < chunk.len()) else { continue };
+            broken[index] = true;
+            let path = chunk[index].origin.place_of(inside.trim_start_matches('.'));
             faults.push(Fault { path, code: fault.code, message: fault.message, hint: None });
         }
     }
-    faults
+    (broken, faults)
 }
 
 fn schema_remarks(found: &Found) -> Vec<Remark> {

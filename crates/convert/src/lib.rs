@@ -41,7 +41,7 @@ use std::collections::HashSet;
 use document::{Document, ReadError};
 use found::Report;
 
-pub use check::{Checked, Problem, Severity, check, check_document};
+pub use check::{Checked, Problem, Severity, check};
 pub use format::{Format, NoSuchFormat};
 pub use found::{Conversion, Fault, Found, Inside, Origin, Request};
 pub use warning::Warning;

@@ -1,6 +1,10 @@
 //! What the program can do, one module for each command.
 
+mod check;
+mod convert;
+mod input;
 mod query;
+mod report;
 
 use std::{future::Future, process::ExitCode};
 
@@ -10,12 +14,16 @@ use anyhow::Context;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Query(query::Query),
+    Check(check::Check),
+    Convert(convert::Convert),
 }
 
 impl Command {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Query(query) => block_on(query.run()),
+            Self::Check(check) => check.run(),
+            Self::Convert(convert) => convert.run(),
         }
     }
 }
