@@ -42,6 +42,7 @@ pub struct Head {
     pub usage: Usage,
     pub clock: RunClock,
     pub limits: Limits,
+    /// How often the query was taken up after a crash since the model last answered.
     #[serde(default)]
     pub recoveries: u32,
     pub created_at: Timestamp,
@@ -235,6 +236,7 @@ impl Head {
             Event::TurnEnded { usage, .. } => {
                 self.phase = Phase::Acting;
                 self.attempt = 0;
+                self.recoveries = 0;
                 self.usage += *usage;
             }
             Event::CallAsked(asked) => self.calls.push(CallHead::new(asked)),

@@ -10,10 +10,7 @@ mod http;
 
 use bosun_engine::Engine;
 
-pub use http::{
-    error::Code,
-    serve::serve,
-};
+pub use http::{error::Code, serve::serve};
 
 /// What every handler works on.
 #[derive(Clone, Debug)]

@@ -5,12 +5,14 @@
 //! again and goes on from what the store has; outcomes that it holds are appended again, and nothing
 //! that must not repeat is run again.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bosun_core::{
     CallId, Event, Head, Outcome,
     machine::{self, Next, failure_code},
 };
+
+use futures_util::FutureExt;
 
 use crate::{EngineError, StoreError, desk::Live, dispatch, engine::Inner, fault, turn};
 
@@ -43,13 +45,33 @@ pub(crate) async fn recover_all(inner: &Arc<Inner>) -> Result<(), EngineError> {
 
 async fn take_up(inner: Arc<Inner>, live: Arc<Live>) {
     if live.claim().await {
-        Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: true }.run().await;
+        guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: true }).await;
     }
 }
 
 /// Drives a query that the caller has claimed.
 pub(crate) async fn drive(inner: Arc<Inner>, live: Arc<Live>) {
-    Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: false }.run().await;
+    guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: false }).await;
+}
+
+/// A panic, ours or a runner's, ends this query and no other.
+async fn guarded(driver: Driver) {
+    let (inner, live) = (Arc::clone(&driver.inner), Arc::clone(&driver.live));
+    if AssertUnwindSafe(driver.run()).catch_unwind().await.is_ok() {
+        return;
+    }
+    tracing::error!(query = %live.key.1, "the driver of this query panicked; the query fails");
+    let ender = Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: false };
+    let message = "the server failed while it ran this query; its log says more";
+    match ender.append(|head| machine::fail(head, failure_code::INTERNAL_ERROR, message)).await {
+        Ok(position) => {
+            if let Err(error) = ender.inner.make_durable(&ender.live, position).await {
+                tracing::error!(query = %ender.live.key.1, error = %error, "the failure could not be recorded");
+            }
+        }
+        Err(error) => tracing::error!(query = %ender.live.key.1, error = %error, "the failure could not be recorded"),
+    }
+    ender.live.release().await;
 }
 
 pub(crate) struct Driver {

@@ -176,8 +176,9 @@ impl Refusal {
         Self {
             status,
             code: text("/error/code").unwrap_or_else(|| status.as_u16().to_string()),
-            message: text("/error/message")
-                .unwrap_or_else(|| format!("the server answered {status}: {}", body.chars().take(200).collect::<String>())),
+            message: text("/error/message").unwrap_or_else(|| {
+                format!("the server answered {status}: {}", body.chars().take(200).collect::<String>())
+            }),
         }
     }
 }
@@ -203,7 +204,8 @@ impl EventStream {
                 return Ok(Some(event));
             }
             let chunk = self.response.chunk().await;
-            let chunk = chunk.map_err(|error| ClientError::Broken { server: self.server.clone(), reason: root_cause(&error) })?;
+            let chunk = chunk
+                .map_err(|error| ClientError::Broken { server: self.server.clone(), reason: root_cause(&error) })?;
             let Some(chunk) = chunk else { return Ok(None) };
             let events = self.decoder.feed(&chunk).map_err(|error| ClientError::Unreadable(error.to_string()))?;
             self.ready.extend(events);

@@ -120,7 +120,10 @@ mod tests {
 
     #[test]
     fn every_line_ending_works() {
-        check("event: a\r\ndata: 1\r\n\r\ndata: 2\r\rdata: 3\n\n", &[(None, "a", "1"), (None, "", "2"), (None, "", "3")]);
+        check(
+            "event: a\r\ndata: 1\r\n\r\ndata: 2\r\rdata: 3\n\n",
+            &[(None, "a", "1"), (None, "", "2"), (None, "", "3")],
+        );
     }
 
     #[test]

@@ -25,6 +25,9 @@ use crate::{
 /// The same call with the same result this often is worth a word to the model; once more ends the query.
 pub const REPEATS_NOTICED: u32 = 3;
 
+/// A query that is in the middle of the same turn after so many crashes is likely their cause.
+pub const MAX_RECOVERIES: u32 = 5;
+
 /// Codes of outcomes that the engine itself writes, for the model and for the history.
 pub mod outcome_code {
     pub const CALL_EXPIRED: &str = "call_expired";
@@ -35,6 +38,8 @@ pub mod outcome_code {
 /// Codes with which a query fails.
 pub mod failure_code {
     pub const HOLD_EXPIRED: &str = "hold_expired";
+    pub const INTERNAL_ERROR: &str = "internal_error";
+    pub const POISONED: &str = "poisoned";
     pub const QUERY_TIMEOUT: &str = "query_timeout";
     pub const TOOL_CALL_LIMIT: &str = "tool_call_limit";
     pub const TOOL_LOOP: &str = "tool_loop";
@@ -152,11 +157,18 @@ pub fn resume(head: &Head) -> Vec<Event> {
 }
 
 /// A new process takes the query over. Folding `Recovered` makes calls that may run twice ready again;
-/// the others get the outcome that is true: unknown.
+/// the others get the outcome that is true: unknown. A query that seems to bring servers down ends.
 #[must_use]
 pub fn recover(head: &Head) -> Vec<Event> {
     if head.status().is_final() || next(head) == Next::Wait {
         return Vec::new();
+    }
+    if head.recoveries >= MAX_RECOVERIES {
+        return fail(
+            head,
+            failure_code::POISONED,
+            format!("the server stopped {} times in the middle of this turn; it is not tried again", head.recoveries),
+        );
     }
     let mut events = vec![Event::Recovered];
     events.extend(head.calls.iter().filter_map(|call| match call.state {

@@ -334,6 +334,32 @@ fn a_turn_whose_process_died_is_taken_again_as_a_new_attempt() {
 }
 
 #[test]
+fn a_query_that_brings_the_server_down_again_and_again_is_given_up() {
+    let mut head = created(Limits::default());
+    for crash in 0..=super::MAX_RECOVERIES {
+        assert!(!head.status().is_final(), "crash {crash}");
+        let events = start_turn(&head);
+        apply(&mut head, NOW, events);
+        let events = recover(&head);
+        apply(&mut head, NOW, events);
+    }
+    assert_eq!(head.status(), Status::Failed);
+}
+
+#[test]
+fn crashes_with_progress_in_between_are_forgiven() {
+    let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
+    for _ in 0..20 {
+        let events = start_turn(&head);
+        apply(&mut head, NOW, events);
+        let events = recover(&head);
+        apply(&mut head, NOW, events);
+        turn(&mut head, vec![asked("a", Way::Refused { code: "no".into(), message: "no".into() })]);
+    }
+    assert!(matches!(next(&head), Next::Turn { .. }));
+}
+
+#[test]
 fn a_started_call_runs_again_only_if_it_may() {
     let mut head = after_turn(vec![inside("safe", true), inside("unsafe", false), inside("unstarted", false)]);
     let ids: Vec<_> = head.calls.iter().map(|call| call.id).collect();

@@ -14,7 +14,7 @@ use super::{
     cost::{self, Graph},
     error::{SchemaError, SchemaFault},
     keyword::{self, Reach},
-    path, pattern,
+    path, pattern, reference,
 };
 
 /// Bounds on one schema. Generous for what people write, small for a machine.
@@ -185,33 +185,18 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn resolve(&mut self, reference: &str) -> Result<usize, SchemaFault> {
-        let shown = || crate::text::clip(reference, 120);
-        let Some(fragment) = reference.strip_prefix('#') else {
+    fn resolve(&mut self, text: &str) -> Result<usize, SchemaFault> {
+        let shown = || crate::text::clip(text, 120);
+        let Some(fragment) = text.strip_prefix('#') else {
             return Err(SchemaFault::RemoteReference(shown()));
         };
-        let fragment = percent_decoded(fragment).ok_or_else(|| SchemaFault::UnknownReference(shown()))?;
+        let fragment = reference::percent_decoded(fragment).ok_or_else(|| SchemaFault::UnknownReference(shown()))?;
         if fragment.is_empty() || fragment.starts_with('/') {
             let target = self.root.pointer(&fragment).ok_or_else(|| SchemaFault::UnknownReference(shown()))?;
             return Ok(self.visit(target, &path::from_pointer(&fragment, self.root)));
         }
         self.anchors.get(fragment.as_str()).copied().ok_or_else(|| SchemaFault::UnknownReference(shown()))
     }
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-            let (high, low) = (digit(rest.next())?, digit(rest.next())?);
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 fn violations_of_meta_schema(source: &Value, draft: Draft) -> Vec<SchemaError> {

@@ -98,6 +98,16 @@ pub(crate) fn subschemas(schema: &Map<String, Value>) -> Vec<(Place<'_>, Reach<'
 }
 
 impl Place<'_> {
+    /// The JSON pointer of the subschema, below its parent.
+    pub(crate) fn pointer(self) -> String {
+        let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+        match self {
+            Self::Keyword(keyword) => format!("/{keyword}"),
+            Self::Item(keyword, index) => format!("/{keyword}/{index}"),
+            Self::Member(keyword, name) => format!("/{keyword}/{}", escaped(name)),
+        }
+    }
+
     /// The path of the subschema, below the path of its parent.
     pub(crate) fn below(self, parent: &str) -> String {
         match self {

@@ -28,6 +28,7 @@ pub(crate) mod keyword;
 mod normalize;
 pub(crate) mod path;
 mod pattern;
+pub(crate) mod reference;
 mod violation;
 
 /// A JSON Schema that is ready to check values: draft 2020-12, or the draft that `$schema` names.

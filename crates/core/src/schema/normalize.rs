@@ -192,28 +192,24 @@ fn allow_null(fields: &mut Map<String, Value>) {
     if let Some(value) = fields.shift_remove("const") {
         fields.insert("enum".to_owned(), json!([value]));
     }
-    if let Some(Value::Array(values)) = fields.get_mut("enum") {
-        if !values.contains(&Value::Null) {
-            values.push(Value::Null);
-        }
+    if let Some(Value::Array(values)) = fields.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
     }
     match fields.get_mut("type") {
         Some(Value::String(name)) if name != "null" => {
             let name = std::mem::take(name);
             fields.insert("type".to_owned(), json!([name, "null"]));
         }
-        Some(Value::Array(names)) => {
-            if !names.iter().any(|name| name == "null") {
-                names.push(json!("null"));
-            }
-        }
+        Some(Value::Array(names)) if !names.iter().any(|name| name == "null") => names.push(json!("null")),
         _ => {}
     }
     for keyword in ["anyOf", "oneOf"] {
-        if let Some(Value::Array(alternatives)) = fields.get_mut(keyword) {
-            if !alternatives.contains(&null_type) {
-                alternatives.push(null_type.clone());
-            }
+        if let Some(Value::Array(alternatives)) = fields.get_mut(keyword)
+            && !alternatives.contains(&null_type)
+        {
+            alternatives.push(null_type.clone());
         }
     }
     let elsewhere = ["$ref", "allOf", "not", "if", "$dynamicRef"].iter().any(|keyword| fields.contains_key(*keyword));
@@ -236,6 +232,7 @@ fn allow_null(fields: &mut Map<String, Value>) {
 mod tests {
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table of cases reads better without borrows")]
     #[track_caller]
     fn check(source: Value, expect: Value) -> Normalized {
         let source = Arc::new(source);

@@ -43,6 +43,15 @@ pub(crate) fn with_index(path: &str, index: usize) -> String {
     path
 }
 
+/// A whole path below another one.
+pub(crate) fn below(parent: &str, path: &str) -> String {
+    match path {
+        "" => parent.to_owned(),
+        path if path.starts_with('[') || parent.is_empty() => format!("{parent}{path}"),
+        path => format!("{parent}.{path}"),
+    }
+}
+
 /// The keys of a JSON pointer, unescaped.
 pub(crate) fn segments(pointer: &str) -> impl Iterator<Item = String> + '_ {
     pointer.split('/').skip(1).map(|segment| segment.replace("~1", "/").replace("~0", "~"))

@@ -44,13 +44,10 @@ const TOLD: usize = 100;
 
 /// What the validator found, in sentences: missing, then unknown, then types, each from the outside
 /// in and as the schema lists them; then the rest by place.
-pub(super) fn describe_all<'e, 'i: 'e>(
-    errors: impl IntoIterator<Item = &'e ValidationError<'i>> + Clone,
-    root: &Value,
-) -> Vec<Violation> {
+pub(super) fn describe_all(errors: &[ValidationError<'_>], root: &Value) -> Vec<Violation> {
     let mut told = Told::default();
     for rank in 0..=LAST_RANK {
-        for error in errors.clone().into_iter().filter(|error| rank_of(error.kind()) == rank) {
+        for error in errors.iter().filter(|error| rank_of(error.kind()) == rank) {
             describe(error, root, &mut told);
         }
     }
@@ -278,7 +275,7 @@ fn closest(context: &Alternatives, whole: &ValidationError<'_>, root: &Value) ->
         let other_tag = errors.iter().any(|error| matches!(error.kind(), Kind::Constant { .. } | Kind::Enum { .. }));
         (other_type, other_tag, errors.len())
     });
-    let violations = describe_all(best.into_iter().flatten(), root);
+    let violations = describe_all(best.map(Vec::as_slice).unwrap_or_default(), root);
     let messages: Vec<&str> = violations.iter().map(|violation| violation.message.as_str()).collect();
     if messages.is_empty() { String::new() } else { format!("; closest: {}", clip(&messages.join("; "), 300)) }
 }

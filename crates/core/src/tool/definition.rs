@@ -233,11 +233,7 @@ impl Checker {
         // What was told above in the provider's words is not told again in the validator's.
         let told: HashSet<String> = self.faults[before..].iter().map(|fault| fault.path.clone()).collect();
         for error in schema_faults {
-            let place = if error.path.starts_with('[') || error.path.is_empty() {
-                format!("{here}{}", error.path)
-            } else {
-                format!("{here}.{}", error.path)
-            };
+            let place = path::below(&here, &error.path);
             if !told.contains(&place) {
                 self.fault(place, error.fault.code(), error.fault.to_string());
             }

@@ -86,8 +86,7 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
         }
-        for bad in
-            [
+        for bad in [
             "",
             "0",
             "0s",
@@ -107,8 +106,7 @@ mod tests {
             "99999999999999999999s",
             "9999999999999999999h",
             "∞",
-        ]
-        {
+        ] {
             assert_eq!(parse_duration(bad), None, "{bad}");
         }
     }

@@ -12,10 +12,18 @@ pub use binding::{Binding, ConfigRef, HttpRequest, Method, NamedValue, Nango, Se
 pub use duration::{duration_from_json, parse_duration};
 
 mod binding;
+pub mod catalog;
+pub mod client;
 pub mod definition;
 mod duration;
+pub mod missing;
 pub mod name;
+pub mod routing;
 pub mod toolset;
+pub mod wrapper;
+
+/// The category of tools that name none.
+pub const DEFAULT_CATEGORY: &str = "General";
 
 /// One tool of a catalogue or of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,6 +121,33 @@ impl Tool {
     #[must_use]
     pub fn is_safe_to_repeat(&self) -> bool {
         self.annotations.read_only_hint == Some(true) || self.annotations.idempotent_hint == Some(true)
+    }
+
+    /// What arguments are checked against: the parameters, with `input` required where Nango's
+    /// wrapper has required members.
+    #[must_use]
+    pub fn checked_parameters(&self) -> Arc<Value> {
+        match self.binding {
+            Binding::Nango(_) => wrapper::require_input(&self.parameters),
+            _ => Arc::clone(&self.parameters),
+        }
+    }
+
+    /// Its category; `General` where it has none.
+    #[must_use]
+    pub fn category(&self) -> &str {
+        self.category.as_deref().unwrap_or(DEFAULT_CATEGORY)
+    }
+
+    /// What to tell whoever uses a tool that should no longer be used.
+    #[must_use]
+    pub fn deprecation_warning(&self) -> Option<String> {
+        let deprecation = self.deprecated.as_ref()?;
+        let since = deprecation.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+        let message = deprecation.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+        let instead =
+            deprecation.replaced_by.as_ref().map(|name| format!("; use `{name}` instead")).unwrap_or_default();
+        Some(format!("tool `{}` is deprecated{since}{message}{instead}", self.name))
     }
 
     /// Whether the client that asked runs this tool, while the query waits.

@@ -21,7 +21,7 @@ use crate::{
     ContentHash,
     json::{self, JsonError, Limits},
     schema::{
-        Schema, SchemaError,
+        Schema, SchemaCache, SchemaError,
         dialect::{self, Declarations, Dialect},
     },
 };
@@ -73,12 +73,13 @@ pub struct Member {
     pub tool: Tool,
     /// What the model calls it.
     pub alias: String,
-    schema: OnceLock<Result<Schema, SchemaError>>,
+    schema: OnceLock<Result<Arc<Schema>, SchemaError>>,
+    shared: Option<Arc<SchemaCache>>,
 }
 
 impl Member {
     fn new(tool: Tool, alias: String) -> Self {
-        Self { tool, alias, schema: OnceLock::new() }
+        Self { tool, alias, schema: OnceLock::new(), shared: None }
     }
 
     /// The compiled parameters; compiled by the first who asks.
@@ -86,7 +87,14 @@ impl Member {
     /// # Errors
     /// Why the parameters are not a schema that is taken.
     pub fn schema(&self) -> Result<&Schema, &SchemaError> {
-        self.schema.get_or_init(|| Schema::compile(&self.tool.parameters)).as_ref()
+        let compile = || {
+            let parameters = self.tool.checked_parameters();
+            match &self.shared {
+                Some(cache) => cache.compile(&parameters),
+                None => Schema::compile(&parameters).map(Arc::new),
+            }
+        };
+        self.schema.get_or_init(compile).as_ref().map(AsRef::as_ref)
     }
 }
 
@@ -154,6 +162,15 @@ impl Toolset {
             hash: OnceLock::new(),
             declarations: Default::default(),
         }
+    }
+
+    /// Compiles through a cache, so that toolsets with tools in common compile those once.
+    #[must_use]
+    pub fn sharing(mut self, cache: &Arc<SchemaCache>) -> Self {
+        for member in &mut self.members {
+            member.shared = Some(Arc::clone(cache));
+        }
+        self
     }
 
     /// The tools, in the order in which the model sees them.
@@ -389,6 +406,15 @@ mod tests {
         let declarations = toolset.declarations(Dialect::OpenAiChat);
         assert_eq!(declarations.quarantined[0].tool, "strange");
         assert!(declarations.json.contains("plain") && !declarations.json.contains("strange"));
+    }
+
+    #[test]
+    fn toolsets_share_what_they_have_in_common() {
+        let cache = Arc::new(SchemaCache::new(10));
+        let one = Toolset::merge(Mode::N8n, vec![], vec![calculator()]).sharing(&cache);
+        let two = Toolset::merge(Mode::Hybrid, vec![ark("x", "")], vec![calculator()]).sharing(&cache);
+        let schema = |toolset: &Toolset| std::ptr::from_ref(toolset.get("calc.ulate").unwrap().schema().unwrap());
+        assert_eq!(schema(&one), schema(&two));
     }
 
     #[test]

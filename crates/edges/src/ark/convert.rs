@@ -78,7 +78,8 @@ fn ark(
     warnings: Vec<String>,
 ) -> wire::ArkQuery {
     let phase = ark_phase(head.status());
-    let response = ark_content(transcript).map(|content| wire::ArkResponse { target: target(&head.agent), content, phase });
+    let response =
+        ark_content(transcript).map(|content| wire::ArkResponse { target: target(&head.agent), content, phase });
     wire::ArkQuery {
         identity: identity(head),
         kind: "user",

@@ -66,7 +66,11 @@ pub(super) fn read(warnings: &[String], body: Value) -> Result<Post, ApiError> {
     let hold = fields.flag("continueExecution", &mut findings) == Some(false);
     let wait = read_body_wait(&mut fields, &mut findings);
     let batch = fields.has("toolResults");
-    let results = if batch { read_batch(&mut fields, &mut findings) } else { read_one(&mut fields, &mut findings).into_iter().collect() };
+    let results = if batch {
+        read_batch(&mut fields, &mut findings)
+    } else {
+        read_one(&mut fields, &mut findings).into_iter().collect()
+    };
     fields.finish(&mut findings);
     let warnings = findings.conclude()?;
     Ok(Post { results, batch, hold, wait, warnings })

@@ -205,7 +205,10 @@ fn read_target(fields: &mut Object, namespace: &Namespace, findings: &mut Findin
     }
     let targets: Vec<_> = match single {
         Some(target) => vec![(path.clone(), target)],
-        None => (0..).zip(several.unwrap_or_default()).map(|(index, target): (u32, _)| (format!("{paths}[{index}]"), target)).collect(),
+        None => (0..)
+            .zip(several.unwrap_or_default())
+            .map(|(index, target): (u32, _)| (format!("{paths}[{index}]"), target))
+            .collect(),
     };
     let mut targets = targets.into_iter();
     let Some((place, target)) = targets.next() else {

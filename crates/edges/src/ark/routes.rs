@@ -80,9 +80,8 @@ async fn list_agents(State(app): State<App>, options: Options) -> Json<wire::Lis
 async fn get_agent(State(app): State<App>, options: Options) -> Result<Json<wire::Agent>, ApiError> {
     let namespace = options.namespace();
     let registry = app.engine.registry();
-    let agent = registry
-        .agent(&namespace, &options.name)
-        .ok_or_else(|| agent_not_found(namespace.as_str(), &options.name))?;
+    let agent =
+        registry.agent(&namespace, &options.name).ok_or_else(|| agent_not_found(namespace.as_str(), &options.name))?;
     Ok(Json(agents::detail(registry, agent)))
 }
 

@@ -110,12 +110,8 @@ struct Told {
 impl Narrator {
     /// `snapshot` knows the calls that were asked for before the reader came.
     pub(super) fn new(snapshot: &Snapshot) -> Self {
-        let mut narrator = Self {
-            uid: snapshot.head.uid,
-            name: snapshot.head.name.clone(),
-            calls: HashMap::new(),
-            ended: false,
-        };
+        let mut narrator =
+            Self { uid: snapshot.head.uid, name: snapshot.head.name.clone(), calls: HashMap::new(), ended: false };
         for call in snapshot.transcript.calls() {
             narrator.remember(&call.asked, call.started_at.unwrap_or(call.asked_at));
         }
@@ -164,9 +160,12 @@ impl Narrator {
             Event::CallStarted { call, attempt } => {
                 let told = self.calls.get_mut(call)?;
                 told.since = at;
-                Some(("tool_started", json!({
-                    "id": call, "name": told.tool, "arguments": told.arguments, "attempt": attempt,
-                })))
+                Some((
+                    "tool_started",
+                    json!({
+                        "id": call, "name": told.tool, "arguments": told.arguments, "attempt": attempt,
+                    }),
+                ))
             }
             Event::CallFinished { call, outcome } => self.tell_finished(*call, outcome, at),
             Event::CallExpired { call } => {
@@ -175,9 +174,12 @@ impl Narrator {
             }
             Event::CallResolved { call, outcome } => {
                 let name = self.calls.get(call).map(|told| told.tool.as_str());
-                Some(("tool_result_received", json!({
-                    "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
-                })))
+                Some((
+                    "tool_result_received",
+                    json!({
+                        "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
+                    }),
+                ))
             }
             Event::Completed => Some(self.end("completed")),
             Event::Failed { .. } => Some(self.end("failed")),
@@ -201,20 +203,26 @@ impl Narrator {
     fn tell_asked(&self, asked: &AskedCall) -> Option<(&'static str, Value)> {
         match &asked.route {
             // `args` is the RFC's word, `arguments` everybody else's.
-            Route::Outside { deadline } => Some(("tool_call", json!({
-                "id": asked.call,
-                "name": asked.tool,
-                "args": asked.arguments,
-                "arguments": asked.arguments,
-                "deadline": deadline.to_rfc3339(),
-            }))),
-            Route::Refused { code, message } => Some(("tool_finished", json!({
-                "id": asked.call,
-                "name": asked.tool,
-                "success": false,
-                "error": { "code": code, "message": message },
-                "duration": "0s",
-            }))),
+            Route::Outside { deadline } => Some((
+                "tool_call",
+                json!({
+                    "id": asked.call,
+                    "name": asked.tool,
+                    "args": asked.arguments,
+                    "arguments": asked.arguments,
+                    "deadline": deadline.to_rfc3339(),
+                }),
+            )),
+            Route::Refused { code, message } => Some((
+                "tool_finished",
+                json!({
+                    "id": asked.call,
+                    "name": asked.tool,
+                    "success": false,
+                    "error": { "code": code, "message": message },
+                    "duration": "0s",
+                }),
+            )),
             // It is told of when it starts.
             Route::Inside { .. } => None,
         }

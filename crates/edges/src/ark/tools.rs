@@ -32,8 +32,18 @@ pub(super) struct Tools {
 
 /// What a definition may have; the checker reads them.
 const DEFINITION: &[&str] = &[
-    "name", "description", "parameters", "type", "executionMode", "function", "annotations", "timeout", "cache",
-    "deprecated", "version", "displayName",
+    "name",
+    "description",
+    "parameters",
+    "type",
+    "executionMode",
+    "function",
+    "annotations",
+    "timeout",
+    "cache",
+    "deprecated",
+    "version",
+    "displayName",
 ];
 
 /// Fields of ARK's agent tools that an entry of a query cannot have.
@@ -90,7 +100,8 @@ fn is_outside(entry: &Value, registry: &Registry, namespace: &Namespace) -> bool
         None => {}
     }
     let custom = entry.get("type").and_then(Value::as_str) == Some("custom");
-    let known = || entry.get("name").and_then(Value::as_str).is_some_and(|name| registry.tool(namespace, name).is_some());
+    let known =
+        || entry.get("name").and_then(Value::as_str).is_some_and(|name| registry.tool(namespace, name).is_some());
     custom && entry.get("parameters").is_some_and(|parameters| !parameters.is_null()) && !known()
 }
 

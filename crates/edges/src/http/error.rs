@@ -134,9 +134,10 @@ impl From<EngineError> for ApiError {
             EngineError::Store(StoreError::Fenced | StoreError::Unavailable(_)) => {
                 (Code::StoreUnavailable, "the store is unavailable; the request is safe to repeat".into())
             }
-            EngineError::Store(StoreError::Unreadable { .. } | StoreError::Inconsistent(_)) => {
-                (Code::QueryUnreadable, "the journal of this query is not readable; other queries are not affected".into())
-            }
+            EngineError::Store(StoreError::Unreadable { .. } | StoreError::Inconsistent(_)) => (
+                Code::QueryUnreadable,
+                "the journal of this query is not readable; other queries are not affected".into(),
+            ),
             EngineError::NoRandomness(_) | EngineError::Crashed(_) => (Code::InternalError, INTERNAL.into()),
         };
         Self { code, message, details: Vec::new(), cause: Some(Arc::new(error)) }

@@ -25,10 +25,10 @@ pub(super) async fn same_machine(request: Request, next: Next) -> Response {
 }
 
 fn check(target: Option<&Authority>, headers: &HeaderMap) -> Result<(), ApiError> {
-    let host = single(headers, header::HOST)
-        .and_then(|host| host.parse::<Authority>().ok())
-        .filter(is_loopback)
-        .ok_or_else(|| ApiError::new(Code::HostNotAllowed, "`Host` must name this machine: localhost or a loopback address"))?;
+    let host =
+        single(headers, header::HOST).and_then(|host| host.parse::<Authority>().ok()).filter(is_loopback).ok_or_else(
+            || ApiError::new(Code::HostNotAllowed, "`Host` must name this machine: localhost or a loopback address"),
+        )?;
     // The absolute form of a request target outranks `Host` (RFC 9112, 3.2.2).
     if target.is_some_and(|target| !is_loopback(target)) {
         return Err(ApiError::new(Code::HostNotAllowed, "the request is for another machine"));
@@ -39,7 +39,11 @@ fn check(target: Option<&Authority>, headers: &HeaderMap) -> Result<(), ApiError
     let same = single(headers, header::ORIGIN)
         .and_then(|origin| origin.strip_prefix("http://")?.parse::<Authority>().ok())
         .is_some_and(|origin| origin.as_str().eq_ignore_ascii_case(host.as_str()));
-    if same { Ok(()) } else { Err(ApiError::new(Code::OriginNotAllowed, "web pages of other origins may not use this server")) }
+    if same {
+        Ok(())
+    } else {
+        Err(ApiError::new(Code::OriginNotAllowed, "web pages of other origins may not use this server"))
+    }
 }
 
 /// The value of a header that stands there exactly once.
@@ -78,9 +82,22 @@ mod tests {
             check_headers(&[(header::HOST, host)], None);
         }
         for host in [
-            "", "example.com", "localhost.evil.example", "evil.example:8080", "localhost@evil.example", "user@localhost",
-            "127.0.0.1.nip.io", "0.0.0.0", "10.0.0.1", "169.254.169.254", "[::ffff:10.0.0.1]", "localhost/x", "localhost:80:80",
-            "2130706433", "0x7f.1", "localhost.",
+            "",
+            "example.com",
+            "localhost.evil.example",
+            "evil.example:8080",
+            "localhost@evil.example",
+            "user@localhost",
+            "127.0.0.1.nip.io",
+            "0.0.0.0",
+            "10.0.0.1",
+            "169.254.169.254",
+            "[::ffff:10.0.0.1]",
+            "localhost/x",
+            "localhost:80:80",
+            "2130706433",
+            "0x7f.1",
+            "localhost.",
         ] {
             check_headers(&[(header::HOST, host)], Some(Code::HostNotAllowed));
         }
@@ -102,8 +119,15 @@ mod tests {
         let host = (header::HOST, "localhost:8080");
         check_headers(&[host.clone(), (header::ORIGIN, "http://localhost:8080")], None);
         for origin in [
-            "null", "", "http://localhost", "http://localhost:3000", "https://localhost:8080", "http://evil.example",
-            "http://localhost:8080/", "http://localhost:8080@evil.example", "file://",
+            "null",
+            "",
+            "http://localhost",
+            "http://localhost:3000",
+            "https://localhost:8080",
+            "http://evil.example",
+            "http://localhost:8080/",
+            "http://localhost:8080@evil.example",
+            "file://",
         ] {
             check_headers(&[host.clone(), (header::ORIGIN, origin)], Some(Code::OriginNotAllowed));
         }

@@ -20,6 +20,7 @@ pub struct Turn {
     failure: Option<(u16, String)>,
     breaks_off: bool,
     hangs: bool,
+    panics: bool,
 }
 
 impl Turn {
@@ -63,6 +64,12 @@ impl Turn {
     pub fn breaking_off(mut self) -> Self {
         self.breaks_off = true;
         self
+    }
+
+    /// Fails in a way that nobody foresaw.
+    #[must_use]
+    pub fn panicking() -> Self {
+        Self { panics: true, ..Self::default() }
     }
 
     /// Never answers, after what was streamed so far.
@@ -137,6 +144,7 @@ impl Model for ScriptedModel {
         for piece in &turn.deltas {
             deltas.push(piece);
         }
+        assert!(!turn.panics, "the script says so");
         if turn.hangs {
             std::future::pending::<()>().await;
         }

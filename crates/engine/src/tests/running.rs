@@ -97,6 +97,15 @@ async fn a_query_that_runs_too_long_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_panic_fails_one_query_and_no_other() {
+    let world = World::new(ScriptedModel::always(vec![Turn::say("fine")]).on("boom", vec![Turn::panicking()])).await;
+    let mut bomb = submission("bomb", vec![]);
+    bomb.input = "boom".into();
+    assert_failed(&world.engine.submit(bomb, PATIENCE).await.unwrap(), "internal_error");
+    assert_completed(&world.submit(vec![]).await, "fine");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_model_that_refuses_fails_the_query_with_its_reason() {
     let world = World::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
     assert_failed(&world.submit(vec![]).await, "model_refused");

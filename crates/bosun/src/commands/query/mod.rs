@@ -143,7 +143,9 @@ impl Session<'_> {
                 "tool_call" if taken.insert(data["id"].as_str().unwrap_or_default().to_owned()) => {
                     serving.push(self.serve(data).boxed_local());
                 }
-                "complete" => return Ok(if data["status"] == "completed" { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+                "complete" => {
+                    return Ok(if data["status"] == "completed" { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                }
                 _ => {}
             }
         }

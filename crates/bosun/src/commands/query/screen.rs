@@ -43,7 +43,15 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn new(json: bool) -> Self {
         let live = !json && std::io::stdout().is_terminal();
-        Self { begun: Instant::now(), json, live, in_text: false, turn: 0, streamed: String::new(), answer: String::new() }
+        Self {
+            begun: Instant::now(),
+            json,
+            live,
+            in_text: false,
+            turn: 0,
+            streamed: String::new(),
+            answer: String::new(),
+        }
     }
 
     pub(super) fn asking(&mut self, agent: &str, input: &str) {
@@ -161,7 +169,8 @@ fn brief(value: &Value) -> String {
 
 /// One line, and not too long.
 fn clip(text: &str) -> String {
-    let mut line: String = text.chars().take(SHOWN).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    let mut line: String =
+        text.chars().take(SHOWN).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     if text.chars().nth(SHOWN).is_some() {
         line.push('…');
     }

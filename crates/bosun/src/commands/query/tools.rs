@@ -77,7 +77,11 @@ impl LocalTools {
         }
         let idle = names.iter().filter(|name| !commands.contains_key(**name));
         complaints.extend(idle.map(|name| format!("tool `{name}` has no command: add --run {name}='COMMAND'")));
-        if complaints.is_empty() { Ok(Self { definitions, commands }) } else { Err(Usage(complaints.join("\n       "))) }
+        if complaints.is_empty() {
+            Ok(Self { definitions, commands })
+        } else {
+            Err(Usage(complaints.join("\n       ")))
+        }
     }
 
     /// Runs the command of `tool`. `Err` is what the model reads when it failed.
@@ -126,8 +130,7 @@ async fn run(command: &str, arguments: &Value) -> Result<String, String> {
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
-    let ((), answer, complaint) =
-        tokio::join!(feed, read(stdout, LONGEST_RESULT), read(stderr, LONGEST_COMPLAINT));
+    let ((), answer, complaint) = tokio::join!(feed, read(stdout, LONGEST_RESULT), read(stderr, LONGEST_COMPLAINT));
     let status = child.wait().await.map_err(|error| format!("the command was lost: {error}"))?;
     if !status.success() {
         let complaint = String::from_utf8_lossy(&complaint.bytes).trim().to_owned();
@@ -193,7 +196,9 @@ mod tests {
         check(
             &["a", "b"],
             &["c=x", "a=y"],
-            Err("`--run c=…` names no tool of the file, which has: a, b\n       tool `b` has no command: add --run b='COMMAND'"),
+            Err(
+                "`--run c=…` names no tool of the file, which has: a, b\n       tool `b` has no command: add --run b='COMMAND'",
+            ),
         );
     }
 
