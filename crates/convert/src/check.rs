@@ -8,7 +8,10 @@ use std::cell::OnceCell;
 
 use bosun_core::{
     schema::normalize,
-    tool::definition::{self, Rules},
+    tool::{
+        definition::{self, Rules},
+        routing::{Route, RouteFault},
+    },
 };
 use serde_json::{Value, json};
 
@@ -118,8 +121,14 @@ pub fn check(text: &str, from: Option<Format>) -> Checked<'_> {
 fn check_conversion(document: Document<'_>, conversion: Conversion) -> Checked<'_> {
     let Conversion { format, mut tools, warnings, mut faults } = conversion;
     let mut remarks: Vec<Remark> = warnings.into_iter().map(Remark::from).collect();
-    let (broken, definition_faults) = definition_faults(&tools);
+    let (mut broken, definition_faults) = definition_faults(&tools);
     faults.extend(definition_faults);
+    for (found, is_broken) in tools.iter().zip(&mut broken) {
+        if let Some(fault) = route_fault(found) {
+            *is_broken = true;
+            faults.push(fault);
+        }
+    }
     for found in &tools {
         remarks.extend(schema_remarks(found));
         remarks.extend(deprecation(found));
@@ -208,7 +217,7 @@ fn schema_remarks(found: &Found) -> Vec<Remark> {
         Remark {
             severity: Severity::Warning,
             path: path.into(),
-            code: "schema_remark",
+            code: "schema_suspicious",
             message: warning.message,
             hint: None,
         }
@@ -217,14 +226,14 @@ fn schema_remarks(found: &Found) -> Vec<Remark> {
 }
 
 fn deprecation(found: &Found) -> Option<Remark> {
-    let deprecated = found.tool.deprecated.as_ref()?;
-    let since = deprecated.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
-    let why = deprecated.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-    Some(Remark {
-        severity: Severity::Warning,
-        path: found.origin.path.to_string(),
-        code: "deprecated",
-        message: format!("`{}` is deprecated{since}{why}", found.tool.name),
-        hint: deprecated.replaced_by.as_ref().map(|name| format!("use `{name}`")),
-    })
+    let message = found.tool.deprecation_warning()?;
+    let path = found.origin.place_of("deprecated").to_string();
+    Some(Remark { severity: Severity::Warning, path, code: "tool_deprecated", message, hint: None })
+}
+
+/// A cache tool must say which model it reads, whatever its arguments are.
+fn route_fault(found: &Found) -> Option<Fault> {
+    let fault = Route::of(&found.tool).err()?;
+    let field = if matches!(fault, RouteFault::UnknownAlias(_)) { "entity_aliases" } else { "cache_model" };
+    Some(Fault { path: found.origin.place_of(field), code: fault.code(), message: fault.to_string(), hint: None })
 }

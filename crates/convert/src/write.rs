@@ -1,6 +1,13 @@
 //! Tools written in another format.
 
-use bosun_core::{Binding, Tool};
+use std::collections::{HashMap, HashSet};
+
+use bosun_core::{
+    Binding, Tool, Toolset,
+    schema::dialect::{Declarations, Dialect},
+    tool::toolset::Mode,
+};
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use crate::{ConvertError, Format, Warning, fields::duration_text, found::Found, manifest, tool_config};
@@ -57,48 +64,125 @@ pub fn write(tools: &[Found], target: Format) -> Result<Written, ConvertError> {
     let documents = match target {
         Format::ArkManifest => Documents::Stream(manifest::write(tools, &mut warnings)),
         Format::ToolConfig => Documents::One(tool_config::write(tools, &mut warnings)),
+        Format::OpenAi => declare(tools, target, Dialect::OpenAiChat, &mut warnings),
+        Format::OpenAiResponses => declare(tools, target, Dialect::OpenAiResponses, &mut warnings),
+        Format::Anthropic => declare(tools, target, Dialect::Anthropic, &mut warnings),
+        Format::Gemini => declare(tools, target, Dialect::Gemini, &mut warnings),
+        Format::Mcp => match declare(tools, target, Dialect::Mcp, &mut warnings) {
+            Documents::One(list) => Documents::One(json!({"tools": list})),
+            stream => stream,
+        },
+        Format::Langchain => list(tools, target, write_langchain, &mut warnings),
+        Format::Ark => list(tools, target, write_ark, &mut warnings),
+        Format::ExternalTools => list(tools, target, write_external, &mut warnings),
         Format::Zod | Format::N8n | Format::OpenApi => return Err(ConvertError::NotATarget(target)),
-        list => Documents::One(write_list(tools, list, &mut warnings)),
     };
     Ok(Written { documents, warnings })
 }
 
-fn write_list(tools: &[Found], format: Format, warnings: &mut Vec<Warning>) -> Value {
-    warn_of_losses(tools, format, warnings);
-    let entries = tools.iter().map(|found| {
-        let Tool { name, description, parameters, .. } = &found.tool;
-        match format {
-            Format::OpenAi => {
-                json!({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})
-            }
-            Format::OpenAiResponses => {
-                json!({"type": "function", "name": name, "description": description, "parameters": parameters, "strict": false})
-            }
-            Format::Anthropic => json!({"name": name, "description": description, "input_schema": parameters}),
-            Format::Gemini => json!({"name": name, "description": description, "parametersJsonSchema": parameters}),
-            Format::Mcp => write_mcp(&found.tool),
-            Format::Langchain => write_langchain(&found.tool),
-            Format::Ark => write_ark(&found.tool),
-            _ => write_external(&found.tool),
+/// Tools as a model API takes them: the same that Bosun itself would send.
+fn declare(tools: &[Found], target: Format, dialect: Dialect, warnings: &mut Vec<Warning>) -> Documents {
+    warn_of_losses(tools, target, warnings);
+    let origins: HashMap<&str, &Found> = tools.iter().map(|found| (found.tool.name.as_str(), found)).collect();
+    let mut warn = |tool: &str, inside: &str, code, message| {
+        let path = origins.get(tool).map(|found| found.origin.place_of(inside).to_string()).unwrap_or_default();
+        warnings.push(Warning { path, code, message });
+    };
+    let toolset = Toolset::merge(Mode::Ark, tools.iter().map(|found| found.tool.clone()).collect(), Vec::new());
+    let declarations = toolset.declarations(dialect);
+    for loss in &declarations.losses {
+        let inside = format!("parameters.{}", loss.path);
+        warn(&loss.tool, &inside, "keyword_dropped", format!("in {target}, {}: {}", loss.path, loss.message));
+    }
+    for quarantined in &declarations.quarantined {
+        let message = format!("`{}` cannot be written as {target}: {}", quarantined.tool, quarantined.reason);
+        warn(&quarantined.tool, "", "cannot_move", message);
+    }
+    let written: Value = serde_json::from_str(&declarations.json).unwrap_or_default();
+    let told: HashSet<(&str, &str)> =
+        declarations.losses.iter().map(|loss| (loss.tool.as_str(), loss.path.as_str())).collect();
+    let mut untold = Untold::default();
+    for (found, schema) in sent(tools, &declarations, &written, dialect) {
+        untold.compare(&found.tool, &found.tool.parameters, schema, "", &told);
+    }
+    for (keyword, (tool, path, more)) in untold.0 {
+        let of = if more == 0 { format!("`{tool}`") } else { format!("`{tool}` and {more} more") };
+        let inside = format!("parameters.{path}");
+        warn(
+            tool,
+            &inside,
+            "keyword_dropped",
+            format!("`{keyword}` in the parameters of {of} is not part of {target}"),
+        );
+    }
+    for member in toolset.tools().iter().filter(|member| member.alias != member.tool.name) {
+        // MCP takes more names than the models do.
+        if declarations.json.contains(&format!("\"name\":\"{}\"", member.alias)) {
+            let message =
+                format!("`{}` is called `{}`: {target} does not take its name", member.tool.name, member.alias);
+            warn(&member.tool.name, "", "renamed", message);
         }
-    });
-    let entries: Vec<Value> = entries.collect();
-    match format {
-        Format::Gemini => json!([{"functionDeclarations": entries}]),
-        Format::Mcp => json!({"tools": entries}),
-        _ => entries.into(),
+    }
+    Documents::One(written)
+}
+
+/// Each tool that is declared, with the schema that is sent for it.
+fn sent<'a>(
+    tools: &'a [Found],
+    declarations: &Declarations,
+    written: &'a Value,
+    dialect: Dialect,
+) -> impl Iterator<Item = (&'a Found, &'a Value)> {
+    let left_out: HashSet<String> = declarations.quarantined.iter().map(|tool| tool.tool.clone()).collect();
+    let (list, schema) = match dialect {
+        Dialect::Gemini => ("/0/functionDeclarations", "/parametersJsonSchema"),
+        Dialect::OpenAiResponses => ("", "/parameters"),
+        Dialect::Anthropic => ("", "/input_schema"),
+        Dialect::Mcp => ("", "/inputSchema"),
+        _ => ("", "/function/parameters"),
+    };
+    let entries = written.pointer(list).and_then(Value::as_array).into_iter().flatten();
+    let declared = tools.iter().filter(move |found| !left_out.contains(&found.tool.name));
+    declared.zip(entries).filter_map(move |(found, entry)| Some((found, entry.pointer(schema)?)))
+}
+
+/// Keywords that a dialect leaves out without a word, because they say nothing about arguments. Here
+/// they are named once: with the first tool that loses one, where, and how many others do.
+#[derive(Default)]
+struct Untold<'a>(IndexMap<&'a str, (&'a str, String, usize)>);
+
+impl<'a> Untold<'a> {
+    fn compare(&mut self, tool: &'a Tool, source: &'a Value, sent: &Value, path: &str, told: &HashSet<(&str, &str)>) {
+        /// Said in other words, and so not lost.
+        const TRANSLATED: [&str; 5] = ["optional", "nullable", "items", "additionalItems", "dependencies"];
+        match (source, sent) {
+            (Value::Object(source), Value::Object(sent)) => {
+                for (key, value) in source {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    match sent.get(key) {
+                        Some(sent) => self.compare(tool, value, sent, &path, told),
+                        None if told.contains(&(tool.name.as_str(), path.as_str())) => {}
+                        None if TRANSLATED.contains(&key.as_str()) => {}
+                        None => {
+                            let lost = self.0.entry(key).or_insert((&tool.name, path, 0));
+                            lost.2 += usize::from(lost.0 != tool.name);
+                        }
+                    }
+                }
+            }
+            (Value::Array(source), Value::Array(sent)) => {
+                for (index, (source, sent)) in source.iter().zip(sent).enumerate() {
+                    self.compare(tool, source, sent, &format!("{path}[{index}]"), told);
+                }
+            }
+            _ => {}
+        }
     }
 }
 
-fn write_mcp(tool: &Tool) -> Value {
-    let mut entry = json!({"name": tool.name});
-    if let Some(title) = &tool.display_name {
-        entry["title"] = title.as_str().into();
-    }
-    entry["description"] = tool.description.as_str().into();
-    entry["inputSchema"] = tool.parameters.as_ref().clone();
-    put_annotations(&mut entry, tool);
-    entry
+fn list(tools: &[Found], target: Format, write: fn(&Tool) -> Value, warnings: &mut Vec<Warning>) -> Documents {
+    warn_of_losses(tools, target, warnings);
+    Documents::One(tools.iter().map(|found| write(&found.tool)).collect())
 }
 
 fn write_langchain(tool: &Tool) -> Value {
