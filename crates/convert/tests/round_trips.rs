@@ -78,8 +78,6 @@ fn ark_comes_back_from_every_list_as_it_was() {
         let expected = match target {
             // It must be said there, and means nothing elsewhere.
             Format::OpenAiResponses => vec!["[0].strict", "[1].strict"],
-            // It has a name for how a tool is run, and these have none.
-            Format::ToolConfig => vec!["tools[0]", "tools[1]"],
             _ => vec![],
         };
         let places: Vec<&str> = warnings.iter().filter_map(|warning| warning.split(':').next()).collect();

@@ -6,7 +6,7 @@ use bosun_convert::{Checked, Format, Problem, Severity, document, source::Place}
 use serde_json::json;
 
 use super::{
-    input::{self, Source},
+    input,
     report::{self, count},
 };
 
@@ -65,7 +65,7 @@ pub(crate) fn read(bytes: &[u8], from: Option<Format>) -> Checked<'_> {
 }
 
 /// A file that lies in a folder and is none of ours.
-fn is_something_else(checked: &Checked<'_>) -> bool {
+pub(crate) fn is_something_else(checked: &Checked<'_>) -> bool {
     checked.problems.iter().any(|problem| problem.code == "unknown_format")
 }
 

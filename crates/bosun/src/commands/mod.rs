@@ -5,6 +5,7 @@ mod convert;
 mod input;
 mod query;
 mod report;
+mod tools;
 
 use std::{future::Future, process::ExitCode};
 
@@ -16,6 +17,7 @@ pub(crate) enum Command {
     Query(query::Query),
     Check(check::Check),
     Convert(convert::Convert),
+    Tools(tools::Tools),
 }
 
 impl Command {
@@ -24,6 +26,7 @@ impl Command {
             Self::Query(query) => block_on(query.run()),
             Self::Check(check) => check.run(),
             Self::Convert(convert) => convert.run(),
+            Self::Tools(tools) => tools.run(),
         }
     }
 }
