@@ -1,1 +1,13 @@
+//! What the engine drives: models, runners of inside calls, stores, and the manifests that name them.
+//!
+//! Every module here implements a trait of `bosun-engine` or builds the engine's registry. Nothing
+//! here knows who calls the engine: the edges and the adapters never meet but in the program.
 
+pub mod fault;
+#[cfg(test)]
+mod golden;
+pub mod manifests;
+pub mod model;
+pub mod runner;
+pub mod secret;
+mod yaml;

@@ -7,6 +7,8 @@
 
 mod ark;
 mod http;
+#[cfg(test)]
+mod tests;
 
 use bosun_engine::Engine;
 

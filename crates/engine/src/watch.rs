@@ -43,6 +43,16 @@ struct Draft {
     offset: usize,
 }
 
+impl Draft {
+    /// The draft of the turn that `entry` begins, if it begins one.
+    fn begun_by(entry: &Entry) -> Option<Self> {
+        match entry.event {
+            Event::TurnStarted { turn, attempt, .. } => Some(Self { turn, attempt, offset: 0 }),
+            _ => None,
+        }
+    }
+}
+
 impl std::fmt::Debug for Watch {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Watch").field("query", &self.live.key).field("seen", &self.seen).finish_non_exhaustive()
@@ -101,7 +111,9 @@ impl Watch {
             }
             return Ok(false);
         }
-        let (recent, position) = (state.recent_after(self.seen), state.position);
+        // A reader that comes back may be in the middle of a turn; only the whole journal says which.
+        let comes_back = self.seen > 0 && self.draft.turn == 0;
+        let (recent, position) = (state.recent_after(self.seen).filter(|_| !comes_back), state.position);
         drop(locked);
         self.inner.make_durable(&self.live, position).await?;
         match recent {
@@ -109,8 +121,15 @@ impl Watch {
             None => {
                 let (namespace, name) = &self.live.key;
                 let stored = self.inner.store.load(namespace, name).await?;
-                let entries = stored.map(|stored| stored.entries).unwrap_or_default();
-                self.ahead.extend(entries.into_iter().filter(|entry| entry.seq > self.seen).map(Arc::new));
+                let (seen, ahead): (Vec<_>, Vec<_>) = stored
+                    .map(|stored| stored.entries)
+                    .unwrap_or_default()
+                    .into_iter()
+                    .partition(|entry| entry.seq <= self.seen);
+                if comes_back {
+                    self.draft = seen.iter().rev().find_map(Draft::begun_by).unwrap_or_default();
+                }
+                self.ahead.extend(ahead.into_iter().map(Arc::new));
             }
         }
         Ok(!self.ahead.is_empty())
@@ -133,8 +152,6 @@ impl Watch {
     fn see(&mut self, entry: &Entry) {
         self.seen = entry.seq;
         self.ended = entry.event.is_final();
-        if let Event::TurnStarted { turn, attempt, .. } = entry.event {
-            self.draft = Draft { turn, attempt, offset: 0 };
-        }
+        self.draft = Draft::begun_by(entry).unwrap_or(self.draft);
     }
 }

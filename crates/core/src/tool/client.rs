@@ -3,6 +3,35 @@
 //! Definitions are checked once, when the provider is made; a call is handed back to the client
 //! through a callback. The texts of its errors are those of the original, which clients match on.
 //! Nothing here waits: the callback may answer at once or be a future, as the caller likes.
+//!
+//! ```
+//! use bosun_core::tool::client::{ClientTools, ToolCall, ToolResult};
+//! use serde_json::json;
+//!
+//! let provider = ClientTools::new(&json!([{
+//!     "name": "search_database",
+//!     "description": "Search the client database",
+//!     "parameters": {
+//!         "type": "object",
+//!         "properties": {
+//!             "query": {"type": "string", "description": "Search query"},
+//!             "limit": {"type": "integer", "description": "Max results", "minimum": 1, "maximum": 100},
+//!         },
+//!         "required": ["query"],
+//!     },
+//! }]))?;
+//!
+//! let call: ToolCall = serde_json::from_value(json!({
+//!     "id": "call-123", "type": "function",
+//!     "function": {"name": "search_database", "arguments": "{\"query\": \"test\", \"limit\": 2.5}"},
+//! }))?;
+//! let validation = provider.validate_arguments(&call);
+//! assert_eq!(validation.errors, ["Parameter limit must be an integer, got: 2.5"]);
+//!
+//! let result = provider.execute(&call, |call| Ok::<_, String>(ToolResult::success(call, json!({"users": []}))));
+//! assert!(result.success);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::fmt;
 

@@ -5,6 +5,22 @@
 //! files send: any printable name, since models see an alias. Both report every fault at once, each
 //! with its place, and both keep the parameters verbatim: keywords that are not known here are
 //! somebody else's meaning.
+//!
+//! ```
+//! use bosun_core::tool::definition::{Rules, check};
+//! use serde_json::json;
+//!
+//! let definitions = json!([
+//!     {"name": "get weather", "description": "", "parameters": {"type": "object", "properties": {}}},
+//! ]);
+//! let faults = check(&definitions, Rules::Strict).unwrap_err();
+//! assert_eq!(faults.faults.len(), 2);
+//! assert_eq!(faults.faults[1].path, "[0].description");
+//! assert!(faults.to_string().starts_with("Invalid client tool definitions: [0].name: Tool name must contain only"));
+//!
+//! // The open rules take the name; models will see an alias.
+//! assert_eq!(check(&definitions, Rules::Open).unwrap()[0].name, "get weather");
+//! ```
 
 use std::{collections::HashSet, fmt, sync::Arc};
 

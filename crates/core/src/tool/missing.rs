@@ -3,6 +3,21 @@
 //! The report looks *inside* objects and so inside the `input` wrapper: an absent `input` lacks its
 //! members, not itself. Null, an empty text, and a placeholder that a planner left behind
 //! (`{{PLACEHOLDER_to}}`) are as good as nothing for a required parameter.
+//!
+//! ```
+//! use bosun_core::{Schema, tool::missing::missing_parameters};
+//! use serde_json::json;
+//!
+//! let send_email = Schema::compile(&json!({"type": "object", "properties": {"input": {
+//!     "type": "object",
+//!     "properties": {"to": {"type": "string", "prompt": "To whom?"}, "body": {"type": "string"}},
+//!     "required": ["to", "body"],
+//! }}, "required": ["input"]}).into())?;
+//! let missing = missing_parameters(&send_email, &json!({"input": {"body": "Hello", "to": "{{PLACEHOLDER_to}}"}}));
+//! assert_eq!(missing[0].path, "input.to");
+//! assert_eq!(missing[0].prompt.as_deref(), Some("To whom?"));
+//! # Ok::<(), bosun_core::schema::SchemaError>(())
+//! ```
 
 use std::collections::BTreeMap;
 

@@ -2,6 +2,29 @@
 //!
 //! A [`Tool`] says what the model reads (name, description, parameters), how it may be run (its
 //! [`Binding`]) and under which policy (timeout, annotations). It holds no code and no secret.
+//!
+//! ```
+//! use bosun_core::tool::{Binding, Nango, Tool};
+//! use serde_json::json;
+//!
+//! let mut send_email = Tool::new(
+//!     "send_email",
+//!     "Send an email to a recipient",
+//!     json!({"type": "object", "properties": {"input": {
+//!         "type": "object",
+//!         "properties": {"to": {"type": "string"}, "subject": {"type": "string"}, "body": {"type": "string"}},
+//!         "required": ["to", "subject", "body"],
+//!     }}}),
+//!     Binding::Nango(Nango::Action { provider: "google-mail".into(), action: "send-email".into() }),
+//! );
+//! send_email.category = Some("Email".into());
+//!
+//! // It is data: it can be stored, sent, compared and shown.
+//! let text = serde_json::to_string(&send_email)?;
+//! assert_eq!(serde_json::from_str::<Tool>(&text)?, send_email);
+//! assert_eq!(send_email.binding.provider(), Some("google-mail"));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -3,6 +3,30 @@
 //! `Salesforce{entityType}` with `entityType: "Contact"` reads `SalesforceContact`. A placeholder must
 //! be a required parameter with a list of values, so that every model can be named when the tool is
 //! loaded: a misspelled one fails then, and not as an empty answer in the middle of a query.
+//!
+//! ```
+//! use bosun_core::tool::{Binding, Nango, Tool, routing::Route, wrapper};
+//! use serde_json::json;
+//!
+//! let fetch_entity = Tool::new(
+//!     "fetch_entity",
+//!     "Fetch Salesforce records",
+//!     json!({"type": "object", "properties": {"input": {
+//!         "type": "object",
+//!         "properties": {"entityType": {"type": "string", "enum": ["Account", "Contact", "Deal", "Opportunity"]}},
+//!         "required": ["entityType"],
+//!     }}}),
+//!     Binding::Nango(Nango::Cache {
+//!         provider: "salesforce-ybzg".into(),
+//!         model: "Salesforce{entityType}".into(),
+//!         entity_aliases: [("Deal".to_owned(), "Opportunity".to_owned())].into(),
+//!     }),
+//! );
+//! let route = Route::of(&fetch_entity)?.unwrap();
+//! let arguments = wrapper::unwrap(&fetch_entity.parameters, json!({"input": {"entityType": "Deal"}}));
+//! assert_eq!(route.model(&arguments)?, "SalesforceOpportunity");
+//! # Ok::<(), bosun_core::tool::routing::RouteFault>(())
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 

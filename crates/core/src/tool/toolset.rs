@@ -6,6 +6,30 @@
 //!
 //! Order: in `hybrid`, the client's tools as they came, a catalogue tool of the same name in the
 //! place of the client's, then the other catalogue tools as they came.
+//!
+//! ```
+//! use bosun_core::tool::{Binding, Tool, toolset::{Mode, Toolset}};
+//! use serde_json::json;
+//!
+//! let ark = vec![Tool::new("shared_tool", "ARK version", json!({}), Binding::Builtin { name: "noop".into() })];
+//! let n8n = vec![
+//!     Tool::new("shared_tool", "n8n version", json!({}), Binding::External),
+//!     Tool::new("tool_with-special.chars", "n8n only", json!({}), Binding::External),
+//! ];
+//!
+//! let (mode, warning) = Mode::parse("hybrid");
+//! assert!(warning.is_none());
+//! let toolset = Toolset::merge(mode, ark, n8n);
+//!
+//! // The catalogue wins a clash of names.
+//! assert_eq!(toolset.get("shared_tool").unwrap().tool.description, "ARK version");
+//! // A name that models do not take stands under an alias, which leads back to it.
+//! let alias = &toolset.get("tool_with-special.chars").unwrap().alias;
+//! assert_eq!(toolset.by_alias(alias).unwrap().tool.name, "tool_with-special.chars");
+//! // After a crash, it is read back as it was.
+//! assert_eq!(Toolset::from_document(&toolset.to_document())?.hash(), toolset.hash());
+//! # Ok::<(), bosun_core::tool::toolset::DocumentError>(())
+//! ```
 
 use std::{
     collections::HashMap,

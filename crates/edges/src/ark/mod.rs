@@ -12,6 +12,6 @@ mod duration;
 mod options;
 mod request;
 pub(crate) mod routes;
-mod stream;
+pub(crate) mod stream;
 mod tools;
 mod wire;

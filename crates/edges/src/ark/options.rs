@@ -52,13 +52,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Options {
         let Query(query) = Query::<Vec<(String, String)>>::from_request_parts(parts, state)
             .await
             .map_err(|_| ApiError::new(Code::InvalidParameter, "the query string is not readable"))?;
-        read(path.iter(), query, &parts.headers)
+        read(path.iter(), &query, &parts.headers)
     }
 }
 
 fn read<'a>(
     path: impl Iterator<Item = (&'a str, &'a str)>,
-    query: Vec<(String, String)>,
+    query: &[(String, String)],
     headers: &HeaderMap,
 ) -> Result<Options, ApiError> {
     let mut findings = Findings::new(Code::InvalidParameter, Vec::new());
@@ -81,7 +81,7 @@ fn read<'a>(
         }
     }
     let mut seen: Vec<&str> = Vec::new();
-    for (key, value) in &query {
+    for (key, value) in query {
         if seen.contains(&key.as_str()) {
             refuse(&mut findings, key, "stands twice");
         }

@@ -103,13 +103,12 @@ async fn create_query(
 ) -> Result<Response, ApiError> {
     let request::NewQuery { submission, wait, stream } = request::read(&app.engine, &options, body)?;
     let warnings = submission.warnings.clone();
+    let snapshot = app.engine.submit(submission, wait.filter(|_| !stream)).await?;
     if stream {
-        let snapshot = app.engine.submit(submission, None).await?;
-        let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
-        return stream::open(&app.engine, &key, &snapshot, 0, &warnings).await;
+        stream::open(&app.engine, &snapshot, 0, &warnings).await
+    } else {
+        Ok(answer(&snapshot, options.view, &warnings))
     }
-    let snapshot = app.engine.submit(submission, wait).await?;
-    Ok(answer(&snapshot, options.view, &warnings))
 }
 
 /// `GET …/queries/{name}`
@@ -146,19 +145,17 @@ async fn deliver_results(
     options: Options,
     JsonBody(body): JsonBody,
 ) -> Result<Response, ApiError> {
-    let key = options.key()?;
     let post = delivery::read(&options.warnings, body)?;
     let wait = options.wait_or(post.wait.or(Some(DEFAULT_WAIT)));
-    let delivered = delivery::deliver(&app.engine, key, post, wait).await?;
+    let delivered = delivery::deliver(&app.engine, options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
 }
 
 /// `GET …/queries/{name}/events`
 async fn watch_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
-    let key = options.key()?;
-    let snapshot = app.engine.get(&key, None).await?;
+    let snapshot = app.engine.get(&options.key()?, None).await?;
     let seen = stream::read_cursor(options.last_event_id.as_deref(), &snapshot)?;
-    stream::open(&app.engine, &key, &snapshot, seen, &options.warnings).await
+    stream::open(&app.engine, &snapshot, seen, &options.warnings).await
 }
 
 /// A query as the answer to a request.

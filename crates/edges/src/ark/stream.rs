@@ -17,7 +17,7 @@ use bosun_core::{
     event::{AskedCall, Route},
     machine::outcome_code,
 };
-use bosun_engine::{Engine, QueryKey, Snapshot, Watch, Watched};
+use bosun_engine::{Engine, Snapshot, Watch, Watched};
 use futures_util::stream;
 use serde_json::{Value, json};
 
@@ -31,19 +31,19 @@ use crate::http::{
 /// Streams what happens to a query after entry `seen` of its journal.
 pub(super) async fn open(
     engine: &Engine,
-    key: &QueryKey,
     snapshot: &Snapshot,
     seen: Seq,
     warnings: &[String],
 ) -> Result<Response, ApiError> {
+    let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
     let mut response = if snapshot.head.status().is_final() && seen >= snapshot.head.seq {
         // The one answer that keeps an `EventSource` from coming back for ever.
         StatusCode::NO_CONTENT.into_response()
     } else {
-        let watch = engine.watch(key, seen).await?;
+        let watch = engine.watch(&key, seen).await?;
         sse::respond(events(watch, Narrator::new(snapshot)))
     };
-    let (namespace, name) = key;
+    let (namespace, name) = &key;
     let headers = response.headers_mut();
     // Names are DNS names, so these are always legal header values.
     if let Ok(name) = HeaderValue::from_str(name.as_str()) {
@@ -91,7 +91,7 @@ fn events(watch: Watch, narrator: Narrator) -> impl futures_util::Stream<Item = 
 
 /// Tells a journal as events.
 #[derive(Debug)]
-pub(super) struct Narrator {
+pub(crate) struct Narrator {
     uid: QueryUid,
     name: QueryName,
     /// What later entries of a call do not repeat.
@@ -109,7 +109,7 @@ struct Told {
 
 impl Narrator {
     /// `snapshot` knows the calls that were asked for before the reader came.
-    pub(super) fn new(snapshot: &Snapshot) -> Self {
+    pub(crate) fn new(snapshot: &Snapshot) -> Self {
         let mut narrator =
             Self { uid: snapshot.head.uid, name: snapshot.head.name.clone(), calls: HashMap::new(), ended: false };
         for call in snapshot.transcript.calls() {
@@ -119,7 +119,7 @@ impl Narrator {
     }
 
     /// The events of one thing that happened.
-    pub(super) fn tell(&mut self, watched: &Watched) -> Vec<Message> {
+    pub(crate) fn tell(&mut self, watched: &Watched) -> Vec<Message> {
         match watched {
             Watched::Entry(entry) => self.tell_entry(entry),
             Watched::Delta { turn, attempt, offset, text } => vec![Message {

@@ -206,6 +206,24 @@ mod tests {
     }
 
     #[test]
+    fn the_page_explains_why_queries_and_calls_fail() {
+        use bosun_core::machine::{failure_code, outcome_code};
+        let failures = headings("Failed queries");
+        for code in [
+            failure_code::QUERY_TIMEOUT,
+            failure_code::HOLD_EXPIRED,
+            failure_code::TOOL_CALL_LIMIT,
+            failure_code::TOOL_LOOP,
+        ] {
+            assert!(failures.contains(&code), "{code}");
+        }
+        let outcomes = headings("Failed calls");
+        for code in [outcome_code::CALL_EXPIRED, outcome_code::OUTCOME_UNKNOWN, outcome_code::TOOL_CALL_LIMIT] {
+            assert!(outcomes.contains(&code), "{code}");
+        }
+    }
+
+    #[test]
     fn no_code_stands_for_two_things() {
         let codes: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(codes.len(), Code::ALL.len());

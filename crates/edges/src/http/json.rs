@@ -120,10 +120,6 @@ impl Object {
         self.members.get(name).is_some_and(|value| !value.is_null())
     }
 
-    pub(crate) fn peek(&self, name: &str) -> Option<&Value> {
-        self.members.get(name).filter(|value| !value.is_null())
-    }
-
     /// The field, unless it is absent or `null`.
     pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
         self.take_any(name).filter(|value| !value.is_null())

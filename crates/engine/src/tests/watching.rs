@@ -73,6 +73,17 @@ async fn from_every_entry_on_a_watcher_sees_exactly_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_comes_back_after_a_turn_began_gets_its_text_too() {
+    let world = World::new(script()).await;
+    world.submit(vec![outside("ask")]).await;
+    let whole = journal(&world).await;
+    let began = whole.iter().find(|entry| matches!(entry.event, Event::TurnStarted { .. })).unwrap();
+    let mut watch = world.engine.watch(&key("q"), began.seq).await.unwrap();
+    let text = Watched::Delta { turn: 1, attempt: 1, offset: 0, text: "Let me ask.".into() };
+    assert_eq!(watch.next().await.unwrap(), Some(text));
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_comes_in_the_middle_of_a_turn_gets_its_text_in_one_piece() {
     let script = ScriptedModel::always(vec![Turn::stream(&["one ", "two ", "three"]).hanging()]);
     let world = World::new(script).await;

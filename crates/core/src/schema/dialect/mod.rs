@@ -5,6 +5,19 @@
 //! model guess, but never lets a wrong call through. A tool that cannot be expressed is quarantined:
 //! most APIs refuse a whole request for one bad tool. Order is stable, byte for byte, so that prompt
 //! caches hit.
+//!
+//! ```
+//! use bosun_core::{schema::dialect::Dialect, tool::{Binding, Tool, toolset::{Mode, Toolset}}};
+//! use serde_json::json;
+//!
+//! let parameters = json!({"type": "object", "properties": {"to": {"type": "string", "optional": true}}});
+//! let tools = vec![Tool::new("send_email", "Sends an email", parameters, Binding::External)];
+//! let toolset = Toolset::merge(Mode::N8n, vec![], tools);
+//! assert_eq!(
+//!     toolset.declarations(Dialect::Anthropic).json,
+//!     r#"[{"name":"send_email","description":"Sends an email","input_schema":{"type":"object","properties":{"to":{"type":"string"}}}}]"#,
+//! );
+//! ```
 
 use serde_json::{Map, Value, json};
 

@@ -4,6 +4,35 @@
 //! a bad file leaves the last good catalogue standing. It keeps the order in which tools were given.
 //! Loading checks names and routes; schemas are compiled when a tool is first used, and all at once
 //! only by [`Catalog::check`]. Duplicates are errors: nobody should have to guess which one won.
+//!
+//! ```
+//! use bosun_core::tool::{Binding, Nango, Tool, catalog::{Catalog, Selection}};
+//! use serde_json::json;
+//!
+//! let mut fetch_emails = Tool::new(
+//!     "fetch_emails",
+//!     "Fetch Gmail emails with advanced filtering capabilities",
+//!     json!({"type": "object", "properties": {"input": {"type": "object"}}}),
+//!     Binding::Nango(Nango::Cache {
+//!         provider: "google-mail-ynxw".into(),
+//!         model: "GmailThread".into(),
+//!         entity_aliases: Default::default(),
+//!     }),
+//! );
+//! fetch_emails.category = Some("Email".into());
+//! let get_device = Binding::Mcp { server: "network".into(), tool: "get_device".into() };
+//! let get_device = Tool::new("get_device", "Reads the state of a device", json!({}), get_device);
+//!
+//! let catalog = Catalog::new(1, vec![fetch_emails, get_device]).unwrap();
+//! assert_eq!(catalog.find("get_device").unwrap().category(), "General");
+//! assert_eq!(catalog.by_provider("google-mail-ynxw").count(), 1);
+//!
+//! // Not fifty tools when the user asks about mail.
+//! let about_mail = Selection { text: Some("my latest emails".into()), limit: Some(5), ..Selection::default() };
+//! let tools = catalog.select(&about_mail)?;
+//! assert_eq!(tools[0].name, "fetch_emails");
+//! # Ok::<(), bosun_core::tool::catalog::UnknownTools>(())
+//! ```
 
 use std::collections::HashMap;
 

@@ -1,0 +1,192 @@
+//! Agents: their prompt, their model, their tools and their limits.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bosun_core::{Namespace, Tool};
+use bosun_engine::{
+    Agent,
+    registry::{AgentLimits, AgentTool},
+};
+
+use super::{
+    ModelManifest,
+    document::{Document, Located, Metadata},
+};
+use crate::{
+    fault::{Fault, Place},
+    runner::builtin::Builtins,
+    yaml::{Fields, Node, duration},
+};
+
+/// What the annotations that are ours begin with.
+const OWN_ANNOTATIONS: &str = "bosun.dev/";
+/// The model of an agent that names none.
+const DEFAULT_MODEL: &str = "default";
+
+/// An agent with the places of its references.
+#[derive(Debug)]
+pub(super) struct AgentDraft {
+    pub(super) agent: Agent,
+    model_place: Place,
+    tools: Vec<ToolReference>,
+}
+
+#[derive(Debug)]
+struct ToolReference {
+    /// Whether the agent may mean a builtin tool that no manifest declares.
+    is_builtin: bool,
+    place: Place,
+}
+
+pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<AgentDraft>> {
+    let spec = fields.required_fields("spec", "an agent has at least a `prompt`")?;
+    let limits = limits(metadata, fields);
+    let model = spec.fields("modelRef").and_then(|reference| model_reference(&metadata.namespace, &reference));
+    let mut tools: Vec<(AgentTool, ToolReference)> = Vec::new();
+    for (tool, reference) in spec.list("tools").iter().filter_map(|node| tool(&spec, node)) {
+        if tools.iter().any(|(earlier, _)| earlier.name == tool.name) {
+            let message = format!("Agent `{}` lists tool `{}` twice", metadata.name, tool.name);
+            fields.fault(reference.place, "duplicate_name", message, "leave one of them out");
+        } else {
+            tools.push((tool, reference));
+        }
+    }
+    let (tools, references) = tools.into_iter().unzip();
+    let agent = Agent {
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        description: spec.text("description").map(|text| text.value.to_owned()),
+        prompt: spec.text("prompt").map(|text| text.value.to_owned()),
+        model: model.as_ref().map_or(DEFAULT_MODEL, |(name, _)| name).to_owned(),
+        tools,
+        limits,
+        labels: metadata.labels.clone(),
+        annotations: metadata.annotations.clone(),
+    };
+    spec.unserved(&["executionEngine", "parameters", "outputSchema", "overrides"], "leave it out");
+    spec.finish();
+    let model_place = model.map_or(metadata.place, |(_, place)| place);
+    Some(metadata.located(fields, AgentDraft { agent, model_place, tools: references }))
+}
+
+fn model_reference(own: &Namespace, fields: &Fields<'_>) -> Option<(String, Place)> {
+    let name = fields.required_text("name", "the name of a Model");
+    if let Some(namespace) = fields.text("namespace").filter(|namespace| namespace.value != own.as_str()) {
+        let message = format!("the model is in namespace `{}`, and the agent in `{own}`", namespace.value);
+        fields.fault(namespace.place, "unsupported_field", message, "an agent uses models of its own namespace");
+    }
+    fields.finish();
+    name.map(|name| (name.value.to_owned(), name.place))
+}
+
+fn tool(spec: &Fields<'_>, node: &Node) -> Option<(AgentTool, ToolReference)> {
+    const SERVED: &str = "this version serves `builtin`, and `custom` for what a Tool manifest declares";
+    let fields = spec.inner(node, "tools")?;
+    let kind = fields.required_text("type", SERVED);
+    let name = fields.required_text("name", "the name of the tool");
+    let description = fields.text("description").map(|text| text.value.to_owned());
+    fields.unserved(&["functions", "partial", "approval"], "leave it out");
+    fields.finish();
+    let (kind, name) = (kind?, name?);
+    let is_builtin = match kind.value {
+        "builtin" | "built-in" => true,
+        "custom" => false,
+        other => {
+            let message = format!("tools of type `{other}` are not served by this version");
+            fields.fault(kind.place, "unsupported_kind", message, SERVED);
+            return None;
+        }
+    };
+    Some((AgentTool { name: name.value.to_owned(), description }, ToolReference { is_builtin, place: name.place }))
+}
+
+fn limits(metadata: &Metadata, fields: &Fields<'_>) -> AgentLimits {
+    const KNOWN: &str = "known are `query-timeout`, `tool-timeout`, `external-timeout` and `max-tool-calls`";
+    let mut limits = AgentLimits::default();
+    for (annotation, value) in &metadata.annotations {
+        let Some(name) = annotation.strip_prefix(OWN_ANNOTATIONS) else { continue };
+        let place = metadata.annotation_places.get(annotation).copied().unwrap_or(metadata.place);
+        let time = || {
+            let time = duration::parse(value).filter(|time| *time > Duration::ZERO);
+            if time.is_none() {
+                let message = format!("annotation `{annotation}` is `{value}`, which is not a time limit");
+                fields.fault(place, "bad_value", message, duration::HINT);
+            }
+            time
+        };
+        match name {
+            "query-timeout" => limits.query_timeout = time(),
+            "tool-timeout" => limits.tool_timeout = time(),
+            "external-timeout" => limits.external_timeout = time(),
+            "max-tool-calls" => {
+                limits.max_tool_calls = value.parse().ok();
+                if limits.max_tool_calls.is_none() {
+                    let message = format!("annotation `{annotation}` is `{value}`, which is not a number of calls");
+                    fields.fault(place, "bad_value", message, "write it like `\"10\"`");
+                }
+            }
+            _ => fields.fault(place, "unknown_field", format!("annotation `{annotation}` means nothing here"), KNOWN),
+        }
+    }
+    limits
+}
+
+fn fault(draft: &Located<AgentDraft>, place: Place, code: &'static str, message: String, hint: String) -> Fault {
+    Fault { file: draft.file.clone(), place: Some(place), code, message, hint: Some(hint) }
+}
+
+/// The agent's model must exist in its namespace.
+pub(super) fn check_model(
+    draft: &Located<AgentDraft>,
+    models: &[ModelManifest],
+    is_faulty: impl Fn(Document, &Namespace, &str) -> bool,
+) -> Option<Fault> {
+    let AgentDraft { agent, model_place, .. } = &draft.value;
+    let (name, namespace) = (&agent.model, &agent.namespace);
+    let here: Vec<_> = models.iter().filter(|model| model.namespace == *namespace).collect();
+    if here.iter().any(|model| model.name == *name) || is_faulty(Document::Model, namespace, name) {
+        return None;
+    }
+    let message =
+        format!("Agent `{}` uses Model `{name}`, which does not exist in namespace `{namespace}`", agent.name);
+    let names: Vec<_> = here.iter().map(|model| format!("`{}`", model.name)).collect();
+    let hint = if names.is_empty() {
+        format!("add a Model manifest with the name `{name}`")
+    } else {
+        format!("set `spec.modelRef.name` to one of {}, or add a Model manifest", names.join(", "))
+    };
+    Some(fault(draft, *model_place, "unknown_model", message, hint))
+}
+
+/// Every tool of the agent must be declared, or be builtin; builtin ones that are not declared are
+/// added to the tools of the namespace.
+pub(super) fn check_tools(
+    draft: &Located<AgentDraft>,
+    tools: &mut BTreeMap<(Namespace, String), Tool>,
+    builtins: &Builtins,
+    is_faulty: impl Fn(Document, &Namespace, &str) -> bool,
+) -> Vec<Fault> {
+    let agent = &draft.value.agent;
+    let mut faults = Vec::new();
+    for (tool, reference) in agent.tools.iter().zip(&draft.value.tools) {
+        let key = (agent.namespace.clone(), tool.name.clone());
+        if tools.contains_key(&key) || is_faulty(Document::Tool, &agent.namespace, &tool.name) {
+            continue;
+        }
+        let hint = match (builtins.tool(&tool.name), reference.is_builtin) {
+            (Some(definition), true) => {
+                tools.insert(key, definition);
+                continue;
+            }
+            (Some(_), false) => format!("for the builtin tool `{}` write `type: builtin`", tool.name),
+            (None, true) => format!("builtin are {}", builtins.names()),
+            (None, false) => format!("add a Tool manifest with the name `{}`", tool.name),
+        };
+        let message = format!(
+            "Agent `{}` uses tool `{}`, which does not exist in namespace `{}`",
+            agent.name, tool.name, agent.namespace
+        );
+        faults.push(fault(draft, reference.place, "unknown_tool", message, hint));
+    }
+    faults
+}

@@ -1,0 +1,83 @@
+//! Finds the files of a directory, in the same order on every machine.
+
+use std::{
+    collections::HashSet,
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    fault::{Fault, Faults},
+    yaml::LARGEST_FILE,
+};
+
+const WHAT_TO_PUT_THERE: &str = "put YAML files there that describe at least one Agent and the Model that it uses; \
+    `examples/agents` of Bosun's source is a working set to copy";
+
+/// All `*.yaml` and `*.yml` files, sorted. What begins with a dot is passed over: editors and
+/// Kubernetes keep things of their own under such names.
+pub(super) fn find(directories: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    for directory in directories {
+        walk(directory, &mut seen, &mut found, faults);
+    }
+    found
+}
+
+fn walk(path: &Path, seen: &mut HashSet<PathBuf>, found: &mut Vec<PathBuf>, faults: &mut Vec<Fault>) {
+    match path.canonicalize() {
+        // A link may lead back to where it came from, and two arguments to the same place.
+        Ok(real) if seen.contains(&real) => return,
+        Ok(real) => drop(seen.insert(real)),
+        Err(error) => return faults.push(unreadable(path, &error)),
+    }
+    if !path.is_dir() {
+        return found.push(path.to_owned());
+    }
+    let mut names: Vec<_> = match path.read_dir().and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+        Ok(entries) => entries.into_iter().map(|entry| entry.file_name()).collect(),
+        Err(error) => return faults.push(unreadable(path, &error)),
+    };
+    names.sort();
+    for name in names {
+        let entry = path.join(&name);
+        let is_manifest = entry.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+        if !name.as_encoded_bytes().starts_with(b".") && (is_manifest || entry.is_dir()) {
+            walk(&entry, seen, found, faults);
+        }
+    }
+}
+
+pub(super) fn read(file: &Path) -> Result<String, Fault> {
+    let length = file.metadata().map_err(|error| unreadable(file, &error))?.len();
+    // `yaml::parse` says the same, but a file of gigabytes is better not read at all.
+    if length > LARGEST_FILE as u64 {
+        let message = format!("file has {length} bytes, more than the {LARGEST_FILE} that are read");
+        let hint = Some("split it into several files".into());
+        return Err(Fault { file: file.to_owned(), place: None, code: "file_too_large", message, hint });
+    }
+    std::fs::read_to_string(file).map_err(|error| unreadable(file, &error))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Fault {
+    let (code, message, hint) = match error.kind() {
+        io::ErrorKind::NotFound => ("manifests_missing", "does not exist".to_owned(), Some(WHAT_TO_PUT_THERE.into())),
+        io::ErrorKind::InvalidData => ("unreadable_file", "is not UTF-8 text".to_owned(), None),
+        _ => ("unreadable_file", format!("cannot be read: {error}"), None),
+    };
+    Fault { file: path.to_owned(), place: None, code, message, hint }
+}
+
+/// There are directories, and nothing is in them.
+pub(super) fn nothing_found(directories: &[PathBuf]) -> Faults {
+    let names: Vec<_> = directories.iter().map(|directory| format!("`{}`", directory.display())).collect();
+    let fault = Fault {
+        file: directories.first().cloned().unwrap_or_default(),
+        place: None,
+        code: "manifests_missing",
+        message: format!("there is no manifest in {}", names.join(", ")),
+        hint: Some(WHAT_TO_PUT_THERE.into()),
+    };
+    fault.into()
+}

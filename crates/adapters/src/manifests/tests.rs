@@ -1,0 +1,237 @@
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use bosun_core::{
+    Binding, Namespace, QueryUid,
+    tool::{
+        SecretRef,
+        toolset::{Mode, Toolset},
+    },
+    transcript::Message,
+};
+use bosun_engine::{
+    SystemClock,
+    model::{Deltas, ModelRequest},
+    registry::{AgentLimits, AgentTool},
+};
+use serde_json::json;
+
+use super::{Builtins, Manifests, Provider, load};
+use crate::{
+    fault::Faults,
+    golden,
+    secret::{Secret, Secrets, Source},
+};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn builtins() -> Builtins {
+    Builtins::new(Arc::new(SystemClock))
+}
+
+fn load_from(directory: &Path) -> Result<Manifests, Faults> {
+    load(&[directory.to_owned()], &builtins())
+}
+
+fn good() -> Manifests {
+    load_from(&root().join("fixtures/manifests/good")).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn default_namespace() -> Namespace {
+    Namespace::default()
+}
+
+#[test]
+fn agents_are_read_as_they_are_written() {
+    let manifests = good();
+    let names: Vec<_> = manifests.agents.iter().map(|agent| format!("{}/{}", agent.namespace, agent.name)).collect();
+    assert_eq!(names, ["default/full", "default/bare", "team-b/full"]);
+    let full = &manifests.agents[0];
+    assert_eq!(full.description.as_deref(), Some("An agent that uses everything"));
+    assert_eq!(full.prompt.as_deref(), Some("Two lines\nof {{ prompt }}\n"));
+    assert_eq!(full.model, "remote");
+    let tool = |name: &str, description: Option<&str>| AgentTool {
+        name: name.into(),
+        description: description.map(str::to_owned),
+    };
+    assert_eq!(full.tools, [tool("calculator", None), tool("noop", Some("Does nothing at all")), tool("sum", None)]);
+    let limits = AgentLimits {
+        query_timeout: Some(Duration::from_secs(120)),
+        tool_timeout: Some(Duration::from_millis(1_500)),
+        external_timeout: Some(Duration::from_secs(5_400)),
+        max_tool_calls: Some(3),
+    };
+    assert_eq!(full.limits, limits);
+    assert_eq!(full.labels["team"], "red");
+    assert_eq!(full.annotations["example.com/owner"], "somebody");
+    let bare = &manifests.agents[1];
+    assert_eq!((bare.model.as_str(), &bare.prompt, bare.limits), ("default", &None, AgentLimits::default()));
+}
+
+#[test]
+fn models_are_read_with_their_secrets_unresolved() {
+    let manifests = good();
+    let names: Vec<_> = manifests.models.iter().map(|model| format!("{}/{}", model.namespace, model.name)).collect();
+    assert_eq!(names, ["default/default", "default/remote", "team-b/default", "team-b/again"]);
+    let Provider::OpenAi(remote) = &manifests.models[1].provider else { panic!() };
+    let literal = |text: &str| Source::Literal(Secret::new(text.into()));
+    let secret =
+        |name: &str, key: &str, optional| Source::Reference(SecretRef { name: name.into(), key: key.into(), optional });
+    assert_eq!(remote.model, secret("models", "name", false));
+    assert_eq!(remote.base_url, literal("https://api.example.com/v1"));
+    assert_eq!(remote.api_key, Some(secret("openai", "api-key", false)));
+    let headers = [("x-team".to_owned(), literal("red")), ("x-trace".to_owned(), secret("openai", "trace", true))];
+    assert_eq!(remote.headers, headers);
+    let properties = [("temperature".to_owned(), literal("0.2")), ("max_tokens".to_owned(), literal("500"))];
+    assert_eq!(remote.properties, properties);
+    assert!(!remote.stream);
+    let Provider::OpenAi(old) = &manifests.models[0].provider else { panic!() };
+    assert!(old.stream && old.api_key.is_none());
+    let (Provider::Scripted(one), Provider::Scripted(same)) =
+        (&manifests.models[2].provider, &manifests.models[3].provider)
+    else {
+        panic!()
+    };
+    assert_eq!(one, same);
+}
+
+#[test]
+fn tools_are_those_that_are_declared_or_used() {
+    let manifests = good();
+    let names: Vec<_> = manifests.tools.iter().map(|(namespace, tool)| format!("{namespace}/{}", tool.name)).collect();
+    assert_eq!(names, ["default/calculator", "default/noop", "default/sum"]);
+    let (_, sum) = &manifests.tools[2];
+    assert_eq!(sum.description, "Adds numbers");
+    assert_eq!(sum.display_name.as_deref(), Some("Sum"));
+    assert_eq!(sum.binding, Binding::Builtin { name: "calculator".into() });
+    assert_eq!(sum.parameters["properties"]["expression"], json!({"type": "string", "maxLength": 100}));
+    assert_eq!(sum.annotations.read_only_hint, Some(true));
+    assert_eq!(sum.annotations.idempotent_hint, Some(false));
+    assert_eq!(sum.labels["kind"], "arithmetic");
+}
+
+#[test]
+fn every_fault_is_told_at_once_with_its_place() {
+    let mut cases = 0;
+    for entry in root().join("fixtures/manifests/bad").read_dir().unwrap() {
+        let directory = entry.unwrap().path();
+        let faults = load_from(&directory).unwrap_err();
+        let prefix = format!("{}/", directory.display());
+        let shown = faults.to_string().replace(&prefix, "") + "\n";
+        golden::check(&directory.join("faults.txt"), &shown);
+        cases += faults.iter().count();
+    }
+    assert!(cases >= 60, "{cases}");
+}
+
+#[test]
+fn an_empty_or_missing_directory_says_what_to_put_there() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("notes.txt"), "x").unwrap();
+    std::fs::write(directory.path().join("empty.yaml"), "# nothing yet\n").unwrap();
+    let hint = "put YAML files there that describe at least one Agent and the Model that it uses; \
+        `examples/agents` of Bosun's source is a working set to copy";
+    let shown = directory.path().display();
+    let empty = load_from(directory.path()).unwrap_err().to_string();
+    assert_eq!(empty, format!("{shown}: there is no manifest in `{shown}` [manifests_missing]\n  {hint}"));
+    let missing = load_from(&directory.path().join("agents")).unwrap_err().to_string();
+    assert_eq!(missing, format!("{shown}/agents: does not exist [manifests_missing]\n  {hint}"));
+}
+
+#[test]
+fn files_are_read_once_however_they_are_reached() {
+    let good = root().join("fixtures/manifests/good");
+    let twice = load(&[good.clone(), good.join("nested"), good.join("agents.yaml")], &builtins()).unwrap();
+    assert_eq!(twice.agents.len(), 3);
+    #[cfg(unix)]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(directory.path(), directory.path().join("loop")).unwrap();
+        std::os::unix::fs::symlink(good.canonicalize().unwrap(), directory.path().join("linked")).unwrap();
+        assert_eq!(load_from(directory.path()).unwrap().agents.len(), 3);
+    }
+}
+
+#[test]
+fn a_ledger_is_a_builtin_tool_only_of_a_server_that_has_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let manifest = "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Agent\nmetadata: {name: a}\n\
+        spec: {tools: [{type: builtin, name: ledger}]}\n---\n\
+        apiVersion: ark.mckinsey.com/v1alpha1\nkind: Model\nmetadata: {name: default}\n\
+        spec: {provider: scripted, config: {scripted: {file: s.yaml}}}\n";
+    std::fs::write(directory.path().join("a.yaml"), manifest).unwrap();
+    std::fs::write(directory.path().join("s.yaml"), "otherwise: [{say: x}]").unwrap();
+    let faults = load_from(directory.path()).unwrap_err().to_string();
+    assert!(faults.contains("builtin are `calculator`, `current_time`, `noop`"), "{faults}");
+    let with_ledger = builtins().with_ledger(&directory.path().join("ledger")).unwrap();
+    assert_eq!(load(&[directory.path().to_owned()], &with_ledger).unwrap().tools[0].1.name, "ledger");
+}
+
+#[test]
+fn a_registry_has_everything() {
+    let registry = good().build(&Arc::new(Secrets::default()), Arc::new(builtins()));
+    let namespace = default_namespace();
+    assert!(registry.agent(&namespace, "full").is_some());
+    assert!(registry.model(&namespace, "remote").is_some());
+    assert!(registry.model(&"team-b".parse().unwrap(), "default").is_some());
+    assert!(registry.model(&"team-b".parse().unwrap(), "remote").is_none());
+    let tool = registry.tool(&namespace, "sum").unwrap();
+    assert!(registry.runner(&tool.binding).is_some());
+}
+
+struct Nowhere;
+
+impl Deltas for Nowhere {
+    fn push(&self, _: &str) {}
+}
+
+/// Every directory of `examples` that holds manifests, as a server would load it.
+#[test]
+fn every_example_loads() {
+    for directory in ["agents", "models"] {
+        let manifests = load_from(&root().join("examples").join(directory)).unwrap_or_else(|faults| panic!("{faults}"));
+        assert!(!manifests.models.is_empty(), "{directory}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_example_plays_the_rfcs_first_example() {
+    let manifests = load_from(&root().join("examples/agents")).unwrap();
+    let names: Vec<_> = manifests.agents.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!(names, ["math-assistant", "research-assistant"]);
+    let registry = manifests.build(&Arc::new(Secrets::default()), Arc::new(builtins()));
+    let model = registry.model(&default_namespace(), "default").unwrap();
+    let ask = async |messages: Vec<Message>| {
+        let toolset = Arc::new(Toolset::merge(Mode::Ark, vec![], vec![]));
+        let query = QueryUid::new(0, [0; 10]);
+        model.reply(&ModelRequest { query, turn: 1, messages, toolset, tools_allowed: true }, &Nowhere).await.unwrap()
+    };
+    let result = |alias: &str, content: &str| Message::Tool {
+        provider_id: alias.into(),
+        alias: alias.into(),
+        content: content.into(),
+    };
+    let asked = Message::Assistant { text: None, calls: vec![] };
+
+    let question = Message::User("What is 25% of 8,432?".into());
+    let first = ask(vec![question.clone()]).await;
+    assert_eq!(first.calls.len(), 1);
+    assert_eq!(first.calls[0].alias, "calculator");
+    assert_eq!(first.calls[0].arguments, r#"{"expression":"0.25 * 8432"}"#);
+    let last = ask(vec![question, asked.clone(), result("calculator", "2108")]).await;
+    assert_eq!(last.text.as_deref(), Some("25% of 8,432 is 2,108"));
+
+    let question = Message::User("What is the news about Rust?".into());
+    let first = ask(vec![question.clone()]).await;
+    let aliases: Vec<_> = first.calls.iter().map(|call| call.alias.as_str()).collect();
+    assert_eq!(aliases, ["web_search", "current_time"]);
+    let results = [result("web_search", "Rust 2.0 is out."), result("current_time", "2026-11-15T12:00:00.000Z")];
+    let last = ask([vec![question, asked], results.to_vec()].concat()).await;
+    assert_eq!(last.text.as_deref(), Some("As of 2026-11-15T12:00:00.000Z: Rust 2.0 is out."));
+    assert!(ask(vec![Message::User("anything".into())]).await.text.unwrap().starts_with("I am a script."));
+}

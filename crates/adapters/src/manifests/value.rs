@@ -1,0 +1,75 @@
+//! Values that are written in a manifest or kept as a secret: ARK's `ValueSource`.
+
+use bosun_core::tool::SecretRef;
+
+use crate::{
+    fault::Place,
+    secret::{Secret, Source},
+    yaml::{Data, Fields, Node},
+};
+
+/// A value with its place; for a literal, the place of the text itself.
+pub(super) struct Value {
+    pub(super) source: Source,
+    pub(super) place: Place,
+}
+
+impl Value {
+    /// The text, if it is written in the manifest.
+    pub(super) fn literal(&self) -> Option<&str> {
+        match &self.source {
+            Source::Literal(text) => Some(text.expose()),
+            Source::Reference(_) => None,
+        }
+    }
+}
+
+const HINT: &str = "write `{value: …}` or `{valueFrom: {secretKeyRef: {name: …, key: …}}}`";
+
+/// The value of the field `name`, if it is there.
+pub(super) fn optional(fields: &Fields<'_>, name: &'static str) -> Option<Value> {
+    of(fields, fields.get(name)?, name)
+}
+
+/// The value of the field `name`.
+pub(super) fn required(fields: &Fields<'_>, name: &'static str) -> Option<Value> {
+    of(fields, fields.require(name, HINT)?, name)
+}
+
+/// Reads `node`, the value of `name`.
+pub(super) fn of(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Value> {
+    if !matches!(node.data, Data::Map(_)) {
+        let message = format!("{} must be a mapping, and is {}", parent.called_field(name), node.kind());
+        parent.fault(node.place, "wrong_type", message, HINT);
+        return None;
+    }
+    let fields = parent.inner(node, name)?;
+    let literal = fields.text("value");
+    let reference = fields.fields("valueFrom").map(|from| {
+        let secret = from.fields("secretKeyRef").map(|reference| secret(&reference));
+        from.unserved(&["configMapKeyRef", "serviceRef", "queryParameterRef"], "this version serves `secretKeyRef`");
+        from.finish();
+        (from.place(), secret)
+    });
+    fields.finish();
+    let both = fields.get("value").is_some() && fields.get("valueFrom").is_some();
+    let neither = fields.get("value").is_none() && fields.get("valueFrom").is_none();
+    if both || neither {
+        let problem = if both { "both `value` and `valueFrom`" } else { "neither `value` nor `valueFrom`" };
+        fields.fault(fields.place(), "bad_value", format!("{} has {problem}", parent.called_field(name)), HINT);
+        return None;
+    }
+    if let Some(text) = literal {
+        return Some(Value { source: Source::Literal(Secret::new(text.value.to_owned())), place: text.place });
+    }
+    let (place, secret) = reference?;
+    Some(Value { source: Source::Reference(secret??), place })
+}
+
+fn secret(fields: &Fields<'_>) -> Option<SecretRef> {
+    let name = fields.required_text("name", "the name of the secret");
+    let key = fields.required_text("key", "the key in the secret");
+    let optional = fields.bool("optional").unwrap_or_default();
+    fields.finish();
+    Some(SecretRef { name: name?.value.to_owned(), key: key?.value.to_owned(), optional })
+}

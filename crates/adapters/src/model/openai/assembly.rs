@@ -1,0 +1,258 @@
+//! Puts a streamed answer together, strictly.
+//!
+//! There is an answer only after `finish_reason`, the end mark `[DONE]` and the end of the body, in
+//! this order; whatever had arrived before counts for nothing without them. A call is the sum of the
+//! fragments with its `index`: its first one must bring id and name, and no later one may change
+//! them. What does not fit is refused, never repaired: a guessed argument would be run.
+
+use bosun_core::query::Usage;
+use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply};
+
+use super::{
+    super::sse::Decoder,
+    wire::{CallFragment, Choice, Chunk, Delta, error_message},
+};
+
+/// The mark after the last event of a whole answer.
+const END_MARK: &str = "[DONE]";
+
+/// A streamed answer, from its bytes.
+#[derive(Debug, Default)]
+pub(super) struct Streamed {
+    decoder: Decoder,
+    assembly: Assembly,
+}
+
+impl Streamed {
+    /// Takes the next bytes of the body; text goes to `deltas`.
+    ///
+    /// # Errors
+    /// If they do not fit to what came before. There is no answer then.
+    pub(super) fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), ModelError> {
+        self.decoder.feed(bytes, |data| self.assembly.event(data, deltas))
+    }
+
+    /// The answer, if the body that has ended was whole.
+    ///
+    /// # Errors
+    /// If anything is missing.
+    pub(super) fn end(self) -> Result<ModelReply, ModelError> {
+        if !self.decoder.is_between_events() {
+            return Err(ModelError::Incomplete("the stream ended in the middle of an event".into()));
+        }
+        self.assembly.end()
+    }
+}
+
+/// Reads a plain answer, which is one chunk with a `message` for its delta.
+///
+/// # Errors
+/// If it is not whole, or not an answer.
+pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<ModelReply, ModelError> {
+    let chunk = serde_json::from_slice(body).map_err(|error| {
+        if error.is_eof() {
+            ModelError::Incomplete("the body ended in the middle".into())
+        } else {
+            malformed(format!("the body is not a completion: {error}"))
+        }
+    })?;
+    let message = |choice: Choice| {
+        let mut message = choice.message?;
+        for (position, call) in message.tool_calls.iter_mut().flatten().enumerate() {
+            call.index = u32::try_from(position).ok();
+        }
+        Some(message)
+    };
+    let mut assembly = Assembly { end_mark_seen: true, ..Assembly::default() };
+    assembly.chunk(chunk, message, deltas)?;
+    assembly.end()
+}
+
+/// An answer that is still arriving.
+#[derive(Debug, Default)]
+struct Assembly {
+    text: String,
+    refusal: String,
+    calls: Vec<PartialCall>,
+    usage: Usage,
+    finish: Option<Finish>,
+    end_mark_seen: bool,
+}
+
+#[derive(Debug)]
+struct PartialCall {
+    id: String,
+    name: String,
+    /// `None` as long as no fragment had any, not even an empty one.
+    arguments: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finish {
+    Stop,
+    ToolCalls,
+    Length,
+    ContentFilter,
+}
+
+impl Assembly {
+    /// Takes the data of one event.
+    fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), ModelError> {
+        if self.end_mark_seen {
+            return Err(malformed("something follows the end mark of the stream"));
+        }
+        if data == END_MARK {
+            self.end_mark_seen = true;
+            return Ok(());
+        }
+        let chunk =
+            serde_json::from_str(data).map_err(|error| malformed(format!("an event is not a chunk: {error}")))?;
+        self.chunk(chunk, |choice| choice.delta, deltas)
+    }
+
+    fn chunk(
+        &mut self,
+        chunk: Chunk,
+        part: impl Fn(Choice) -> Option<Delta>,
+        deltas: &dyn Deltas,
+    ) -> Result<(), ModelError> {
+        if let Some(error) = &chunk.error {
+            let message = error_message(error).unwrap_or("no reason given");
+            return Err(ModelError::Incomplete(format!("the model API reported an error in its answer: {message}")));
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage = usage.into();
+        }
+        let Some(choices) = chunk.choices else { return Err(malformed("a chunk has no `choices`")) };
+        if choices.len() > 1 {
+            return Err(malformed("a chunk has several choices, and one was asked for"));
+        }
+        // The chunk that brings the usage has none.
+        let Some(mut choice) = choices.into_iter().next() else { return Ok(()) };
+        if choice.index != 0 {
+            return Err(malformed(format!("choice {} was not asked for", choice.index)));
+        }
+        let finish = choice.finish_reason.take().map(|reason| Finish::read(&reason)).transpose()?;
+        match part(choice) {
+            Some(delta) => self.delta(delta, deltas)?,
+            None if finish.is_some() => {}
+            None => return Err(malformed("a choice has no content")),
+        }
+        match (self.finish, finish) {
+            (Some(earlier), Some(later)) if earlier != later => Err(malformed("`finish_reason` changes its mind")),
+            (None, Some(_)) => {
+                self.finish = finish;
+                Ok(())
+            }
+            (_, None) | (Some(_), Some(_)) => Ok(()),
+        }
+    }
+
+    fn delta(&mut self, delta: Delta, deltas: &dyn Deltas) -> Result<(), ModelError> {
+        let Delta { role, content, refusal, tool_calls, function_call } = delta;
+        if let Some(role) = role.filter(|role| !role.is_empty() && role != "assistant") {
+            return Err(malformed(format!("the answer comes from `{role}`, not from the assistant")));
+        }
+        if function_call.is_some() {
+            return Err(malformed("the answer uses `function_call`, which has no call ids; use `tool_calls`"));
+        }
+        let content = content.filter(|content| !content.is_empty());
+        let refusal = refusal.filter(|refusal| !refusal.is_empty());
+        let tool_calls = tool_calls.unwrap_or_default();
+        if self.finish.is_some() && (content.is_some() || refusal.is_some() || !tool_calls.is_empty()) {
+            return Err(malformed("content follows `finish_reason`"));
+        }
+        if let Some(content) = content {
+            deltas.push(&content);
+            self.text.push_str(&content);
+        }
+        self.refusal.push_str(&refusal.unwrap_or_default());
+        tool_calls.into_iter().try_for_each(|fragment| self.fragment(fragment))
+    }
+
+    fn fragment(&mut self, fragment: CallFragment) -> Result<(), ModelError> {
+        let Some(index) = fragment.index else { return Err(malformed("a fragment of a tool call has no `index`")) };
+        if let Some(kind) = fragment.kind.filter(|kind| !kind.is_empty() && kind != "function") {
+            return Err(malformed(format!("tool call {index} is of type `{kind}`, not `function`")));
+        }
+        let (name, arguments) = fragment.function.map_or((None, None), |function| (function.name, function.arguments));
+        // Some servers repeat an empty id and name in every later fragment.
+        let id = fragment.id.filter(|id| !id.is_empty());
+        let name = name.filter(|name| !name.is_empty());
+        let position = usize::try_from(index).unwrap_or(usize::MAX);
+        if position > self.calls.len() {
+            return Err(malformed(format!("tool call {index} begins before tool call {}", self.calls.len())));
+        }
+        if position == self.calls.len() {
+            let Some(id) = id else { return Err(malformed(format!("tool call {index} begins without an `id`"))) };
+            let Some(name) = name else { return Err(malformed(format!("tool call {index} begins without a name"))) };
+            if self.calls.iter().any(|call| call.id == id) {
+                return Err(malformed(format!("two tool calls have the id `{id}`")));
+            }
+            self.calls.push(PartialCall { id, name, arguments });
+            return Ok(());
+        }
+        let call = &mut self.calls[position];
+        if id.is_some_and(|id| id != call.id) {
+            return Err(malformed(format!("tool call {index} changes its id")));
+        }
+        if name.is_some_and(|name| name != call.name) {
+            return Err(malformed(format!("tool call {index} changes its name")));
+        }
+        if let Some(arguments) = arguments {
+            call.arguments.get_or_insert_default().push_str(&arguments);
+        }
+        Ok(())
+    }
+
+    /// The answer, if it is whole. To be called at the end of the body only.
+    fn end(self) -> Result<ModelReply, ModelError> {
+        let Some(finish) = self.finish else {
+            return Err(ModelError::Incomplete("the stream ended without a `finish_reason`".into()));
+        };
+        if !self.end_mark_seen {
+            return Err(ModelError::Incomplete(format!("the stream ended without its end mark `{END_MARK}`")));
+        }
+        match finish {
+            Finish::Length => {
+                return Err(ModelError::Incomplete("it reached the limit of its length before its end".into()));
+            }
+            Finish::ContentFilter => return Err(withheld("the content filter of the model API withheld the answer")),
+            Finish::ToolCalls if self.calls.is_empty() => {
+                return Err(malformed("`finish_reason` speaks of tool calls, and there are none"));
+            }
+            Finish::Stop | Finish::ToolCalls => {}
+        }
+        if !self.refusal.is_empty() {
+            return Err(withheld(format!("the model refused: {}", self.refusal)));
+        }
+        let calls = self.calls.into_iter().map(|call| match call.arguments {
+            Some(arguments) => Ok(ModelCall { provider_id: call.id, alias: call.name, arguments }),
+            None => Err(malformed(format!("tool call `{}` has no arguments", call.name))),
+        });
+        let text = Some(self.text).filter(|text| !text.is_empty());
+        Ok(ModelReply { text, calls: calls.collect::<Result<_, _>>()?, usage: self.usage })
+    }
+}
+
+impl Finish {
+    fn read(reason: &str) -> Result<Self, ModelError> {
+        match reason {
+            // Some servers, and OpenAI with a forced tool, say `stop` after tool calls.
+            "stop" => Ok(Self::Stop),
+            "tool_calls" => Ok(Self::ToolCalls),
+            "length" => Ok(Self::Length),
+            "content_filter" => Ok(Self::ContentFilter),
+            other => Err(malformed(format!("`finish_reason` is `{other}`"))),
+        }
+    }
+}
+
+fn malformed(message: impl Into<String>) -> ModelError {
+    ModelError::Malformed(message.into())
+}
+
+/// The API took the request and gave no answer on purpose.
+fn withheld(message: impl Into<String>) -> ModelError {
+    ModelError::Refused { status: 200, message: message.into() }
+}

@@ -1,0 +1,206 @@
+//! When the API is overloaded, down, silent, or talks too much.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use bosun_engine::model::ModelError;
+
+use super::{
+    Kept, Patience, config, hello, literal, model, reply,
+    server::{Canned, End, Server},
+};
+use bosun_engine::Model;
+
+#[tokio::test]
+async fn what_passes_is_tried_again() {
+    for status in [408, 429, 500, 502, 503, 529] {
+        let server = Server::start(vec![Canned::error(status, "later"), Canned::stream("one-word")]).await;
+        let reply = reply(&model(config(&server.url))).await.unwrap_or_else(|error| panic!("{status}: {error}"));
+        assert_eq!(reply.text.as_deref(), Some("Hello"));
+        let requests = server.requests();
+        assert_eq!(requests.len(), 2);
+        assert_eq!(requests[0].body, requests[1].body);
+    }
+}
+
+#[tokio::test]
+async fn three_attempts_are_all() {
+    let answers = vec![Canned::error(500, "one"), Canned::error(429, "two"), Canned::error(503, "three")];
+    let server = Server::start(answers).await;
+    let error = reply(&model(config(&server.url))).await.unwrap_err();
+    assert_eq!(error.to_string(), "model API is overloaded or down after 3 attempts: 503: three");
+    assert_eq!(error.code(), "model_unavailable");
+}
+
+#[tokio::test]
+async fn the_api_is_left_alone_for_as_long_as_it_asks() {
+    let in_a_second = SystemTime::now() + Duration::from_millis(2_100);
+    for wait in ["1".to_owned(), httpdate::fmt_http_date(in_a_second)] {
+        let slow = Canned::error(429, "slow down").header("retry-after", wait.clone());
+        let server = Server::start(vec![slow, Canned::stream("one-word")]).await;
+        let model = model(config(&server.url));
+        let begun = Instant::now();
+        reply(&model).await.unwrap();
+        // A date has whole seconds: it may be up to one second nearer than it was meant.
+        let least = if wait == "1" { 1_000 } else { 10 };
+        assert!(begun.elapsed() >= Duration::from_millis(least), "{wait}: {:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn an_api_that_wants_a_long_rest_is_given_up_at_once() {
+    let server = Server::start(vec![Canned::error(429, "come back tomorrow").header("retry-after", "86400")]).await;
+    match reply(&model(config(&server.url))).await.unwrap_err() {
+        ModelError::Unavailable { attempts: 1, retry_after, .. } => {
+            assert_eq!(retry_after, Some(Duration::from_secs(86_400)));
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_pass_is_not_tried_again() {
+    let quota = r#"{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}"#;
+    let cases = [
+        (Canned::error(400, "bad request"), 400, "bad request"),
+        (Canned::error(401, "no such key"), 401, "no such key"),
+        (Canned::json(404, r#"{"detail": "Not Found"}"#), 404, "Not Found"),
+        (Canned::json(422, r#"{"error": "unprocessable"}"#), 422, "unprocessable"),
+        (Canned::json(403, "<html>"), 403, "Forbidden"),
+        (Canned::json(429, quota), 429, "You exceeded your current quota"),
+        (Canned::error(500, "do not").header("x-should-retry", "false"), 500, "do not"),
+        (Canned::json(302, "").header("location", "/elsewhere"), 302, "redirects are not followed"),
+        (Canned::json(204, ""), 204, "No Content"),
+    ];
+    for (answer, expect_status, expect) in cases {
+        let server = Server::start(vec![answer]).await;
+        match reply(&model(config(&server.url))).await.unwrap_err() {
+            ModelError::Refused { status, message } => {
+                assert_eq!(status, expect_status);
+                assert!(message.contains(expect), "{message}");
+            }
+            other => panic!("{expect}: {other}"),
+        }
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_closed_port_is_tried_three_times() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    match reply(&model(config(&url))).await.unwrap_err() {
+        ModelError::Unavailable { attempts: 3, message, .. } => {
+            assert!(message.starts_with("no connection to its `baseUrl`: "), "{message}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn impatient() -> Patience {
+    let short = Duration::from_millis(50);
+    Patience { begin: short, silence: short, ..Patience::default() }
+}
+
+#[tokio::test]
+async fn silence_before_an_answer_is_tried_again_and_silence_within_one_is_not() {
+    // A listener that nobody serves: connections are made, and nothing is ever said.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let mut mute = model(config(&url));
+    mute.patience = Patience { backoff: mute.patience.backoff, ..impatient() };
+    let error = reply(&mute).await.unwrap_err();
+    assert!(matches!(error, ModelError::Unavailable { attempts: 3, .. }), "{error}");
+
+    let whole = Canned::stream("parallel-calls").body;
+    let server = Server::start(vec![Canned::sse(&whole[..whole.len() / 2]).then(End::Silence)]).await;
+    let mut model = model(config(&server.url));
+    model.patience = impatient();
+    let error = reply(&model).await.unwrap_err();
+    assert_eq!(error.to_string(), "model's answer broke off: nothing came for 0 s");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_drops_the_turn_stops_its_retries() {
+    let server = Server::start(vec![Canned::error(429, "wait").header("retry-after", "3")]).await;
+    let model = model(config(&server.url));
+    let turn = tokio::time::timeout(Duration::from_millis(200), reply(&model)).await;
+    assert!(turn.is_err());
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_redirect_takes_the_key_nowhere() {
+    let elsewhere = Server::start(vec![]).await;
+    let moved = Canned::json(307, "").header("location", format!("{}/v1/chat/completions", elsewhere.url));
+    let server = Server::start(vec![moved]).await;
+    let mut config = config(&server.url);
+    config.api_key = Some(literal("sk-canary"));
+    assert!(matches!(reply(&model(config)).await, Err(ModelError::Refused { status: 307, .. })));
+    assert!(elsewhere.requests().is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_of_another_kind_is_refused() {
+    let page = Canned { headers: vec![("content-type", "text/html".into())], ..Canned::sse("<html>") };
+    let server = Server::start(vec![page]).await;
+    let error = reply(&model(config(&server.url))).await.unwrap_err();
+    assert_eq!(error.to_string(), "model's answer is not readable: the answer is of type `text/html`");
+    let endless = Canned::sse(format!("data: {}", "x".repeat(1024 * 1024)));
+    let server = Server::start(vec![endless]).await;
+    assert!(matches!(reply(&model(config(&server.url))).await, Err(ModelError::Malformed(_))));
+}
+
+/// Whatever an API sends back, the error has neither the key, nor a header, nor the URL's query.
+#[tokio::test]
+async fn no_error_repeats_a_secret() {
+    let [key, header, query] = ["sk-canary-0123456789", "header-canary-42", "token=query-canary"];
+    let chatter = format!("Incorrect key Bearer {key} with {header} at /v1?{query}\u{1b}[31m {}", "x".repeat(2_000));
+    let chunk = serde_json::json!({"choices": [{"delta": {"role": chatter}}]});
+    let in_stream = serde_json::json!({"error": {"message": chatter}});
+    let cases = [
+        vec![Canned::error(401, &chatter)],
+        vec![Canned::error(400, &chatter)],
+        vec![Canned::error(500, &chatter), Canned::error(429, &chatter), Canned::error(503, &chatter)],
+        vec![Canned::json(302, "").header("location", format!("https://x.test/?{query}"))],
+        vec![Canned::sse(format!("data: {chatter}\n\n"))],
+        vec![Canned::sse(format!("data: {chunk}\n\n"))],
+        vec![Canned::sse(format!("data: {in_stream}\n\n"))],
+        vec![Canned::json(200, &serde_json::json!({"choices": chatter}).to_string())],
+        vec![Canned::json(200, &chatter)],
+        vec![Canned { headers: vec![("content-type", format!("text/{key}"))], ..Canned::sse("") }],
+        vec![Canned::sse("data: {}").then(End::Cut)],
+    ];
+    let check = |error: ModelError| {
+        let shown = format!("{error} {error:?}");
+        for canary in [key, header, query, "query-canary", "\u{1b}"] {
+            assert!(!shown.contains(canary), "{shown}");
+        }
+        assert!(error.to_string().chars().count() < 600, "{shown}");
+    };
+    for answers in cases {
+        let server = Server::start(answers).await;
+        let mut config = config(&server.url);
+        config.base_url = literal(&format!("{}/v1?{query}", server.url));
+        config.api_key = Some(literal(key));
+        config.headers = vec![("x-secret".into(), literal(header))];
+        let model = model(config);
+        check(reply(&model).await.unwrap_err());
+        let shown = format!("{model:?}");
+        assert!(!shown.contains("canary"), "{shown}");
+    }
+    // Nor does one of our own.
+    let closed = model(super::Config {
+        base_url: literal(&format!("http://127.0.0.1:9/v1?{query}")),
+        api_key: Some(literal(key)),
+        ..config("")
+    });
+    check(closed.reply(&hello(), &Kept::default()).await.unwrap_err());
+    for (base, key) in
+        [(format!("nonsense {query}"), key.to_owned()), ("http://127.0.0.1:9".into(), format!("{key}\n"))]
+    {
+        let broken = model(super::Config { base_url: literal(&base), api_key: Some(literal(&key)), ..config("") });
+        check(broken.reply(&hello(), &Kept::default()).await.unwrap_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! When to ask a model API again, and how long to wait before.
+//!
+//! Waits grow, and no two queries wait alike, so an API that comes back is not met by everybody at
+//! once. What the API itself asks for is honoured, unless it is longer than anybody would wait. The
+//! waits are tokio's: whoever drops the future has stopped them.
+
+use std::time::{Duration, SystemTime};
+
+use bosun_core::{ContentHash, QueryUid};
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+
+/// How often an API is asked at most, the first time included.
+pub(crate) const ATTEMPTS: u32 = 3;
+
+/// The waits between attempts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backoff {
+    /// The wait after the first attempt; each later one is twice as long.
+    pub(crate) first: Duration,
+    /// An API that wants a longer wait is given up at once.
+    pub(crate) longest: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_millis(500), longest: Duration::from_secs(60) }
+    }
+}
+
+impl Backoff {
+    /// How long to wait after so many failed attempts; `None` if it is time to give up.
+    ///
+    /// `spread` is between 0 and 1 and takes up to half of the wait off.
+    pub(crate) fn wait(&self, failed: u32, asked: Option<Duration>, spread: f64) -> Option<Duration> {
+        if failed >= ATTEMPTS || asked.is_some_and(|asked| asked > self.longest) {
+            return None;
+        }
+        let own = self.first.saturating_mul(1 << failed.saturating_sub(1).min(16)).min(self.longest);
+        Some(own.mul_f64(1.0 - spread.clamp(0.0, 1.0) / 2.0).max(asked.unwrap_or_default()))
+    }
+}
+
+/// A number between 0 and 1 that differs from query to query and is the same in every run.
+pub(crate) fn spread(query: QueryUid, turn: u32, attempt: u32) -> f64 {
+    let hash = ContentHash::of_parts(&[query.as_bytes(), &turn.to_be_bytes(), &attempt.to_be_bytes()]);
+    let [first, second, ..] = *hash.as_bytes();
+    f64::from(u16::from_be_bytes([first, second])) / f64::from(u16::MAX)
+}
+
+/// How long the API wants to be left alone: `Retry-After` in seconds or as a date, or OpenAI's own
+/// `retry-after-ms`.
+pub(crate) fn asked_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name| headers.get(name).and_then(|value: &reqwest::header::HeaderValue| value.to_str().ok());
+    if let Some(millis) = text("retry-after-ms").and_then(|text| text.trim().parse().ok()) {
+        return Some(Duration::from_millis(millis));
+    }
+    let wanted = text(RETRY_AFTER.as_str())?.trim();
+    if let Ok(seconds) = wanted.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    // A date that has passed means: now.
+    httpdate::parse_http_date(wanted).ok().map(|date| date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_wait(failed: u32, asked: Option<u64>, spread: f64, expect: Option<u64>) {
+        let wait = Backoff::default().wait(failed, asked.map(Duration::from_millis), spread);
+        assert_eq!(wait, expect.map(Duration::from_millis));
+    }
+
+    #[test]
+    fn waits_double_and_spread() {
+        check_wait(1, None, 0.0, Some(500));
+        check_wait(1, None, 1.0, Some(250));
+        check_wait(2, None, 0.0, Some(1_000));
+        check_wait(3, None, 0.0, None);
+    }
+
+    #[test]
+    fn the_wait_that_the_api_asks_for_is_kept() {
+        check_wait(1, Some(7_000), 0.5, Some(7_000));
+        check_wait(1, Some(0), 0.0, Some(500));
+        check_wait(1, Some(60_000), 0.0, Some(60_000));
+        check_wait(1, Some(60_001), 0.0, None);
+    }
+
+    #[track_caller]
+    fn check_asked(name: &'static str, value: &str, expect: Option<u64>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().unwrap());
+        // 2026-11-15 12:00:00 UTC
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_794_744_000);
+        assert_eq!(asked_wait(&headers, now), expect.map(Duration::from_millis), "{value}");
+    }
+
+    #[test]
+    fn retry_after_is_read_in_all_its_forms() {
+        check_asked("retry-after", "3", Some(3_000));
+        check_asked("retry-after", " 0 ", Some(0));
+        check_asked("retry-after", "Sun, 15 Nov 2026 12:00:30 GMT", Some(30_000));
+        check_asked("retry-after", "Sun, 15 Nov 2026 11:00:00 GMT", Some(0));
+        check_asked("retry-after-ms", "1500", Some(1_500));
+        check_asked("retry-after", "-1", None);
+        check_asked("retry-after", "soon", None);
+        check_asked("x-other", "3", None);
+    }
+
+    #[test]
+    fn queries_that_fail_together_come_back_apart() {
+        let first = spread(QueryUid::new(1, [1; 10]), 1, 1);
+        let second = spread(QueryUid::new(1, [2; 10]), 1, 1);
+        assert!((0.0..=1.0).contains(&first) && (0.0..=1.0).contains(&second));
+        assert!((first - second).abs() > f64::EPSILON);
+        assert!((first - spread(QueryUid::new(1, [1; 10]), 1, 1)).abs() < f64::EPSILON);
+    }
+}

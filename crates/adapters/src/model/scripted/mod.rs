@@ -1,0 +1,90 @@
+//! A model that plays a script: for demonstrations, tests and benchmarks, with no key and no network.
+//!
+//! What it says follows from the request alone: the user's input chooses the scene, and the number of
+//! answers given so far chooses the turn. So it has no state, survives every restart, and says the
+//! same thing each time. It invents nothing: an input that no scene is for is an error, unless the
+//! script says what to do `otherwise`.
+
+mod read;
+mod script;
+mod template;
+pub mod wire;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bosun_core::transcript::Message;
+use bosun_engine::{
+    Model,
+    model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
+};
+
+pub use script::{Line, Played, Script, ScriptError};
+
+/// Plays a script.
+#[derive(Clone, Debug)]
+pub struct Scripted {
+    script: Arc<Script>,
+}
+
+impl Scripted {
+    #[must_use]
+    pub fn new(script: Arc<Script>) -> Self {
+        Self { script }
+    }
+}
+
+#[async_trait]
+impl Model for Scripted {
+    async fn reply(&self, request: &ModelRequest, deltas: &dyn Deltas) -> Result<ModelReply, ModelError> {
+        let toolset = &request.toolset;
+        let alias = |tool: &str| toolset.get(tool).map_or(tool, |member| &member.alias).to_owned();
+        let played = self.script.play(&lines(&request.messages), alias)?;
+        pause(played.delay).await;
+        for (index, part) in played.parts().enumerate() {
+            if index > 0 {
+                pause(played.pace).await;
+            }
+            deltas.push(part);
+        }
+        let calls = played.calls.into_iter().enumerate().map(|(index, (alias, arguments))| ModelCall {
+            // The end of the id is its random part: earlier queries of a conversation have other ones.
+            provider_id: format!("scripted-{}-{}-{index}", &request.query.to_string()[24..], request.turn),
+            alias,
+            arguments: arguments.to_string(),
+        });
+        Ok(ModelReply { text: played.text, calls: calls.collect(), usage: played.usage })
+    }
+}
+
+/// Not even a yield where the script wants no pause: benchmarks play such scripts.
+async fn pause(duration: Duration) {
+    if !duration.is_zero() {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+fn lines(messages: &[Message]) -> Vec<Line<'_>> {
+    let lines = messages.iter().filter_map(|message| match message {
+        Message::System(_) => None,
+        Message::User(text) => Some(Line::User(text)),
+        Message::Assistant { .. } => Some(Line::Assistant),
+        Message::Tool { alias, content, .. } => Some(Line::Result { alias, content }),
+    });
+    lines.collect()
+}
+
+impl From<ScriptError> for ModelError {
+    fn from(error: ScriptError) -> Self {
+        match error {
+            ScriptError::Failed { status, message } if status == 429 || status >= 500 => {
+                Self::Unavailable { attempts: 1, message, retry_after: None }
+            }
+            ScriptError::Failed { status, message } => Self::Refused { status, message },
+            other => Self::Misconfigured(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Reads a script from YAML.
+//!
+//! ```yaml
+//! scenes:
+//!   - when: "25% of"                  # the input contains it; or `when: {exactly: "…"}`
+//!     turns:
+//!       - say: Let me see.
+//!         call:
+//!           - tool: calculator
+//!             arguments: {expression: "0.25 * 8432"}
+//!       - delay: 50ms
+//!         words: 20ms                 # word by word, with this pause; `true` for none
+//!         say: "That is {{ result.calculator }}."
+//! otherwise:
+//!   - fail: {status: 400, message: "I only know one thing"}
+//! ```
+
+use std::{path::Path, time::Duration};
+
+use bosun_core::query::Usage;
+
+use super::{
+    script::{Act, Scene, Script, Speech, Turn, When},
+    template::Template,
+};
+use crate::{
+    fault::{Fault, Faults},
+    yaml::{self, Data, Fields, Node, Reading},
+};
+
+pub(super) fn script(file: &Path, text: &str) -> Result<Script, Faults> {
+    let mut documents = yaml::parse(file, text)?;
+    if documents.len() != 1 {
+        return Err(Faults::from(Fault {
+            file: file.to_owned(),
+            place: documents.get(1).map(|document| document.place),
+            code: "bad_script",
+            message: format!("a script is one document, and this file has {}", documents.len()),
+            hint: Some("write `scenes:` with a list of scenes".into()),
+        }));
+    }
+    let document = documents.remove(0);
+    let reading = Reading::new(file);
+    let script = reading.fields(&document, "the script").map(|fields| read_script(&fields)).unwrap_or_default();
+    Faults::none_or(reading.into_faults(), script)
+}
+
+fn read_script(fields: &Fields<'_>) -> Script {
+    let scenes = fields.list("scenes").iter().filter_map(|node| read_scene(fields, node)).collect();
+    let otherwise = turns(fields, "otherwise");
+    if fields.get("scenes").is_none() && fields.get("otherwise").is_none() {
+        fields.fault(fields.place(), "bad_script", "the script says nothing", "write `scenes:` with a list of scenes");
+    }
+    fields.finish();
+    Script { scenes, otherwise }
+}
+
+fn read_scene(parent: &Fields<'_>, node: &Node) -> Option<Scene> {
+    let fields = parent.inner(node, "scenes")?;
+    let when = fields.require("when", "the text that the input contains, or `{exactly: …}`").and_then(|node| {
+        if let Data::Text(text) = &node.data {
+            return Some(When::Contains(text.clone()));
+        }
+        let when = fields.inner(node, "when")?;
+        let exactly = when.required_text("exactly", "or write the text itself, if the input need only contain it");
+        when.finish();
+        exactly.map(|text| When::Exactly(text.value.to_owned()))
+    });
+    if fields.require("turns", "a list of what the model answers").is_some_and(is_empty_list) {
+        fields.fault(
+            fields.place(),
+            "bad_script",
+            "a scene has no turn",
+            "give it at least one `say`, `call` or `fail`",
+        );
+    }
+    let turns = turns(&fields, "turns");
+    fields.finish();
+    Some(Scene { when: when?, turns })
+}
+
+fn is_empty_list(node: &Node) -> bool {
+    matches!(&node.data, Data::List(items) if items.is_empty())
+}
+
+fn turns(fields: &Fields<'_>, name: &'static str) -> Vec<Turn> {
+    fields.list(name).iter().filter_map(|node| read_turn(fields, node, name)).collect()
+}
+
+fn read_turn(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Turn> {
+    let fields = parent.inner(node, name)?;
+    let delay = fields.duration("delay").unwrap_or_default();
+    let speech = Speech {
+        say: fields.text("say").and_then(|text| match Template::parse(text.value) {
+            Ok(template) => Some(template),
+            Err(problem) => {
+                fields.fault(text.place, "bad_script", problem, "");
+                None
+            }
+        }),
+        calls: fields.list("call").iter().filter_map(|node| read_call(&fields, node)).collect(),
+        words: fields.get("words").and_then(|node| read_words(&fields, node)),
+        usage: fields.fields("usage").map(|fields| read_usage(&fields)).unwrap_or_default(),
+    };
+    let fail = fields.fields("fail").map(|fields| read_failure(&fields));
+    let speaks = fields.get("say").is_some() || fields.get("call").is_some_and(|node| !is_empty_list(node));
+    let act = match fail {
+        Some(_) if speaks => {
+            let hint = "make two turns of them, or leave one out";
+            fields.fault(fields.place(), "bad_script", "a turn that fails says and calls nothing", hint);
+            None
+        }
+        Some(act) => Some(act),
+        None if !speaks => {
+            fields.fault(fields.place(), "bad_script", "a turn does nothing", "give it a `say`, a `call` or a `fail`");
+            None
+        }
+        None => Some(Act::Speak(Box::new(speech))),
+    };
+    fields.finish();
+    Some(Turn { act: act?, delay })
+}
+
+fn read_call(parent: &Fields<'_>, node: &Node) -> Option<(String, Box<str>)> {
+    let fields = parent.inner(node, "call")?;
+    let tool = fields.required_text("tool", "the name of the tool to ask for");
+    // Whatever stands here is asked for, also what no tool takes: a script may play a confused model.
+    let arguments = fields.get("arguments").map_or_else(
+        || "{}".to_owned(),
+        |node| match &node.data {
+            Data::Text(text) => text.clone(),
+            _ => node.to_json().to_string(),
+        },
+    );
+    fields.finish();
+    Some((tool?.value.to_owned(), arguments.into()))
+}
+
+fn read_words(fields: &Fields<'_>, node: &Node) -> Option<Duration> {
+    match node.data {
+        Data::Bool(by_words) => by_words.then_some(Duration::ZERO),
+        _ => fields.duration_of(node, "words"),
+    }
+}
+
+fn read_usage(fields: &Fields<'_>) -> Usage {
+    let usage = Usage {
+        prompt_tokens: fields.whole_number("promptTokens").unwrap_or_default(),
+        completion_tokens: fields.whole_number("completionTokens").unwrap_or_default(),
+        cached_tokens: fields.whole_number("cachedTokens").unwrap_or_default(),
+    };
+    fields.finish();
+    usage
+}
+
+fn read_failure(fields: &Fields<'_>) -> Act {
+    let status = match fields.whole_number("status").map(u16::try_from) {
+        Some(Ok(status @ 400..=599)) => status,
+        Some(_) => {
+            fields.fault(fields.place(), "bad_script", "`status` of a failure is 400 to 599", "");
+            500
+        }
+        None => 500,
+    };
+    let message = fields.text("message").map_or("scripted failure", |text| text.value).to_owned();
+    fields.finish();
+    Act::Fail { status, message }
+}

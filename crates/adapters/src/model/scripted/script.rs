@@ -1,0 +1,182 @@
+//! A script: scenes, their turns, and what is played for one request.
+
+use std::{path::Path, time::Duration};
+
+use bosun_core::query::Usage;
+
+use super::{
+    read,
+    template::{Missing, Template},
+};
+use crate::fault::Faults;
+
+/// Everything that a scripted model can say.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Script {
+    pub(super) scenes: Vec<Scene>,
+    /// What is played for an input that no scene is for.
+    pub(super) otherwise: Vec<Turn>,
+}
+
+/// The turns for one kind of input.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Scene {
+    pub(super) when: When,
+    pub(super) turns: Vec<Turn>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Contains(String),
+    Exactly(String),
+}
+
+/// One answer of the model.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Turn {
+    pub(super) act: Act,
+    pub(super) delay: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Act {
+    Speak(Box<Speech>),
+    Fail { status: u16, message: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(super) struct Speech {
+    pub(super) say: Option<Template>,
+    /// Tools by their real names, with arguments as compact JSON.
+    pub(super) calls: Vec<(String, Box<str>)>,
+    /// `Some` streams the text word by word, with this pause between two words.
+    pub(super) words: Option<Duration>,
+    pub(super) usage: Usage,
+}
+
+/// One message of the conversation, as far as a script looks at it.
+#[derive(Clone, Copy, Debug)]
+pub enum Line<'a> {
+    User(&'a str),
+    Assistant,
+    Result { alias: &'a str, content: &'a str },
+}
+
+/// What the script has for one request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Played<'s> {
+    pub text: Option<String>,
+    /// Aliases and arguments.
+    pub calls: Vec<(String, &'s str)>,
+    pub usage: Usage,
+    /// How long to think before.
+    pub delay: Duration,
+    /// Whether the text is to be streamed word by word.
+    pub by_words: bool,
+    /// The pause between two words.
+    pub pace: Duration,
+}
+
+/// Why a script has nothing to say.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScriptError {
+    #[error("the script has no scene for `{0}` and no `otherwise`")]
+    NoScene(String),
+    #[error("the script's scene for `{input}` has {turns} turns, and turn {wanted} was asked for")]
+    NoTurn { input: String, turns: usize, wanted: usize },
+    #[error("the conversation has no user message")]
+    NoInput,
+    #[error("the script wants the result of {0}, and there is none yet")]
+    NoResult(String),
+    /// The script says that the model API fails here.
+    #[error("{status}: {message}")]
+    Failed { status: u16, message: String },
+}
+
+impl Script {
+    /// Reads a script; `file` is where it came from, for the messages.
+    ///
+    /// # Errors
+    /// With every fault of the file, each with its place.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, Faults> {
+        read::script(file, text)
+    }
+
+    /// What the model answers to this conversation. `alias` gives the name by which the model knows a
+    /// tool.
+    ///
+    /// # Errors
+    /// If the script has nothing for it, or says that the model API fails.
+    pub fn play(&self, lines: &[Line<'_>], alias: impl Fn(&str) -> String) -> Result<Played<'_>, ScriptError> {
+        let is_input = |line: &Line<'_>| matches!(line, Line::User(_));
+        let start = lines.iter().rposition(is_input).ok_or(ScriptError::NoInput)?;
+        let (Line::User(input), since) = (lines[start], &lines[start + 1..]) else { return Err(ScriptError::NoInput) };
+        let scene = self.scenes.iter().find(|scene| scene.when.matches(input));
+        let turns = scene.map_or(&self.otherwise, |scene| &scene.turns);
+        if turns.is_empty() {
+            return Err(ScriptError::NoScene(clip(input)));
+        }
+        let index = since.iter().filter(|line| matches!(line, Line::Assistant)).count();
+        let Some(turn) = turns.get(index) else {
+            return Err(ScriptError::NoTurn { input: clip(input), turns: turns.len(), wanted: index + 1 });
+        };
+        match &turn.act {
+            Act::Fail { status, message } => Err(ScriptError::Failed { status: *status, message: message.clone() }),
+            Act::Speak(speech) => speech.play(turn.delay, input, since, alias),
+        }
+    }
+}
+
+impl Speech {
+    fn play(
+        &self,
+        delay: Duration,
+        input: &str,
+        since: &[Line<'_>],
+        alias: impl Fn(&str) -> String,
+    ) -> Result<Played<'_>, ScriptError> {
+        let results: Vec<_> = since
+            .iter()
+            .filter_map(|line| match line {
+                Line::Result { alias, content } => Some((*alias, *content)),
+                Line::User(_) | Line::Assistant => None,
+            })
+            .collect();
+        let text = self.say.as_ref().map(|say| say.fill(input, &results, &alias)).transpose();
+        Ok(Played {
+            text: text.map_err(|Missing(what)| ScriptError::NoResult(what))?,
+            calls: self.calls.iter().map(|(tool, arguments)| (alias(tool), &**arguments)).collect(),
+            usage: self.usage,
+            delay,
+            by_words: self.words.is_some(),
+            pace: self.words.unwrap_or_default(),
+        })
+    }
+}
+
+impl Played<'_> {
+    /// The text in the pieces in which it is to be streamed; together they are the text.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        let text = self.text.as_deref().unwrap_or_default();
+        let whole = (!self.by_words && !text.is_empty()).then_some(text);
+        let words = self.by_words.then(|| text.split_inclusive(' '));
+        whole.into_iter().chain(words.into_iter().flatten())
+    }
+}
+
+impl When {
+    fn matches(&self, input: &str) -> bool {
+        match self {
+            Self::Contains(part) => input.contains(part),
+            Self::Exactly(whole) => input == whole,
+        }
+    }
+}
+
+fn clip(text: &str) -> String {
+    const LONGEST: usize = 120;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

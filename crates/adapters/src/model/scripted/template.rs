@@ -1,0 +1,123 @@
+//! Text with places for what happened before: `{{ input }}`, `{{ result.calculator }}`, `{{ result[0] }}`.
+//!
+//! Parsed once, when the script is read, so that a misspelt place is a fault of the file and not a
+//! strange answer.
+
+/// A text with places to fill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Input,
+    /// The last result of this tool.
+    ResultOf(String),
+    /// The result of the nth call, counted from 0.
+    ResultAt(usize),
+}
+
+/// A result that a template wants does not exist; says which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Missing(pub(super) String);
+
+impl Template {
+    /// # Errors
+    /// With what is wrong with the text.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((before, inside)) = rest.split_once("{{") {
+            let Some((place, after)) = inside.split_once("}}") else { return Err("`{{` has no `}}`".into()) };
+            parts.push(Part::Text(before.to_owned()));
+            parts.push(Part::parse(place.trim())?);
+            rest = after;
+        }
+        parts.push(Part::Text(rest.to_owned()));
+        parts.retain(|part| *part != Part::Text(String::new()));
+        Ok(Self(parts))
+    }
+
+    /// The text with every place filled. `results` are those of the calls so far, by alias, in the
+    /// order in which the model asked.
+    pub(super) fn fill(
+        &self,
+        input: &str,
+        results: &[(&str, &str)],
+        alias: impl Fn(&str) -> String,
+    ) -> Result<String, Missing> {
+        let mut text = String::new();
+        for part in &self.0 {
+            text.push_str(match part {
+                Part::Text(text) => text,
+                Part::Input => input,
+                Part::ResultOf(tool) => {
+                    let wanted = alias(tool);
+                    let found = results.iter().rev().find(|(alias, _)| *alias == wanted);
+                    found.map(|(_, content)| *content).ok_or_else(|| Missing(format!("`{tool}`")))?
+                }
+                Part::ResultAt(index) => {
+                    results.get(*index).map(|(_, content)| *content).ok_or_else(|| Missing(format!("call {index}")))?
+                }
+            });
+        }
+        Ok(text)
+    }
+}
+
+impl Part {
+    fn parse(place: &str) -> Result<Self, String> {
+        let unknown = || format!("`{{{{ {place} }}}}` is none of `input`, `result.<tool>` and `result[<number>]`");
+        if place == "input" {
+            return Ok(Self::Input);
+        }
+        let rest = place.strip_prefix("result").ok_or_else(unknown)?;
+        if let Some(index) = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            return index.trim().parse().map(Self::ResultAt).map_err(|_| unknown());
+        }
+        match rest.strip_prefix('.') {
+            Some(tool) if !tool.is_empty() => Ok(Self::ResultOf(tool.to_owned())),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: Result<&str, &str>) {
+        let results = [("search", "one"), ("time", "noon"), ("search", "two")];
+        let filled = Template::parse(text)
+            .and_then(|template| template.fill("hello", &results, str::to_owned).map_err(|Missing(what)| what));
+        assert_eq!(filled.as_deref().map_err(String::as_str), expect);
+    }
+
+    #[test]
+    fn places_are_filled() {
+        check("no place", Ok("no place"));
+        check("", Ok(""));
+        check("{{ result.search }} at {{result.time}}", Ok("two at noon"));
+        check("{{ result[0] }}, {{ result[2] }}", Ok("one, two"));
+        check("you said {{ input }}", Ok("you said hello"));
+        check("} and { are text", Ok("} and { are text"));
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_made_up() {
+        check("{{ result.mail }}", Err("`mail`"));
+        check("{{ result[3] }}", Err("call 3"));
+    }
+
+    #[test]
+    fn a_misspelt_place_is_refused() {
+        let unknown =
+            |place: &str| format!("`{{{{ {place} }}}}` is none of `input`, `result.<tool>` and `result[<number>]`");
+        check("{{ resul.search }}", Err(&unknown("resul.search")));
+        check("{{ result }}", Err(&unknown("result")));
+        check("{{ result. }}", Err(&unknown("result.")));
+        check("{{ result[x] }}", Err(&unknown("result[x]")));
+        check("{{ input", Err("`{{` has no `}}`"));
+    }
+}

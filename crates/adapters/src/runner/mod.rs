@@ -1,0 +1,3 @@
+//! Runners: who runs the inside calls of each kind of binding.
+
+pub mod builtin;

@@ -1,0 +1,300 @@
+//! Secrets: where they are kept, and the type that does not let them out by accident.
+//!
+//! A manifest names a secret; its value is read when a call is made, so a rotated key works at once
+//! and a missing one hurts only the calls that need it. A reference is bound to the namespace of the
+//! manifest it stands in: nothing here can name another namespace's secret. There is no fallback to
+//! the process's own credentials.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use bosun_core::{Namespace, tool::SecretRef};
+use zeroize::Zeroizing;
+
+/// The largest secret that is read: a certificate chain with its key.
+const LARGEST: u64 = 64 * 1024;
+
+/// What the names of environment variables that hold secrets begin with.
+pub const ENVIRONMENT_PREFIX: &str = "BOSUN_SECRET_";
+
+/// A value that must not be seen. It is shown only by [`Secret::expose`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    #[must_use]
+    pub fn new(value: String) -> Self {
+        Self(Zeroizing::new(value))
+    }
+
+    /// The value itself, to be put into a request and nowhere else.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret(..)")
+    }
+}
+
+/// A setting of a manifest: written there, or kept as a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Written in the manifest. It may still be a key, so it is treated as one.
+    Literal(Secret),
+    Reference(SecretRef),
+}
+
+/// Why a secret could not be read. The texts name it and never hold its value.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    #[error("secret `{name}` has no key `{key}` in namespace `{namespace}`; {hint}")]
+    Missing { namespace: Namespace, name: String, key: String, hint: String },
+    #[error("secret reference `{name}`/`{key}` is not made of letters, digits, `-`, `_` and `.`")]
+    BadReference { name: String, key: String },
+    #[error("secret `{name}`/`{key}` points outside the directory of secrets")]
+    Outside { name: String, key: String },
+    #[error("secret `{name}`/`{key}` is larger than {LARGEST} bytes")]
+    TooLarge { name: String, key: String },
+    #[error("secret `{name}`/`{key}` is not UTF-8 text")]
+    NotText { name: String, key: String },
+    #[error("secret `{name}`/`{key}` cannot be read")]
+    Unreadable {
+        name: String,
+        key: String,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Where secrets are kept: a directory laid out as Kubernetes mounts them, and the environment.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    directory: Option<PathBuf>,
+    environment: HashMap<String, Secret>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Secrets").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl Secrets {
+    /// Secrets in `<directory>/<namespace>/<name>/<key>`, then in variables `BOSUN_SECRET_<NAME>_<KEY>`.
+    ///
+    /// Other variables are not kept. The environment has no namespaces, so it speaks for the namespace
+    /// `default` alone.
+    #[must_use]
+    pub fn new(directory: Option<PathBuf>, environment: impl IntoIterator<Item = (String, String)>) -> Self {
+        let kept = environment.into_iter().filter(|(name, _)| name.starts_with(ENVIRONMENT_PREFIX));
+        Self { directory, environment: kept.map(|(name, value)| (name, Secret::new(value))).collect() }
+    }
+
+    /// The value of `source` at this moment; `None` if it is optional and absent.
+    ///
+    /// # Errors
+    /// If the secret is absent, or something stands in its place that is none.
+    pub async fn resolve(&self, namespace: &Namespace, source: &Source) -> Result<Option<Secret>, SecretError> {
+        let reference = match source {
+            Source::Literal(secret) => return Ok(Some(secret.clone())),
+            Source::Reference(reference) => reference,
+        };
+        let SecretRef { name, key, optional } = reference;
+        if !is_component(name) || !is_component(key) {
+            return Err(SecretError::BadReference { name: clip(name), key: clip(key) });
+        }
+        if let Some(directory) = &self.directory
+            && let Some(secret) = read(directory, namespace, name, key).await?
+        {
+            return Ok(Some(secret));
+        }
+        let variable = variable(name, key);
+        if *namespace == Namespace::default()
+            && let Some(secret) = self.environment.get(&variable)
+        {
+            return Ok(Some(secret.clone()));
+        }
+        if *optional {
+            return Ok(None);
+        }
+        let file = format!("<secrets>/{namespace}/{name}/{key}");
+        let hint = if *namespace == Namespace::default() {
+            format!("put it into `{file}` or set `{variable}`")
+        } else {
+            format!("put it into `{file}`")
+        };
+        Err(SecretError::Missing { namespace: namespace.clone(), name: name.clone(), key: key.clone(), hint })
+    }
+}
+
+/// The environment variable of a secret: upper case, with `_` for every other character.
+fn variable(name: &str, key: &str) -> String {
+    let spelled = |text: &str| {
+        let letters =
+            text.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' });
+        letters.collect::<String>()
+    };
+    format!("{ENVIRONMENT_PREFIX}{}_{}", spelled(name), spelled(key))
+}
+
+/// Whether `text` names one entry of a directory and cannot climb out of it.
+fn is_component(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.bytes().all(is_plain)
+}
+
+fn clip(text: &str) -> String {
+    text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+async fn read(root: &Path, namespace: &Namespace, name: &str, key: &str) -> Result<Option<Secret>, SecretError> {
+    let unreadable = |source| SecretError::Unreadable { name: name.into(), key: key.into(), source };
+    let path = root.join(namespace.as_str()).join(name).join(key);
+    // Kubernetes mounts each key as a link to a link, so links are followed; but not out of the root.
+    let file = match tokio::fs::canonicalize(&path).await {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(unreadable(error)),
+    };
+    let root = tokio::fs::canonicalize(root).await.map_err(unreadable)?;
+    if !file.starts_with(root.join(namespace.as_str())) {
+        return Err(SecretError::Outside { name: name.into(), key: key.into() });
+    }
+    let length = tokio::fs::metadata(&file).await.map_err(unreadable)?.len();
+    if length > LARGEST {
+        return Err(SecretError::TooLarge { name: name.into(), key: key.into() });
+    }
+    let bytes = tokio::fs::read(&file).await.map_err(unreadable)?;
+    let mut text = String::from_utf8(bytes).map_err(|_| SecretError::NotText { name: name.into(), key: key.into() })?;
+    // Editors and `echo` end a file with a line break that belongs to no key.
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(Some(Secret::new(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(name: &str, key: &str) -> Source {
+        Source::Reference(SecretRef { name: name.into(), key: key.into(), optional: false })
+    }
+
+    fn write(root: &Path, path: &str, content: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    async fn resolve(secrets: &Secrets, namespace: &str, source: &Source) -> Result<String, String> {
+        match secrets.resolve(&namespace.parse().unwrap(), source).await {
+            Ok(Some(secret)) => Ok(secret.expose().to_owned()),
+            Ok(None) => Ok("absent".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_secret_is_read_from_its_file_when_it_is_needed() {
+        let root = tempfile::tempdir().unwrap();
+        let secrets = Secrets::new(Some(root.path().to_owned()), []);
+        let source = reference("openai", "api-key");
+        assert!(resolve(&secrets, "default", &source).await.is_err());
+        write(root.path(), "default/openai/api-key", "first\n");
+        assert_eq!(resolve(&secrets, "default", &source).await, Ok("first".into()));
+        write(root.path(), "default/openai/api-key", "rotated\r\n");
+        assert_eq!(resolve(&secrets, "default", &source).await, Ok("rotated".into()));
+    }
+
+    #[tokio::test]
+    async fn a_secret_belongs_to_its_namespace() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "team-a/openai/api-key", "a's");
+        let environment = [("BOSUN_SECRET_OPENAI_API_KEY".to_owned(), "the default's".to_owned())];
+        let secrets = Secrets::new(Some(root.path().to_owned()), environment);
+        let source = reference("openai", "api-key");
+        assert_eq!(resolve(&secrets, "team-a", &source).await, Ok("a's".into()));
+        assert_eq!(resolve(&secrets, "default", &source).await, Ok("the default's".into()));
+        assert_eq!(
+            resolve(&secrets, "team-b", &source).await.unwrap_err(),
+            "secret `openai` has no key `api-key` in namespace `team-b`; put it into `<secrets>/team-b/openai/api-key`"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_variable_spells_the_name_in_upper_case() {
+        let environment = [
+            ("BOSUN_SECRET_MY_MODEL_API_KEY_V2".to_owned(), "k".to_owned()),
+            ("OPENAI_API_KEY".to_owned(), "no".to_owned()),
+        ];
+        let secrets = Secrets::new(None, environment);
+        assert_eq!(resolve(&secrets, "default", &reference("my-model", "api.key_v2")).await, Ok("k".into()));
+        assert_eq!(
+            resolve(&secrets, "default", &reference("other", "key")).await.unwrap_err(),
+            "secret `other` has no key `key` in namespace `default`; \
+             put it into `<secrets>/default/other/key` or set `BOSUN_SECRET_OTHER_KEY`"
+        );
+        let optional = Source::Reference(SecretRef { name: "other".into(), key: "key".into(), optional: true });
+        assert_eq!(resolve(&secrets, "default", &optional).await, Ok("absent".into()));
+    }
+
+    #[tokio::test]
+    async fn no_reference_leads_out_of_the_directory() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "team-a/openai/api-key", "a's");
+        write(root.path(), "default/openai/api-key", "ours");
+        let secrets = Secrets::new(Some(root.path().to_owned()), []);
+        for (name, key) in
+            [("..", "x"), ("openai", "../../team-a/openai/api-key"), ("/etc", "passwd"), ("", "x"), ("a", "b\0")]
+        {
+            let error = resolve(&secrets, "default", &reference(name, key)).await.unwrap_err();
+            assert!(error.starts_with("secret reference"), "{error}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(root.path().join("team-a/openai"), root.path().join("default/stolen")).unwrap();
+            let error = resolve(&secrets, "default", &reference("stolen", "api-key")).await.unwrap_err();
+            assert_eq!(error, "secret `stolen`/`api-key` points outside the directory of secrets");
+            // As Kubernetes lays a mounted secret out.
+            write(root.path(), "default/mounted/..2026/key", "mounted");
+            std::os::unix::fs::symlink("..2026", root.path().join("default/mounted/..data")).unwrap();
+            std::os::unix::fs::symlink("..data/key", root.path().join("default/mounted/key")).unwrap();
+            assert_eq!(resolve(&secrets, "default", &reference("mounted", "key")).await, Ok("mounted".into()));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_a_secret_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "default/big/key", &"x".repeat(70_000));
+        std::fs::create_dir_all(root.path().join("default/bytes")).unwrap();
+        std::fs::write(root.path().join("default/bytes/key"), [0xff, 0xfe]).unwrap();
+        std::fs::create_dir_all(root.path().join("default/folder/key")).unwrap();
+        let secrets = Secrets::new(Some(root.path().to_owned()), []);
+        for (name, expect) in [("big", "larger than"), ("bytes", "not UTF-8"), ("folder", "cannot be read")] {
+            let error = resolve(&secrets, "default", &reference(name, "key")).await.unwrap_err();
+            assert!(error.contains(expect), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_secret_does_not_show_itself() {
+        let secret = Secret::new("canary-7f3a".into());
+        let secrets = Secrets::new(None, [("BOSUN_SECRET_A_B".to_owned(), "canary-7f3a".to_owned())]);
+        let shown = format!("{secret:?} {:?} {secrets:?}", Source::Literal(secret.clone()));
+        assert!(!shown.contains("canary"), "{shown}");
+    }
+}

@@ -1,0 +1,73 @@
+//! How connections to the database file are made.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+/// Nobody else should hold the file; a person with a shell may, for a moment.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Knows the file and how it is to be used.
+#[derive(Clone, Debug)]
+pub(super) struct Connector {
+    path: Arc<Path>,
+    /// Lets tests fill the disk: the largest size of the file in pages; 0 is no limit.
+    #[cfg(test)]
+    pub(super) page_limit: Arc<std::sync::atomic::AtomicU32>,
+}
+
+impl Connector {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path: path.into(),
+            #[cfg(test)]
+            page_limit: Arc::default(),
+        }
+    }
+
+    /// The one connection that writes.
+    ///
+    /// `FULL` makes a commit wait for the disk. The log is written back by [`super::checkpoint`], not
+    /// by whichever commit happens to make it too long. It is kept at its size, since overwriting a
+    /// file is faster than growing one.
+    pub(super) fn write(&self) -> rusqlite::Result<Connection> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.execute_batch(
+            "PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = FULL;
+             PRAGMA fullfsync = ON;
+             PRAGMA wal_autocheckpoint = 0;
+             PRAGMA journal_size_limit = 67108864;
+             PRAGMA cache_size = -16384;",
+        )?;
+        connection.set_prepared_statement_cache_capacity(32);
+        #[cfg(test)]
+        match self.page_limit.load(std::sync::atomic::Ordering::SeqCst) {
+            0 => {}
+            pages => connection.pragma_update(None, "max_page_count", pages)?,
+        }
+        Ok(connection)
+    }
+
+    /// A connection that only reads.
+    pub(super) fn read(&self) -> rusqlite::Result<Connection> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        connection.execute_batch("PRAGMA cache_size = -4096;")?;
+        Ok(connection)
+    }
+
+    fn open(&self, access: OpenFlags) -> rusqlite::Result<Connection> {
+        // Not the default flags: those would make a new file where there is none, and read a path as a URI.
+        let connection = Connection::open_with_flags(&self.path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        Ok(connection)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,327 @@
+//! One group of appends, one transaction.
+//!
+//! First everything is decided, then the rest is written: an append that conflicts is left out before
+//! a row of it exists, so nothing has to be undone and no append needs a savepoint of its own. A head
+//! is written once for each query of the group, however often it changed. If SQLite itself refuses an
+//! append (a row that should not be there, a value too large), the group is done again without it.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Seq};
+use bosun_engine::{
+    fault,
+    store::{Position, Rejection, leaves_work},
+};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
+
+use super::{
+    checkpoint::Checkpoints,
+    connect::Connector,
+    ledger::{Ledger, Queued, Settled},
+    writer::Disk,
+};
+
+/// How many documents are remembered as stored; then the list is begun anew.
+const KNOWN_DOCUMENTS: usize = 4_096;
+
+/// The database file, as the writer has it.
+pub(super) struct File {
+    connector: Connector,
+    /// Of this process; a commit fails when the database has another.
+    epoch: i64,
+    /// Put back only after a commit that went well: what failed, or panicked, gets a fresh connection.
+    open: Option<Open>,
+    checkpoints: Checkpoints,
+}
+
+struct Open {
+    connection: Connection,
+    next_id: i64,
+    /// Documents that need not be offered again.
+    known: HashSet<ContentHash>,
+}
+
+/// Why a group was not committed.
+enum Fault {
+    Fenced,
+    /// SQLite refused this append of the group; the others may be fine.
+    Append(usize, rusqlite::Error),
+    /// The whole group failed, and whether it was kept is not known.
+    Disk(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl File {
+    pub(super) fn new(connector: Connector, epoch: i64, checkpoints: Checkpoints) -> Self {
+        Self { connector, epoch, open: None, checkpoints }
+    }
+}
+
+impl Disk for File {
+    fn commit(&mut self, group: &[Queued], ledger: &Ledger) -> Result<Settled, Rejection> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => Open::new(&self.connector).map_err(unavailable)?,
+        };
+        let mut refused = BTreeMap::new();
+        loop {
+            match open.try_commit(self.epoch, group, ledger, &refused) {
+                Ok(settled) => {
+                    self.open = Some(open);
+                    return Ok(settled);
+                }
+                Err(Fault::Fenced) => return Err(Rejection::Fenced),
+                Err(Fault::Disk(error)) => return Err(unavailable(error)),
+                Err(Fault::Append(index, error)) => {
+                    open.connection.execute_batch("ROLLBACK").map_err(unavailable)?;
+                    open.known.clear();
+                    refused.insert(group[index].position, unavailable(error));
+                }
+            }
+        }
+    }
+
+    fn tidy(&mut self) {
+        if let Some(open) = &self.open {
+            self.checkpoints.tend(&open.connection);
+        }
+    }
+}
+
+fn unavailable(error: rusqlite::Error) -> Rejection {
+    Rejection::Unavailable(Arc::new(error))
+}
+
+/// Where a query of the group stands after the appends that have been looked at.
+struct Standing {
+    id: i64,
+    seq: Seq,
+    /// There is no row yet.
+    is_new: bool,
+    /// The append whose head is to be stored.
+    latest: usize,
+    bytes: usize,
+}
+
+/// What is to be written.
+#[derive(Default)]
+struct Plan<'a> {
+    queries: HashMap<(&'a Namespace, QueryUid), Standing>,
+    names: HashSet<(&'a Namespace, &'a QueryName)>,
+    /// Appends that are kept, and the row of their query.
+    kept: Vec<(usize, i64)>,
+    rejected: BTreeMap<Position, Rejection>,
+}
+
+impl Open {
+    fn new(connector: &Connector) -> rusqlite::Result<Self> {
+        let connection = connector.write()?;
+        let last: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM queries", [], |row| row.get(0))?;
+        Ok(Self { connection, next_id: last + 1, known: HashSet::new() })
+    }
+
+    fn try_commit(
+        &mut self,
+        epoch: i64,
+        group: &[Queued],
+        ledger: &Ledger,
+        refused: &BTreeMap<Position, Rejection>,
+    ) -> Result<Settled, Fault> {
+        self.run("BEGIN IMMEDIATE")?;
+        let current: i64 =
+            self.connection.prepare_cached("SELECT epoch FROM writer")?.query_row([], |row| row.get(0))?;
+        if current != epoch {
+            return Err(Fault::Fenced);
+        }
+        let plan = self.decide(group, ledger, refused)?;
+        let committed = !plan.kept.is_empty();
+        if committed {
+            self.write(epoch, group, &plan)?;
+            fault::point("store.commit");
+            self.run("COMMIT")?;
+            fault::point("store.committed");
+            self.next_id += plan.queries.values().filter(|query| query.is_new).count() as i64;
+        } else {
+            self.run("ROLLBACK")?;
+        }
+        Ok(Settled { committed, rejected: plan.rejected.into_iter().collect() })
+    }
+
+    fn run(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(|_| ())
+    }
+
+    /// Which appends are kept. Reads only.
+    fn decide<'a>(
+        &self,
+        group: &'a [Queued],
+        ledger: &Ledger,
+        refused: &BTreeMap<Position, Rejection>,
+    ) -> rusqlite::Result<Plan<'a>> {
+        let mut plan = Plan { rejected: refused.clone(), ..Plan::default() };
+        let mut next_id = self.next_id;
+        for (index, append) in group.iter().enumerate() {
+            if refused.contains_key(&append.position) {
+                continue;
+            }
+            let built_on = plan.rejected.get(&append.after).cloned().map_or_else(|| ledger.fate(append.after), Err);
+            let verdict = match built_on {
+                Ok(()) => self.admit(&mut plan, index, append, &mut next_id)?,
+                Err(reason) => Err(reason),
+            };
+            if let Err(reason) = verdict {
+                plan.rejected.insert(append.position, reason);
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Takes one append into the plan, or says why not.
+    fn admit<'a>(
+        &self,
+        plan: &mut Plan<'a>,
+        index: usize,
+        append: &'a Queued,
+        next_id: &mut i64,
+    ) -> rusqlite::Result<Result<(), Rejection>> {
+        let head = &*append.head;
+        if !append.is_whole {
+            return Ok(Err(Rejection::Conflict(head.uid)));
+        }
+        let key = (&head.namespace, head.uid);
+        if !plan.queries.contains_key(&key) {
+            let standing = match self.stored(head)? {
+                Some((id, seq)) => Standing { id, seq, is_new: false, latest: index, bytes: 0 },
+                None if append.seen != 0 => return Ok(Err(Rejection::Conflict(head.uid))),
+                None if plan.names.contains(&(&head.namespace, &head.name)) || self.is_taken(head)? => {
+                    return Ok(Err(Rejection::NameTaken(head.name.clone())));
+                }
+                None => {
+                    plan.names.insert((&head.namespace, &head.name));
+                    *next_id += 1;
+                    Standing { id: *next_id - 1, seq: 0, is_new: true, latest: index, bytes: 0 }
+                }
+            };
+            plan.queries.insert(key, standing);
+        }
+        let Some(standing) = plan.queries.get_mut(&key).filter(|standing| standing.seq == append.seen) else {
+            return Ok(Err(Rejection::Conflict(head.uid)));
+        };
+        standing.seq = head.seq;
+        standing.latest = index;
+        standing.bytes += append.rows.iter().map(|row| row.body.len()).sum::<usize>();
+        plan.kept.push((index, standing.id));
+        Ok(Ok(()))
+    }
+
+    fn stored(&self, head: &Head) -> rusqlite::Result<Option<(i64, Seq)>> {
+        self.connection
+            .prepare_cached("SELECT id, seq FROM queries WHERE namespace = ?1 AND uid = ?2")?
+            .query_row(params![head.namespace.as_str(), head.uid.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+    }
+
+    fn is_taken(&self, head: &Head) -> rusqlite::Result<bool> {
+        self.connection
+            .prepare_cached("SELECT 1 FROM queries WHERE namespace = ?1 AND name = ?2")?
+            .exists(params![head.namespace.as_str(), head.name.as_str()])
+    }
+
+    fn write(&mut self, epoch: i64, group: &[Queued], plan: &Plan<'_>) -> Result<(), Fault> {
+        let mut documents = Vec::new();
+        {
+            let mut insert_entry =
+                self.connection.prepare_cached("INSERT INTO journal (query, seq, at, body) VALUES (?1, ?2, ?3, ?4)")?;
+            for &(index, id) in &plan.kept {
+                let append = &group[index];
+                for row in &append.rows {
+                    insert_entry
+                        .execute(params![id, row.seq, row.at.0, row.body])
+                        .map_err(|error| self.blame(index, error))?;
+                }
+                documents.extend(append.documents.iter().map(|document| (index, document)));
+            }
+            for standing in plan.queries.values().filter(|standing| standing.bytes > 0) {
+                let index = standing.latest;
+                self.write_head(epoch, standing, &group[index].head).map_err(|error| self.blame(index, error))?;
+            }
+        }
+        for (index, document) in documents {
+            if self.known.contains(&document.hash) {
+                continue;
+            }
+            self.connection
+                .prepare_cached("INSERT INTO documents (hash, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
+                .execute(params![document.hash.as_bytes(), document.body])
+                .map_err(|error| self.blame(index, error))?;
+            if self.known.len() == KNOWN_DOCUMENTS {
+                self.known.clear();
+            }
+            self.known.insert(document.hash);
+        }
+        Ok(())
+    }
+
+    fn write_head(&self, epoch: i64, standing: &Standing, head: &Head) -> rusqlite::Result<()> {
+        let text =
+            serde_json::to_string(head).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        let status = head.status().as_str();
+        let deadline = head.deadline().map(|deadline| deadline.0);
+        if standing.is_new {
+            self.connection.prepare_cached(
+                "INSERT INTO queries (id, uid, namespace, name, status, seq, epoch, unfinished, deadline, bytes, head) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            )?
+            .execute(params![
+                standing.id,
+                head.uid.as_bytes(),
+                head.namespace.as_str(),
+                head.name.as_str(),
+                status,
+                head.seq,
+                epoch,
+                leaves_work(head),
+                deadline,
+                standing.bytes,
+                text,
+            ])?;
+        } else {
+            self.connection
+                .prepare_cached(
+                    "UPDATE queries SET status = ?2, seq = ?3, epoch = ?4, unfinished = ?5, deadline = ?6, \
+                 bytes = bytes + ?7, head = ?8 WHERE id = ?1",
+                )?
+                .execute(params![
+                    standing.id,
+                    status,
+                    head.seq,
+                    epoch,
+                    leaves_work(head),
+                    deadline,
+                    standing.bytes,
+                    text,
+                ])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the fault is this append's or the disk's.
+    fn blame(&self, index: usize, error: rusqlite::Error) -> Fault {
+        let of_the_append = match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => true,
+            // It never came to SQLite: the value has no form there.
+            None => true,
+            Some(_) => false,
+        };
+        // Some faults end the transaction; then there is nothing left to save.
+        if of_the_append && !self.connection.is_autocommit() { Fault::Append(index, error) } else { Fault::Disk(error) }
+    }
+}

@@ -1,0 +1,296 @@
+//! Where those who append and the one who writes meet.
+//!
+//! Callers put appends into one queue and get positions; the writer takes the whole queue as a group,
+//! and says up to which position everything is settled: committed, or rejected for a reason. There is
+//! no SQL here. A caller's side never blocks for longer than a push; the writer's side sleeps when
+//! there is nothing to do, and is woken no more often than it has to be.
+
+use std::{
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bosun_core::{Head, Seq, Timestamp};
+use bosun_engine::store::{Append, Document, Position, Rejection, Rejections, StoreError, StoreStats};
+use tokio::sync::oneshot;
+
+/// How long an append that nobody waits for may stay uncommitted.
+const UNAWAITED: Duration = Duration::from_millis(2);
+/// For how many of those spans the writer looks by itself after work has ceased, before it sleeps
+/// until it is called. An append then costs no system call while there is traffic.
+const LINGER: u32 = 25;
+
+/// An append as the writer wants it: the entries are text already, made by those who append, who are many.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) position: Position,
+    pub(super) head: Arc<Head>,
+    pub(super) seen: Seq,
+    pub(super) after: Position,
+    pub(super) is_whole: bool,
+    pub(super) rows: Vec<Row>,
+    pub(super) documents: Vec<Document>,
+}
+
+/// One entry of a journal, as it is stored.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) seq: Seq,
+    pub(super) at: Timestamp,
+    pub(super) body: String,
+}
+
+impl TryFrom<Append> for Queued {
+    type Error = StoreError;
+    fn try_from(append: Append) -> Result<Self, StoreError> {
+        let is_whole = append.is_whole();
+        let row =
+            |entry: &Arc<bosun_core::Entry>| Ok(Row { seq: entry.seq, at: entry.at, body: entry.event.encode()? });
+        let rows: Result<Vec<Row>, serde_json::Error> = append.entries.iter().map(row).collect();
+        Ok(Self {
+            position: Position::default(),
+            head: append.head,
+            seen: append.seen,
+            after: append.after,
+            is_whole,
+            rows: rows.map_err(|error| StoreError::Unavailable(Box::new(error)))?,
+            documents: append.documents,
+        })
+    }
+}
+
+/// When the writer should go on waiting for company: until so many wait, or so much time is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gather {
+    pub(super) waiters: usize,
+    pub(super) at_most: Duration,
+}
+
+/// What became of a group.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    /// Whether anything was written to the disk.
+    pub(super) committed: bool,
+    pub(super) rejected: Vec<(Position, Rejection)>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    book: Mutex<Book>,
+    /// Calls the writer.
+    work: Condvar,
+    /// The last position of which the fate is known; those before it are, too.
+    settled: AtomicU64,
+    rejections: Mutex<Rejections>,
+    any_rejected: AtomicBool,
+    commits: AtomicU64,
+    awaited_commits: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    last: Position,
+    queue: Vec<Queued>,
+    waiters: Vec<Waiter>,
+    writer: Writer,
+    /// Why nothing more is taken.
+    stopped: Option<Rejection>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    position: Position,
+    settled: oneshot::Sender<()>,
+}
+
+/// What the writer wants to be called for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// It is at work and will look by itself.
+    #[default]
+    Busy,
+    AnyAppend,
+    Waiters(usize),
+}
+
+impl Ledger {
+    /// Puts an append into the queue.
+    pub(super) fn push(&self, mut append: Queued) -> Result<Position, StoreError> {
+        let mut book = self.book();
+        if let Some(reason) = &book.stopped {
+            return Err(reason.clone().into());
+        }
+        book.last.0 += 1;
+        append.position = book.last;
+        let position = book.last;
+        book.queue.push(append);
+        let wanted = book.writer == Writer::AnyAppend;
+        self.call_if(wanted, book);
+        Ok(position)
+    }
+
+    /// Waits until the fate of `position` is known.
+    pub(super) async fn settled(&self, position: Position) -> Result<(), StoreError> {
+        if let Some(settled) = self.wait_for(position) {
+            // The sender is dropped only when everything has been settled, one way or the other.
+            let _ = settled.await;
+        }
+        Ok(self.fate(position)?)
+    }
+
+    /// `None` if the fate of `position` is known already.
+    fn wait_for(&self, position: Position) -> Option<oneshot::Receiver<()>> {
+        if self.is_settled(position) {
+            return None;
+        }
+        let mut book = self.book();
+        // A position that was never given out is waited for no longer than those that were.
+        let position = position.min(book.last);
+        // Again, with the lock that is held when positions are settled.
+        if self.is_settled(position) {
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        book.waiters.push(Waiter { position, settled: sender });
+        let wanted = matches!(book.writer, Writer::Waiters(enough) if book.waiters.len() >= enough);
+        self.call_if(wanted, book);
+        Some(receiver)
+    }
+
+    /// Calls the writer, once: until it looks, nobody else needs to.
+    fn call_if(&self, wanted: bool, mut book: MutexGuard<'_, Book>) {
+        if wanted {
+            book.writer = Writer::Busy;
+            drop(book);
+            self.work.notify_one();
+        }
+    }
+
+    fn is_settled(&self, position: Position) -> bool {
+        position.0 <= self.settled.load(Ordering::Acquire)
+    }
+
+    /// Whether the append at `position` was kept, if that is known.
+    pub(super) fn fate(&self, position: Position) -> Result<(), Rejection> {
+        if self.any_rejected.load(Ordering::Acquire) { self.rejections().check(position) } else { Ok(()) }
+    }
+
+    pub(super) fn last(&self) -> Position {
+        self.book().last
+    }
+
+    pub(super) fn stats(&self) -> StoreStats {
+        StoreStats {
+            // Positions are given out one by one.
+            appends: self.book().last.0,
+            commits: self.commits.load(Ordering::Relaxed),
+            awaited_commits: self.awaited_commits.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Takes nothing more. What is in the queue is still the writer's.
+    pub(super) fn stop(&self, reason: Rejection) {
+        self.book().stopped.get_or_insert(reason);
+        self.work.notify_one();
+    }
+
+    /// The writer's: sleeps until there is something to commit, and takes all of it. `None` when the
+    /// ledger has stopped and nothing is left.
+    pub(super) fn next_group(&self, gather: Option<Gather>) -> Option<Vec<Queued>> {
+        let mut book = self.book();
+        let mut quiet = 0;
+        while book.waiters.is_empty() && book.stopped.is_none() {
+            if quiet == LINGER {
+                book.writer = Writer::AnyAppend;
+                book = self.work.wait(book).unwrap_or_else(PoisonError::into_inner);
+                quiet = 0;
+                continue;
+            }
+            book.writer = Writer::Waiters(1);
+            let (woken, waited) = self.work.wait_timeout(book, UNAWAITED).unwrap_or_else(PoisonError::into_inner);
+            book = woken;
+            if waited.timed_out() && !book.queue.is_empty() {
+                break;
+            }
+            quiet += 1;
+        }
+        if let Some(Gather { waiters, at_most }) = gather {
+            book = self.wait_for_company(book, waiters, at_most);
+        }
+        book.writer = Writer::Busy;
+        let group = std::mem::take(&mut book.queue);
+        if group.is_empty() && book.stopped.is_some() { None } else { Some(group) }
+    }
+
+    fn wait_for_company<'a>(
+        &'a self,
+        mut book: MutexGuard<'a, Book>,
+        enough: usize,
+        at_most: Duration,
+    ) -> MutexGuard<'a, Book> {
+        let until = Instant::now() + at_most;
+        book.writer = Writer::Waiters(enough);
+        while !book.waiters.is_empty() && book.waiters.len() < enough && book.stopped.is_none() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            (book, _) = self.work.wait_timeout(book, left).unwrap_or_else(PoisonError::into_inner);
+        }
+        book
+    }
+
+    /// The writer's: the fate of everything up to `position` is known. Says how many waited for it.
+    pub(super) fn settle(&self, position: Position, settled: Settled) -> usize {
+        if !settled.rejected.is_empty() {
+            let mut rejections = self.rejections();
+            for (position, rejection) in settled.rejected {
+                rejections.record(position, rejection);
+            }
+            self.any_rejected.store(true, Ordering::Release);
+        }
+        let mut book = self.book();
+        self.settled.store(position.0, Ordering::Release);
+        let waiters = std::mem::take(&mut book.waiters);
+        let (served, waiting): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|waiter| waiter.position <= position);
+        book.waiters = waiting;
+        drop(book);
+        if settled.committed {
+            self.commits.fetch_add(1, Ordering::Relaxed);
+            self.awaited_commits.fetch_add(u64::from(!served.is_empty()), Ordering::Relaxed);
+        }
+        let count = served.len();
+        for waiter in served {
+            // Nobody may be there any more.
+            let _ = waiter.settled.send(());
+        }
+        count
+    }
+
+    /// The writer's: it can commit no more. Nobody is left waiting.
+    pub(super) fn abandon(&self, reason: &Rejection) {
+        self.stop(reason.clone());
+        while let Some(group) = self.next_group(None) {
+            self.reject(&group, reason);
+        }
+    }
+
+    /// The writer's: nothing of `group` was kept, or whether it was is not known.
+    pub(super) fn reject(&self, group: &[Queued], reason: &Rejection) {
+        let rejected: Vec<_> = group.iter().map(|append| (append.position, reason.clone())).collect();
+        if let Some(last) = group.last() {
+            self.settle(last.position, Settled { committed: false, rejected });
+        }
+    }
+
+    fn rejections(&self) -> MutexGuard<'_, Rejections> {
+        self.rejections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

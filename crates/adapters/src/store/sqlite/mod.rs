@@ -1,0 +1,193 @@
+//! The store for one process: a SQLite file in a directory of its own.
+//!
+//! One thread writes, in groups: what is appended while one commit waits for the disk is the next
+//! commit. The file is in WAL mode with `synchronous = FULL`, so readers never wait and a commit that
+//! was reported is on the disk. A commit that fails leaves it open whether anything was kept; those
+//! who wait are told so, and the store goes on with a fresh connection. Several processes on one file
+//! are not served, they are refused.
+
+mod checkpoint;
+mod connect;
+mod group;
+mod ledger;
+mod open;
+mod read;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::{
+    fmt,
+    fs::File,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use async_trait::async_trait;
+use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Timestamp};
+use bosun_engine::store::{Append, Listed, Page, Position, Rejection, Store, StoreError, StoreStats, Stored};
+use rusqlite::Connection;
+
+use self::{
+    checkpoint::Checkpoints,
+    ledger::{Ledger, Queued},
+    open::Opened,
+    read::{Found, Readers},
+};
+
+pub use self::open::OpenError;
+
+/// Journals of up to this size are read where they are asked for; a thread would cost more than it saves.
+const SHORT_JOURNAL: u64 = 64 << 10;
+
+/// A store in a directory. Dropping it commits what was appended and waits for that.
+pub struct Sqlite {
+    ledger: Arc<Ledger>,
+    readers: Arc<Readers>,
+    epoch: i64,
+    writer: Mutex<Option<Writer>>,
+}
+
+/// What ends when the store is closed.
+struct Writer {
+    thread: JoinHandle<()>,
+    /// Released last: until the thread has ended, the file is still ours.
+    _lock: File,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the store is closed")]
+struct Closed;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the store crashed")]
+struct Crashed(#[source] tokio::task::JoinError);
+
+fn crashed(error: tokio::task::JoinError) -> StoreError {
+    StoreError::Unavailable(Box::new(Crashed(error)))
+}
+
+impl Sqlite {
+    /// Opens the store in `dir`, which is made if need be, and takes it over from an earlier process.
+    ///
+    /// # Errors
+    /// If another process has it open, or what is there is not a store that this program can use.
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+        let ledger = Arc::new(Ledger::default());
+        Self::start(ledger, open::open(dir)?).map_err(|source| OpenError::Directory { dir: dir.into(), source })
+    }
+
+    fn start(ledger: Arc<Ledger>, opened: Opened) -> std::io::Result<Self> {
+        let Opened { lock, connector, epoch } = opened;
+        let readers = Arc::new(Readers::new(connector.clone()));
+        let checkpoints = Checkpoints::start(connector.clone())?;
+        let mut file = group::File::new(connector, epoch, checkpoints);
+        let queue = Arc::clone(&ledger);
+        let thread = thread::Builder::new().name("bosun-store".into()).spawn(move || writer::run(&queue, &mut file))?;
+        Ok(Self { ledger, readers, epoch, writer: Mutex::new(Some(Writer { thread, _lock: lock })) })
+    }
+
+    /// Stops and waits for the writer. Blocks for as long as the last commit takes.
+    fn stop(ledger: &Ledger, readers: &Readers, writer: Writer) {
+        ledger.stop(Rejection::Unavailable(Arc::new(Closed)));
+        readers.close();
+        if writer.thread.join().is_err() {
+            tracing::error!("the store's writer crashed");
+            ledger.abandon(&Rejection::Unavailable(Arc::new(Closed)));
+        }
+    }
+
+    fn take_writer(&self) -> Option<Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Reads on a thread that may block.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let readers = Arc::clone(&self.readers);
+        tokio::task::spawn_blocking(move || readers.read(read)).await.unwrap_or_else(|error| Err(crashed(error)))
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    fn append(&self, append: Append) -> Result<Position, StoreError> {
+        self.ledger.push(Queued::try_from(append)?)
+    }
+
+    async fn durable(&self, position: Position) -> Result<(), StoreError> {
+        self.ledger.settled(position).await
+    }
+
+    fn last_position(&self) -> Position {
+        self.ledger.last()
+    }
+
+    async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
+        match self.readers.read(|connection| read::load(connection, namespace, name, SHORT_JOURNAL))? {
+            Found::Nothing => return Ok(None),
+            Found::Query(stored) => return Ok(Some(stored)),
+            Found::TooLong => {}
+        }
+        let (namespace, name) = (namespace.clone(), name.clone());
+        match self.read(move |connection| read::load(connection, &namespace, &name, u64::MAX)).await? {
+            Found::Query(stored) => Ok(Some(stored)),
+            Found::Nothing | Found::TooLong => Ok(None),
+        }
+    }
+
+    async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
+        self.read(move |connection| read::document(connection, hash)).await
+    }
+
+    async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
+        let (namespace, page) = (namespace.clone(), page.clone());
+        self.read(move |connection| read::list(connection, &namespace, &page)).await
+    }
+
+    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError> {
+        let epoch = self.epoch;
+        self.read(move |connection| read::unfinished(connection, epoch, after, limit)).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {
+        self.read(move |connection| read::due(connection, now, limit)).await
+    }
+
+    async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.readers.read(read::next_deadline)
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.ledger.stats()
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        let Some(writer) = self.take_writer() else { return Ok(()) };
+        let (ledger, readers) = (Arc::clone(&self.ledger), Arc::clone(&self.readers));
+        tokio::task::spawn_blocking(move || Self::stop(&ledger, &readers, writer)).await.map_err(crashed)?;
+        let last = self.ledger.last();
+        // An append that conflicted was told to those who waited for it; only a failed commit is news.
+        match self.ledger.settled(last).await {
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Fenced)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        if let Some(writer) = self.take_writer() {
+            Self::stop(&self.ledger, &self.readers, writer);
+        }
+    }
+}
+
+impl fmt::Debug for Sqlite {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Sqlite").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}

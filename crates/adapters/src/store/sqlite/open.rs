@@ -1,0 +1,232 @@
+//! Finding, making, checking and taking over the database of a directory.
+//!
+//! One process at a time: an operating system's lock is held for life, and a number in the database
+//! fences off whoever slips past it. A database appears under its name only when it is whole, so a
+//! file that is not one is never an accident of ours: it is refused with what to do, and never
+//! started over. The page structure of a large file is not checked here, since that reads all of it.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use rusqlite::{Connection, ErrorCode};
+
+use super::connect::Connector;
+
+const DATABASE: &str = "bosun.db";
+const LOCK: &str = "bosun.lock";
+/// Where a database is made before it gets its name.
+const UNFINISHED: &str = "bosun.db.new";
+
+/// `bosn`, so that another program's database is not taken for ours.
+const APPLICATION_ID: i32 = 0x626f_736e;
+/// Each brings the schema one version further, in one transaction. Never changed once released.
+const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+/// Files up to this size are checked page by page when they are opened.
+const CHECKED_BYTES: u64 = 16 << 20;
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("store directory `{}` cannot be used", dir.display())]
+    Directory {
+        dir: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error(
+        "store `{}` is in use by another process: stop that one, or give this one a directory of its own",
+        dir.display()
+    )]
+    InUse { dir: PathBuf },
+    #[error(
+        "`{}` was written by a newer version (its schema is {found}, this program knows {known}): \
+         install that version again, or restore a backup from before the upgrade",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: i64, known: i64 },
+    #[error("`{}` is not a Bosun store: move it away, or give the server another directory", path.display())]
+    Foreign { path: PathBuf },
+    #[error(
+        "store `{}` is damaged ({fault}): keep a copy of the directory, then restore `bosun.db` from a backup \
+         and delete `bosun.db-wal` and `bosun.db-shm`; nothing was changed",
+        path.display()
+    )]
+    Damaged { path: PathBuf, fault: String },
+    #[error("store `{}` cannot be opened", path.display())]
+    Database {
+        path: PathBuf,
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+/// A store that is ours.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) lock: File,
+    pub(super) connector: Connector,
+    pub(super) epoch: i64,
+}
+
+pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
+    let unusable = |source| OpenError::Directory { dir: dir.into(), source };
+    fs::create_dir_all(dir).map_err(unusable)?;
+    let lock = File::options().create(true).truncate(false).write(true).open(dir.join(LOCK)).map_err(unusable)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { dir: dir.into() }),
+        Err(TryLockError::Error(source)) => return Err(unusable(source)),
+    }
+    let path = dir.join(DATABASE);
+    if is_absent(dir, &path).map_err(unusable)? {
+        create(dir, &path)?;
+    }
+    check_header(&path)?;
+    let connector = Connector::new(path);
+    let epoch = take_over(&connector).map_err(|fault| fault.at(connector.path()))?;
+    Ok(Opened { lock, connector, epoch })
+}
+
+/// Whether there is nothing yet. A log without its database is not nothing, unless it is empty.
+fn is_absent(dir: &Path, path: &Path) -> io::Result<bool> {
+    if fs::exists(path)? {
+        return Ok(false);
+    }
+    match fs::metadata(dir.join(format!("{DATABASE}-wal"))) {
+        Ok(log) => Ok(log.len() == 0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes an empty database beside its place and moves it there when it is on the disk.
+fn create(dir: &Path, path: &Path) -> Result<(), OpenError> {
+    let draft = dir.join(UNFINISHED);
+    let unusable = |source| OpenError::Directory { dir: dir.into(), source };
+    for leftover in [&draft, &dir.join(format!("{UNFINISHED}-journal"))] {
+        match fs::remove_file(leftover) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(error)),
+            _ => {}
+        }
+    }
+    let make = || {
+        let mut connection = Connection::open(&draft)?;
+        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+        migrate(&mut connection, 0)?;
+        connection.close().map_err(|(_, error)| error)
+    };
+    make().map_err(|source| OpenError::Database { path: draft.clone(), source })?;
+    File::open(&draft).and_then(|file| file.sync_all()).map_err(unusable)?;
+    fs::rename(&draft, path).map_err(unusable)?;
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(unusable)
+}
+
+/// Looks at the first bytes before SQLite does, which takes an empty file for a new database and would
+/// throw its log away. The offsets are those of the file format, section 1.3.
+fn check_header(path: &Path) -> Result<(), OpenError> {
+    let damaged = |fault: &str| Err(OpenError::Damaged { path: path.into(), fault: fault.into() });
+    let mut header = [0; 100];
+    match File::open(path).and_then(|mut file| file.read_exact(&mut header)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return damaged("its log is without it"),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && header.iter().all(|byte| *byte == 0) => {
+            return damaged("it is empty");
+        }
+        // Too short for a database.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+        Err(source) => return Err(OpenError::Directory { dir: path.parent().unwrap_or(path).into(), source }),
+    }
+    if header.starts_with(b"SQLite format 3\0") && header[68..72] == APPLICATION_ID.to_be_bytes() {
+        Ok(())
+    } else {
+        Err(OpenError::Foreign { path: path.into() })
+    }
+}
+
+/// What is wrong with the database, without its path.
+enum Fault {
+    Newer(i64),
+    Damaged(String),
+    Database(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
+            _ => Self::Database(error),
+        }
+    }
+}
+
+impl Fault {
+    fn at(self, path: &Path) -> OpenError {
+        let path = path.to_owned();
+        match self {
+            Self::Newer(found) => OpenError::Newer { path, found, known: MIGRATIONS.len() as i64 },
+            Self::Damaged(fault) => OpenError::Damaged { path, fault },
+            Self::Database(source) => OpenError::Database { path, source },
+        }
+    }
+}
+
+/// Checks the database, brings it up to date, and raises its epoch to ours.
+fn take_over(connector: &Connector) -> Result<i64, Fault> {
+    // Nothing may be changed before it is known to be ours: this connection only reads, but for the
+    // recovery of a log, which SQLite does by itself.
+    let reading = connector.read()?;
+    let version: i64 = reading.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let Some(missing) = usize::try_from(version).ok().filter(|version| *version <= MIGRATIONS.len()) else {
+        return Err(Fault::Newer(version));
+    };
+    let pages: u64 = reading.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page_size: u64 = reading.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    if pages * page_size <= CHECKED_BYTES {
+        let found: String = reading.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        if found != "ok" {
+            return Err(Fault::Damaged(found));
+        }
+    }
+    drop(reading);
+
+    let mut connection = connector.write()?;
+    migrate(&mut connection, missing)?;
+    check_schema(&connection)?;
+    let epoch = connection.query_row("UPDATE writer SET epoch = epoch + 1 RETURNING epoch", [], |row| row.get(0));
+    epoch.map_err(|error| match error {
+        rusqlite::Error::QueryReturnedNoRows => Fault::Damaged("it does not say who may write".into()),
+        error => error.into(),
+    })
+}
+
+/// Each step is one transaction with its number: a process that is killed in the middle leaves the
+/// last whole step behind, and the next one goes on from there.
+fn migrate(connection: &mut Connection, from: usize) -> rusqlite::Result<()> {
+    for (index, step) in MIGRATIONS.iter().enumerate().skip(from) {
+        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "user_version", index as i64 + 1)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+/// Whether everything that we make is there, as we make it. What somebody has added is theirs.
+fn check_schema(connection: &Connection) -> Result<(), Fault> {
+    let mut fresh = Connection::open_in_memory()?;
+    migrate(&mut fresh, 0)?;
+    let mut expected = fresh.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
+    let mut rows = expected.query([])?;
+    while let Some(row) = rows.next()? {
+        let (name, sql): (String, String) = (row.get(0)?, row.get(1)?);
+        let is_there =
+            connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 AND sql = ?2")?.exists([&name, &sql])?;
+        if !is_there {
+            return Err(Fault::Damaged(format!("`{name}` is missing or is not what it should be")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! Reading, beside the writer and never in its way.
+//!
+//! Every read is one statement or one transaction, so it sees whole commits and never a part of one.
+//! A few idle connections are kept; one that has met a fault is not used again.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bosun_core::{ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError};
+use bosun_engine::store::{Listed, Page, StoreError, Stored};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::connect::Connector;
+
+/// How many connections are kept when nobody reads.
+const IDLE: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Readers {
+    connector: Connector,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub(super) fn new(connector: Connector) -> Self {
+        Self { connector, idle: Mutex::default() }
+    }
+
+    /// Reads on a connection that nobody else has meanwhile.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.connector.read().map_err(unavailable)?,
+        };
+        let result = read(&connection);
+        if !matches!(result, Err(StoreError::Unavailable(_))) {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < IDLE {
+                idle.push(connection);
+            }
+        }
+        result
+    }
+
+    /// Closes what is idle, so that the last connection of all can clean up.
+    pub(super) fn close(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+pub(super) fn unavailable(error: rusqlite::Error) -> StoreError {
+    StoreError::Unavailable(Box::new(error))
+}
+
+/// Borders that no id reaches, so that a page without a border is read by the same index.
+const BEFORE_ALL: &[u8] = &[];
+const AFTER_ALL: &[u8] = &[0xff; 17];
+
+// These have no LIMIT: an unreadable query does not count, and rows are read only as far as wanted.
+pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body FROM queries JOIN journal ON query = id AND journal.seq = 1 \
+                    WHERE namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) ORDER BY uid DESC";
+pub(super) const UNFINISHED: &str =
+    "SELECT uid, head FROM queries WHERE unfinished = 1 AND epoch < ?1 AND uid > ?2 ORDER BY uid";
+pub(super) const LOAD: &str = "SELECT uid, bytes, head, journal.seq, at, body FROM queries JOIN journal ON query = id \
+                    WHERE namespace = ?1 AND name = ?2 ORDER BY journal.seq";
+pub(super) const DUE: &str = "SELECT namespace, name FROM queries WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2";
+pub(super) const NEXT_DEADLINE: &str = "SELECT min(deadline) FROM queries WHERE deadline IS NOT NULL";
+
+/// What a bounded load found.
+pub(super) enum Found {
+    Nothing,
+    Query(Stored),
+    /// It is there, but its journal has more bytes than were asked for.
+    TooLong,
+}
+
+/// A query and its journal, if that has no more than `longest` bytes.
+pub(super) fn load(
+    connection: &Connection,
+    namespace: &Namespace,
+    name: &QueryName,
+    longest: u64,
+) -> Result<Found, StoreError> {
+    let mut statement = connection.prepare_cached(LOAD).map_err(unavailable)?;
+    let mut rows = statement.query(params![namespace.as_str(), name.as_str()]).map_err(unavailable)?;
+    let Some(first) = rows.next().map_err(unavailable)? else { return Ok(Found::Nothing) };
+    let uid = uid(first, 0)?;
+    if first.get::<_, u64>(1).map_err(unavailable)? > longest {
+        return Ok(Found::TooLong);
+    }
+    let head = head(uid, first, 2);
+    let mut entries = vec![entry(uid, first, 3)?];
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        entries.push(entry(uid, row, 3)?);
+    }
+    let head = match head {
+        Ok(head) => head,
+        Err(error) => fold(uid, namespace, name, &entries, error)?,
+    };
+    Ok(Found::Query(Stored { head, entries }))
+}
+
+/// The head is a copy of what the journal says. If it cannot be read, the journal still can.
+fn fold(
+    uid: QueryUid,
+    namespace: &Namespace,
+    name: &QueryName,
+    entries: &[Entry],
+    error: StoreError,
+) -> Result<Head, StoreError> {
+    tracing::warn!(query = %uid, error = %error, "the head is not readable and is folded from the journal");
+    let Some((first, rest)) = entries.split_first() else { return Err(error) };
+    let mut head = Head::new(uid, namespace.clone(), name.clone(), first)?;
+    rest.iter().try_for_each(|entry| head.apply(entry))?;
+    Ok(head)
+}
+
+pub(super) fn document(connection: &Connection, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
+    connection
+        .prepare_cached("SELECT body FROM documents WHERE hash = ?1")
+        .and_then(|mut statement| statement.query_row([hash.as_bytes()], |row| row.get(0)).optional())
+        .map_err(unavailable)
+}
+
+pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
+    let status = page.status.map(bosun_core::Status::as_str);
+    let before = page.before.as_ref().map_or(AFTER_ALL, |uid| uid.as_bytes());
+    let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
+    let total = snapshot
+        .prepare_cached("SELECT count(*) FROM queries WHERE namespace = ?1 AND (?2 IS NULL OR status = ?2)")
+        .and_then(|mut statement| statement.query_row(params![namespace.as_str(), status], |row| row.get(0)))
+        .map_err(unavailable)?;
+    let mut statement = snapshot.prepare_cached(LIST).map_err(unavailable)?;
+    let mut rows = statement.query(params![namespace.as_str(), before, status]).map_err(unavailable)?;
+    let mut queries = Vec::new();
+    let mut more = false;
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        more = queries.len() == page.limit;
+        if more {
+            break;
+        }
+        let uid = uid(row, 0)?;
+        queries.extend(readable(uid, head(uid, row, 1).and_then(|head| Ok((head, entry(uid, row, 2)?))))?);
+    }
+    Ok(Listed { queries, more, total })
+}
+
+pub(super) fn unfinished(
+    connection: &Connection,
+    epoch: i64,
+    after: Option<QueryUid>,
+    limit: usize,
+) -> Result<Vec<Head>, StoreError> {
+    let after = after.as_ref().map_or(BEFORE_ALL, |uid| uid.as_bytes());
+    let mut statement = connection.prepare_cached(UNFINISHED).map_err(unavailable)?;
+    let mut rows = statement.query(params![epoch, after]).map_err(unavailable)?;
+    let mut heads = Vec::new();
+    while heads.len() < limit
+        && let Some(row) = rows.next().map_err(unavailable)?
+    {
+        let uid = uid(row, 0)?;
+        heads.extend(readable(uid, head(uid, row, 1))?);
+    }
+    Ok(heads)
+}
+
+pub(super) fn due(
+    connection: &Connection,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<(Namespace, QueryName)>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(DUE).map_err(unavailable)?;
+    let mut rows = statement.query(params![now.0, limit]).map_err(unavailable)?;
+    let mut due = Vec::new();
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        due.push((name(row, 0)?, name(row, 1)?));
+    }
+    Ok(due)
+}
+
+pub(super) fn next_deadline(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
+    connection
+        .prepare_cached(NEXT_DEADLINE)
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+        .map(|deadline: Option<i64>| deadline.map(Timestamp))
+        .map_err(unavailable)
+}
+
+/// A query that cannot be read must not hide the others: it is left out, loudly.
+fn readable<T>(uid: QueryUid, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error @ StoreError::Unreadable { .. }) => {
+            tracing::error!(query = %uid, error = %error, "a query is left out because it is not readable");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn uid(row: &Row<'_>, column: usize) -> Result<QueryUid, StoreError> {
+    row.get(column).map(QueryUid::from_bytes).map_err(unavailable)
+}
+
+fn name<T: std::str::FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+    row: &Row<'_>,
+    column: usize,
+) -> Result<T, StoreError> {
+    let text = row.get_ref(column).and_then(|value| Ok(value.as_str()?)).map_err(unavailable)?;
+    text.parse().map_err(|error| StoreError::Unavailable(Box::new(error)))
+}
+
+fn head(uid: QueryUid, row: &Row<'_>, column: usize) -> Result<Head, StoreError> {
+    let text = row.get_ref(column).and_then(|value| Ok(value.as_str()?)).map_err(unavailable)?;
+    serde_json::from_str(text).map_err(|error| StoreError::Unreadable { uid, source: DecodeError::Malformed(error) })
+}
+
+/// The entry in three columns: `seq`, `at` and `body`.
+fn entry(uid: QueryUid, row: &Row<'_>, column: usize) -> Result<Entry, StoreError> {
+    let seq: Seq = row.get(column).map_err(unavailable)?;
+    let at: i64 = row.get(column + 1).map_err(unavailable)?;
+    let body = row.get_ref(column + 2).and_then(|value| Ok(value.as_str()?)).map_err(unavailable)?;
+    let event = Event::decode(body).map_err(|source| StoreError::Unreadable { uid, source })?;
+    Ok(Entry { seq, at: Timestamp(at), event })
+}

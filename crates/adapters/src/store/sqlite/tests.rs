@@ -1,0 +1,409 @@
+//! What is special to SQLite: groups, files, locks, full disks. The rest is in the contract.
+
+mod against_memory;
+mod opening;
+
+use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
+
+use bosun_core::machine;
+use bosun_engine::testing::{
+    scribe::Scribe,
+    store_contract::{Place, fold, store_contract},
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use tempfile::TempDir;
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// A directory that goes away after the test.
+struct Directory(TempDir);
+
+impl Directory {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn database(&self) -> PathBuf {
+        self.path().join("bosun.db")
+    }
+
+    fn store(&self) -> Sqlite {
+        Sqlite::open(self.path()).unwrap()
+    }
+
+    /// A connection beside the store's own, to look at the file and to break it.
+    fn connection(&self) -> Connection {
+        Connection::open(self.database()).unwrap()
+    }
+}
+
+impl Place for Directory {
+    fn open(&mut self) -> Arc<dyn Store> {
+        Arc::new(self.store())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keeps_the_contract() {
+    store_contract(|| Box::new(Directory::new())).await;
+}
+
+#[tokio::test]
+async fn keeps_the_contract_on_one_thread() {
+    store_contract(|| Box::new(Directory::new())).await;
+}
+
+/// A ledger that nobody writes from yet: what is pushed and awaited now is one group.
+struct Held {
+    ledger: Arc<Ledger>,
+    opened: Opened,
+}
+
+impl Held {
+    fn new(directory: &Directory) -> Self {
+        Self { ledger: Arc::default(), opened: open::open(directory.path()).unwrap() }
+    }
+
+    fn push(&self, append: Append) -> Position {
+        self.ledger.push(append.try_into().unwrap()).unwrap()
+    }
+
+    fn wait(&self, position: Position) -> BoxFuture<'static, Result<(), StoreError>> {
+        let ledger = Arc::clone(&self.ledger);
+        let mut waiting = Box::pin(async move { ledger.settled(position).await });
+        assert!(waiting.as_mut().now_or_never().is_none());
+        waiting
+    }
+
+    fn release(self) -> Sqlite {
+        Sqlite::start(self.ledger, self.opened).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn appends_that_nobody_awaits_cost_no_commit_of_their_own() {
+    let directory = Directory::new();
+    let held = Held::new(&directory);
+    let mut scribe = Scribe::new("default", "a", 1);
+    held.push(scribe.create());
+    held.push(scribe.write(machine::start_turn(scribe.head())));
+    let last = held.push(scribe.write(scribe.reply(Vec::new())));
+    let waiting = held.wait(last);
+    let store = held.release();
+    waiting.await.unwrap();
+    assert_eq!(store.stats(), StoreStats { appends: 3, commits: 1, awaited_commits: 1 });
+}
+
+#[tokio::test]
+async fn everything_that_is_queued_is_one_commit() {
+    let directory = Directory::new();
+    let held = Held::new(&directory);
+    let waiting: Vec<_> = (1..=64)
+        .map(|number| {
+            let position = held.push(Scribe::new("default", &format!("q{number}"), number).create());
+            held.wait(position)
+        })
+        .collect();
+    let store = held.release();
+    for waiting in waiting {
+        waiting.await.unwrap();
+    }
+    assert_eq!(store.stats(), StoreStats { appends: 64, commits: 1, awaited_commits: 1 });
+}
+
+#[tokio::test]
+async fn what_nobody_awaits_is_committed_all_the_same() {
+    let directory = Directory::new();
+    let store = directory.store();
+    let mut scribe = Scribe::new("default", "a", 1);
+    scribe.start(&store);
+    let (namespace, name) = (scribe.head().namespace.clone(), scribe.head().name.clone());
+    while store.load(&namespace, &name).await.unwrap().is_none() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(store.stats(), StoreStats { appends: 1, commits: 1, awaited_commits: 0 });
+}
+
+#[tokio::test]
+async fn a_conflict_within_a_group_leaves_the_others_of_the_group() {
+    let directory = Directory::new();
+    let mut shared = Scribe::new("default", "shared", 1);
+    shared.start(&directory.store());
+    let mut stale = shared.clone();
+
+    let held = Held::new(&directory);
+    let first = held.push(Scribe::new("default", "first", 2).create());
+    held.push(shared.write(machine::start_turn(shared.head())));
+    let lost = held.push(stale.write(machine::cancel(stale.head(), None)));
+    let taken = held.push(Scribe::new("default", "first", 3).create());
+    let last = held.push(shared.write(shared.reply(Vec::new())));
+    let waiting = [first, lost, taken, last].map(|position| held.wait(position));
+    let store = held.release();
+    let [first, lost, taken, last] = futures_util::future::join_all(waiting).await.try_into().unwrap();
+    assert!(first.is_ok() && last.is_ok());
+    assert!(matches!(lost, Err(StoreError::Conflict(_))), "{lost:?}");
+    assert!(matches!(taken, Err(StoreError::NameTaken(_))), "{taken:?}");
+    assert_eq!(store.stats(), StoreStats { appends: 5, commits: 1, awaited_commits: 1 });
+    let head = shared.head();
+    let stored = store.load(&head.namespace, &head.name).await.unwrap().unwrap();
+    assert_eq!(&stored.head, head);
+    assert_eq!(fold(&stored), stored.head);
+}
+
+#[tokio::test]
+async fn a_group_of_nothing_but_conflicts_is_no_commit() {
+    let directory = Directory::new();
+    let held = Held::new(&directory);
+    let mut scribe = Scribe::new("default", "a", 1);
+    scribe.create();
+    let lost = held.push(scribe.write(machine::start_turn(scribe.head())));
+    let waiting = held.wait(lost);
+    let store = held.release();
+    assert!(matches!(waiting.await, Err(StoreError::Conflict(_))));
+    assert_eq!(store.stats().commits, 0);
+}
+
+#[tokio::test]
+async fn an_append_that_sqlite_refuses_does_not_sink_its_group() {
+    let directory = Directory::new();
+    drop(directory.store());
+    let trigger = "CREATE TRIGGER refuse BEFORE INSERT ON journal WHEN NEW.body LIKE '%refuse me%' \
+                   BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    directory.connection().execute_batch(trigger).unwrap();
+
+    let held = Held::new(&directory);
+    let refused = bosun_core::Spec { input: "refuse me".into(), ..bosun_engine::testing::scribe::spec() };
+    let first = held.push(Scribe::new("default", "first", 1).create());
+    let mut scribe = Scribe::new("default", "a", 2);
+    let lost = held.push(scribe.create_as(refused));
+    let builds_on_it = held.push(Append { after: lost, ..scribe.write(machine::start_turn(scribe.head())) });
+    let last = held.push(Scribe::new("default", "last", 3).create());
+    let waiting = [first, lost, builds_on_it, last].map(|position| held.wait(position));
+    let store = held.release();
+    let [first, lost, builds_on_it, last] = futures_util::future::join_all(waiting).await.try_into().unwrap();
+    assert!(first.is_ok() && last.is_ok());
+    assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
+    assert!(matches!(builds_on_it, Err(StoreError::Unavailable(_))), "{builds_on_it:?}");
+    assert_eq!(store.stats().commits, 1);
+    let listed = store.list(&Namespace::default(), &Page { limit: 9, before: None, status: None }).await.unwrap();
+    assert_eq!(listed.total, 2);
+}
+
+#[tokio::test]
+async fn a_failed_group_is_told_to_all_who_wait_and_the_store_goes_on() {
+    let directory = Directory::new();
+    let store = directory.store();
+    let before = Scribe::new("default", "before", 1).start(&store);
+    store.durable(before).await.unwrap();
+    // The whole transaction ends, as it does when the disk fails.
+    let trigger = "CREATE TRIGGER fail BEFORE INSERT ON journal BEGIN SELECT RAISE(ROLLBACK, 'failed'); END";
+    directory.connection().execute_batch(trigger).unwrap();
+    let mut scribe = Scribe::new("default", "a", 2);
+    let position = scribe.start(&store);
+    let lost = store.durable(position).await;
+    assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
+    let builds_on_it = scribe.append(&store, machine::start_turn(scribe.head()));
+
+    directory.connection().execute_batch("DROP TRIGGER fail").unwrap();
+    assert!(matches!(store.durable(builds_on_it).await, Err(StoreError::Unavailable(_))));
+    let (namespace, name) = (scribe.head().namespace.clone(), scribe.head().name.clone());
+    assert!(store.load(&namespace, &name).await.unwrap().is_none(), "it was rolled back");
+    let position = Scribe::new("default", "a", 3).start(&store);
+    store.durable(position).await.unwrap();
+    assert_eq!(store.stats().commits, 2);
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
+    let directory = Directory::new();
+    let held = Held::new(&directory);
+    let limit = Arc::clone(&held.opened.connector.page_limit);
+    limit.store(40, Ordering::SeqCst);
+    let store = held.release();
+    let spec = bosun_core::Spec { input: "x".repeat(8 << 10), ..bosun_engine::testing::scribe::spec() };
+    let mut kept = Vec::new();
+    let mut number = 0;
+    let mut create = async || {
+        number += 1;
+        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+        let append = scribe.create_as(spec.clone());
+        let position = scribe.send(&store, append);
+        store.durable(position).await.map(|()| scribe)
+    };
+    let refused = loop {
+        match create().await {
+            Ok(scribe) => kept.push(scribe),
+            Err(error) => break error,
+        }
+    };
+    let StoreError::Unavailable(cause) = refused else { panic!("a full disk is unavailable, not {refused:?}") };
+    assert!(cause.to_string().contains("full"), "{cause}");
+    assert!(!kept.is_empty());
+    assert!(create().await.is_err(), "it is still full");
+    for scribe in &kept {
+        let head = scribe.head();
+        assert!(store.load(&head.namespace, &head.name).await.unwrap().is_some(), "reads go on");
+    }
+    limit.store(0, Ordering::SeqCst);
+    // The connection in hand knows the old limit; the failure makes the store take a new one.
+    let recovered = match create().await {
+        Ok(scribe) => scribe,
+        Err(_) => create().await.unwrap(),
+    };
+    kept.push(recovered);
+    let listed = store.list(&Namespace::default(), &Page { limit: 99, before: None, status: None }).await.unwrap();
+    assert_eq!(listed.total, kept.len() as u64, "what failed left nothing behind");
+    drop(store);
+    let whole: String = directory.connection().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(whole, "ok");
+}
+
+#[tokio::test]
+async fn whoever_takes_the_store_over_fences_the_earlier_process_off() {
+    let directory = Directory::new();
+    let store = directory.store();
+    let position = Scribe::new("default", "a", 1).start(&store);
+    store.durable(position).await.unwrap();
+    // As a process would that got past the lock: on another machine, say.
+    directory.connection().execute_batch("UPDATE writer SET epoch = epoch + 1").unwrap();
+    let position = Scribe::new("default", "b", 2).start(&store);
+    assert!(matches!(store.durable(position).await, Err(StoreError::Fenced)));
+    let refused = store.append(Scribe::new("default", "c", 3).create());
+    assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
+    assert!(matches!(store.close().await, Err(StoreError::Fenced)));
+    let listed: i64 = directory.connection().query_row("SELECT count(*) FROM queries", [], |row| row.get(0)).unwrap();
+    assert_eq!(listed, 1);
+}
+
+/// A disk that panics on its first commit, and keeps the second.
+#[derive(Default)]
+struct Crashing(u32);
+
+impl writer::Disk for Crashing {
+    fn commit(&mut self, _: &[Queued], _: &Ledger) -> Result<ledger::Settled, Rejection> {
+        self.0 += 1;
+        if self.0 == 1 {
+            panic!("the first commit crashes")
+        } else {
+            Ok(ledger::Settled { committed: true, rejected: Vec::new() })
+        }
+    }
+
+    fn tidy(&mut self) {
+        panic!("and so does the tidying")
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_the_writer_leaves_nobody_waiting() {
+    let ledger = Arc::new(Ledger::default());
+    let writing = Arc::clone(&ledger);
+    let thread = thread::spawn(move || writer::run(&writing, &mut Crashing::default()));
+    let lost = ledger.push(Scribe::new("default", "a", 1).create().try_into().unwrap()).unwrap();
+    assert!(matches!(ledger.settled(lost).await, Err(StoreError::Unavailable(_))));
+    let kept = ledger.push(Scribe::new("default", "b", 2).create().try_into().unwrap()).unwrap();
+    ledger.settled(kept).await.unwrap();
+    ledger.stop(Rejection::Fenced);
+    thread.join().unwrap();
+}
+
+#[tokio::test]
+async fn an_unreadable_query_hides_no_other() {
+    let directory = Directory::new();
+    let store = directory.store();
+    let names = ["broken-head", "broken-journal", "newer", "fine"];
+    let mut scribes: Vec<_> = (1..).zip(names).map(|(number, name)| Scribe::new("default", name, number)).collect();
+    for scribe in &mut scribes {
+        let position = scribe.start(&store);
+        store.durable(position).await.unwrap();
+    }
+    drop(store);
+    directory
+        .connection()
+        .execute_batch(
+            "UPDATE queries SET head = '{\"of\":\"tomorrow\"}' WHERE name IN ('broken-head', 'newer');
+             UPDATE journal SET body = '{\"v\":1,\"kind\":\"unheard_of\"}' WHERE query = 2;
+             UPDATE journal SET body = '{\"v\":2,\"kind\":\"unheard_of\"}' WHERE query = 3;",
+        )
+        .unwrap();
+    let store = directory.store();
+    let load = async |index: usize| {
+        let head = scribes[index].head();
+        store.load(&head.namespace, &head.name).await
+    };
+    assert_eq!(&load(0).await.unwrap().unwrap().head, scribes[0].head(), "the journal says what the head was");
+    assert!(matches!(load(1).await, Err(StoreError::Unreadable { uid, .. }) if uid == scribes[1].uid()));
+    let newer = load(2).await.unwrap_err();
+    let cause = std::error::Error::source(&newer).unwrap().to_string();
+    assert!(cause.contains("version 2, newer"), "{cause}");
+    assert!(load(3).await.unwrap().is_some());
+    let page = Page { limit: 1, before: None, status: None };
+    let listed = store.list(&Namespace::default(), &page).await.unwrap();
+    assert_eq!((listed.queries.len(), listed.total), (1, 4));
+    assert_eq!(listed.queries[0].0.name.as_str(), "fine");
+    let left = store.unfinished(None, 9).await.unwrap();
+    let left: Vec<_> = left.iter().map(|head| head.name.as_str()).collect();
+    assert_eq!(left, ["broken-journal", "fine"]);
+}
+
+#[tokio::test]
+async fn the_log_is_written_back_while_writing_goes_on() {
+    let directory = Directory::new();
+    let store = directory.store();
+    let log = directory.path().join("bosun.db-wal");
+    let spec = bosun_core::Spec { input: "x".repeat(256 << 10), ..bosun_engine::testing::scribe::spec() };
+    let mut largest = 0;
+    for number in 0..400 {
+        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+        let append = scribe.create_as(spec.clone());
+        let position = scribe.send(&store, append);
+        store.durable(position).await.unwrap();
+        largest = largest.max(std::fs::metadata(&log).unwrap().len());
+    }
+    // 100 MiB went through it.
+    assert!(largest < 64 << 20, "the log grew to {largest} bytes");
+    store.close().await.unwrap();
+    assert!(!log.exists(), "closing leaves one file");
+}
+
+#[test]
+fn every_read_goes_by_an_index() {
+    let directory = Directory::new();
+    drop(directory.store());
+    let connection = directory.connection();
+    let plans = [
+        (
+            read::LOAD,
+            vec![
+                "SEARCH queries USING INDEX queries_by_name (namespace=? AND name=?)",
+                "SEARCH journal USING PRIMARY KEY (query=?)",
+            ],
+        ),
+        (
+            read::LIST,
+            vec![
+                "SEARCH queries USING INDEX queries_by_age (namespace=? AND uid<?)",
+                "SEARCH journal USING PRIMARY KEY (query=? AND seq=?)",
+            ],
+        ),
+        (read::UNFINISHED, vec!["SEARCH queries USING INDEX queries_unfinished (uid>?)"]),
+        (read::DUE, vec!["SEARCH queries USING INDEX queries_by_deadline (deadline<?)"]),
+        (read::NEXT_DEADLINE, vec!["SEARCH queries USING COVERING INDEX queries_by_deadline (deadline>?)"]),
+    ];
+    for (sql, expect) in plans {
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let unbound = vec![rusqlite::types::Null; statement.parameter_count()];
+        let plan: Vec<String> = statement
+            .query_map(rusqlite::params_from_iter(unbound), |row| row.get(3))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(plan, expect, "{sql}");
+    }
+}

@@ -1,0 +1,203 @@
+//! Random lives of a store, lived by SQLite and by memory: nobody can tell them apart.
+
+use std::collections::BTreeMap;
+
+use bosun_core::Status;
+use bosun_engine::memory::Memory;
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+
+const QUERIES: usize = 6;
+/// Fewer than queries, so that they fight for them.
+const NAMES: usize = 4;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create {
+        query: usize,
+        name: usize,
+        elsewhere: bool,
+    },
+    /// Something happens to the query, as its own writer sees it.
+    Advance {
+        query: usize,
+        choice: u32,
+    },
+    /// The same by a writer that remembers an earlier state.
+    AdvanceFromThePast {
+        query: usize,
+        choice: u32,
+    },
+    Remember {
+        query: usize,
+    },
+    Reload {
+        query: usize,
+    },
+    Await {
+        query: usize,
+    },
+    Reopen,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let query = 0..QUERIES;
+    let step = prop_oneof![
+        3 => (query.clone(), 0..NAMES, prop::bool::weighted(0.2))
+            .prop_map(|(query, name, elsewhere)| Step::Create { query, name, elsewhere }),
+        12 => (query.clone(), any::<u32>()).prop_map(|(query, choice)| Step::Advance { query, choice }),
+        3 => (query.clone(), any::<u32>()).prop_map(|(query, choice)| Step::AdvanceFromThePast { query, choice }),
+        2 => query.clone().prop_map(|query| Step::Remember { query }),
+        2 => query.clone().prop_map(|query| Step::Reload { query }),
+        2 => query.prop_map(|query| Step::Await { query }),
+        1 => Just(Step::Reopen),
+    ];
+    vec(step, 1..80)
+}
+
+/// The writers of one store. Two worlds that take the same steps have the same writers.
+struct World<S> {
+    store: S,
+    writers: Vec<Scribe>,
+    past: BTreeMap<usize, Scribe>,
+    fates: Vec<Position>,
+    /// What became of every append, in words.
+    told: Vec<String>,
+}
+
+impl<S: Store> World<S> {
+    fn new(store: S) -> Self {
+        let writers = (0..QUERIES as u32).map(|number| Scribe::new("default", "unnamed", number)).collect();
+        Self { store, writers, past: BTreeMap::new(), fates: Vec::new(), told: Vec::new() }
+    }
+
+    async fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Create { query, name, elsewhere } => {
+                let (namespace, first) = if elsewhere { ("elsewhere", QUERIES) } else { ("default", 0) };
+                let mut scribe = Scribe::new(namespace, &format!("name{name}"), (first + query) as u32);
+                self.fates.push(scribe.start(&self.store));
+                self.writers[query] = scribe;
+            }
+            Step::Advance { query, choice } => {
+                let scribe = &mut self.writers[query];
+                if let Some(append) = scribe.exists().then(|| scribe.step(choice)).flatten() {
+                    self.fates.push(scribe.send(&self.store, append));
+                }
+            }
+            Step::AdvanceFromThePast { query, choice } => {
+                if let Some(scribe) = self.past.get_mut(&query)
+                    && let Some(append) = scribe.step(choice)
+                {
+                    self.fates.push(scribe.send(&self.store, append));
+                }
+            }
+            Step::Remember { query } => {
+                if self.writers[query].exists() {
+                    self.past.insert(query, self.writers[query].clone());
+                }
+            }
+            Step::Reload { query } => {
+                self.settle().await;
+                self.writers[query].reload(&self.store).await;
+            }
+            Step::Await { query } => {
+                let position = self.writers[query].position();
+                self.told.push(words(self.store.durable(position).await));
+            }
+            // The caller brings the new store.
+            Step::Reopen => {}
+        }
+    }
+
+    async fn settle(&mut self) {
+        for position in std::mem::take(&mut self.fates) {
+            self.told.push(words(self.store.durable(position).await));
+        }
+    }
+
+    /// A new process knows only what the store has, and its positions begin anew.
+    async fn reopened(mut self, open: impl FnOnce(S) -> S) -> Self {
+        self.settle().await;
+        self.store = open(self.store);
+        self.past.clear();
+        for writer in &mut self.writers {
+            writer.reload(&self.store).await;
+        }
+        self
+    }
+
+    /// All that can be read, as text.
+    async fn view(&self) -> Vec<String> {
+        let mut view = Vec::new();
+        for namespace in ["default", "elsewhere", "nowhere"].map(|name| name.parse::<Namespace>().unwrap()) {
+            for name in (0..NAMES).map(|name| format!("name{name}").parse::<QueryName>().unwrap()) {
+                let stored = self.store.load(&namespace, &name).await.unwrap();
+                if let Some(stored) = &stored {
+                    assert_eq!(fold(stored), stored.head, "a head is what its journal folds to");
+                }
+                view.push(format!("{stored:?}"));
+            }
+            for status in [None, Some(Status::Waiting), Some(Status::Running), Some(Status::Completed)] {
+                for limit in [1, 99] {
+                    let page = Page { limit, before: Some(self.writers[3].uid()), status };
+                    view.push(format!("{:?}", self.store.list(&namespace, &page).await.unwrap()));
+                    let page = Page { before: None, ..page };
+                    view.push(format!("{:?}", self.store.list(&namespace, &page).await.unwrap()));
+                }
+            }
+        }
+        view.push(format!("{:?}", self.store.unfinished(None, 99).await.unwrap()));
+        view.push(format!("{:?}", self.store.unfinished(Some(self.writers[2].uid()), 1).await.unwrap()));
+        let next = self.store.next_deadline().await.unwrap();
+        view.push(format!("{next:?}"));
+        for now in [next.unwrap_or_default(), Timestamp(i64::MAX)] {
+            let mut due = self.store.due(now, 99).await.unwrap();
+            // Which of two that are equally overdue comes first is nobody's business.
+            due.sort();
+            view.push(format!("{due:?}"));
+        }
+        view
+    }
+}
+
+fn words(result: Result<(), StoreError>) -> String {
+    result.map_or_else(|error| error.to_string(), |()| "kept".into())
+}
+
+async fn live(steps: &[Step]) {
+    let directory = Directory::new();
+    let mut sqlite = World::new(directory.store());
+    let mut memory = World::new(Memory::new());
+    for step in steps {
+        if matches!(step, Step::Reopen) {
+            sqlite = sqlite
+                .reopened(|store| {
+                    drop(store);
+                    directory.store()
+                })
+                .await;
+            memory = memory.reopened(|store| store.reopen()).await;
+        } else {
+            sqlite.take(step).await;
+            memory.take(step).await;
+        }
+    }
+    sqlite.settle().await;
+    memory.settle().await;
+    assert_eq!(sqlite.told, memory.told);
+    for (sqlite, memory) in sqlite.view().await.into_iter().zip(memory.view().await) {
+        assert_eq!(sqlite, memory);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sqlite_and_memory_live_the_same_life(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(live(&steps));
+    }
+}

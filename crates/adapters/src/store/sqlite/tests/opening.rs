@@ -1,0 +1,169 @@
+//! What is opened, and what is refused with what to do about it.
+
+use std::fs;
+
+use super::*;
+
+/// Refused with these words, and the files are as they were.
+#[track_caller]
+fn check(directory: &Directory, expect: &[&str]) {
+    let files = || {
+        let mut files: Vec<_> = fs::read_dir(directory.path())
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .filter(|path| !path.ends_with("bosun.lock") && !path.ends_with("bosun.db-shm"))
+            .map(|path| (fs::read(&path).unwrap(), path))
+            // SQLite makes an empty log to read by.
+            .filter(|(bytes, path)| !(bytes.is_empty() && path.ends_with("bosun.db-wal")))
+            .collect();
+        files.sort();
+        files
+    };
+    let before = files();
+    let message = Sqlite::open(directory.path()).unwrap_err().to_string();
+    for words in expect {
+        assert!(message.contains(words), "`{words}` is not in: {message}");
+    }
+    assert!(message.contains(&directory.path().display().to_string()), "{message}");
+    assert!(files() == before, "a refused store was changed");
+}
+
+async fn written() -> Directory {
+    let directory = Directory::new();
+    let store = directory.store();
+    for number in 1..=50 {
+        Scribe::new("default", &format!("q{number}"), number).start(&store);
+    }
+    store.close().await.unwrap();
+    directory
+}
+
+#[test]
+fn a_directory_is_made_if_need_be() {
+    let directory = Directory::new();
+    let deep = directory.path().join("a").join("b");
+    drop(Sqlite::open(&deep).unwrap());
+    assert!(deep.join("bosun.db").exists());
+}
+
+#[test]
+fn a_second_process_is_refused_as_long_as_the_first_lives() {
+    let directory = Directory::new();
+    let store = directory.store();
+    check(&directory, &["in use by another process", "stop that one"]);
+    drop(store);
+    drop(directory.store());
+}
+
+#[tokio::test]
+async fn a_closed_store_can_be_opened_again_at_once() {
+    let directory = Directory::new();
+    let store = directory.store();
+    store.close().await.unwrap();
+    drop(directory.store());
+    store.close().await.unwrap();
+}
+
+#[test]
+fn a_file_where_the_directory_should_be_is_refused() {
+    let directory = Directory::new();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let message = Sqlite::open(&file).unwrap_err().to_string();
+    assert!(message.contains("cannot be used"), "{message}");
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused() {
+    let directory = written().await;
+    directory.connection().pragma_update(None, "user_version", 99).unwrap();
+    check(&directory, &["was written by a newer version", "99"]);
+}
+
+#[tokio::test]
+async fn another_programs_database_is_refused() {
+    let directory = written().await;
+    directory.connection().pragma_update(None, "application_id", 7).unwrap();
+    check(&directory, &["is not a Bosun store"]);
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused() {
+    let directory = Directory::new();
+    fs::write(directory.database(), "these are my notes, do not lose them").unwrap();
+    check(&directory, &["is not a Bosun store", "move it away"]);
+    fs::rename(directory.database(), directory.path().join("notes")).unwrap();
+    drop(directory.store());
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused_and_never_started_over() {
+    let cut_off = written().await;
+    fs::write(cut_off.database(), "").unwrap();
+    check(&cut_off, &["is damaged", "restore"]);
+
+    let halved = written().await;
+    let bytes = fs::read(halved.database()).unwrap();
+    fs::write(halved.database(), &bytes[..bytes.len() / 2]).unwrap();
+    check(&halved, &["is damaged", "restore"]);
+
+    let scribbled = written().await;
+    let mut bytes = fs::read(scribbled.database()).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..].fill(0x5a);
+    fs::write(scribbled.database(), bytes).unwrap();
+    check(&scribbled, &["is damaged", "restore"]);
+}
+
+#[tokio::test]
+async fn a_log_without_its_database_is_refused() {
+    let directory = written().await;
+    fs::rename(directory.database(), directory.path().join("bosun.db-wal")).unwrap();
+    check(&directory, &["is damaged", "its log is without it"]);
+}
+
+#[tokio::test]
+async fn a_schema_that_was_changed_by_hand_is_refused() {
+    let directory = written().await;
+    directory.connection().execute_batch("DROP INDEX queries_by_deadline").unwrap();
+    let message = Sqlite::open(directory.path()).unwrap_err().to_string();
+    assert!(message.contains("`queries_by_deadline` is missing"), "{message}");
+    // What somebody added is theirs.
+    let directory = written().await;
+    directory.connection().execute_batch("CREATE INDEX mine ON queries (status)").unwrap();
+    drop(directory.store());
+}
+
+#[test]
+fn a_process_that_died_while_it_made_the_store_leaves_nothing_in_the_way() {
+    let directory = Directory::new();
+    fs::write(directory.path().join("bosun.db.new"), "half a data").unwrap();
+    fs::write(directory.path().join("bosun.db.new-journal"), "half a journal").unwrap();
+    drop(directory.store());
+    assert!(!directory.path().join("bosun.db.new").exists());
+}
+
+#[test]
+fn every_opening_raises_the_epoch() {
+    let directory = Directory::new();
+    let epochs: Vec<_> = (0..3).map(|_| directory.store().epoch).collect();
+    assert_eq!(epochs, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn what_was_committed_is_there_after_a_process_that_did_not_close() {
+    let directory = Directory::new();
+    let store = directory.store();
+    let mut scribe = Scribe::new("default", "a", 1);
+    let position = scribe.start(&store);
+    store.durable(position).await.unwrap();
+    // The files as a killed process leaves them: the log has not been written back.
+    let crashed = Directory::new();
+    for name in ["bosun.db", "bosun.db-wal"] {
+        fs::copy(directory.path().join(name), crashed.path().join(name)).unwrap();
+    }
+    let found = crashed.store();
+    let head = scribe.head();
+    assert_eq!(&found.load(&head.namespace, &head.name).await.unwrap().unwrap().head, head);
+    assert_eq!(found.unfinished(None, 9).await.unwrap().len(), 1);
+}

@@ -1,0 +1,89 @@
+//! The thread that writes.
+//!
+//! It takes everything that has queued up, commits it as one group, tells those who wait, and looks
+//! after the log. Whatever goes wrong, those who wait are told: a group that fails, or that makes the
+//! writer panic, is rejected as a whole, and the next one begins on a fresh connection.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bosun_engine::store::Rejection;
+
+use super::ledger::{Gather, Ledger, Queued, Settled};
+
+/// What groups are committed to.
+pub(super) trait Disk {
+    /// Commits what can be kept of `group`. The ledger knows what was rejected before.
+    ///
+    /// # Errors
+    /// If nothing of the group was kept, or nobody knows.
+    fn commit(&mut self, group: &[Queued], ledger: &Ledger) -> Result<Settled, Rejection>;
+
+    /// Called when nobody is waiting for the last commit any more.
+    fn tidy(&mut self);
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the store's writer crashed")]
+struct Crashed;
+
+/// Writes until the ledger stops.
+pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
+    let mut pace = Pace::default();
+    while let Some(group) = ledger.next_group(pace.gather()) {
+        let Some(last) = group.last().map(|append| append.position) else { continue };
+        let began = Instant::now();
+        match guarded(|| disk.commit(&group, ledger)) {
+            Ok(settled) => {
+                let served = ledger.settle(last, settled);
+                pace.note(served, began.elapsed());
+            }
+            Err(Rejection::Fenced) => {
+                tracing::error!("the store was taken over by another process; nothing more is written");
+                ledger.reject(&group, &Rejection::Fenced);
+                return ledger.abandon(&Rejection::Fenced);
+            }
+            Err(reason) => {
+                if let Rejection::Unavailable(cause) = &reason {
+                    tracing::error!(appends = group.len(), error = %cause, "commit failed");
+                }
+                ledger.reject(&group, &reason);
+            }
+        }
+        if guarded(|| Ok(disk.tidy())).is_err() {
+            tracing::error!("looking after the log crashed");
+        }
+    }
+}
+
+fn guarded<T>(work: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Rejection::Unavailable(Arc::new(Crashed))))
+}
+
+/// How long to wait for company before a commit.
+///
+/// A commit that served many will be followed by as many, since those who were served come back; to
+/// begin at once would give each of them a half-empty commit of its own. So the writer waits, but
+/// never longer than a commit takes, and never for a single client.
+#[derive(Debug, Default)]
+struct Pace {
+    served: usize,
+    took: Duration,
+}
+
+/// Nobody waits longer than this for company.
+const LONGEST_GATHER: Duration = Duration::from_millis(1);
+
+impl Pace {
+    fn note(&mut self, served: usize, took: Duration) {
+        self.served = served;
+        self.took = (self.took * 7 + took) / 8;
+    }
+
+    fn gather(&self) -> Option<Gather> {
+        (self.served > 1).then(|| Gather { waiters: self.served, at_most: self.took.min(LONGEST_GATHER) })
+    }
+}

@@ -1,0 +1,37 @@
+//! Agents, and whether the server is there.
+
+use std::time::Duration;
+
+use bosun_engine::testing::ScriptedModel;
+
+use super::world::{World, assert_answer};
+
+#[tokio::test(start_paused = true)]
+async fn agents_are_listed_as_ark_lists_them() {
+    let world = World::new(ScriptedModel::default()).await;
+    assert_answer("agents", &world.get("/v1/agents").await.ok());
+    assert_eq!(world.get("/v1/agents").await.ok(), world.get("/v1/namespaces/default/agents").await.ok());
+    assert_eq!(world.get("/v1/agents?namespace=other").await.ok()["count"], 1);
+    assert_eq!(world.get("/v1/namespaces/empty/agents").await.ok()["count"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_is_flat_and_has_a_spec() {
+    let world = World::new(ScriptedModel::default()).await;
+    assert_answer("agent", &world.get("/v1/agents/research-assistant").await.ok());
+    let path = "/v1/namespaces/default/agents/without-tool";
+    assert_answer("agent_not_available", &world.get(path).await.ok());
+    assert_answer("agent_not_found", &world.get("/v1/agents/nobody").await.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_ends_before_the_server_does() {
+    let world = World::new(ScriptedModel::default()).await;
+    assert_answer("health", &world.get("/health").await.ok());
+    assert_answer("ready", &world.get("/ready").await.ok());
+    world.engine.shut_down(Duration::ZERO).await.unwrap();
+    let answer = world.get("/ready").await;
+    assert_eq!(answer.status, 503);
+    assert_answer("not_ready", &answer.body);
+    assert_eq!(world.get("/health").await.status, 200);
+}

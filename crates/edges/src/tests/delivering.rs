@@ -1,0 +1,338 @@
+//! Posting results: every verdict, single and in batches, and what the model is told.
+
+use std::time::Duration;
+
+use bosun_core::transcript::Message;
+use bosun_engine::testing::{ScriptedModel, Turn};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::world::{Answer, World, assert_answer, calculating, with_calculator};
+
+const RESULTS: &str = "/v1/queries/q/tool-result";
+
+/// A query that waits for one calculator call; the id of the call.
+async fn paused() -> (World, String) {
+    let world = World::new(calculating()).await;
+    let waiting = world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+    let id = waiting["toolCall"]["id"].as_str().unwrap().to_owned();
+    (world, id)
+}
+
+/// A query that waits for three calls: two of the calculator, one of the clock.
+async fn paused_on_three() -> (World, Vec<String>) {
+    let world = World::new(ScriptedModel::always(vec![
+        Turn::call("calculator", &json!({"expression": "1"}))
+            .and_call("calculator", r#"{"expression": "2"}"#)
+            .and_call("clock", "{}"),
+        Turn::say("done"),
+    ]))
+    .await;
+    let mut query = with_calculator("q");
+    query["externalTools"].as_array_mut().unwrap().push(json!({"name": "clock"}));
+    let waiting = world.post("/v1/queries?wait=true", &query).await.ok();
+    let calls = waiting["toolCalls"].as_array().unwrap();
+    let ids = calls.iter().map(|call| call["id"].as_str().unwrap().to_owned()).collect();
+    (world, ids)
+}
+
+fn replayed(answer: &Answer) -> bool {
+    answer.header("idempotent-replayed") == Some("true")
+}
+
+/// What the model read as the result of the last call.
+fn told(world: &World) -> Vec<String> {
+    let requests = world.model.requests();
+    let messages = &requests.last().unwrap().messages;
+    messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::Tool { content, .. } => Some(content.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_result_counts_and_the_same_again_is_a_replay() {
+    let (world, id) = paused().await;
+    let result = json!({"toolCallId": id, "toolResult": "2108"});
+    let first = world.post(RESULTS, &result).await;
+    assert!(!replayed(&first));
+    assert_eq!(first.ok()["status"], "completed");
+    for again in [result, json!({"toolName": "calculator", "toolResult": "2108"})] {
+        let again = world.post(RESULTS, &again).await;
+        assert!(replayed(&again));
+        assert_eq!(again.ok()["response"], "25% of 8,432 is 2,108");
+    }
+    let other = world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "2109"})).await;
+    assert_eq!(other.refusal(), (409, "already_resolved"));
+    assert_answer("already_resolved", &other.body);
+    assert_eq!(told(&world), ["2108"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_simultaneous_posts_exactly_one_is_new() {
+    let (world, id) = paused().await;
+    let result = json!({"toolCallId": id, "toolResult": "2108"});
+    let answers = join_all((0..8).map(|_| world.post(RESULTS, &result))).await;
+    assert!(answers.iter().all(|answer| answer.status == 200));
+    assert_eq!(answers.iter().filter(|answer| !replayed(answer)).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_result_is_refused_and_never_shown_to_the_model() {
+    let (world, id) = paused().await;
+    tokio::time::advance(Duration::from_secs(601)).await;
+    let late = world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "2108"})).await;
+    assert_eq!(late.refusal(), (410, "call_expired"));
+    let query = world.get("/v1/queries/q?wait=true").await.ok();
+    assert_eq!(query["status"], "completed");
+    assert_eq!(query["toolExecutionHistory"][0]["error"]["code"], "call_expired");
+    assert_eq!(told(&world), ["Error: External tool execution timeout: no result for `calculator` in time"]);
+    let again = world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "2108"})).await;
+    assert_eq!(again.refusal(), (410, "call_expired"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_for_an_ended_query_is_refused() {
+    let (world, id) = paused().await;
+    world.send("PATCH", "/v1/queries/q/cancel", &[], "").await.ok();
+    let refused = world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "2108"})).await;
+    assert_eq!(refused.refusal(), (410, "call_cancelled"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_calls_are_not_found() {
+    let (world, id) = paused().await;
+    let other = World::new(calculating()).await;
+    let foreign = other.post("/v1/queries?wait=true", &with_calculator("q")).await.ok()["toolCall"]["id"].clone();
+    for unknown in [foreign, json!("call_1"), json!("toolu_01"), json!(""), json!(format!("{id}x"))] {
+        let answer = world.post(RESULTS, &json!({"toolCallId": unknown, "toolResult": "2108"})).await;
+        assert_eq!(answer.refusal(), (404, "call_not_found"), "{unknown}");
+    }
+    assert_eq!(world.get("/v1/queries/q").await.ok()["toolCall"]["id"], id, "it still waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn inside_calls_are_nobodys_business_outside() {
+    let script = ScriptedModel::always(vec![
+        Turn::call("database_query", &json!({"table": "t"})).and_call("mine", "{}"),
+        Turn::say("done"),
+    ]);
+    let world = World::new(script).await;
+    let query = json!({
+        "name": "q", "input": "x", "target": {"type": "agent", "name": "research-assistant"},
+        "externalTools": [{"name": "mine"}],
+    });
+    world.post("/v1/queries?wait=true", &query).await.ok();
+    let inside = world.ledger.runs()[0].call.to_string();
+    let refused = world.post(RESULTS, &json!({"toolCallId": inside, "toolResult": "fake"})).await;
+    assert_eq!(refused.refusal(), (404, "call_not_found"));
+    let by_name = world.post(RESULTS, &json!({"toolName": "database_query", "toolResult": "fake"})).await;
+    assert_eq!(by_name.refusal(), (409, "call_not_waiting"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_must_mean_one_waiting_call() {
+    let (world, ids) = paused_on_three().await;
+    let ambiguous = world.post(RESULTS, &json!({"toolName": "calculator", "toolResult": "1"})).await;
+    assert_eq!(ambiguous.refusal(), (409, "ambiguous_call"));
+    let nothing = world.post(RESULTS, &json!({"toolName": "weather", "toolResult": "1"})).await;
+    assert_eq!(nothing.refusal(), (409, "call_not_waiting"));
+    world.post(RESULTS, &json!({"toolCallId": ids[0], "toolResult": "1"})).await.ok();
+    let next = world.post(RESULTS, &json!({"toolName": "calculator", "toolResult": "2"})).await.ok();
+    assert_eq!(next["toolCalls"].as_array().unwrap().len(), 1);
+    let repeated = world.post(RESULTS, &json!({"toolName": "calculator", "toolResult": "2"})).await;
+    assert!(replayed(&repeated));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_post_consumes_nothing() {
+    let (world, id) = paused().await;
+    for body in [
+        json!({}),
+        json!({"toolCallId": id}),
+        json!({"toolResult": "2108"}),
+        json!({"toolCallId": 7, "toolResult": "2108"}),
+        json!({"toolCallId": id, "toolResult": "2108", "success": "yes"}),
+        json!({"toolCallId": id, "toolResult": "2108", "success": true, "error": "no"}),
+        json!({"toolCallId": id, "toolResult": "2108", "result": "2108"}),
+        json!({"toolCallId": id, "error": 5}),
+        json!({"toolCallId": id, "error": {"code": "x"}}),
+        json!({"toolCallId": id, "toolResult": "2108", "continueExecution": "no"}),
+        json!({"toolCallId": id, "toolResult": "2108", "wait": "soon"}),
+        json!({"toolResults": []}),
+        json!({"toolResults": {}}),
+        json!({"toolResults": [{"toolCallId": id, "result": "2108"}], "toolCallId": id}),
+        json!({"toolResults": [{"toolCallId": id, "result": "2108"}, {"toolCallId": id}]}),
+        json!({"toolResults": [{"toolCallId": id, "result": "2108"}, 5]}),
+    ] {
+        let answer = world.post(RESULTS, &body).await;
+        assert_eq!(answer.refusal(), (422, "invalid_tool_result"), "{body}");
+    }
+    assert_eq!(world.get("/v1/queries/q").await.ok()["state"], "waiting");
+    let good = world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "2108"})).await;
+    assert_eq!(good.ok()["status"], "completed");
+}
+
+/// What the model reads when this is posted beside the id.
+async fn read_by_model(fields: Value) -> String {
+    let (world, id) = paused().await;
+    let mut body = fields;
+    body["toolCallId"] = json!(id);
+    world.post(RESULTS, &body).await.ok();
+    told(&world).remove(0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_any_json_and_a_failure_is_an_error_to_the_model() {
+    for (fields, expect) in [
+        (json!({"toolResult": "text"}), "text"),
+        (json!({"result": "text"}), "text"),
+        (json!({"toolResult": {"a": [1, null]}}), r#"{"a":[1,null]}"#),
+        (json!({"toolResult": 2108}), "2108"),
+        (json!({"toolResult": null}), "null"),
+        (json!({"toolResult": ""}), ""),
+        (json!({"toolResult": "Error: out of paper"}), "Error: out of paper"),
+        (json!({"toolResult": "x", "success": true, "error": null}), "x"),
+        (json!({"toolResult": "x", "success": true, "error": ""}), "x"),
+        (json!({"error": "out of paper"}), "Error: out of paper"),
+        (json!({"error": {"code": "paper", "message": "out of paper"}}), "Error: out of paper"),
+        (json!({"success": false, "error": "out of paper"}), "Error: out of paper"),
+        (json!({"success": false}), "Error: the tool failed without saying why"),
+        (json!({"success": false, "toolResult": "page 1"}), "Error: the tool failed without saying why\npage 1"),
+    ] {
+        assert_eq!(read_by_model(fields.clone()).await, expect, "{fields}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partial_delivery_answers_at_once_with_what_is_open() {
+    let (world, ids) = paused_on_three().await;
+    let before = tokio::time::Instant::now();
+    let next = world.post(RESULTS, &json!({"toolCallId": ids[1], "toolResult": "2"})).await.ok();
+    assert!(before.elapsed().is_zero());
+    let open: Vec<_> = next["toolCalls"].as_array().unwrap().iter().map(|call| call["id"].as_str().unwrap()).collect();
+    assert_eq!(open, [&ids[0], &ids[2]]);
+    assert_eq!(next["toolCall"]["id"], ids[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_recorded_whole_and_read_in_the_models_order() {
+    let (world, ids) = paused_on_three().await;
+    let batch = json!({"toolResults": [
+        {"toolCallId": ids[2], "toolName": "clock", "success": true, "result": "noon"},
+        {"toolCallId": ids[1], "toolName": "calculator", "success": false, "error": "two"},
+        {"toolCallId": ids[0], "toolName": "clock", "toolResult": 1},
+    ]});
+    let answer = world.post(RESULTS, &batch).await;
+    assert!(!replayed(&answer));
+    assert_answer("batch", &answer.ok());
+    assert_eq!(told(&world), ["1", "Error: two", "noon"]);
+    let again = world.post(RESULTS, &batch).await;
+    assert!(replayed(&again));
+    let statuses: Vec<_> = again.body["results"].as_array().unwrap().iter().map(|result| &result["status"]).collect();
+    assert_eq!(statuses, ["replayed", "replayed", "replayed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_apple_in_a_batch_does_not_bounce_the_good_ones() {
+    let (world, ids) = paused_on_three().await;
+    world.post(RESULTS, &json!({"toolCallId": ids[0], "toolResult": "1"})).await.ok();
+    let batch = json!({"toolResults": [
+        {"toolCallId": ids[0], "result": "other"},
+        {"toolCallId": "call_1", "result": "x"},
+        {"toolName": "weather", "result": "x"},
+        {"toolCallId": ids[0], "result": "1"},
+        {"toolCallId": ids[1], "result": "2"},
+    ]});
+    let answer = world.post(RESULTS, &batch).await;
+    let results = answer.ok()["results"].take();
+    let statuses: Vec<_> = results.as_array().unwrap().iter().map(|result| &result["status"]).collect();
+    assert_eq!(statuses, ["conflict", "unknown", "not_waiting", "replayed", "accepted"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_of_which_nothing_counts_has_the_code_of_its_first_fault() {
+    let (world, ids) = paused_on_three().await;
+    let batch = json!({"toolResults": [
+        {"toolName": "calculator", "result": "x"},
+        {"toolCallId": "call_1", "toolName": "x", "result": "x"},
+    ]});
+    let answer = world.post(RESULTS, &batch).await;
+    assert_eq!(answer.refusal(), (409, "ambiguous_call"));
+    assert_answer("batch_refused", &answer.body);
+    tokio::time::advance(Duration::from_secs(601)).await;
+    let late = world.post(RESULTS, &json!({"toolResults": [{"toolCallId": ids[0], "result": "1"}]})).await;
+    assert_eq!(late.refusal(), (410, "call_expired"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_query_goes_on_when_told_to() {
+    let (world, id) = paused().await;
+    let held = json!({"toolCallId": id, "toolResult": "2108", "continueExecution": false});
+    let answer = world.post(RESULTS, &held).await.ok();
+    assert_answer("held", &answer);
+    assert_eq!(world.get("/v1/queries/q?view=ark").await.ok()["status"]["phase"], "input-required");
+    let next = world.send("POST", "/v1/queries/q/continue", &[], "").await.ok();
+    assert_eq!((&next["status"], &next["response"]), (&json!("completed"), &json!("25% of 8,432 is 2,108")));
+    let again = world.send("POST", "/v1/queries/q/continue", &[], "").await;
+    assert_eq!(again.refusal(), (409, "query_not_held"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_query_that_nobody_continues_fails() {
+    let (world, id) = paused().await;
+    world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "1", "continueExecution": false})).await.ok();
+    tokio::time::sleep(Duration::from_secs(602)).await;
+    let query = world.get("/v1/queries/q").await.ok();
+    assert_eq!((&query["status"], &query["error"]["code"]), (&json!("failed"), &json!("hold_expired")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_waits_for_the_agents_next_action_unless_told_not_to() {
+    let script = || {
+        ScriptedModel::always(vec![Turn::call("calculator", &json!({"expression": "1"})), Turn::default().hanging()])
+    };
+    for (path, body_wait, seconds) in [
+        (RESULTS.to_owned(), json!(null), 25),
+        (format!("{RESULTS}?wait=0"), json!(null), 0),
+        (format!("{RESULTS}?wait=2s"), json!(true), 2),
+        (RESULTS.to_owned(), json!(false), 0),
+    ] {
+        let world = World::new(script()).await;
+        world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+        let before = tokio::time::Instant::now();
+        let answer =
+            world.post(&path, &json!({"toolName": "calculator", "toolResult": "1", "wait": body_wait})).await.ok();
+        assert_eq!((&answer["state"], before.elapsed().as_secs()), (&json!("running"), seconds), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_got_wrong_without_harm_is_said() {
+    let (world, id) = paused().await;
+    let body = json!({"toolCallId": id, "toolName": "clock", "toolResult": "2108", "colour": "red"});
+    let warnings = world.post(RESULTS, &body).await.ok()["warnings"].take();
+    assert_eq!(
+        warnings,
+        json!([
+            "unknown field `colour` was ignored",
+            format!("`toolName` is `clock`, but call `{id}` is one of `calculator`; the id counts"),
+        ])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_goes_away_leaves_its_result_behind() {
+    let (world, id) = paused().await;
+    let body = json!({"toolCallId": id, "toolResult": "2108"});
+    {
+        let posting = std::pin::pin!(world.post(RESULTS, &body));
+        // The handler has begun, and the connection breaks.
+        assert!(futures_util::poll!(posting).is_pending());
+    }
+    let query = world.get("/v1/queries/q?wait=true").await.ok();
+    assert_eq!(query["response"], "25% of 8,432 is 2,108");
+}

@@ -1,0 +1,10 @@
+//! The edge from its public side: requests into the real router, answers out of it.
+
+mod agents;
+mod delivering;
+mod malformed;
+mod queries;
+mod rfc;
+mod serving;
+mod streaming;
+mod world;

@@ -1,0 +1,452 @@
+//! Creating, reading, listing and cancelling queries, in both views.
+
+use std::time::Duration;
+
+use bosun_core::Limits;
+use bosun_engine::{
+    Settings,
+    testing::{Ledger, ScriptedModel, Turn},
+};
+use serde_json::{Value, json};
+
+use super::world::{World, assert_answer, calculating, fixture, plain, with_calculator};
+
+fn saying() -> ScriptedModel {
+    ScriptedModel::always(vec![Turn::say("Hello!")])
+}
+
+fn hanging() -> ScriptedModel {
+    ScriptedModel::always(vec![Turn::default().hanging()])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_with_its_own_tools_answers_in_the_rfcs_shape() {
+    let world = World::new(calculating()).await;
+    let waiting = world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+    assert_answer("rfc_waiting", &waiting);
+    let result = json!({"toolName": "calculator", "toolResult": "2108"});
+    assert_answer("rfc_completed", &world.post("/v1/queries/q/tool-result", &result).await.ok());
+    assert_eq!(world.get("/v1/queries/q").await.ok()["status"], "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_without_answers_in_arks_shape() {
+    let world = World::new(saying()).await;
+    assert_answer("ark_completed", &world.post("/v1/queries?wait=true", &plain("q")).await.ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn either_can_be_read_in_the_other_view() {
+    let world = World::new(calculating()).await;
+    world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+    assert_answer("ark_waiting", &world.get("/v1/queries/q?view=ark").await.ok());
+    let created = world.post("/v1/queries?view=rfc", &plain("p")).await.ok();
+    assert_eq!(created["status"], "pending");
+    assert_eq!(world.get("/v1/queries/p").await.ok()["status"], "running", "the creator's view is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_query_says_why_in_both_views() {
+    let world = World::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
+    assert_answer("ark_failed", &world.post("/v1/queries?wait=true", &plain("q")).await.ok());
+    assert_answer("rfc_failed", &world.get("/v1/queries/q?view=rfc").await.ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_can_be_cancelled_with_either_method_and_stays_cancelled() {
+    let world = World::new(hanging()).await;
+    world.post("/v1/queries", &plain("q")).await.ok();
+    let cancelled = world.send("PATCH", "/v1/queries/q/cancel", &[], "").await.ok();
+    assert_answer("ark_cancelled", &cancelled);
+    assert_eq!(world.post("/v1/queries/q/cancel", &json!({"reason": "again"})).await.ok(), cancelled);
+    world.post("/v1/queries", &plain("p")).await.ok();
+    let reason = json!({"reason": "not needed any more"});
+    let cancelled = world.post("/v1/namespaces/default/queries/p/cancel?view=rfc", &reason).await.ok();
+    assert_answer("rfc_cancelled", &cancelled);
+    let ark = world.get("/v1/queries/p").await.ok();
+    assert_eq!(ark["status"]["response"]["content"], "not needed any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_wait_the_answer_comes_at_once() {
+    let world = World::new(hanging()).await;
+    assert_eq!(world.post("/v1/queries", &plain("q")).await.ok()["state"], "queued");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_ends_when_the_time_is_over() {
+    let world = World::new(hanging()).await;
+    world.post("/v1/queries", &plain("q")).await.ok();
+    for (wait, seconds) in [("20s", 20), ("3", 3), ("true", 25), ("1m", 60), ("0", 0), ("false", 0)] {
+        let before = tokio::time::Instant::now();
+        assert_eq!(world.get(&format!("/v1/queries/q?wait={wait}")).await.ok()["state"], "running");
+        assert_eq!(before.elapsed().as_secs(), seconds, "{wait}");
+    }
+    let before = tokio::time::Instant::now();
+    let answer = world.get("/v1/queries/q?wait=1h").await;
+    assert_eq!(before.elapsed(), Duration::from_secs(60));
+    let warning = "`wait` of 1h0m0s was shortened to 1m0s, the longest that is served";
+    assert_eq!(answer.header("warning"), Some(format!("299 - \"{warning}\"").as_str()));
+    assert_eq!(answer.body["warnings"], json!([warning]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_may_ask_for_waiting_too_and_the_url_outranks_it() {
+    let world = World::new(hanging()).await;
+    for (name, url, wait, seconds) in [
+        ("a", "/v1/queries", json!(true), 25),
+        ("b", "/v1/queries", json!("2s"), 2),
+        ("c", "/v1/queries", json!(2.5), 2),
+        ("d", "/v1/queries", json!(false), 0),
+        ("e", "/v1/queries?wait=0", json!(true), 0),
+        ("f", "/v1/queries?wait=7s", json!(false), 7),
+    ] {
+        let mut body = plain(name);
+        body["wait"] = wait;
+        let before = tokio::time::Instant::now();
+        world.post(url, &body).await.ok();
+        assert_eq!(before.elapsed().as_secs(), seconds, "{name}");
+    }
+}
+
+/// All ways to write the same request.
+fn dialects() -> Vec<(&'static str, Value)> {
+    let target = json!({"type": "agent", "name": "math-assistant"});
+    let (labels, annotations) = (json!({"a": "b"}), json!({"c": "d"}));
+    let metadata = json!({"labels": labels, "annotations": annotations});
+    let flat = json!({"input": "Hello", "target": target, "metadata": metadata, "sessionId": "s", "timeout": "1m"});
+    let mut targets = flat.clone();
+    targets["targets"] = json!([targets["target"].take()]);
+    let mut both = flat.clone();
+    both["targets"] = json!([target]);
+    let spec = json!({"input": "Hello", "targets": [target], "sessionId": "s", "timeout": "60s"});
+    vec![
+        ("/v1/queries", flat.clone()),
+        ("/v1/queries?namespace=default", flat.clone()),
+        ("/v1/namespaces/default/queries", flat),
+        ("/v1/queries", targets),
+        ("/v1/queries", both),
+        ("/v1/queries", json!({"metadata": metadata, "spec": spec})),
+        (
+            "/v1/queries",
+            json!({"apiVersion": "ark.mckinsey.com/v1alpha1", "kind": "Query", "metadata": metadata, "spec": spec}),
+        ),
+        (
+            "/v1/queries",
+            json!({"metadata": metadata, "spec": spec, "type": "user", "selector": null, "parameters": [], "cancel": false}),
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_dialect_means_the_same() {
+    let world = World::new(saying()).await;
+    let mut seen = Vec::new();
+    for (path, body) in dialects() {
+        let mut query = world.post(path, &body).await.ok();
+        for field in ["uid", "name"] {
+            query.as_object_mut().unwrap().remove(field);
+        }
+        seen.push(query);
+    }
+    assert_eq!(seen[0]["timeout"], "1m0s");
+    assert_eq!(seen[0]["warnings"], json!([]));
+    for query in &seen {
+        assert_eq!(query, &seen[0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_may_stand_in_three_places_and_in_none() {
+    let world = World::new(saying()).await;
+    let target = json!({"type": "agent", "name": "math-assistant"});
+    for (index, body) in [
+        json!({"name": "n-0", "input": "x", "target": target}),
+        json!({"metadata": {"name": "n-1"}, "input": "x", "target": target}),
+        json!({"name": "n-2", "metadata": {"name": "n-2"}, "spec": {"input": "x", "target": target}}),
+        json!({"spec": {"name": "n-3", "input": "x", "target": target}}),
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert_eq!(world.post("/v1/queries", body).await.ok()["name"], format!("n-{index}"));
+    }
+    let unnamed = world.post("/v1/queries", &json!({"input": "x", "target": target})).await.ok();
+    let name = unnamed["name"].as_str().unwrap();
+    assert!(name.starts_with("query-"), "{name}");
+    assert_eq!(world.get(&format!("/v1/queries/{name}")).await.ok()["uid"], unnamed["uid"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_may_stand_in_the_metadata() {
+    let world = World::new(saying()).await;
+    let mut body = plain("q");
+    body["metadata"] = json!({"namespace": "other"});
+    assert_eq!(world.post("/v1/queries", &body).await.ok()["namespace"], "other");
+    assert_eq!(world.get("/v1/namespaces/other/queries/q").await.status, 200);
+    let refused = world.post("/v1/namespaces/default/queries", &body).await;
+    assert_eq!(refused.refusal(), (422, "invalid_request"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_fields_are_taken_and_said_to_be_unknown() {
+    let world = World::new(saying()).await;
+    let mut body = plain("q");
+    body["colour"] = json!("red");
+    body["metadata"] = json!({"generateName": "x-"});
+    body["target"]["weight"] = json!(3);
+    body["say \"ü\""] = json!(1);
+    body["absent"] = json!(null);
+    let answer = world.post("/v1/queries?colour=blue", &body).await;
+    let expected = [
+        "unknown parameter `colour` was ignored",
+        "unknown field `metadata.generateName` was ignored",
+        "unknown field `target.weight` was ignored",
+        "unknown field `colour` was ignored",
+        "unknown field `say \"ü\"` was ignored",
+    ];
+    assert_eq!(answer.body["warnings"], json!(expected));
+    let headers: Vec<_> = answer.headers.get_all("warning").iter().map(|value| value.to_str().unwrap()).collect();
+    assert_eq!(headers.len(), expected.len());
+    assert_eq!(headers[4], "299 - \"unknown field `say \\\"?\\\"` was ignored\"");
+    assert_eq!(world.get("/v1/queries/q").await.ok()["warnings"], json!(expected), "they stay with the query");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_of_ark_that_are_not_served_are_refused_by_name() {
+    let world = World::new(saying()).await;
+    let mut body = plain("q");
+    for (field, value) in [
+        ("selector", json!({"matchLabels": {"a": "b"}})),
+        ("memory", json!({"name": "m"})),
+        ("parameters", json!([{"name": "a", "value": "b"}])),
+        ("serviceAccount", json!("x")),
+        ("ttl", json!("720h")),
+        ("cancel", json!(true)),
+        ("overrides", json!([{}])),
+        ("evaluators", json!([{"name": "e"}])),
+        ("evaluatorSelector", json!({"a": 1})),
+    ] {
+        body[field] = value;
+    }
+    let answer = world.post("/v1/queries", &body).await;
+    assert_eq!(answer.refusal(), (422, "unsupported_field"));
+    assert_answer("unsupported_fields", &answer.body);
+    assert_eq!(world.get("/v1/queries/q").await.status, 404, "nothing was created");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_faults_of_a_body_are_told_at_once() {
+    let world = World::new(saying()).await;
+    let body = json!({
+        "kind": "Agent",
+        "metadata": {"name": "Not A Name", "labels": {"a": 1}},
+        "spec": {"input": "", "target": {"type": "agent"}, "timeout": "soon", "maxToolCalls": -1, "externalTools": [
+            {"name": "a", "parameters": {"type": "array"}}, {"name": "a", "description": 5}, 7,
+        ]},
+    });
+    let answer = world.post("/v1/queries", &body).await;
+    assert_eq!(answer.refusal(), (422, "invalid_request"));
+    assert_answer("many_faults", &answer.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tool_definitions_have_all_their_faults_told_in_the_clients_places() {
+    let world = World::new(saying()).await;
+    let mut body = plain("q");
+    body["externalTools"] = json!([{"name": "ok"}, {"name": ""}]);
+    body["tools"] = json!([
+        "database_query",
+        {"type": "custom", "name": "mine", "parameters": {"type": "object", "properties": {"x": {"$ref": "https://evil.example/x"}}}},
+        {"name": "ok", "executionMode": "external"},
+        {"name": "mine-2", "executionMode": "external", "approval": {"required": true}, "inputSchema": {}},
+    ]);
+    let answer = world.post("/v1/queries", &body).await;
+    assert_answer("tool_faults", &answer.body);
+    body["tools"][3] = Value::Null;
+    body["tools"].as_array_mut().unwrap().pop();
+    assert_eq!(world.post("/v1/queries", &body).await.refusal(), (422, "invalid_tool_definitions"));
+}
+
+/// The tools that the model was shown, by name and whether the client runs them.
+async fn shown(extra: Value) -> (Vec<(String, bool)>, Value) {
+    let world = World::new(saying()).await;
+    let mut body = json!({"input": "x", "target": {"type": "agent", "name": "research-assistant"}, "wait": true});
+    body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    let answer = world.post("/v1/queries", &body).await;
+    let requests = world.model.requests();
+    let Some(request) = requests.first() else { panic!("{}", answer.body) };
+    let tools = request.toolset.tools().iter().map(|member| (member.tool.name.clone(), member.tool.is_external()));
+    (tools.collect(), answer.body)
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_come_from_where_the_request_says() {
+    let mine = json!({"name": "mine", "description": "d", "parameters": {"type": "object", "properties": {}}});
+    let inline = json!({"type": "custom", "name": "mine", "parameters": {"type": "object", "properties": {}}});
+    let (inside, outside) = (("database_query".to_owned(), false), ("mine".to_owned(), true));
+    for (extra, expect, rfc) in [
+        (json!({}), vec![&inside], false),
+        (json!({"externalTools": []}), vec![&inside], true),
+        (json!({"externalTools": [mine]}), vec![&outside, &inside], true),
+        (json!({"externalTools": [mine], "toolSource": "hybrid"}), vec![&outside, &inside], true),
+        (json!({"externalTools": [mine], "toolSource": "n8n"}), vec![&outside], true),
+        (json!({"externalTools": [mine], "toolSource": "ark"}), vec![&inside], true),
+        (json!({"tools": [inline]}), vec![&outside, &inside], true),
+        (
+            json!({"tools": [inline, {"type": "custom", "name": "database_query", "parameters": {}}]}),
+            vec![&outside, &inside],
+            true,
+        ),
+        (json!({"tools": ["database_query"]}), vec![&inside], false),
+        (
+            json!({"tools": [{"type": "builtin", "name": "database_query", "executionMode": "internal"}]}),
+            vec![&inside],
+            false,
+        ),
+    ] {
+        let (tools, body) = shown(extra.clone()).await;
+        assert_eq!(tools.iter().collect::<Vec<_>>(), expect, "{extra}");
+        assert_eq!(body["status"].is_string(), rfc, "{extra}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_tool_source_means_ark_and_is_said() {
+    let (tools, body) = shown(json!({"externalTools": [{"name": "mine"}], "toolSource": "both"})).await;
+    assert_eq!(tools.len(), 1);
+    assert_eq!(
+        body["warnings"],
+        json!([
+            "unknown tool source `both`, using `ark`; known are `ark`, `n8n` and `hybrid`",
+            "`toolSource` is `ark`, so the tools of the request are not shown to the model",
+        ])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_are_narrowed_and_said() {
+    let limits = Limits { max_tool_calls: 5, ..Limits::default() };
+    let world = World::with(saying(), Ledger::open(), Settings { limits, ..Settings::default() }).await;
+    let mut body = plain("q");
+    body["timeout"] = json!("1h30m");
+    body["toolTimeout"] = json!(10);
+    body["externalTimeout"] = json!("1.5h");
+    body["maxToolCalls"] = json!(50);
+    let query = world.post("/v1/queries", &body).await.ok();
+    assert_eq!(query["timeout"], "5m0s");
+    assert_eq!(
+        query["warnings"],
+        json!([
+            "`timeout` of 1h30m0s was narrowed to the limit of 5m0s",
+            "`externalTimeout` of 1h30m0s was narrowed to the limit of 10m0s",
+            "`maxToolCalls` of 50 was narrowed to the limit of 5",
+        ])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_is_recorded_and_said_not_to_be_one() {
+    let world = World::new(saying()).await;
+    let mut body = plain("q");
+    body["conversationId"] = json!("c");
+    let query = world.post("/v1/queries", &body).await.ok();
+    assert_eq!((&query["sessionId"], &query["conversationId"]), (&json!("c"), &json!("c")));
+    assert_eq!(query["warnings"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_and_foreign_queries_look_the_same() {
+    let world = World::new(saying()).await;
+    let before = world.get("/v1/namespaces/default/queries/q").await;
+    world.post("/v1/namespaces/other/queries", &plain("q")).await.ok();
+    let after = world.get("/v1/namespaces/default/queries/q").await;
+    assert_answer("query_not_found", &after.body);
+    assert_eq!((before.status, &before.headers, &before.body), (after.status, &after.headers, &after.body));
+    for (method, path) in [
+        ("GET", "/v1/queries/q"),
+        ("GET", "/v1/queries/q/events"),
+        ("POST", "/v1/queries/q/cancel"),
+        ("POST", "/v1/queries/q/continue"),
+    ] {
+        assert_eq!(world.send(method, path, &[], "").await.body, before.body, "{path}");
+    }
+    let result = json!({"toolName": "x", "toolResult": ""});
+    assert_eq!(world.post("/v1/queries/q/tool-result", &result).await.body, before.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_taken_once() {
+    let world = World::new(saying()).await;
+    world.post("/v1/queries", &plain("q")).await.ok();
+    let again = world.post("/v1/queries", &plain("q")).await;
+    assert_eq!(again.refusal(), (409, "query_exists"));
+    assert_answer("query_exists", &again.body);
+    assert_eq!(world.post("/v1/queries?namespace=other", &plain("q")).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn queries_are_listed_in_pages_newest_first() {
+    let world =
+        World::new(ScriptedModel::always(vec![Turn::default().hanging()]).on("Hello", vec![Turn::say("Hi")])).await;
+    for name in ["a", "b", "c", "d", "e"] {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        world.post("/v1/queries?wait=true", &plain(name)).await.ok();
+    }
+    let page = world.get("/v1/queries?limit=2").await.ok();
+    assert_answer("list", &page);
+    let mut names = Vec::new();
+    let mut path = "/v1/namespaces/default/queries?limit=2".to_owned();
+    loop {
+        let page = world.get(&path).await.ok();
+        names.extend(page["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()));
+        assert_eq!(page["total"], 5);
+        let Some(token) = page["continue_token"].as_str() else { break };
+        path = format!("/v1/queries?limit=2&continue_token={token}");
+    }
+    assert_eq!(names, ["e", "d", "c", "b", "a"]);
+    assert_eq!(world.get("/v1/queries?namespace=other").await.ok(), json!({"items": [], "count": 0, "total": 0}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_can_be_of_one_state_and_is_ark_shaped_always() {
+    let world = World::new(calculating()).await;
+    world.post("/v1/queries?wait=true", &with_calculator("waits")).await.ok();
+    let page = world.get("/v1/queries?state=waiting&view=rfc").await.ok();
+    assert_eq!(page["items"][0]["status"]["phase"], "input-required");
+    assert_eq!(world.get("/v1/queries?state=completed").await.ok()["count"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_published_n8n_nodes_find_what_they_read() {
+    let world = World::new(ScriptedModel::always(vec![Turn::say("4")])).await;
+    for file in ["n8n-agent", "n8n-agent-advanced", "n8n-agent-tool"] {
+        let body = fixture(file);
+        let created = world.post("/v1/queries", &body).await.ok();
+        assert_eq!(created["warnings"], json!([]), "{file}");
+        let name = body["name"].as_str().unwrap();
+        let query = world.get(&format!("/v1/queries/{name}?wait=true&namespace=default")).await.ok();
+        let status = &query["status"];
+        assert_eq!(status["phase"], "done");
+        assert_eq!((&status["response"]["content"], &status["responses"][0]["content"]), (&json!("4"), &json!("4")));
+        assert!(status["duration"].is_string());
+        assert_eq!(query["target"]["name"], "math-assistant");
+        assert_eq!(
+            query["metadata"],
+            body.get("metadata").map_or(json!({}), |metadata| {
+                let full =
+                    metadata.as_object().unwrap().iter().filter(|(_, value)| !value.as_object().unwrap().is_empty());
+                Value::Object(full.map(|(key, value)| (key.clone(), value.clone())).collect())
+            })
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_shuts_down_takes_nothing_on_and_says_when_to_come_back() {
+    let world = World::new(saying()).await;
+    world.engine.draining().cancel();
+    let answer = world.post("/v1/queries", &plain("q")).await;
+    assert_eq!(answer.refusal(), (503, "shutting_down"));
+    assert_eq!(answer.header("retry-after"), Some("2"));
+}

@@ -1,0 +1,253 @@
+//! The server on a real port: streams that are cut, clients that are slow, shutdown.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Router, routing::get};
+use bosun_engine::testing::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+};
+use tokio_util::task::TaskTracker;
+
+use super::{
+    streaming::{Event, Parser, told_by_journal},
+    world::{World, calculating, plain, with_calculator},
+};
+use crate::{http, serve};
+
+/// A server that runs until it is told to stop.
+struct Running {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    tasks: TaskTracker,
+}
+
+impl Running {
+    async fn start(router: Router, grace: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let tasks = TaskTracker::new();
+        tasks.spawn(async move { serve(listener, router, async { drop(stopped.await) }, grace).await });
+        tasks.close();
+        Self { address, stop, tasks }
+    }
+
+    async fn stop(self) {
+        self.stop.send(()).unwrap();
+        self.tasks.wait().await;
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Sends one request as it stands and reads what comes until the server closes.
+    async fn raw(&self, request: &str) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        read_to_end(&mut stream).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        let body = body.to_string();
+        let length = body.len();
+        let answer = self
+            .raw(&format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"))
+            .await;
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap()
+    }
+}
+
+async fn read_to_end(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A reset is an end too: the server may close before it has read everything.
+    let _ = stream.read_to_end(&mut bytes).await;
+    String::from_utf8(bytes).unwrap()
+}
+
+/// A pseudo-random sequence that is the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % below
+    }
+}
+
+/// Reads at most `budget` bytes of a stream, whatever they cut apart, and gives the whole events in them.
+async fn read_some(server: &Running, name: &str, last: Option<&str>, budget: usize) -> (Vec<Event>, bool) {
+    let mut stream = server.connect().await;
+    let cursor = last.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
+    let request =
+        format!("GET /v1/queries/{name}/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{cursor}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 512];
+    let mut ended = false;
+    while bytes.len() < budget {
+        let wanted = buffer.len().min(budget - bytes.len());
+        let read = stream.read(&mut buffer[..wanted]).await.unwrap();
+        ended = read == 0;
+        if ended {
+            break;
+        }
+        bytes.extend(&buffer[..read]);
+    }
+    let body = bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(&[][..], |end| &bytes[end + 4..]);
+    (Parser::default().events(&unchunk(body)), ended)
+}
+
+/// Takes the chunk sizes out, of as many chunks as are there, the last one in part.
+fn unchunk(mut body: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    while let Some(end) = body.windows(2).position(|pair| pair == b"\r\n") {
+        let size = usize::from_str_radix(str::from_utf8(&body[..end]).unwrap(), 16).unwrap();
+        let rest = &body[end + 2..];
+        content.extend(&rest[..size.min(rest.len())]);
+        body = rest.get(size + 2..).unwrap_or_default();
+    }
+    content
+}
+
+fn eventful() -> ScriptedModel {
+    ScriptedModel::always(vec![
+        Turn::stream(&["Let me ", "look ", "at ", "that."])
+            .and_call("database_query", r#"{"table": "customers"}"#)
+            .and_call("mine", r#"{"n": 1}"#)
+            .and_call("mine", r#"{"n": 2}"#),
+        Turn::stream(&["And ", "again."]).and_call("mine", r#"{"n": 3}"#),
+        Turn::stream(&["Here ", "it ", "is: ", "four."]),
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_is_cut_at_random_and_resumed_is_the_journal() {
+    const CUTS: usize = 150;
+    let world = World::new(eventful()).await;
+    let server = Running::start(world.router.clone(), Duration::ZERO).await;
+    let mut dice = Dice(2026);
+    let (mut cuts, mut queries) = (0, 0);
+    while cuts < CUTS {
+        queries += 1;
+        let name = format!("q-{queries}");
+        let query = json!({
+            "name": name, "input": "x", "target": {"type": "agent", "name": "research-assistant"},
+            "externalTools": [{"name": "mine", "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}}}],
+        });
+        server.post("/v1/queries", &query).await;
+        let mut seen: Vec<Event> = Vec::new();
+        let mut texts = std::collections::BTreeMap::<(u64, u64), String>::new();
+        while seen.last().is_none_or(|event| event.event != "complete") {
+            let last = seen.last().and_then(|event| event.id.clone());
+            // The headers of the answer take about 280 bytes: some cuts fall into them.
+            let (events, ended) = read_some(&server, &name, last.as_deref(), 200 + dice.roll(1_500)).await;
+            cuts += usize::from(!ended);
+            for event in events {
+                if event.event == "agent_response_delta" {
+                    let part = |field: &str| event.data[field].as_u64().unwrap();
+                    let text = texts.entry((part("turn"), part("attempt"))).or_default();
+                    text.truncate(usize::try_from(part("offset")).unwrap());
+                    assert_eq!(text.len() as u64, part("offset"), "no gap in the text");
+                    text.push_str(event.data["delta"].as_str().unwrap());
+                }
+                if event.event == "tool_call" {
+                    let result = json!({"toolCallId": event.data["id"], "toolResult": event.data["args"]["n"]});
+                    server.post(&format!("/v1/queries/{name}/tool-result?wait=0"), &result).await;
+                }
+                if event.id.is_some() {
+                    seen.push(event);
+                }
+            }
+        }
+        assert_eq!(seen, told_by_journal(&world, &name).await, "query {name}, {cuts} cuts");
+        assert_eq!(texts[&(1, 1)], "Let me look at that.", "query {name}");
+        assert_eq!(texts[&(2, 1)], "And again.", "query {name}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_slow_to_ask_is_dropped() {
+    let world = World::new(calculating()).await;
+    let server = Running::start(world.router.clone(), Duration::ZERO).await;
+    let before = tokio::time::Instant::now();
+    server.raw("GET /health HTTP/1.1\r\nhost: local").await;
+    assert_eq!(before.elapsed().as_secs(), 10);
+}
+
+#[tokio::test]
+async fn headers_have_a_limit() {
+    let world = World::new(calculating()).await;
+    let server = Running::start(world.router.clone(), Duration::ZERO).await;
+    let request = |bytes: usize| {
+        format!("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-long: {}\r\n\r\n", "x".repeat(bytes))
+    };
+    assert!(server.raw(&request(30 * 1024)).await.starts_with("HTTP/1.1 200"));
+    assert!(server.raw(&request(40 * 1024)).await.starts_with("HTTP/1.1 431"));
+}
+
+#[tokio::test]
+async fn a_request_in_hand_is_answered_before_the_server_ends() {
+    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let server = Running::start(world.router.clone(), Duration::from_secs(60)).await;
+    server.post("/v1/queries", &plain("q")).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /v1/queries/q?wait=60s HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut events = server.connect().await;
+    events.write_all(b"GET /v1/queries/q/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut first = [0; 9];
+    events.read_exact(&mut first).await.unwrap();
+    let ((), ended) = tokio::join!(server.stop(), world.engine.shut_down(Duration::from_secs(60)));
+    ended.unwrap();
+    let answer = read_to_end(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"state\":\"running\""), "{answer}");
+    let told = read_to_end(&mut events).await;
+    assert!(told.contains("agent_thinking") && told.contains("retry: 1000"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_does_not_end_is_cut() {
+    let world = World::new(calculating()).await;
+    let server = Running::start(world.router.clone(), Duration::from_secs(5)).await;
+    server.post("/v1/queries?wait=true", &with_calculator("q")).await;
+    let mut events = server.connect().await;
+    events.write_all(b"GET /v1/queries/q/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut first = [0; 9];
+    events.read_exact(&mut first).await.unwrap();
+    // The engine does not drain, so the stream does not end by itself.
+    let before = tokio::time::Instant::now();
+    server.stop().await;
+    assert_eq!(before.elapsed(), Duration::from_secs(5));
+    assert!(!read_to_end(&mut events).await.ends_with("0\r\n\r\n"));
+}
+
+#[tokio::test]
+async fn a_panic_is_an_answer_without_a_reason() {
+    async fn broken() -> &'static str {
+        panic!("the secret reason")
+    }
+    let server = Running::start(http::guarded(Router::new().route("/broken", get(broken))), Duration::ZERO).await;
+    let request = "GET /broken HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let answer = server.raw(request).await;
+    assert!(answer.starts_with("HTTP/1.1 500") && answer.contains("internal_error"), "{answer}");
+    assert!(!answer.contains("secret"), "{answer}");
+}
+
+#[tokio::test]
+async fn curl_works_as_printed() {
+    let world = Arc::new(World::new(calculating()).await);
+    let server = Running::start(world.router.clone(), Duration::ZERO).await;
+    let body = with_calculator("q").to_string();
+    let head = "POST /v1/namespaces/default/queries?wait=true HTTP/1.1\r\nHost: localhost:8080\r\nUser-Agent: curl/8.5.0\r\nAccept: */*";
+    let length = body.len();
+    let answer = server
+        .raw(&format!("{head}\r\nContent-Length: {length}\r\nContent-Type: application/x-www-form-urlencoded\r\nConnection: close\r\n\r\n{body}"))
+        .await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("tool_call_required"), "{answer}");
+}

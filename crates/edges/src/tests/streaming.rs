@@ -1,0 +1,376 @@
+//! Streams: what goes out, in which order, and how they are taken up again.
+
+use std::{collections::VecDeque, time::Duration};
+
+use axum::{
+    body::{Body, BodyDataStream},
+    http::{HeaderMap, Request, StatusCode},
+};
+use bosun_engine::{
+    Watched,
+    testing::{ScriptedModel, Turn},
+};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::world::{World, assert_answer, calculating, plain, with_calculator};
+use crate::ark::stream::Narrator;
+
+/// One event, as a client reads it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Event {
+    pub(super) id: Option<String>,
+    pub(super) event: String,
+    pub(super) data: Value,
+}
+
+/// One block of a stream.
+#[derive(Debug)]
+enum Block {
+    Event(Event),
+    Comment(String),
+    Retry(String),
+}
+
+/// Cuts bytes into blocks; what has no end yet is kept.
+#[derive(Debug, Default)]
+pub(super) struct Parser {
+    text: Vec<u8>,
+}
+
+impl Parser {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<Block> {
+        self.text.extend(bytes);
+        let mut blocks = Vec::new();
+        while let Some(end) = self.text.windows(2).position(|pair| pair == b"\n\n") {
+            let block: Vec<u8> = self.text.drain(..end + 2).collect();
+            blocks.push(Self::parse(str::from_utf8(&block).unwrap()));
+        }
+        blocks
+    }
+
+    fn parse(block: &str) -> Block {
+        let mut event = Event::default();
+        for line in block.lines().filter(|line| !line.is_empty()) {
+            let (field, value) = line.split_once(':').unwrap();
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "" => return Block::Comment(value.to_owned()),
+                "retry" => return Block::Retry(value.to_owned()),
+                "id" => event.id = Some(value.to_owned()),
+                "event" => value.clone_into(&mut event.event),
+                "data" => event.data = serde_json::from_str(value).unwrap(),
+                other => panic!("unknown field {other}"),
+            }
+        }
+        Block::Event(event)
+    }
+
+    pub(super) fn events(&mut self, bytes: &[u8]) -> Vec<Event> {
+        let only_events = |block| match block {
+            Block::Event(event) => Some(event),
+            Block::Comment(_) | Block::Retry(_) => None,
+        };
+        self.feed(bytes).into_iter().filter_map(only_events).collect()
+    }
+}
+
+/// A stream that is being read.
+pub(super) struct Events {
+    pub(super) status: StatusCode,
+    headers: HeaderMap,
+    body: BodyDataStream,
+    parser: Parser,
+    blocks: VecDeque<Block>,
+}
+
+impl Events {
+    pub(super) async fn open(world: &World, method: &str, path: &str, headers: &[(&str, &str)], body: Body) -> Self {
+        let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = world.router.clone().oneshot(request.body(body).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        Self {
+            status: parts.status,
+            headers: parts.headers,
+            body: body.into_data_stream(),
+            parser: Parser::default(),
+            blocks: VecDeque::new(),
+        }
+    }
+
+    async fn of(world: &World, name: &str, last: Option<&str>) -> Self {
+        let headers: Vec<_> = last.map(|id| ("last-event-id", id)).into_iter().collect();
+        Self::open(world, "GET", &format!("/v1/queries/{name}/events"), &headers, Body::empty()).await
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<String> {
+        self.headers.get(name).map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    async fn block(&mut self) -> Option<Block> {
+        loop {
+            if let Some(block) = self.blocks.pop_front() {
+                return Some(block);
+            }
+            let bytes = self.body.next().await?.unwrap();
+            self.blocks.extend(self.parser.feed(&bytes));
+        }
+    }
+
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Block::Event(event) = self.block().await? {
+                return Some(event);
+            }
+        }
+    }
+
+    async fn rest(mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await {
+            events.push(event);
+        }
+        events
+    }
+}
+
+/// Whether all that `part` says, `whole` says too.
+pub(super) fn is_part_of(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(whole)) => {
+            part.iter().all(|(key, value)| whole.get(key).is_some_and(|other| is_part_of(value, other)))
+        }
+        _ => part == whole,
+    }
+}
+
+/// What a stream of the whole journal must have sent with an id.
+pub(super) async fn told_by_journal(world: &World, name: &str) -> Vec<Event> {
+    let key = (bosun_core::Namespace::default(), name.parse().unwrap());
+    let snapshot = world.engine.get(&key, None).await.unwrap();
+    let mut narrator = Narrator::new(&snapshot);
+    let entries = world.journal(name).await;
+    let messages = entries.into_iter().flat_map(|entry| narrator.tell(&Watched::Entry(entry.into())));
+    messages
+        .filter(|message| message.id.is_some())
+        .map(|message| Event { id: message.id, event: message.event.to_owned(), data: message.data })
+        .collect()
+}
+
+/// Everything that can happen in one query: text, inside, outside, refused and failing calls.
+fn eventful() -> ScriptedModel {
+    ScriptedModel::always(vec![
+        Turn::stream(&["Let me ", "look."])
+            .and_call("database_query", r#"{"table": "customers"}"#)
+            .and_call("database_query", r#"{"chair": 1}"#)
+            .and_call("mine", r#"{"n": 1}"#)
+            .and_call("mine", r#"{"n": 2}"#),
+        Turn::stream(&["Here ", "it ", "is."]),
+    ])
+}
+
+fn eventful_query(name: &str) -> Value {
+    json!({
+        "name": name, "input": "x", "target": {"type": "agent", "name": "research-assistant"},
+        "externalTools": [{"name": "mine", "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}}}],
+    })
+}
+
+/// Posts the result of every call that `event` asks for.
+async fn serve_call(world: &World, name: &str, event: &Event) {
+    if event.event == "tool_call" {
+        let result = json!({"toolCallId": event.data["id"], "toolResult": event.data["args"]["n"]});
+        world.post(&format!("/v1/queries/{name}/tool-result?wait=0"), &result).await.ok();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_run_is_told_in_order() {
+    let world = World::new(eventful()).await;
+    world.post("/v1/queries?wait=true", &eventful_query("q")).await.ok();
+    let mut stream = Events::of(&world, "q", None).await;
+    let mut seen = Vec::new();
+    while let Some(event) = stream.next().await {
+        serve_call(&world, "q", &event).await;
+        seen.push(event);
+    }
+    let told: Vec<_> =
+        seen.iter().map(|event| json!({"id": event.id, "event": event.event, "data": event.data})).collect();
+    assert_answer("whole_stream", &Value::Array(told));
+    let durable: Vec<_> = seen.into_iter().filter(|event| event.id.is_some()).collect();
+    assert_eq!(durable, told_by_journal(&world, "q").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_begins_when_the_query_is_durable_and_says_its_name() {
+    let world = World::new(calculating()).await;
+    let mut query = with_calculator("q");
+    query["colour"] = json!("red");
+    for (name, path, accept) in [
+        ("a", "/v1/queries?stream=true", "*/*"),
+        ("b", "/v1/queries", "text/event-stream"),
+        ("c", "/v1/queries", "text/html;q=0.1, Text/Event-Stream;q=0.9"),
+    ] {
+        query["name"] = json!(name);
+        let headers = [("content-type", "application/json"), ("accept", accept)];
+        let mut stream = Events::open(&world, "POST", path, &headers, Body::from(query.to_string())).await;
+        assert_eq!(world.journal(name).await[0].seq, 1);
+        assert_eq!(stream.header("content-type").as_deref(), Some("text/event-stream"));
+        assert_eq!(stream.header("x-query-name").as_deref(), Some(name));
+        assert_eq!(stream.header("location"), Some(format!("/v1/namespaces/default/queries/{name}")));
+        assert!(stream.header("warning").is_some());
+        let first = stream.next().await.unwrap();
+        assert_eq!((first.event.as_str(), &first.data["queryName"]), ("agent_thinking", &json!(name)));
+    }
+    query["name"] = json!("d");
+    query["stream"] = json!(true);
+    let headers = [("content-type", "application/json")];
+    let stream = Events::open(&world, "POST", "/v1/queries", &headers, Body::from(query.to_string())).await;
+    assert_eq!(stream.header("content-type").as_deref(), Some("text/event-stream"), "the body may ask for it too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_takes_json_gets_json() {
+    let world = World::new(calculating()).await;
+    let json = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+    let answer = world.send("POST", "/v1/queries", &json, with_calculator("q").to_string()).await;
+    assert_eq!(answer.ok()["name"], "q");
+    let refused = [("content-type", "application/json"), ("accept", "text/event-stream")];
+    let answer = world.send("POST", "/v1/queries?stream=false", &refused, with_calculator("p").to_string()).await;
+    assert_eq!(answer.ok()["name"], "p");
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_every_id_on_a_stream_has_exactly_the_rest() {
+    let world = World::new(eventful()).await;
+    world.post("/v1/queries?wait=true", &eventful_query("q")).await.ok();
+    for call in world.get("/v1/queries/q").await.ok()["toolCalls"].as_array().unwrap() {
+        let result = json!({"toolCallId": call["id"], "toolResult": 1});
+        world.post("/v1/queries/q/tool-result", &result).await.ok();
+    }
+    let durable = |events: Vec<Event>| -> Vec<_> { events.into_iter().filter(|event| event.id.is_some()).collect() };
+    let whole = durable(Events::of(&world, "q", None).await.rest().await);
+    assert_eq!(whole, told_by_journal(&world, "q").await);
+    for (index, event) in whole.iter().enumerate() {
+        let resumed = Events::of(&world, "q", event.id.as_deref()).await;
+        if index + 1 == whole.len() {
+            // There will never be more: an `EventSource` stops at this status.
+            assert_eq!(resumed.status, StatusCode::NO_CONTENT);
+        }
+        assert_eq!(durable(resumed.rest().await), whole[index + 1..]);
+    }
+    let id = whole[2].id.as_deref().unwrap();
+    let by_parameter = format!("/v1/queries/q/events?lastEventId={id}");
+    let stream = Events::open(&world, "GET", &by_parameter, &[], Body::empty()).await;
+    assert_eq!(durable(stream.rest().await), whole[3..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_of_other_queries_and_of_the_future_are_refused() {
+    let world = World::new(calculating()).await;
+    world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+    let other = world.post("/v1/queries?wait=true", &with_calculator("p")).await.ok();
+    let uid = world.get("/v1/queries/q").await.ok()["uid"].as_str().unwrap().to_owned();
+    let last = world.journal("q").await.len();
+    for id in [
+        format!("{}.1", other["uid"].as_str().unwrap()),
+        format!("{uid}.{}", last + 1),
+        format!("{uid}.-1"),
+        format!("{uid}."),
+        format!("{uid}.1.1"),
+        format!("{uid}.99999999999999999999"),
+        uid.clone(),
+        "1".to_owned(),
+        "x".repeat(10_000),
+    ] {
+        let headers = [("last-event-id", id.as_str())];
+        let answer = world.send("GET", "/v1/queries/q/events", &headers, "").await;
+        assert_eq!(answer.refusal(), (400, "invalid_event_id"), "{id}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_query_ends_with_its_error() {
+    let world = World::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
+    world.post("/v1/queries?wait=true", &plain("q")).await.ok();
+    let events = Events::of(&world, "q", None).await.rest().await;
+    let ending: Vec<_> =
+        events[1..].iter().map(|event| (event.event.as_str(), event.data.clone(), event.id.is_some())).collect();
+    let error = json!({"code": "model_refused", "message": "model API answered 401: no such key"});
+    assert_eq!(ending, [("error", error, false), ("complete", json!({"status": "failed"}), true)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_query_ends_with_its_reason() {
+    let world = World::new(calculating()).await;
+    world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+    world.post("/v1/queries/q/cancel", &json!({"reason": "changed my mind"})).await.ok();
+    let events = Events::of(&world, "q", None).await.rest().await;
+    assert_eq!(events.last().unwrap().data, json!({"status": "cancelled", "reason": "changed my mind"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_call_is_told_as_finished_without_success() {
+    let world = World::new(calculating()).await;
+    world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+    let events = Events::of(&world, "q", None).await.rest().await;
+    let finished = events.iter().find(|event| event.event == "tool_finished").unwrap();
+    assert_eq!((&finished.data["success"], &finished.data["error"]["code"]), (&json!(false), &json!("call_expired")));
+    assert_eq!(finished.data["duration"], "10m0s");
+    assert_eq!(events.last().unwrap().data["status"], "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_begins_again_says_so() {
+    let world = World::new(ScriptedModel::always(vec![Turn::stream(&["one ", "two"]).breaking_off()])).await;
+    world.post("/v1/queries?wait=true", &plain("q")).await.ok();
+    let events = Events::of(&world, "q", None).await.rest().await;
+    let attempts: Vec<_> = events
+        .iter()
+        .filter(|event| event.event == "agent_thinking")
+        .map(|event| event.data["attempt"].clone())
+        .collect();
+    assert_eq!(attempts, [json!(1), json!(2)]);
+    assert_eq!(events[events.len() - 2].data["response"], "one two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn deltas_carry_turn_attempt_and_offset_and_no_id() {
+    let world = World::new(ScriptedModel::always(vec![Turn::stream(&["one ", "two"]).hanging()])).await;
+    world.post("/v1/queries?wait=1s", &plain("q")).await.ok();
+    let mut stream = Events::of(&world, "q", None).await;
+    assert_eq!(stream.next().await.unwrap().event, "agent_thinking");
+    let delta = stream.next().await.unwrap();
+    assert_eq!((delta.event.as_str(), &delta.id), ("agent_response_delta", &None));
+    assert_eq!(delta.data, json!({"turn": 1, "attempt": 1, "offset": 0, "delta": "one two"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_stream_shows_that_it_lives() {
+    let world = World::new(calculating()).await;
+    world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+    let mut stream = Events::of(&world, "q", None).await;
+    stream.next().await.unwrap();
+    stream.next().await.unwrap();
+    let before = tokio::time::Instant::now();
+    for beat in 1..=3 {
+        assert!(matches!(stream.block().await, Some(Block::Comment(_))));
+        assert_eq!(before.elapsed(), Duration::from_secs(15 * beat));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_shuts_down_asks_its_readers_to_come_back() {
+    let world = World::new(calculating()).await;
+    world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+    let mut stream = Events::of(&world, "q", None).await;
+    stream.next().await.unwrap();
+    stream.next().await.unwrap();
+    world.engine.shut_down(Duration::ZERO).await.unwrap();
+    assert!(matches!(stream.block().await, Some(Block::Retry(millis)) if millis == "1000"));
+    assert!(stream.block().await.is_none());
+}

@@ -1,0 +1,198 @@
+//! A server to send requests to: two agents, a few tools, a script and a store in memory.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{HeaderMap, Method, Request, StatusCode, header},
+};
+use bosun_core::{Binding, Entry, Namespace, Tool, tool::Annotations};
+use bosun_engine::{
+    Agent, Engine, Registry, Settings, Store,
+    memory::Memory,
+    registry::{AgentLimits, AgentTool},
+    testing::{Ledger, ScriptedModel, TokioClock, Turn},
+};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::App;
+
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) router: Router,
+    pub(super) store: Arc<Memory>,
+    pub(super) model: Arc<ScriptedModel>,
+    pub(super) ledger: Arc<Ledger>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Value,
+}
+
+impl Answer {
+    /// The status and the code of an error.
+    pub(super) fn refusal(&self) -> (u16, &str) {
+        (self.status.as_u16(), self.body["error"]["code"].as_str().unwrap_or_default())
+    }
+
+    #[track_caller]
+    pub(super) fn ok(self) -> Value {
+        assert_eq!(self.status, StatusCode::OK, "{}", self.body);
+        self.body
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+impl World {
+    pub(super) async fn new(model: ScriptedModel) -> Self {
+        Self::with(model, Ledger::open(), Settings::default()).await
+    }
+
+    pub(super) async fn with(model: ScriptedModel, ledger: Ledger, settings: Settings) -> Self {
+        let (model, ledger, store) = (Arc::new(model), Arc::new(ledger), Arc::new(Memory::new()));
+        let registry = registry(&model, &ledger);
+        let clock = Arc::new(TokioClock::new());
+        let engine = Engine::start(Arc::clone(&store) as _, registry, clock, settings).await.unwrap();
+        let router = crate::router(App { engine: engine.clone() });
+        Self { engine, router, store, model, ledger }
+    }
+
+    /// Sends a request as a program on this machine would.
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Answer {
+        let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(path);
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request = request.header(header::HOST, "localhost:8080");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.request(request.body(body.into()).unwrap()).await
+    }
+
+    pub(super) async fn request(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap();
+        let body = if body.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_slice(&body).unwrap_or_else(|_| Value::from(str::from_utf8(&body).unwrap()))
+        };
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], Body::empty()).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send("POST", path, &[("content-type", "application/json")], body.to_string()).await
+    }
+
+    /// Everything that is on record of a query of the default namespace.
+    pub(super) async fn journal(&self, name: &str) -> Vec<Entry> {
+        self.store.load(&Namespace::default(), &name.parse().unwrap()).await.unwrap().unwrap().entries
+    }
+}
+
+/// Asks for the client's calculator, then answers.
+pub(super) fn calculating() -> ScriptedModel {
+    ScriptedModel::always(vec![
+        Turn::call("calculator", &json!({"expression": "0.25 * 8432"})),
+        Turn::say("25% of 8,432 is 2,108"),
+    ])
+}
+
+/// A query for the calculator script, as a client with its own tool sends it.
+pub(super) fn with_calculator(name: &str) -> Value {
+    json!({
+        "name": name,
+        "input": "What is 25% of 8,432?",
+        "target": {"type": "agent", "name": "math-assistant"},
+        "externalTools": [{
+            "name": "calculator",
+            "description": "Perform mathematical calculations",
+            "parameters": {
+                "type": "object",
+                "properties": {"expression": {"type": "string"}},
+                "required": ["expression"],
+            },
+        }],
+    })
+}
+
+/// A query without tools.
+pub(super) fn plain(name: &str) -> Value {
+    json!({"name": name, "input": "Hello", "target": {"type": "agent", "name": "math-assistant"}})
+}
+
+/// A file that the n8n node's tests read too.
+pub(super) fn fixture(name: &str) -> Value {
+    let path = format!("{}/../../fixtures/ark/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Asserts a whole body, with ids and generated names made equal. Times are the paused clock's.
+pub(super) fn assert_answer(name: &str, body: &Value) {
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[uid]");
+    settings.add_filter(r"call_[0-9a-z]{26}", "[call]");
+    settings.add_filter(r"query-[0-9a-f]{32}", "[name]");
+    settings.add_filter(r"[0-9a-f]{64}", "[hash]");
+    settings.set_omit_expression(true);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind(|| insta::assert_json_snapshot!(name, body));
+}
+
+fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
+    let mut registry = Registry::default();
+    let namespaces = [Namespace::default(), "other".parse().unwrap()];
+    for namespace in &namespaces {
+        registry.add_model(namespace.clone(), "default", Arc::clone(model) as _);
+        registry.add_agent(agent(namespace, "math-assistant", "default", &[]));
+    }
+    let [default, _] = namespaces;
+    let parameters = json!({"type": "object", "properties": {"table": {"type": "string"}}, "required": ["table"]});
+    let mut database = Tool::new(
+        "database_query",
+        "Queries internal customer data",
+        parameters,
+        Binding::Builtin { name: "database_query".into() },
+    );
+    database.annotations = Annotations { read_only_hint: Some(true), ..Annotations::default() };
+    registry.add_tool(default.clone(), database);
+    registry.add_agent(agent(&default, "research-assistant", "default", &["database_query"]));
+    registry.add_agent(agent(&default, "without-model", "gone", &[]));
+    registry.add_agent(agent(&default, "without-tool", "default", &["gone"]));
+    registry.set_builtins(Arc::clone(ledger) as _);
+    registry
+}
+
+fn agent(namespace: &Namespace, name: &str, model: &str, tools: &[&str]) -> Agent {
+    Agent {
+        namespace: namespace.clone(),
+        name: name.into(),
+        description: Some(format!("The {name}")),
+        prompt: Some("Be brief.".into()),
+        model: model.into(),
+        tools: tools.iter().map(|name| AgentTool { name: (*name).into(), description: None }).collect(),
+        limits: AgentLimits::default(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::from([("team".to_owned(), "maths".to_owned())]),
+    }
+}
