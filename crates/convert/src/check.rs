@@ -69,6 +69,12 @@ impl Checked<'_> {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
     }
 
+    /// The data of the text, if it could be read and is no source code.
+    #[must_use]
+    pub fn document(&self) -> Option<&Document<'_>> {
+        self.document.as_ref()
+    }
+
     /// Where the value at `path` stands in the text.
     #[must_use]
     pub fn place_of(&self, path: &str) -> Place {

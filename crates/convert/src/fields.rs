@@ -120,7 +120,8 @@ impl<'a> Fields<'a> {
                     texts.insert(name.clone(), text.to_owned());
                 }
                 None => {
-                    report.fault(&path.key(name), "wrong_type", format!("this must be a text, not {}", kind_of(value)))
+                    let message = format!("this must be a text, not {}", kind_of(value));
+                    report.fault(&path.key(name), "wrong_type", message);
                 }
             }
         }

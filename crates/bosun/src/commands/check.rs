@@ -1,9 +1,13 @@
 //! `bosun check`: everything that is wrong with files of tools and agents, at once.
 
+mod manifests;
+
 use std::{collections::HashMap, path::PathBuf, process::ExitCode};
 
 use bosun_convert::{Checked, Format, Problem, Severity, document, source::Place};
 use serde_json::json;
+
+use manifests::Manifests;
 
 use super::{
     input,
@@ -31,6 +35,7 @@ impl Check {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let mut reports: Vec<(String, Problem)> = Vec::new();
         let mut catalog = Catalog::default();
+        let mut manifests = Manifests::default();
         let mut files = 0;
         for source in input::sources(&self.paths)? {
             let bytes = source.read()?;
@@ -41,8 +46,18 @@ impl Check {
             files += 1;
             let shown = source.shown();
             checked.problems.extend(catalog.add(&shown, &checked));
+            if checked.format == Some(Format::ArkManifest) {
+                manifests.add(source.path, shown.clone(), &checked);
+                // What is no tool is checked with all the other manifests.
+                checked.problems.retain(|problem| problem.code != "not_a_tool");
+            }
             reports.extend(checked.problems.into_iter().map(|problem| (shown.clone(), problem)));
         }
+        reports.extend(manifests.check());
+        // Files stay in the order in which they were given, and each file in its own.
+        let order: HashMap<String, usize> =
+            reports.iter().enumerate().rev().map(|(at, (file, _))| (file.clone(), at)).collect();
+        reports.sort_by_key(|(file, problem)| (order.get(file).copied(), problem.place));
         let errors = reports.iter().filter(|(_, problem)| problem.severity == Severity::Error).count();
         if self.json {
             let entries: Vec<_> = reports.iter().map(|(file, problem)| report::to_json(file, problem)).collect();

@@ -1,1 +1,1 @@
-
+mod cli_tools;

@@ -27,8 +27,8 @@ const MAX_DEPTH: usize = bosun_core::json::Limits::DEEPEST;
 /// Why a text could not be read as data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    #[error("{size} bytes are too many: at most {MAX_SIZE} are read")]
-    TooLarge { size: usize },
+    #[error("this has more than {MAX_SIZE} bytes, which is the most that is read")]
+    TooLarge,
     #[error("this is not UTF-8 text")]
     NotUtf8 { place: Place },
     #[error("the text is UTF-16: save it as UTF-8")]
@@ -44,7 +44,7 @@ impl ReadError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::TooLarge { .. } => "file_too_large",
+            Self::TooLarge => "file_too_large",
             Self::NotUtf8 { .. } | Self::Utf16 => "not_utf8",
             Self::Empty => "empty_file",
             Self::Syntax { .. } => "syntax_error",
@@ -56,7 +56,7 @@ impl ReadError {
     pub fn place(&self) -> Place {
         match self {
             Self::NotUtf8 { place } | Self::Syntax { place, .. } => *place,
-            Self::TooLarge { .. } | Self::Utf16 | Self::Empty => Place::START,
+            Self::TooLarge | Self::Utf16 | Self::Empty => Place::START,
         }
     }
 }
@@ -80,7 +80,7 @@ impl std::fmt::Display for Syntax {
 /// The bytes of a file as text, without the mark that some editors put first.
 pub fn decode(bytes: &[u8]) -> Result<&str, ReadError> {
     if bytes.len() > MAX_SIZE {
-        return Err(ReadError::TooLarge { size: bytes.len() });
+        return Err(ReadError::TooLarge);
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(ReadError::Utf16);
@@ -106,7 +106,7 @@ impl<'a> Document<'a> {
     /// Reads JSON if the text begins like JSON, else YAML.
     pub fn read(text: &'a str) -> Result<Self, ReadError> {
         if text.len() > MAX_SIZE {
-            return Err(ReadError::TooLarge { size: text.len() });
+            return Err(ReadError::TooLarge);
         }
         match skip_comments(text).chars().next() {
             None => Err(ReadError::Empty),

@@ -19,6 +19,9 @@ use crate::source::Place;
 /// The reader recurses, and at this depth it still fits the stack of a test's thread.
 const MAX_DEPTH: usize = 96;
 
+/// How much aliases may add to what is written.
+const MAX_REPLAYED: usize = 250_000;
+
 fn options() -> Options {
     serde_saphyr::options! {
         strict_booleans: true,
@@ -31,7 +34,7 @@ fn options() -> Options {
             max_documents: 10_000,
             max_total_scalar_bytes: MAX_SIZE,
         },
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 250_000 },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
     }
 }
 
@@ -44,7 +47,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, ReadError> {
         });
         let message = error.without_snippet().to_string();
         // The message repeats the place, which is reported beside it.
-        let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+        let message = match message.split(" at line ").next().unwrap_or_default() {
+            text if text.starts_with("alias replay limit") => {
+                format!("its aliases stand for more than {MAX_REPLAYED} values")
+            }
+            "recursion limit exceeded" => format!("nested more than {MAX_DEPTH} levels deep"),
+            text => text.to_owned(),
+        };
         ReadError::Syntax { syntax: Syntax::Yaml, place, message }
     })
 }

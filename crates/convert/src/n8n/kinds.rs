@@ -9,12 +9,76 @@ use super::{
     http, placeholders, tool_name,
 };
 use crate::{
-    document::Path,
     found::{Found, Inside, Origin, Report},
 };
 
+/// A node that takes one text and whose description comes with n8n, not with the export.
+struct Known {
+    kind: &'static str,
+    /// `None` if the tool is named after its node.
+    name: Option<&'static str>,
+    description: &'static str,
+    input: &'static str,
+    why_outside: &'static str,
+}
+
+const KNOWN: [Known; 5] = [
+    Known {
+        kind: "toolCalculator",
+        name: None,
+        description: "Evaluates an arithmetic expression.",
+        input: "Expression",
+        why_outside: "n8n runs it; Bosun has a calculator of its own built in",
+    },
+    Known {
+        kind: "toolWikipedia",
+        name: None,
+        description: "Looks something up in Wikipedia.",
+        input: "Search words",
+        why_outside: "n8n runs it",
+    },
+    Known {
+        kind: "toolSerpApi",
+        name: Some("search"),
+        description: "Searches the web with Google.",
+        input: "Search words",
+        why_outside: "n8n runs it",
+    },
+    Known {
+        kind: "toolWolframAlpha",
+        name: Some("wolfram_alpha"),
+        description: "Asks Wolfram|Alpha a question.",
+        input: "Question",
+        why_outside: "n8n runs it",
+    },
+    Known {
+        kind: "toolSearXng",
+        name: Some("searxng-search"),
+        description: "Searches the web with SearXNG.",
+        input: "Search words",
+        why_outside: "n8n runs it",
+    },
+];
+
+impl Known {
+    fn describe(&self, node: &Node<'_>, report: &mut Report) -> Found {
+        let Self { description, input, .. } = self;
+        let message =
+            format!("n8n's own description of `{}` is not in the export; ours is used: {description:?}", node.name);
+        report.warn(&node.path, "description_assumed", message);
+        let parameters = json!({
+            "type": "object", "properties": {"input": {"type": "string", "description": input}}, "required": ["input"],
+        });
+        let name = self.name.map_or_else(|| tool_name(node.name), str::to_owned);
+        external(node, name, (*description).to_owned(), parameters, self.why_outside)
+    }
+}
+
 /// The tool of a node; `None` if only the running n8n can tell, or if it cannot be read.
 pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
+    if let Some(known) = KNOWN.iter().find(|known| known.kind == node.kind) {
+        return Some(known.describe(node, report));
+    }
     match node.kind {
         "mcpClientTool" | "mcpRegistryClientTool" => {
             needs_n8n(node, report, "its tools are those of an MCP server; connect Bosun to that server instead");
@@ -23,19 +87,6 @@ pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
         kind if kind.ends_with("HitlTool") => {
             needs_n8n(node, report, "it asks a person before it calls the tools behind it");
             None
-        }
-        "toolCalculator" => {
-            known(node, tool_name(node.name), "Evaluates an arithmetic expression.", "Expression", report)
-        }
-        "toolWikipedia" => {
-            known(node, tool_name(node.name), "Looks something up in Wikipedia.", "Search words", report)
-        }
-        "toolSerpApi" => known(node, "search".to_owned(), "Searches the web with Google.", "Search words", report),
-        "toolWolframAlpha" => {
-            known(node, "wolfram_alpha".to_owned(), "Asks Wolfram|Alpha a question.", "Question", report)
-        }
-        "toolSearXng" => {
-            known(node, "searxng-search".to_owned(), "Searches the web with SearXNG.", "Search words", report)
         }
         "toolThink" => {
             let name = if node.version <= 1.0 { "thinking_tool".to_owned() } else { tool_name(node.name) };
@@ -104,17 +155,6 @@ fn description(node: &Node<'_>, field: &str, fallback: &str, report: &mut Report
         Some(text) => text.to_owned(),
         None => text.to_owned(),
     }
-}
-
-/// A node whose description comes with n8n and not with the export.
-fn known(node: &Node<'_>, name: String, description: &str, input: &str, report: &mut Report) -> Option<Found> {
-    let message =
-        format!("n8n's own description of `{}` is not in the export; ours is used: {description:?}", node.name);
-    report.warn(&node.path, "description_assumed", message);
-    let parameters = json!({
-        "type": "object", "properties": {"input": {"type": "string", "description": input}}, "required": ["input"],
-    });
-    Some(external(node, name, description.to_owned(), parameters, "n8n runs it"))
 }
 
 /// A tool that takes one text. n8n marks `input` as optional, but without it there is nothing to do.
@@ -228,11 +268,11 @@ fn written_schema(node: &Node<'_>, all_required: bool, report: &mut Report) -> O
         "schema_from_example",
         format!("the parameters of `{}` are inferred from an example", node.name),
     );
-    Some(schema_of_example(&written, all_required, &path))
+    Some(schema_of_example(&written, all_required))
 }
 
 /// The types that an example shows.
-fn schema_of_example(example: &Value, all_required: bool, path: &Path) -> Value {
+fn schema_of_example(example: &Value, all_required: bool) -> Value {
     match example {
         Value::Null => json!({"type": "null"}),
         Value::Bool(_) => json!({"type": "boolean"}),
@@ -241,7 +281,7 @@ fn schema_of_example(example: &Value, all_required: bool, path: &Path) -> Value 
         Value::Array(items) => {
             let mut kinds: Vec<Value> = Vec::new();
             for item in items {
-                let kind = schema_of_example(item, all_required, path);
+                let kind = schema_of_example(item, all_required);
                 if !kinds.contains(&kind) {
                     kinds.push(kind);
                 }
@@ -255,7 +295,7 @@ fn schema_of_example(example: &Value, all_required: bool, path: &Path) -> Value 
         Value::Object(members) => {
             let properties: Map<_, _> = members
                 .iter()
-                .map(|(key, value)| (key.clone(), schema_of_example(value, all_required, path)))
+                .map(|(key, value)| (key.clone(), schema_of_example(value, all_required)))
                 .collect();
             let required: Vec<&str> =
                 if all_required { members.keys().map(String::as_str).collect() } else { Vec::new() };

@@ -67,7 +67,8 @@ pub(crate) fn read(document: &Document<'_>, report: &mut Report) -> Vec<Found> {
             _ => read_workflow(document.value(), &Path::root(), &mut tools, report),
         },
         other => {
-            report.fault(&Path::root(), "not_a_workflow", format!("a workflow is an object, not {}", kind_of(other)))
+            let message = format!("a workflow is an object, not {}", kind_of(other));
+            report.fault(&Path::root(), "not_a_workflow", message);
         }
     }
     tools

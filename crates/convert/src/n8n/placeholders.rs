@@ -46,10 +46,13 @@ pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
             format!("the placeholder `{name}` of `{}` is used nowhere", node.name),
         );
     }
-    let description = node.text("toolDescription").map(str::to_owned).unwrap_or_else(|| {
+    let description = node.text("toolDescription").map_or_else(
+        || {
         report.warn(&node.path, "description_assumed", format!("`{}` has no description", node.name));
         format!("Makes an HTTP {} request to {url}", node.text("method").unwrap_or("GET"))
-    });
+        },
+        str::to_owned,
+    );
     // The first version takes one text that holds JSON, and tells the model so in words.
     let (description, parameters) = if node.version < 1.1 {
         let input = json!({"input": {"type": "string", "description": "A JSON object"}});

@@ -226,9 +226,8 @@ impl<'a> Definitions<'a> {
 /// The dialect of 3.0 in the words of JSON Schema.
 fn from_3_0(schema: &mut Map<String, Value>) {
     if schema.remove("nullable") == Some(Value::Bool(true)) {
-        match schema.get_mut("type") {
-            Some(kind @ Value::String(_)) => *kind = json!([kind.take(), "null"]),
-            Some(_) | None => {}
+        if let Some(kind @ Value::String(_)) = schema.get_mut("type") {
+            *kind = json!([kind.take(), "null"]);
         }
         if let Some(Value::Array(values)) = schema.get_mut("enum")
             && !values.contains(&Value::Null)
@@ -312,7 +311,7 @@ fn inline(
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| inline(item, definitions, counts, depth + 1)),
         Value::Object(members) => {
-            members.values_mut().for_each(|member| inline(member, definitions, counts, depth + 1))
+            members.values_mut().for_each(|member| inline(member, definitions, counts, depth + 1));
         }
         _ => {}
     }
