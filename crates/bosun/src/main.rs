@@ -1,1 +1,32 @@
-fn main() {}
+//! The program: reads the command line, runs one command, and says how it went by its exit code.
+//!
+//! 0 is success, 1 a failure, 2 a command line that makes no sense. Nothing else is decided here;
+//! each command is a module under [`commands`].
+
+mod client;
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use commands::{Command, Usage};
+
+/// A tool runtime for AI agents: tools are data, and every call runs where it belongs.
+#[derive(Debug, Parser)]
+#[command(name = "bosun", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command.run() {
+        Ok(code) => code,
+        Err(error) => {
+            let style = anstyle::AnsiColor::Red.on_default().bold();
+            anstream::eprintln!("{style}error{style:#}: {error:#}");
+            if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}

@@ -14,7 +14,9 @@ use uuid::Uuid;
 pub enum IdError {
     #[error("namespace `{0}` must be 1 to 63 characters of a-z, 0-9 and `-`, and begin and end with a letter or digit")]
     Namespace(String),
-    #[error("name `{0}` must be 1 to 253 characters of a-z, 0-9, `-` and `.`, and begin and end with a letter or digit")]
+    #[error(
+        "name `{0}` must be 1 to 253 characters of a-z, 0-9, `-` and `.`, and begin and end with a letter or digit"
+    )]
     QueryName(String),
     #[error("`{0}` is not a query id")]
     QueryUid(String),
@@ -39,9 +41,9 @@ fn is_dns_name(text: &str, longest: usize, dots: bool) -> bool {
     bytes.len() <= longest
         && edge(bytes.first())
         && edge(bytes.last())
-        && bytes.iter().all(|byte| {
-            byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-' || (dots && *byte == b'.')
-        })
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-' || (dots && *byte == b'.'))
 }
 
 macro_rules! text_name {
@@ -56,11 +58,7 @@ macro_rules! text_name {
         impl FromStr for $type {
             type Err = IdError;
             fn from_str(text: &str) -> Result<Self, IdError> {
-                if is_dns_name(text, $longest, $dots) {
-                    Ok(Self(text.into()))
-                } else {
-                    Err(IdError::$type(clip(text)))
-                }
+                if is_dns_name(text, $longest, $dots) { Ok(Self(text.into())) } else { Err(IdError::$type(clip(text))) }
             }
         }
 

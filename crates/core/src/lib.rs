@@ -4,12 +4,25 @@
 //! text comes in, data goes out. The crate can be used alone; the engine, the stores and the HTTP
 //! edges are built on it and never the other way round.
 
-pub mod id;
+pub mod event;
 pub mod hash;
+pub mod head;
+pub mod id;
+pub mod json;
+pub mod machine;
+pub mod query;
+pub mod schema;
+mod text;
 pub mod time;
 pub mod tool;
+pub mod transcript;
 
+pub use event::{Entry, Event, Seq};
 pub use hash::ContentHash;
+pub use head::{Head, Status};
 pub use id::{CallId, Namespace, QueryName, QueryUid};
+pub use query::{Limits, Outcome, Spec};
+pub use schema::Schema;
 pub use time::Timestamp;
-pub use tool::{Binding, Tool};
+pub use tool::{Binding, Tool, toolset::Toolset};
+pub use transcript::Transcript;

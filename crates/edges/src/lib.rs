@@ -1,1 +1,24 @@
+//! Who calls the engine: HTTP in front, translation behind it.
+//!
+//! An edge reads a request, turns it into the engine's words, and writes the engine's answer in the
+//! words of its protocol. It decides nothing about a query and keeps nothing of it: a connection may
+//! break at any moment without a trace. What is here speaks ARK's REST API and the tool calls that
+//! the n8n RFC adds to it; other protocols become modules beside [`ark`](self).
 
+mod ark;
+mod http;
+
+use bosun_engine::Engine;
+
+pub use http::{error::Code, serve::serve};
+
+/// What every handler works on.
+#[derive(Clone, Debug)]
+pub struct App {
+    pub engine: Engine,
+}
+
+/// All routes of the server, with everything that guards them.
+pub fn router(app: App) -> axum::Router {
+    http::guarded(ark::routes::router(app))
+}

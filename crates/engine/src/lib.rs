@@ -1,1 +1,34 @@
+//! The loop that runs queries, and the traits of what it drives.
+//!
+//! [`Engine`] is the only way in: submit, deliver, resume, cancel, watch, recover. It asks the pure
+//! machine of `bosun-core` what to do, appends the answer to a [`Store`], and acts only when what it
+//! must not repeat is durable. Nothing here knows HTTP, SQL or any model's wire format.
 
+pub mod clock;
+mod deadlines;
+mod desk;
+mod dispatch;
+mod driver;
+mod engine;
+pub mod fault;
+pub mod memory;
+pub mod model;
+pub mod registry;
+pub mod runner;
+pub mod store;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod toolsets;
+mod turn;
+mod watch;
+
+pub use clock::{Clock, SystemClock};
+pub use desk::Key as QueryKey;
+pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission};
+pub use model::Model;
+pub use registry::{Agent, Registry};
+pub use runner::Runner;
+pub use store::{Store, StoreError};
+pub use watch::{Watch, Watched};

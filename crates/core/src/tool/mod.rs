@@ -8,6 +8,23 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use binding::{Binding, ConfigRef, HttpRequest, Method, NamedValue, Nango, SecretRef, ValueSource};
+pub use duration::{duration_from_json, parse_duration};
+
+mod binding;
+pub mod catalog;
+pub mod client;
+pub mod definition;
+mod duration;
+pub mod missing;
+pub mod name;
+pub mod routing;
+pub mod toolset;
+pub mod wrapper;
+
+/// The category of tools that name none.
+pub const DEFAULT_CATEGORY: &str = "General";
+
 /// One tool of a catalogue or of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,6 +33,9 @@ pub struct Tool {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
+    /// The name that LangChain gave it. Only ever a second way to find it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lc_name: Option<String>,
     pub description: String,
     /// The JSON Schema of the arguments, verbatim as its owner wrote it.
     pub parameters: Arc<Value>,
@@ -29,20 +49,13 @@ pub struct Tool {
     pub deprecated: Option<Deprecation>,
     #[serde(default, skip_serializing_if = "Annotations::is_empty")]
     pub annotations: Annotations,
+    /// How long the result of a call may be given again for the same arguments; never where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
+    pub cache_for: Option<Duration>,
     /// How long one call may take; the server's default where absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub timeout: Option<Duration>,
     pub binding: Binding,
-}
-
-/// How a tool is run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "camelCase")]
-pub enum Binding {
-    /// Run inside, by code that ships with Bosun.
-    Builtin { name: String },
-    /// Run outside, by the client that owns it.
-    External,
 }
 
 /// What the owner of a tool says about its effects, in MCP's words.
@@ -67,7 +80,7 @@ impl Annotations {
 }
 
 /// Why a tool should no longer be used, and what to use instead.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deprecation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,10 +92,62 @@ pub struct Deprecation {
 }
 
 impl Tool {
+    /// A tool with nothing but what every tool has.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        parameters: impl Into<Arc<Value>>,
+        binding: Binding,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            display_name: None,
+            lc_name: None,
+            description: description.into(),
+            parameters: parameters.into(),
+            category: None,
+            labels: BTreeMap::new(),
+            version: None,
+            deprecated: None,
+            annotations: Annotations::default(),
+            cache_for: None,
+            timeout: None,
+            binding,
+        }
+    }
+
     /// Whether a call may be started a second time when nobody knows how the first one ended.
     #[must_use]
     pub fn is_safe_to_repeat(&self) -> bool {
         self.annotations.read_only_hint == Some(true) || self.annotations.idempotent_hint == Some(true)
+    }
+
+    /// What arguments are checked against: the parameters, with `input` required where Nango's
+    /// wrapper has required members.
+    #[must_use]
+    pub fn checked_parameters(&self) -> Arc<Value> {
+        match self.binding {
+            Binding::Nango(_) => wrapper::require_input(&self.parameters),
+            _ => Arc::clone(&self.parameters),
+        }
+    }
+
+    /// Its category; `General` where it has none.
+    #[must_use]
+    pub fn category(&self) -> &str {
+        self.category.as_deref().unwrap_or(DEFAULT_CATEGORY)
+    }
+
+    /// What to tell whoever uses a tool that should no longer be used.
+    #[must_use]
+    pub fn deprecation_warning(&self) -> Option<String> {
+        let deprecation = self.deprecated.as_ref()?;
+        let since = deprecation.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+        let message = deprecation.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+        let instead =
+            deprecation.replaced_by.as_ref().map(|name| format!("; use `{name}` instead")).unwrap_or_default();
+        Some(format!("tool `{}` is deprecated{since}{message}{instead}", self.name))
     }
 
     /// Whether the client that asked runs this tool, while the query waits.

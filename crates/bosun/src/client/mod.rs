@@ -1,0 +1,223 @@
+//! A client of a running server, as `bosun query` and `bosun demo` use it.
+//!
+//! It speaks the public HTTP API and nothing else. Everything that it sends may be sent again: it
+//! chooses the name of a query itself, and a result that arrives twice is recorded once. So a broken
+//! connection is only a reason to try again, never a reason to guess.
+
+mod follow;
+mod sse;
+
+use std::{error::Error, time::Duration};
+
+use anyhow::Context;
+use reqwest::{RequestBuilder, Response, StatusCode, Url};
+use serde_json::Value;
+
+pub(crate) use follow::{Following, Seen, pause};
+pub(crate) use sse::Event;
+
+/// A server answers the first byte within this time, or is taken for gone. A stream may then be silent
+/// for long, but not for longer than two heartbeats.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(40);
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    /// Nothing was sent.
+    #[error("no server answers at {server} ({reason}); start one with `bosun serve`, or name another with `--server`")]
+    Unreachable { server: String, reason: String },
+    /// Whether the server has done what it was asked is not known: ask again.
+    #[error("the connection to {server} broke ({reason})")]
+    Broken { server: String, reason: String },
+    /// The server cannot do it now and says that the request is safe to repeat.
+    #[error("the server is busy or going down: {0}")]
+    Unavailable(Refusal),
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("the server's answer is not readable: {0}")]
+    Unreadable(String),
+}
+
+/// A request that the server did not do.
+#[derive(Debug, thiserror::Error)]
+#[error("{message} [{code}]")]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) code: String,
+    pub(crate) message: String,
+}
+
+impl ClientError {
+    /// Whether the same request may succeed a little later.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Broken { .. } | Self::Unavailable(_))
+    }
+
+    pub(crate) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(refusal) | Self::Unavailable(refusal) => Some(&refusal.code),
+            Self::Unreachable { .. } | Self::Broken { .. } | Self::Unreadable(_) => None,
+        }
+    }
+}
+
+/// What became of a result that was posted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Delivered {
+    /// The server had it already.
+    pub(crate) replayed: bool,
+    /// The query after it.
+    pub(crate) query: Value,
+}
+
+/// A server and the namespace to work in.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    server: String,
+    namespace: String,
+}
+
+impl Client {
+    pub(crate) fn new(server: &str, namespace: &str) -> anyhow::Result<Self> {
+        let server = server.trim_end_matches('/');
+        let url = Url::parse(server).with_context(|| format!("`{server}` is not a URL"))?;
+        anyhow::ensure!(matches!(url.scheme(), "http" | "https"), "`{server}` is not an http URL");
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(SILENCE)
+            // A query is private: it goes to the server that was named, and through nobody else.
+            .no_proxy()
+            .build()
+            .context("the HTTP client does not start")?;
+        Ok(Self { http, server: server.to_owned(), namespace: namespace.to_owned() })
+    }
+
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The address of the queries of the namespace, or of what stands below them.
+    pub(crate) fn queries_url(&self, below: &str) -> String {
+        format!("{}/v1/namespaces/{}/queries{below}", self.server, self.namespace)
+    }
+
+    /// Creates a query and follows it in the same answer.
+    pub(crate) async fn create(&self, query: &Value) -> Result<EventStream, ClientError> {
+        let request = self.http.post(self.queries_url("?stream=true")).json(query);
+        self.send(request).await.map(|response| EventStream::new(self.server.clone(), response))
+    }
+
+    /// Creates a query, or does anything else that a body is posted for, and reads the answer.
+    pub(crate) async fn post(&self, below: &str, body: &Value) -> Result<Value, ClientError> {
+        let response = self.send(self.http.post(self.queries_url(below)).json(body)).await?;
+        self.read(response).await
+    }
+
+    /// Follows a query from the event after `last_id`.
+    pub(crate) async fn follow(&self, name: &str, last_id: Option<&str>) -> Result<EventStream, ClientError> {
+        let mut request = self.http.get(self.queries_url(&format!("/{name}/events")));
+        if let Some(id) = last_id {
+            request = request.header("last-event-id", id);
+        }
+        self.send(request).await.map(|response| EventStream::new(self.server.clone(), response))
+    }
+
+    /// Posts the result of an outside call; does not wait for what the agent does next.
+    pub(crate) async fn deliver(&self, name: &str, result: &Value) -> Result<Delivered, ClientError> {
+        let url = self.queries_url(&format!("/{name}/tool-result?wait=0"));
+        let response = self.send(self.http.post(url).json(result)).await?;
+        let replayed = response.headers().get("idempotent-replayed").is_some_and(|value| value == "true");
+        Ok(Delivered { replayed, query: self.read(response).await? })
+    }
+
+    /// Where a query stands.
+    pub(crate) async fn get(&self, name: &str) -> Result<Value, ClientError> {
+        let response = self.send(self.http.get(self.queries_url(&format!("/{name}")))).await?;
+        self.read(response).await
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = request.send().await.map_err(|error| self.failure(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.text().await.unwrap_or_default();
+        let refusal = Refusal::read(status, &body);
+        Err(match status {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
+                ClientError::Unavailable(refusal)
+            }
+            _ => ClientError::Refused(refusal),
+        })
+    }
+
+    async fn read(&self, response: Response) -> Result<Value, ClientError> {
+        let body = response.bytes().await.map_err(|error| self.failure(&error))?;
+        serde_json::from_slice(&body).map_err(|error| ClientError::Unreadable(error.to_string()))
+    }
+
+    fn failure(&self, error: &reqwest::Error) -> ClientError {
+        let (server, reason) = (self.server.clone(), root_cause(error));
+        if error.is_connect() {
+            ClientError::Unreachable { server, reason }
+        } else {
+            ClientError::Broken { server, reason }
+        }
+    }
+}
+
+impl Refusal {
+    fn read(status: StatusCode, body: &str) -> Self {
+        let error = serde_json::from_str::<Value>(body).unwrap_or_default();
+        let text = |pointer: &str| error.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        Self {
+            status,
+            code: text("/error/code").unwrap_or_else(|| status.as_u16().to_string()),
+            message: text("/error/message").unwrap_or_else(|| {
+                format!("the server answered {status}: {}", body.chars().take(200).collect::<String>())
+            }),
+        }
+    }
+}
+
+/// One connection that events come out of.
+#[derive(Debug)]
+pub(crate) struct EventStream {
+    server: String,
+    response: Response,
+    decoder: sse::Decoder,
+    ready: std::collections::VecDeque<Event>,
+}
+
+impl EventStream {
+    fn new(server: String, response: Response) -> Self {
+        Self { server, response, decoder: sse::Decoder::default(), ready: std::collections::VecDeque::new() }
+    }
+
+    /// The next event; `None` when the server has ended the stream.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let chunk = self.response.chunk().await;
+            let chunk = chunk
+                .map_err(|error| ClientError::Broken { server: self.server.clone(), reason: root_cause(&error) })?;
+            let Some(chunk) = chunk else { return Ok(None) };
+            let events = self.decoder.feed(&chunk).map_err(|error| ClientError::Unreadable(error.to_string()))?;
+            self.ready.extend(events);
+        }
+    }
+}
+
+/// What lies at the bottom of an error: `Connection refused`, not `error sending request`.
+fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,180 @@
+//! `bosun query`: asks an agent, shows the run as it happens, and serves its outside tools with
+//! commands of this machine.
+//!
+//! The run belongs to the server: this program may lose its connection, the server may restart, and
+//! the stream goes on from the last event that was seen. Calls of one turn run at the same time.
+
+mod screen;
+mod tools;
+
+use std::{
+    collections::HashSet,
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
+use serde_json::{Value, json};
+
+use crate::client::{Client, ClientError, Following, Seen, pause};
+use screen::Screen;
+use tools::{LocalTools, Run, result_body};
+
+/// How often a result is posted before this client gives up: with the pauses, almost a minute.
+const MAX_POSTS: u32 = 30;
+
+/// Ask an agent; local commands serve the tools that you bring.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  bosun query --agent math-assistant 'What is 25% of 8,432?' \\
+      --tools tools.json --run calculator='jq -r .expression | bc -l'")]
+pub(crate) struct Query {
+    /// What to ask
+    input: String,
+    /// The agent to ask
+    #[arg(long)]
+    agent: String,
+    /// JSON file with the definitions of your tools: name, description, parameters
+    #[arg(long, value_name = "FILE")]
+    tools: Option<PathBuf>,
+    /// The command that runs a tool: arguments as JSON on stdin, the result on stdout
+    #[arg(long = "run", value_name = "TOOL=COMMAND")]
+    runs: Vec<Run>,
+    /// Which tools the agent may use: its own (ark), yours (n8n), or both (hybrid)
+    #[arg(long, value_name = "SOURCE", value_parser = ["ark", "n8n", "hybrid"])]
+    tool_source: Option<String>,
+    /// Where the server is
+    #[arg(long, value_name = "URL", env = "BOSUN_SERVER", default_value = "http://127.0.0.1:8080")]
+    server: String,
+    #[arg(long, default_value = "default")]
+    namespace: String,
+    /// Name of the query; made up where absent
+    #[arg(long)]
+    name: Option<String>,
+    /// Running time that the query may use, for instance 30s or 2m; waiting for your tools does not count
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+    /// Print the events as JSON, one on each line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Query {
+    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
+        let tools = LocalTools::read(self.tools.as_deref(), self.runs)?;
+        let client = Client::new(&self.server, &self.namespace)?;
+        let name = self.name.unwrap_or_else(made_up_name);
+        let mut body = json!({
+            "name": name,
+            "input": self.input,
+            "target": { "type": "agent", "name": self.agent },
+            "externalTools": tools.definitions,
+        });
+        if let Some(source) = self.tool_source {
+            body["toolSource"] = source.into();
+        }
+        if let Some(timeout) = self.timeout {
+            body["timeout"] = timeout.into();
+        }
+        let mut screen = Screen::new(self.json);
+        screen.asking(&self.agent, &self.input);
+        let session = Session { client: &client, name: &name, tools: &tools };
+        tokio::select! {
+            code = session.play(&body, &mut screen) => code,
+            _ = tokio::signal::ctrl_c() => {
+                screen.left_behind(&client.queries_url(&format!("/{name}")));
+                Ok(ExitCode::from(130))
+            }
+        }
+    }
+}
+
+/// Names sort by time and do not collide, so that a post may be repeated.
+fn made_up_name() -> String {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    format!("cli-{:x}-{:x}", since_epoch.as_nanos(), std::process::id())
+}
+
+struct Session<'a> {
+    client: &'a Client,
+    name: &'a str,
+    tools: &'a LocalTools,
+}
+
+/// A call that has been run here, and what the server said to its result.
+struct Served {
+    tool: String,
+    outcome: Result<String, String>,
+    posted: Result<(), ClientError>,
+}
+
+impl Session<'_> {
+    /// Follows the query to its end and serves its calls on the way.
+    async fn play(&self, body: &Value, screen: &mut Screen) -> anyhow::Result<ExitCode> {
+        let mut following = Following::create(self.client, self.name, body).await?;
+        let mut serving: FuturesUnordered<LocalBoxFuture<'_, Served>> = FuturesUnordered::new();
+        let mut taken = HashSet::new();
+        loop {
+            let event = tokio::select! {
+                seen = following.next() => match seen? {
+                    Seen::Event(event) => event,
+                    Seen::Lost(error) => {
+                        screen.lost(&error);
+                        continue;
+                    }
+                    Seen::Back => {
+                        screen.back();
+                        continue;
+                    }
+                },
+                Some(served) = serving.next() => {
+                    screen.served(&served.tool, &served.outcome);
+                    match served.posted {
+                        Err(error) if is_overtaken(&error) => screen.not_needed(&served.tool, &error),
+                        posted => posted?,
+                    }
+                    continue;
+                }
+            };
+            let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+            screen.event(&event, &data);
+            match event.name.as_str() {
+                "tool_call" if taken.insert(data["id"].as_str().unwrap_or_default().to_owned()) => {
+                    serving.push(self.serve(data).boxed_local());
+                }
+                "complete" => {
+                    return Ok(if data["status"] == "completed" { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Runs one call here and brings its result to the server.
+    async fn serve(&self, call: Value) -> Served {
+        let text = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
+        let (id, tool) = (text("id"), text("name"));
+        let outcome = self.tools.run(&tool, &call["arguments"]).await;
+        let posted = self.post(&result_body(&id, &tool, &outcome)).await;
+        Served { tool, outcome, posted }
+    }
+
+    /// Posts until the server has the result: it is recorded once, however often it arrives.
+    async fn post(&self, body: &Value) -> Result<(), ClientError> {
+        let mut failures = 0;
+        loop {
+            match self.client.deliver(self.name, body).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_passing() && failures < MAX_POSTS => failures += 1,
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(pause(failures)).await;
+        }
+    }
+}
+
+/// The call has its outcome already, or the query has ended: the stream tells the rest.
+fn is_overtaken(error: &ClientError) -> bool {
+    matches!(error.code(), Some("already_resolved" | "call_expired" | "call_cancelled" | "call_not_waiting"))
+}

@@ -1,0 +1,173 @@
+//! The journal of a query.
+//!
+//! A query *is* its journal: [`Head`](crate::Head) and [`Transcript`](crate::Transcript) are folds of
+//! it, and the SSE stream is a view of it, one SSE event at most for each entry. Entries are written
+//! as JSON with a `kind` and a version `v`; fields are only ever added. Token deltas are not here:
+//! they are not worth a disk write, and a reader that missed them gets the whole text.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    CallId, Timestamp,
+    query::{Outcome, Spec, Usage},
+};
+
+/// The place of an event in its query's journal; the first is 1.
+pub type Seq = u64;
+
+/// The version of the event format that this code writes.
+pub const VERSION: u32 = 1;
+
+/// One entry: what happened, when, and as the how-manyth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub seq: Seq,
+    pub at: Timestamp,
+    pub event: Event,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Event {
+    Created {
+        spec: Box<Spec>,
+    },
+    /// The model is being asked. A higher `attempt` of the same turn means: forget what you saw of it.
+    TurnStarted {
+        turn: u32,
+        attempt: u32,
+        /// Whether the model may ask for tools; not on the last turn after the limit of calls.
+        tools: bool,
+    },
+    /// The model's stream ended cleanly. The calls it asked for follow as [`Event::CallAsked`], in the same append.
+    TurnEnded {
+        turn: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        #[serde(default)]
+        usage: Usage,
+        /// How many calls follow.
+        calls: u32,
+    },
+    CallAsked(Box<AskedCall>),
+    /// An inside call is about to be run. For a tool that must not run twice, this is durable before it does.
+    CallStarted {
+        call: CallId,
+        attempt: u32,
+    },
+    /// An inside call has its outcome.
+    CallFinished {
+        call: CallId,
+        outcome: Outcome,
+    },
+    /// The client delivered the outcome of an outside call.
+    CallResolved {
+        call: CallId,
+        outcome: Outcome,
+    },
+    /// Nobody delivered in time; the model is told.
+    CallExpired {
+        call: CallId,
+    },
+    /// The same call had the same result too often; the model is told with this call's result.
+    LoopNoticed {
+        call: CallId,
+    },
+    /// The client wants the query to stay where it is until it says otherwise.
+    Held {
+        until: Timestamp,
+    },
+    Continued,
+    /// A new process took over work that an earlier one left in the middle.
+    Recovered,
+    Completed,
+    Failed {
+        code: String,
+        message: String,
+    },
+    Cancelled {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+/// One call as the model asked for it and as it was checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AskedCall {
+    pub call: CallId,
+    /// The id that the model API gave; only that API ever sees it again.
+    pub provider_id: String,
+    /// The real name of the tool, or what the model wrote where no such tool exists.
+    pub tool: String,
+    /// The name that the model used.
+    pub alias: String,
+    /// The arguments that will be run.
+    pub arguments: Value,
+    /// The model's own text, where it is not the compact form of `arguments`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<String>,
+    /// Optional parameters that were dropped because the model sent `null` for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
+    pub route: Route,
+}
+
+/// Where a call goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "to", rename_all = "snake_case")]
+pub enum Route {
+    /// Run by the server. `repeatable` says whether it may be started again after a crash.
+    Inside { repeatable: bool },
+    /// Handed to the client, which has until `deadline`.
+    Outside { deadline: Timestamp },
+    /// Never run: the model reads why.
+    Refused { code: String, message: String },
+}
+
+/// Why a journal entry could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    #[error("journal entry has version {0}, newer than this program's {VERSION}")]
+    NewerVersion(u32),
+    #[error("journal entry is not readable")]
+    Malformed(#[source] serde_json::Error),
+}
+
+#[derive(Deserialize)]
+struct Version {
+    v: u32,
+}
+
+impl Event {
+    /// The text that a store keeps.
+    ///
+    /// # Errors
+    /// Only if the event holds a value that JSON cannot, which no event does.
+    pub fn encode(&self) -> Result<String, serde_json::Error> {
+        let body = serde_json::to_string(self)?;
+        // An event is never an empty object: it has a `kind`.
+        Ok(format!("{{\"v\":{VERSION},{}", &body[1..]))
+    }
+
+    /// Reads what [`Event::encode`] wrote, by this or an earlier version of the program.
+    ///
+    /// # Errors
+    /// If a newer program wrote it, or the text is damaged: the query is parked, not the server.
+    pub fn decode(text: &str) -> Result<Self, DecodeError> {
+        match serde_json::from_str(text) {
+            Ok(event) => Ok(event),
+            Err(error) => match serde_json::from_str::<Version>(text) {
+                Ok(Version { v }) if v > VERSION => Err(DecodeError::NewerVersion(v)),
+                Ok(_) | Err(_) => Err(DecodeError::Malformed(error)),
+            },
+        }
+    }
+
+    /// Whether nothing can come after it.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Completed | Self::Failed { .. } | Self::Cancelled { .. })
+    }
+}

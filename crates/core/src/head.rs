@@ -1,0 +1,376 @@
+//! The small fold of a journal: all that decides what happens next.
+//!
+//! A head has no prompt, no arguments and no results, only their hashes, so that a store can keep it
+//! in the query's row and the machine can decide without reading the journal. It changes in one
+//! way: [`Head::apply`]. Rebuilding it from the journal gives the same value, always.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    CallId, ContentHash, Namespace, QueryName, QueryUid, Timestamp,
+    event::{AskedCall, Entry, Event, Route, Seq},
+    json,
+    query::{Limits, Outcome, Usage, View},
+};
+
+/// Where a query stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Head {
+    pub uid: QueryUid,
+    pub namespace: Namespace,
+    pub name: QueryName,
+    pub agent: String,
+    pub view: View,
+    pub seq: Seq,
+    pub phase: Phase,
+    pub turn: u32,
+    pub attempt: u32,
+    /// Every call of the query, in the order in which the model asked.
+    pub calls: Vec<CallHead>,
+    /// Until when the client wants the query to stay where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_until: Option<Timestamp>,
+    /// How often the same call had the same result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<(ContentHash, u32)>,
+    /// The model has had its last turn with tools.
+    #[serde(default)]
+    pub tools_spent: bool,
+    pub usage: Usage,
+    pub clock: RunClock,
+    pub limits: Limits,
+    /// How often the query was taken up after a crash since the model last answered.
+    #[serde(default)]
+    pub recoveries: u32,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What a query is in the middle of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Accepted; the model has not been asked yet.
+    Queued,
+    /// The model is being asked.
+    Thinking,
+    /// The model has spoken; its calls are open, or done and the next turn is due.
+    Acting,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+/// The part of a call that decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallHead {
+    pub id: CallId,
+    pub tool: String,
+    pub arguments: ContentHash,
+    pub state: CallState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum CallState {
+    /// To be run inside; `attempts` starts came to nothing because their process died.
+    Ready { repeatable: bool, attempts: u32 },
+    /// Being run inside.
+    Started { repeatable: bool, attempt: u32 },
+    /// Handed outside.
+    Waiting { deadline: Timestamp },
+    /// Run inside, or refused.
+    Finished { outcome: ContentHash },
+    /// Delivered from outside.
+    Resolved { outcome: ContentHash },
+    /// Not delivered in time.
+    Expired,
+    /// The query ended first.
+    Cancelled,
+}
+
+impl CallState {
+    /// Whether the call still lacks its one outcome.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Ready { .. } | Self::Started { .. } | Self::Waiting { .. })
+    }
+}
+
+/// The query's own clock: it runs while the model or an inside call works, and only then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunClock {
+    pub spent_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_since: Option<Timestamp>,
+}
+
+impl RunClock {
+    /// The running time up to `now`.
+    #[must_use]
+    pub fn spent(&self, now: Timestamp) -> Duration {
+        let current = self.running_since.map_or(Duration::ZERO, |since| now.since(since));
+        Duration::from_millis(self.spent_ms).saturating_add(current)
+    }
+
+    fn stop(&mut self, now: Timestamp) {
+        self.spent_ms = u64::try_from(self.spent(now).as_millis()).unwrap_or(u64::MAX);
+        self.running_since = None;
+    }
+
+    fn set(&mut self, running: bool, now: Timestamp) {
+        match (self.running_since, running) {
+            (None, true) => self.running_since = Some(now),
+            (Some(_), false) => self.stop(now),
+            (None, false) | (Some(_), true) => {}
+        }
+    }
+}
+
+/// The one word for where a query stands; every edge has its own translation of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Queued,
+    Running,
+    /// At least one call is handed outside.
+    Waiting,
+    /// Nothing is open; the client holds the query.
+    Held,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl Status {
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Whether the server has nothing to do until somebody outside acts.
+    #[must_use]
+    pub fn is_settled(self) -> bool {
+        !matches!(self, Self::Queued | Self::Running)
+    }
+
+    /// The engine's own word, as both views carry it in `state`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Held => "held",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A journal that does not begin with `Created`, or whose entries do not follow each other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FoldError {
+    #[error("journal of query `{0}` does not begin with its creation")]
+    NotCreated(QueryUid),
+    #[error("journal of query `{uid}` jumps from entry {have} to {found}")]
+    Gap { uid: QueryUid, have: Seq, found: Seq },
+}
+
+impl Head {
+    /// The head of a query that has just been created.
+    ///
+    /// # Errors
+    /// If `entry` is not a creation, or not the first entry.
+    pub fn new(uid: QueryUid, namespace: Namespace, name: QueryName, entry: &Entry) -> Result<Self, FoldError> {
+        let Event::Created { spec } = &entry.event else { return Err(FoldError::NotCreated(uid)) };
+        if entry.seq != 1 {
+            return Err(FoldError::Gap { uid, have: 0, found: entry.seq });
+        }
+        Ok(Self {
+            uid,
+            namespace,
+            name,
+            agent: spec.agent.clone(),
+            view: spec.view,
+            seq: 1,
+            phase: Phase::Queued,
+            turn: 0,
+            attempt: 0,
+            calls: Vec::new(),
+            held_until: None,
+            repeats: Vec::new(),
+            tools_spent: false,
+            usage: Usage::default(),
+            clock: RunClock::default(),
+            limits: spec.limits,
+            recoveries: 0,
+            created_at: entry.at,
+            updated_at: entry.at,
+        })
+    }
+
+    /// Folds one more entry in.
+    ///
+    /// # Errors
+    /// If `entry` is not the next one.
+    pub fn apply(&mut self, entry: &Entry) -> Result<(), FoldError> {
+        if entry.seq != self.seq + 1 {
+            return Err(FoldError::Gap { uid: self.uid, have: self.seq, found: entry.seq });
+        }
+        self.seq = entry.seq;
+        match &entry.event {
+            Event::Created { .. } => return Err(FoldError::NotCreated(self.uid)),
+            Event::TurnStarted { turn, attempt, tools } => {
+                self.phase = Phase::Thinking;
+                self.turn = *turn;
+                self.attempt = *attempt;
+                self.tools_spent |= !tools;
+            }
+            Event::TurnEnded { usage, .. } => {
+                self.phase = Phase::Acting;
+                self.attempt = 0;
+                self.recoveries = 0;
+                self.usage += *usage;
+            }
+            Event::CallAsked(asked) => self.calls.push(CallHead::new(asked)),
+            Event::CallStarted { call, attempt } => {
+                if let Some(call) = self.call_mut(*call)
+                    && let CallState::Ready { repeatable, .. } = call.state
+                {
+                    call.state = CallState::Started { repeatable, attempt: *attempt };
+                }
+            }
+            Event::CallFinished { call, outcome } => {
+                self.record(*call, outcome, |outcome| CallState::Finished { outcome });
+            }
+            Event::CallResolved { call, outcome } => {
+                self.record(*call, outcome, |outcome| CallState::Resolved { outcome });
+            }
+            Event::CallExpired { call } => {
+                if let Some(call) = self.call_mut(*call) {
+                    call.state = CallState::Expired;
+                }
+            }
+            Event::LoopNoticed { .. } => {}
+            Event::Held { until } => self.held_until = Some(*until),
+            Event::Continued => self.held_until = None,
+            Event::Recovered => {
+                // The process died some time after the last entry; that time was nobody's work.
+                self.clock.stop(self.updated_at);
+                self.recoveries += 1;
+                for call in &mut self.calls {
+                    if let CallState::Started { repeatable: true, attempt } = call.state {
+                        call.state = CallState::Ready { repeatable: true, attempts: attempt };
+                    }
+                }
+            }
+            Event::Completed => self.end(Phase::Completed),
+            Event::Failed { .. } => self.end(Phase::Failed),
+            Event::Cancelled { .. } => self.end(Phase::Cancelled),
+        }
+        self.updated_at = entry.at;
+        let works = self.works_inside();
+        self.clock.set(works, entry.at);
+        Ok(())
+    }
+
+    fn record(&mut self, call: CallId, outcome: &Outcome, state: impl FnOnce(ContentHash) -> CallState) {
+        let hash = outcome.content_hash();
+        let Some(call) = self.call_mut(call) else { return };
+        call.state = state(hash);
+        let key = repeat_key(call, hash);
+        match self.repeats.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, count)) => *count += 1,
+            None => self.repeats.push((key, 1)),
+        }
+    }
+
+    fn end(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.held_until = None;
+        for call in self.calls.iter_mut().filter(|call| call.state.is_open()) {
+            call.state = CallState::Cancelled;
+        }
+    }
+
+    fn call_mut(&mut self, id: CallId) -> Option<&mut CallHead> {
+        self.calls.iter_mut().find(|call| call.id == id)
+    }
+
+    #[must_use]
+    pub fn call(&self, id: CallId) -> Option<&CallHead> {
+        self.calls.iter().find(|call| call.id == id)
+    }
+
+    /// How often this call's tool has given this outcome for these arguments.
+    #[must_use]
+    pub fn repeats_of(&self, call: &CallHead, outcome: ContentHash) -> u32 {
+        let key = repeat_key(call, outcome);
+        self.repeats.iter().find(|(known, _)| *known == key).map_or(0, |(_, count)| *count)
+    }
+
+    /// The calls that the client must answer.
+    pub fn waiting(&self) -> impl Iterator<Item = (&CallHead, Timestamp)> {
+        self.calls.iter().filter_map(|call| match call.state {
+            CallState::Waiting { deadline } => Some((call, deadline)),
+            _ => None,
+        })
+    }
+
+    /// Whether the model or an inside call is at work.
+    #[must_use]
+    pub fn works_inside(&self) -> bool {
+        match self.phase {
+            Phase::Thinking => true,
+            Phase::Acting => {
+                self.calls.iter().any(|call| matches!(call.state, CallState::Ready { .. } | CallState::Started { .. }))
+            }
+            Phase::Queued | Phase::Completed | Phase::Failed | Phase::Cancelled => false,
+        }
+    }
+
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self.phase {
+            Phase::Queued => Status::Queued,
+            Phase::Thinking => Status::Running,
+            Phase::Acting if self.waiting().next().is_some() => Status::Waiting,
+            Phase::Acting if self.held_until.is_some() && !self.works_inside() => Status::Held,
+            Phase::Acting => Status::Running,
+            Phase::Completed => Status::Completed,
+            Phase::Failed => Status::Failed,
+            Phase::Cancelled => Status::Cancelled,
+        }
+    }
+
+    /// The next moment at which something must happen though nobody acts.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let waiting = self.waiting().map(|(_, deadline)| deadline);
+        waiting.chain(self.held_until).min()
+    }
+}
+
+impl CallHead {
+    fn new(asked: &AskedCall) -> Self {
+        let state = match &asked.route {
+            Route::Inside { repeatable } => CallState::Ready { repeatable: *repeatable, attempts: 0 },
+            Route::Outside { deadline } => CallState::Waiting { deadline: *deadline },
+            Route::Refused { code, message } => {
+                CallState::Finished { outcome: Outcome::failure(code, message).content_hash() }
+            }
+        };
+        Self { id: asked.call, tool: asked.tool.clone(), arguments: json::content_hash(&asked.arguments), state }
+    }
+}
+
+fn repeat_key(call: &CallHead, outcome: ContentHash) -> ContentHash {
+    ContentHash::of_parts(&[call.tool.as_bytes(), call.arguments.as_bytes(), outcome.as_bytes()])
+}

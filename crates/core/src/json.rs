@@ -1,0 +1,424 @@
+//! JSON as it crosses a border: strict on the way in, canonical on the way out.
+//!
+//! [`parse`] refuses what two parsers could read differently (duplicate keys) and what could hurt
+//! the reader (depth, size). [`canonical`] is RFC 8785, the form that is hashed. Nothing is
+//! repaired here: no comments, no trailing commas, no `NaN`.
+
+use std::{cell::Cell, fmt};
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::ContentHash;
+
+/// How much JSON is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub bytes: usize,
+    /// Objects and arrays inside each other. Never more than [`Limits::DEEPEST`].
+    pub depth: usize,
+}
+
+impl Limits {
+    /// One level deeper, the parser below gives up by itself: no text can exhaust the stack.
+    pub const DEEPEST: usize = 126;
+    /// The arguments of one call.
+    pub const ARGUMENTS: Self = Self { bytes: 256 * 1024, depth: 64 };
+    /// A request body, a result, an event.
+    pub const BODY: Self = Self { bytes: 1024 * 1024, depth: 64 };
+}
+
+/// Why a text was not taken as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    #[error("{bytes} bytes are more than the {limit} that are taken")]
+    TooLarge { bytes: usize, limit: usize },
+    #[error("nested deeper than {limit} levels at line {line} column {column}")]
+    TooDeep { limit: usize, line: usize, column: usize },
+    #[error("key `{key}` stands twice in one object, at line {line} column {column}")]
+    DuplicateKey { key: String, line: usize, column: usize },
+    /// `message` has the position as well.
+    #[error("{message}")]
+    Syntax { message: String, line: usize, column: usize },
+}
+
+impl JsonError {
+    /// Line and column of the fault, from 1; `None` where the whole text is at fault.
+    #[must_use]
+    pub fn position(&self) -> Option<(usize, usize)> {
+        match *self {
+            Self::TooLarge { .. } => None,
+            Self::TooDeep { line, column, .. }
+            | Self::DuplicateKey { line, column, .. }
+            | Self::Syntax { line, column, .. } => Some((line, column)),
+        }
+    }
+}
+
+/// Reads one JSON value that fills the whole text.
+///
+/// # Errors
+/// When the text is not strict JSON or goes beyond `limits`.
+pub fn parse(text: &str, limits: Limits) -> Result<Value, JsonError> {
+    if text.len() > limits.bytes {
+        return Err(JsonError::TooLarge { bytes: text.len(), limit: limits.bytes });
+    }
+    let limit = limits.depth.min(Limits::DEEPEST);
+    let refused = Cell::new(None);
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let result = Strict { remaining: limit, refused: &refused }.deserialize(&mut deserializer).and_then(|value| {
+        deserializer.end()?;
+        Ok(value)
+    });
+    result.map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        match refused.take() {
+            Some(Refused::Depth) => JsonError::TooDeep { limit, line, column },
+            Some(Refused::Duplicate(key)) => JsonError::DuplicateKey { key, line, column },
+            None => JsonError::Syntax { message: error.to_string(), line, column },
+        }
+    })
+}
+
+/// What `Strict` refused; serde's errors carry only text.
+enum Refused {
+    Depth,
+    Duplicate(String),
+}
+
+#[derive(Clone, Copy)]
+struct Strict<'a> {
+    remaining: usize,
+    refused: &'a Cell<Option<Refused>>,
+}
+
+impl Strict<'_> {
+    fn inside<E: serde::de::Error>(self) -> Result<Self, E> {
+        if let Some(remaining) = self.remaining.checked_sub(1) {
+            return Ok(Self { remaining, ..self });
+        }
+        self.refused.set(Some(Refused::Depth));
+        Err(E::custom("too deep"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let inside = self.inside()?;
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(inside)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let inside = self.inside()?;
+        let mut members = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            if members.contains_key(&key) {
+                self.refused.set(Some(Refused::Duplicate(key)));
+                return Err(A::Error::custom("duplicate key"));
+            }
+            let value = access.next_value_seed(inside)?;
+            members.insert(key, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+/// The SHA-256 of the canonical form: equal for values that are equal as JSON.
+#[must_use]
+pub fn content_hash(value: &Value) -> ContentHash {
+    ContentHash::of(canonical(value).as_bytes())
+}
+
+/// The canonical form of RFC 8785: keys in UTF-16 order, numbers as ECMAScript prints them.
+///
+/// Integers beyond 2^53 are written in full instead of being rounded as the RFC would: two calls
+/// that differ in one digit must not share a hash.
+#[must_use]
+pub fn canonical(value: &Value) -> String {
+    /// What is still to be written, the next one last. A stack of our own instead of recursion, since
+    /// a value made in code may be deeper than any text that `parse` takes.
+    enum Step<'a> {
+        Value(&'a Value),
+        Key(&'a str),
+        Mark(char),
+    }
+    let mut text = String::new();
+    let mut steps = vec![Step::Value(value)];
+    while let Some(step) = steps.pop() {
+        match step {
+            Step::Mark(mark) => text.push(mark),
+            Step::Key(key) => {
+                write_string(&mut text, key);
+                text.push(':');
+            }
+            Step::Value(Value::Null) => text.push_str("null"),
+            Step::Value(Value::Bool(value)) => text.push_str(if *value { "true" } else { "false" }),
+            Step::Value(Value::Number(number)) => write_number(&mut text, number),
+            Step::Value(Value::String(value)) => write_string(&mut text, value),
+            Step::Value(Value::Array(items)) => {
+                text.push('[');
+                steps.push(Step::Mark(']'));
+                for (index, item) in items.iter().enumerate().rev() {
+                    steps.push(Step::Value(item));
+                    if index > 0 {
+                        steps.push(Step::Mark(','));
+                    }
+                }
+            }
+            Step::Value(Value::Object(members)) => {
+                let mut members: Vec<_> = members.iter().collect();
+                members.sort_unstable_by(|(left, _), (right, _)| left.encode_utf16().cmp(right.encode_utf16()));
+                text.push('{');
+                steps.push(Step::Mark('}'));
+                for (index, (key, value)) in members.into_iter().enumerate().rev() {
+                    steps.push(Step::Value(value));
+                    steps.push(Step::Key(key));
+                    if index > 0 {
+                        steps.push(Step::Mark(','));
+                    }
+                }
+            }
+        }
+    }
+    text
+}
+
+fn write_string(text: &mut String, value: &str) {
+    text.push('"');
+    for letter in value.chars() {
+        match letter {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\u{8}' => text.push_str("\\b"),
+            '\t' => text.push_str("\\t"),
+            '\n' => text.push_str("\\n"),
+            '\u{c}' => text.push_str("\\f"),
+            '\r' => text.push_str("\\r"),
+            control if control < ' ' => text.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => text.push(other),
+        }
+    }
+    text.push('"');
+}
+
+fn write_number(text: &mut String, number: &Number) {
+    match number.as_f64() {
+        Some(value) if number.is_f64() => text.push_str(&ecmascript_number(value)),
+        _ => text.push_str(&number.to_string()),
+    }
+}
+
+/// `Number.prototype.toString` of ECMA-262, section 6.1.6.1.20.
+fn ecmascript_number(value: f64) -> String {
+    if value == 0.0 {
+        // Also minus zero.
+        return "0".to_owned();
+    }
+    // Rust prints the shortest digits that read back as the same number, as ECMAScript demands;
+    // only the layout differs.
+    let scientific = format!("{:e}", value.abs());
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let digits = mantissa.replace('.', "");
+    let count = digits.len() as i32;
+    // The decimal point stands after so many digits.
+    let point = exponent.parse::<i32>().unwrap_or(0) + 1;
+    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or(0));
+    let magnitude = if count <= point && point <= 21 {
+        format!("{digits}{}", zeros(point - count))
+    } else if 0 < point && point <= 21 {
+        let (whole, fraction) = digits.split_at(usize::try_from(point).unwrap_or(0));
+        format!("{whole}.{fraction}")
+    } else if -6 < point && point <= 0 {
+        format!("0.{}{digits}", zeros(-point))
+    } else {
+        let (first, rest) = digits.split_at(1);
+        let fraction = if rest.is_empty() { String::new() } else { format!(".{rest}") };
+        format!("{first}{fraction}e{:+}", point - 1)
+    };
+    if value < 0.0 { format!("-{magnitude}") } else { magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn refuses(text: &str, expect: &str) {
+        assert_eq!(parse(text, Limits::ARGUMENTS).unwrap_err().to_string(), expect);
+    }
+
+    #[test]
+    fn only_strict_json_is_taken() {
+        refuses("", "EOF while parsing a value at line 1 column 0");
+        refuses("{'a':1}", "key must be a string at line 1 column 2");
+        refuses("{\"a\":1,}", "trailing comma at line 1 column 8");
+        refuses("[1] 2", "trailing characters at line 1 column 5");
+        refuses("[1, // one\n2]", "expected value at line 1 column 5");
+        refuses("NaN", "expected value at line 1 column 1");
+        refuses("1e999", "number out of range at line 1 column 5");
+        refuses("\"\\ud800\"", "unexpected end of hex escape at line 1 column 8");
+        refuses("{\"a\":tru", "EOF while parsing a value at line 1 column 8");
+    }
+
+    #[test]
+    fn a_key_may_stand_once() {
+        refuses(r#"{"a":1,"a":2}"#, "key `a` stands twice in one object, at line 1 column 10");
+        refuses("[{\"b\":{\"a\":1,\n\"\\u0061\":2}}]", "key `a` stands twice in one object, at line 2 column 8");
+        assert!(parse(r#"{"a":{"a":1},"A":2}"#, Limits::ARGUMENTS).is_ok());
+    }
+
+    #[test]
+    fn depth_ends_at_the_limit() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(parse(&nested(64), Limits::ARGUMENTS).is_ok());
+        refuses(&nested(65), "nested deeper than 64 levels at line 1 column 66");
+        refuses(&"[".repeat(100_000), "nested deeper than 64 levels at line 1 column 65");
+        refuses(&"{\"a\":".repeat(10_000), "nested deeper than 64 levels at line 1 column 321");
+        let deepest = Limits { bytes: 1 << 20, depth: usize::MAX };
+        assert!(parse(&nested(126), deepest).is_ok());
+        assert!(matches!(parse(&nested(127), deepest), Err(JsonError::TooDeep { limit: 126, .. })));
+    }
+
+    #[test]
+    fn size_is_checked_before_anything_is_read() {
+        let text = format!("\"{}\"", "a".repeat(256 * 1024));
+        refuses(&text, "262146 bytes are more than the 262144 that are taken");
+    }
+
+    #[track_caller]
+    fn check_canonical(text: &str, expect: &str) {
+        assert_eq!(canonical(&parse(text, Limits::BODY).unwrap()), expect);
+    }
+
+    #[test]
+    fn the_examples_of_rfc_8785_hold() {
+        check_canonical(
+            "{\"numbers\": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+              \"string\": \"\\u20ac$\\u000F\\u000aA'\\u0042\\u0022\\u005c\\\\\\\"\\/\",
+              \"literals\": [null, true, false]}",
+            "{\"literals\":[null,true,false],\"numbers\":[333333333.3333333,1e+30,4.5,0.002,1e-27],\
+             \"string\":\"€$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"}",
+        );
+        check_canonical(
+            "{\"\\u20ac\": 1, \"\\r\": 2, \"\\ufb33\": 3, \"1\": 4, \"\\ud83d\\ude00\": 5, \"\\u0080\": 6, \"\\u00f6\": 7}",
+            "{\"\\r\":2,\"1\":4,\"\u{80}\":6,\"ö\":7,\"€\":1,\"😀\":5,\"\u{fb33}\":3}",
+        );
+    }
+
+    #[test]
+    fn numbers_are_written_as_ecmascript_writes_them() {
+        for (text, expect) in [
+            ("0.0", "0"),
+            ("-0.0", "0"),
+            ("1.0", "1"),
+            ("-1.5", "-1.5"),
+            ("5e-324", "5e-324"),
+            ("1.7976931348623157e308", "1.7976931348623157e+308"),
+            ("1e21", "1e+21"),
+            ("1e20", "100000000000000000000"),
+            ("295147905179352830000", "295147905179352830000"),
+            ("0.000001", "0.000001"),
+            ("0.0000001", "1e-7"),
+            ("123456.789", "123456.789"),
+            ("9007199254740993", "9007199254740993"),
+            ("18446744073709551615", "18446744073709551615"),
+        ] {
+            check_canonical(text, expect);
+        }
+    }
+
+    #[test]
+    fn the_order_of_keys_does_not_change_the_hash() {
+        assert_eq!(content_hash(&json!({"a": 1, "b": [2.0]})), content_hash(&json!({"b": [2], "a": 1.0})));
+        assert_ne!(content_hash(&json!({"a": 1})), content_hash(&json!({"a": "1"})));
+    }
+
+    #[test]
+    fn a_value_deeper_than_any_stack_has_a_canonical_form() {
+        let mut value = json!(1);
+        for _ in 0..10_000 {
+            value = Value::Array(vec![value]);
+        }
+        assert_eq!(canonical(&value).len(), 20_001);
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            proptest::strategy::Just(Value::Null),
+            any::<bool>().prop_map(Value::Bool),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_filter_map("finite", |number| Number::from_f64(number).map(Value::Number)),
+            any::<String>().prop_map(Value::String),
+        ];
+        leaf.prop_recursive(5, 64, 8, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..8).prop_map(Value::Array),
+                prop::collection::btree_map(any::<String>(), inner, 0..8)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_canonical_form_reads_back_as_itself(value in any_json()) {
+            let text = canonical(&value);
+            let again = parse(&text, Limits { bytes: usize::MAX, depth: 64 }).unwrap();
+            prop_assert_eq!(canonical(&again), text);
+        }
+
+        #[test]
+        fn whatever_serde_writes_is_read_unchanged(value in any_json()) {
+            let text = serde_json::to_string(&value).unwrap();
+            prop_assert_eq!(parse(&text, Limits { bytes: usize::MAX, depth: 64 }).unwrap(), value);
+        }
+    }
+}

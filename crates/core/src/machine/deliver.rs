@@ -1,0 +1,135 @@
+//! Results from outside: one compare-and-set for each call, `waiting → resolved`.
+//!
+//! The deadline is compared here, so a result that comes after it is late even if no sweep has been
+//! by. A bad result never gets this far: it is refused before, and its call stays waiting.
+
+use super::notice_loop;
+use crate::{
+    CallId, Head, Timestamp,
+    event::{Entry, Event},
+    head::{CallHead, CallState},
+    query::Outcome,
+};
+
+/// Which call a result is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    Call(CallId),
+    /// The one waiting call of this tool: the RFC's form, which knows no ids.
+    Tool(String),
+}
+
+/// One result, already checked in form and size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivery {
+    pub target: Target,
+    pub outcome: Outcome,
+}
+
+/// What became of one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Accepted(CallId),
+    /// The same result had been accepted before.
+    Replayed(CallId),
+    /// Another result had been accepted before.
+    AlreadyResolved(CallId),
+    Expired(CallId),
+    Cancelled(CallId),
+    /// No such call in this query.
+    Unknown,
+    /// Several calls of the tool wait, and the result does not say which one it is for.
+    Ambiguous,
+    /// No call of the tool waits.
+    NotWaiting,
+}
+
+/// What a post of results does to the query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivered {
+    pub events: Vec<Event>,
+    /// One for each result, in order.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Decides a post of one or more results. `hold` keeps the query where it is afterwards, and a post
+/// without it ends an earlier hold; a post that changes nothing else does neither.
+#[must_use]
+pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: bool) -> Delivered {
+    let mut ahead = head.clone();
+    let mut delivered = Delivered { events: Vec::new(), verdicts: Vec::with_capacity(deliveries.len()) };
+    let mut push = |ahead: &mut Head, event: Event| {
+        let entry = Entry { seq: ahead.seq + 1, at: now, event };
+        // The entry is the next one by construction.
+        if ahead.apply(&entry).is_ok() {
+            delivered.events.push(entry.event);
+        }
+    };
+    for Delivery { target, outcome } in deliveries {
+        let verdict = decide(&ahead, now, &target, &outcome);
+        delivered.verdicts.push(verdict);
+        match verdict {
+            Verdict::Accepted(call) => {
+                let noticed = ahead.call(call).and_then(|call| notice_loop(&ahead, call, &outcome));
+                push(&mut ahead, Event::CallResolved { call, outcome });
+                if let Some(event) = noticed {
+                    push(&mut ahead, event);
+                }
+            }
+            // The sweep has not been by yet: record what this post found out.
+            Verdict::Expired(call) if ahead.call(call).is_some_and(|call| call.state.is_open()) => {
+                push(&mut ahead, Event::CallExpired { call });
+            }
+            _ => {}
+        }
+    }
+    let accepted = delivered.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_)));
+    if accepted && !ahead.status().is_final() {
+        if hold {
+            delivered.events.push(Event::Held { until: now.after(head.limits.external_timeout) });
+        } else if ahead.held_until.is_some() {
+            delivered.events.push(Event::Continued);
+        }
+    }
+    delivered
+}
+
+fn decide(head: &Head, now: Timestamp, target: &Target, outcome: &Outcome) -> Verdict {
+    match target {
+        Target::Call(id) => head.call(*id).map_or(Verdict::Unknown, |call| decide_call(call, now, outcome)),
+        Target::Tool(name) => decide_tool(head, now, name, outcome),
+    }
+}
+
+fn decide_call(call: &CallHead, now: Timestamp, outcome: &Outcome) -> Verdict {
+    match call.state {
+        CallState::Waiting { deadline } if deadline <= now => Verdict::Expired(call.id),
+        CallState::Waiting { .. } => Verdict::Accepted(call.id),
+        CallState::Resolved { outcome: known } if known == outcome.content_hash() => Verdict::Replayed(call.id),
+        CallState::Resolved { .. } => Verdict::AlreadyResolved(call.id),
+        CallState::Expired => Verdict::Expired(call.id),
+        CallState::Cancelled => Verdict::Cancelled(call.id),
+        // Inside calls are nobody's business outside: as unknown as any other id.
+        CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. } => Verdict::Unknown,
+    }
+}
+
+fn decide_tool(head: &Head, now: Timestamp, name: &str, outcome: &Outcome) -> Verdict {
+    let of_tool = || head.calls.iter().filter(|call| call.tool == name);
+    // A repeated post of the last result must not answer the *next* call of the same tool.
+    let last = of_tool().rev().find_map(|call| match call.state {
+        CallState::Resolved { outcome } => Some((call.id, outcome)),
+        _ => None,
+    });
+    if let Some((call, known)) = last
+        && known == outcome.content_hash()
+    {
+        return Verdict::Replayed(call);
+    }
+    let mut waiting = of_tool().filter(|call| matches!(call.state, CallState::Waiting { .. }));
+    match (waiting.next(), waiting.next()) {
+        (Some(call), None) => decide_call(call, now, outcome),
+        (Some(_), Some(_)) => Verdict::Ambiguous,
+        (None, _) => Verdict::NotWaiting,
+    }
+}

@@ -1,0 +1,310 @@
+//! What holds whatever happens, in whatever order.
+//!
+//! A random script of replies, starts, finishes, results (early, late, doubled, out of order),
+//! deadlines, cancels, holds and crashes is played against the machine. A crash forgets everything
+//! that is not in the journal; the head is folded again from it.
+
+use std::{collections::HashMap, time::Duration};
+
+use proptest::{collection::vec, prelude::*};
+use serde_json::json;
+
+use super::{
+    Asked, Delivery, Next, REPEATS_NOTICED, Reply, Target, Verdict, Way, cancel, deliver, end_turn, expire,
+    finish_call, next, recover, resume, start_call, start_turn,
+    tests::{created, spec},
+};
+use crate::{
+    CallId, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp, Transcript,
+    event::Route, query::Usage, transcript::Message,
+};
+
+const MAX_CALLS: u32 = 6;
+
+#[derive(Clone, Debug)]
+enum Act {
+    /// The driver does what is next.
+    Drive(Vec<Kind>),
+    /// A running inside call ends.
+    Finish(usize, u8),
+    /// A client posts a result for the `n`th call that ever existed, by id or by name.
+    Post {
+        call: usize,
+        by_name: bool,
+        content: u8,
+        hold: bool,
+    },
+    Pass(u16),
+    Sweep,
+    Cancel,
+    Resume,
+    Crash,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Outside,
+    Inside { repeatable: bool },
+    Refused,
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        4 => Just(Kind::Outside),
+        2 => any::<bool>().prop_map(|repeatable| Kind::Inside { repeatable }),
+        1 => Just(Kind::Refused),
+    ]
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        8 => vec(kind(), 0..4).prop_map(Act::Drive),
+        4 => (0..8usize, 0..3u8).prop_map(|(call, content)| Act::Finish(call, content)),
+        8 => (0..8usize, any::<bool>(), 0..3u8, prop::bool::weighted(0.1))
+            .prop_map(|(call, by_name, content, hold)| Act::Post { call, by_name, content, hold }),
+        2 => (0..400u16).prop_map(Act::Pass),
+        2 => Just(Act::Sweep),
+        1 => Just(Act::Cancel),
+        1 => Just(Act::Resume),
+        2 => Just(Act::Crash),
+    ]
+}
+
+struct World {
+    head: Head,
+    journal: Vec<Entry>,
+    now: Timestamp,
+    /// Inside calls that a process is running right now.
+    running: Vec<CallId>,
+    thinking: bool,
+    starts: HashMap<CallId, u32>,
+    repeatable: HashMap<CallId, bool>,
+    accepted: HashMap<CallId, u32>,
+}
+
+impl World {
+    fn new() -> Self {
+        let limits =
+            Limits { max_tool_calls: MAX_CALLS, external_timeout: Duration::from_secs(300), ..Limits::default() };
+        let head = created(limits);
+        let first = Entry { seq: 1, at: head.created_at, event: Event::Created { spec: Box::new(spec(limits)) } };
+        Self {
+            now: head.created_at,
+            head,
+            journal: vec![first],
+            running: Vec::new(),
+            thinking: false,
+            starts: HashMap::new(),
+            repeatable: HashMap::new(),
+            accepted: HashMap::new(),
+        }
+    }
+
+    fn append(&mut self, events: Vec<Event>) {
+        let ended = self.head.status().is_final();
+        assert!(events.is_empty() || !ended, "a query that has ended never changes: {events:?}");
+        for event in events {
+            let entry = Entry { seq: self.head.seq + 1, at: self.now, event };
+            self.head.apply(&entry).unwrap();
+            if let Event::CallAsked(asked) = &entry.event
+                && let Route::Inside { repeatable } = asked.route
+            {
+                self.repeatable.insert(asked.call, repeatable);
+            }
+            self.journal.push(entry);
+        }
+    }
+
+    fn play(&mut self, act: Act) {
+        match act {
+            Act::Drive(kinds) => self.drive(&kinds),
+            Act::Finish(index, content) => {
+                if !self.running.is_empty() {
+                    let call = self.running.remove(index % self.running.len());
+                    let events = finish_call(&self.head, call, Outcome::success(content));
+                    self.append(events);
+                }
+            }
+            Act::Post { call, by_name, content, hold } => self.post(call, by_name, content, hold),
+            Act::Pass(seconds) => self.now = self.now.after(Duration::from_secs(seconds.into())),
+            Act::Sweep => {
+                let events = expire(&self.head, self.now);
+                self.append(events);
+            }
+            Act::Cancel => {
+                let events = cancel(&self.head, None);
+                self.append(events);
+            }
+            Act::Resume => {
+                let events = resume(&self.head);
+                self.append(events);
+            }
+            Act::Crash => {
+                self.running.clear();
+                self.thinking = false;
+                self.head = fold(&self.journal);
+                let events = recover(&self.head);
+                self.append(events);
+            }
+        }
+    }
+
+    fn drive(&mut self, kinds: &[Kind]) {
+        if self.thinking {
+            self.thinking = false;
+            let tools_spent = self.head.tools_spent;
+            let calls = kinds.iter().enumerate().map(|(index, kind)| asked(index, *kind)).collect();
+            let reply = Reply { text: Some("text".into()), calls, usage: Usage::default() };
+            let events = end_turn(&self.head, self.now, reply);
+            self.append(events);
+            assert!(!tools_spent || self.head.status().is_final(), "there is no turn after the last one");
+            return;
+        }
+        match next(&self.head) {
+            Next::Turn { .. } => {
+                let events = start_turn(&self.head);
+                self.append(events);
+                self.thinking = true;
+            }
+            Next::Calls(calls) => {
+                for call in calls {
+                    let events = start_call(&self.head, call);
+                    assert_eq!(events.len(), 1);
+                    self.append(events);
+                    self.running.push(call);
+                    *self.starts.entry(call).or_default() += 1;
+                }
+            }
+            Next::Busy => assert!(!self.running.is_empty(), "busy with nothing"),
+            Next::Wait => {
+                assert!(self.head.status().is_settled());
+                assert!(self.head.deadline().is_some(), "nobody would ever wake it");
+            }
+            Next::End => assert!(self.head.status().is_final()),
+        }
+    }
+
+    fn post(&mut self, call: usize, by_name: bool, content: u8, hold: bool) {
+        let Some(call) = self.head.calls.get(call).cloned() else { return };
+        let target = if by_name { Target::Tool(call.tool) } else { Target::Call(call.id) };
+        let before = self.head.clone();
+        let delivered =
+            deliver(&self.head, self.now, vec![Delivery { target, outcome: Outcome::success(content) }], hold);
+        match delivered.verdicts[0] {
+            Verdict::Accepted(id) => {
+                *self.accepted.entry(id).or_default() += 1;
+                let (_, deadline) = before.waiting().find(|(call, _)| call.id == id).expect("it waited");
+                assert!(self.now < deadline, "accepted after its deadline");
+            }
+            Verdict::Expired(_) => {}
+            _ => assert_eq!(delivered.events, [], "only an accepted or late result changes anything"),
+        }
+        self.append(delivered.events);
+    }
+
+    fn check(&self) {
+        assert_eq!(fold(&self.journal), self.head, "the head is the fold of its journal");
+        for (call, times) in &self.accepted {
+            assert_eq!(*times, 1, "{call} was accepted more than once");
+        }
+        for (call, starts) in &self.starts {
+            assert!(self.repeatable[call] || *starts == 1, "{call} must not run twice");
+        }
+        let mut outcomes: HashMap<CallId, u32> = HashMap::new();
+        for entry in &self.journal {
+            match &entry.event {
+                Event::CallFinished { call, .. } | Event::CallResolved { call, .. } | Event::CallExpired { call } => {
+                    *outcomes.entry(*call).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(outcomes.values().all(|count| *count == 1), "a call has one outcome");
+        let finals = self.journal.iter().filter(|entry| entry.event.is_final()).count();
+        assert_eq!(finals, usize::from(self.head.status().is_final()));
+        assert!(self.head.repeats.iter().all(|(_, count)| *count <= REPEATS_NOTICED + 1));
+        let ran = self.head.calls.iter().filter(|call| self.repeatable.contains_key(&call.id)).count();
+        assert!(ran + self.accepted.len() <= MAX_CALLS as usize, "more calls than allowed");
+        self.check_messages();
+    }
+
+    /// Between two turns the model reads one result for each call, in the order in which it asked.
+    fn check_messages(&self) {
+        if !matches!(next(&self.head), Next::Turn { .. }) {
+            return;
+        }
+        let mut transcript = Transcript::new(&self.journal[0]).unwrap();
+        self.journal[1..].iter().for_each(|entry| transcript.apply(entry));
+        let mut open: Vec<String> = Vec::new();
+        for message in transcript.messages() {
+            match message {
+                Message::Assistant { calls, .. } => {
+                    assert!(open.is_empty(), "a call has no result");
+                    open = calls.into_iter().map(|call| call.provider_id).collect();
+                }
+                Message::Tool { provider_id, .. } => assert_eq!(open.remove(0), provider_id),
+                Message::System(_) | Message::User(_) => {}
+            }
+        }
+        assert!(open.is_empty(), "a call has no result");
+    }
+
+    /// Whatever happened, the query can still be brought to its end.
+    fn finish(&mut self) {
+        for _ in 0..200 {
+            if self.head.status().is_final() {
+                return;
+            }
+            while !self.running.is_empty() {
+                self.play(Act::Finish(0, 9));
+            }
+            self.drive(&[]);
+            if next(&self.head) == Next::Wait {
+                self.now = self.now.after(Duration::from_secs(10_000));
+                self.play(Act::Sweep);
+            }
+        }
+        panic!("the query never ends: {:?}", self.head);
+    }
+}
+
+fn asked(index: usize, kind: Kind) -> Asked {
+    let way = match kind {
+        Kind::Outside => Way::Outside { timeout: Duration::from_secs(60) },
+        Kind::Inside { repeatable } => Way::Inside { repeatable },
+        Kind::Refused => Way::Refused { code: "invalid_arguments".into(), message: "no".into() },
+    };
+    let tool = ["a", "b", "c"][index % 3].to_owned();
+    Asked {
+        provider_id: format!("p{index}"),
+        alias: tool.clone(),
+        tool,
+        arguments: json!({}),
+        written: None,
+        dropped: Vec::new(),
+        way,
+    }
+}
+
+fn fold(journal: &[Entry]) -> Head {
+    let uid = QueryUid::new(1, [1; 10]);
+    let mut head = Head::new(uid, Namespace::default(), QueryName::for_uid(uid), &journal[0]).unwrap();
+    journal[1..].iter().for_each(|entry| head.apply(entry).unwrap());
+    head
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_interleaving_keeps_the_promises(acts in vec(act(), 0..60)) {
+        let mut world = World::new();
+        for act in acts {
+            world.play(act);
+            world.check();
+        }
+        world.finish();
+        world.check();
+        prop_assert!(matches!(world.head.status(), Status::Completed | Status::Failed | Status::Cancelled));
+    }
+}

@@ -1,0 +1,430 @@
+//! What the machine decides, case by case.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{
+    Asked, Delivery, Next, Reply, Target, Verdict, Way, cancel, deliver, end_turn, expire, fail, finish_call, next,
+    recover, resume, start_call, start_turn,
+};
+use crate::{
+    CallId, ContentHash, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Spec, Status, Timestamp,
+    query::{Usage, View},
+};
+
+const NOW: Timestamp = Timestamp(1_000_000);
+
+pub(super) fn spec(limits: Limits) -> Spec {
+    Spec {
+        agent: "agent".into(),
+        model: "default".into(),
+        prompt: None,
+        input: "hello".into(),
+        toolset: ContentHash::of(b"tools"),
+        limits,
+        view: View::Rfc,
+        session_id: None,
+        labels: Default::default(),
+        annotations: Default::default(),
+        warnings: Vec::new(),
+    }
+}
+
+pub(super) fn created(limits: Limits) -> Head {
+    let uid = QueryUid::new(1, [1; 10]);
+    let entry = Entry { seq: 1, at: NOW, event: Event::Created { spec: Box::new(spec(limits)) } };
+    Head::new(uid, Namespace::default(), QueryName::for_uid(uid), &entry).unwrap()
+}
+
+pub(super) fn apply(head: &mut Head, at: Timestamp, events: Vec<Event>) {
+    for event in events {
+        let entry = Entry { seq: head.seq + 1, at, event };
+        head.apply(&entry).unwrap();
+    }
+}
+
+fn asked(tool: &str, way: Way) -> Asked {
+    Asked {
+        provider_id: format!("provider-{tool}"),
+        tool: tool.into(),
+        alias: tool.into(),
+        arguments: json!({}),
+        written: None,
+        dropped: Vec::new(),
+        way,
+    }
+}
+
+fn outside(tool: &str) -> Asked {
+    asked(tool, Way::Outside { timeout: Duration::from_secs(60) })
+}
+
+fn inside(tool: &str, repeatable: bool) -> Asked {
+    asked(tool, Way::Inside { repeatable })
+}
+
+fn reply(calls: Vec<Asked>) -> Reply {
+    Reply { text: Some("text".into()), calls, usage: Usage::default() }
+}
+
+/// A query whose model has just asked for `calls`.
+fn after_turn(calls: Vec<Asked>) -> Head {
+    let mut head = created(Limits::default());
+    turn(&mut head, calls);
+    head
+}
+
+fn turn(head: &mut Head, calls: Vec<Asked>) {
+    let events = start_turn(head);
+    apply(head, NOW, events);
+    let events = end_turn(head, NOW, reply(calls));
+    apply(head, NOW, events);
+}
+
+fn ok(text: &str) -> Outcome {
+    Outcome::success(text)
+}
+
+fn to_call(head: &Head, index: usize, outcome: Outcome) -> Delivery {
+    Delivery { target: Target::Call(head.calls[index].id), outcome }
+}
+
+fn to_tool(tool: &str, outcome: Outcome) -> Delivery {
+    Delivery { target: Target::Tool(tool.into()), outcome }
+}
+
+/// Posts one result, applies it, and says what became of it.
+fn post(head: &mut Head, delivery: Delivery) -> Verdict {
+    let delivered = deliver(head, NOW, vec![delivery], false);
+    apply(head, NOW, delivered.events);
+    delivered.verdicts[0]
+}
+
+#[test]
+fn a_new_query_asks_the_model_first() {
+    let head = created(Limits::default());
+    assert_eq!(head.status(), Status::Queued);
+    assert_eq!(next(&head), Next::Turn { turn: 1, attempt: 1, tools: true });
+}
+
+#[test]
+fn an_answer_without_calls_completes_the_query() {
+    let head = after_turn(vec![]);
+    assert_eq!(head.status(), Status::Completed);
+    assert_eq!(next(&head), Next::End);
+}
+
+#[test]
+fn an_outside_call_makes_the_query_wait_and_its_result_wakes_the_model() {
+    let mut head = after_turn(vec![outside("a")]);
+    assert_eq!((head.status(), next(&head)), (Status::Waiting, Next::Wait));
+    assert_eq!(head.deadline(), Some(NOW.after(Duration::from_secs(60))));
+    let delivery = to_call(&head, 0, ok("1"));
+    assert!(matches!(post(&mut head, delivery), Verdict::Accepted(_)));
+    assert_eq!(head.deadline(), None);
+    assert_eq!(next(&head), Next::Turn { turn: 2, attempt: 1, tools: true });
+}
+
+#[test]
+fn a_mixed_turn_waits_for_both_and_says_so_while_inside_calls_run() {
+    let mut head = after_turn(vec![outside("a"), inside("b", true)]);
+    let b = head.calls[1].id;
+    assert_eq!(head.status(), Status::Waiting);
+    assert_eq!(next(&head), Next::Calls(vec![b]));
+    let events = start_call(&head, b);
+    apply(&mut head, NOW, events);
+    assert_eq!(next(&head), Next::Busy);
+    let delivery = to_call(&head, 0, ok("1"));
+    post(&mut head, delivery);
+    assert_eq!((head.status(), next(&head)), (Status::Running, Next::Busy));
+    let events = finish_call(&head, b, ok("2"));
+    apply(&mut head, NOW, events);
+    assert!(matches!(next(&head), Next::Turn { turn: 2, .. }));
+}
+
+#[test]
+fn a_result_is_accepted_once() {
+    let mut head = after_turn(vec![outside("a"), outside("b")]);
+    let id = head.calls[0].id;
+    let (same, other) = (to_call(&head, 0, ok("1")), to_call(&head, 0, ok("2")));
+    assert_eq!(post(&mut head, same.clone()), Verdict::Accepted(id));
+    assert_eq!(post(&mut head, same), Verdict::Replayed(id));
+    assert_eq!(post(&mut head, other), Verdict::AlreadyResolved(id));
+    assert_eq!(head.status(), Status::Waiting, "b is still open");
+}
+
+#[test]
+fn a_late_result_is_late_even_before_the_sweep() {
+    let mut head = after_turn(vec![outside("a")]);
+    let id = head.calls[0].id;
+    let at = NOW.after(Duration::from_secs(60));
+    let delivered = deliver(&head, at, vec![to_call(&head, 0, ok("1"))], false);
+    assert_eq!(delivered.verdicts, [Verdict::Expired(id)]);
+    assert_eq!(delivered.events, [Event::CallExpired { call: id }]);
+    apply(&mut head, at, delivered.events);
+    assert!(matches!(next(&head), Next::Turn { turn: 2, .. }), "the model is told");
+    assert_eq!(expire(&head, at), []);
+}
+
+#[test]
+fn the_sweep_expires_only_what_is_due() {
+    let head = after_turn(vec![asked("slow", Way::Outside { timeout: Duration::from_secs(90) }), outside("quick")]);
+    let quick = head.calls[1].id;
+    assert_eq!(expire(&head, NOW.after(Duration::from_secs(59))), []);
+    assert_eq!(expire(&head, NOW.after(Duration::from_secs(60))), [Event::CallExpired { call: quick }]);
+}
+
+#[test]
+fn unknown_and_inside_calls_look_the_same_from_outside() {
+    let mut head = after_turn(vec![inside("a", true), outside("b")]);
+    let foreign = Target::Call(CallId::derive(QueryUid::new(9, [9; 10]), 1, 0));
+    assert_eq!(post(&mut head, Delivery { target: foreign, outcome: ok("1") }), Verdict::Unknown);
+    let inside = to_call(&head, 0, ok("1"));
+    assert_eq!(post(&mut head, inside), Verdict::Unknown);
+}
+
+#[test]
+fn a_result_by_name_needs_exactly_one_waiting_call() {
+    let mut head = after_turn(vec![outside("a"), outside("a"), outside("b")]);
+    assert_eq!(post(&mut head, to_tool("a", ok("1"))), Verdict::Ambiguous);
+    assert_eq!(post(&mut head, to_tool("c", ok("1"))), Verdict::NotWaiting);
+    let b = head.calls[2].id;
+    assert_eq!(post(&mut head, to_tool("b", ok("1"))), Verdict::Accepted(b));
+    assert_eq!(post(&mut head, to_tool("b", ok("1"))), Verdict::Replayed(b));
+    assert_eq!(post(&mut head, to_tool("b", ok("2"))), Verdict::NotWaiting);
+}
+
+#[test]
+fn a_repeated_post_by_name_never_answers_the_next_call() {
+    let mut head = after_turn(vec![outside("a")]);
+    let first = head.calls[0].id;
+    assert_eq!(post(&mut head, to_tool("a", ok("1"))), Verdict::Accepted(first));
+    turn(&mut head, vec![outside("a")]);
+    assert_eq!(post(&mut head, to_tool("a", ok("1"))), Verdict::Replayed(first));
+    assert_eq!(head.status(), Status::Waiting);
+    let second = head.calls[1].id;
+    assert_eq!(post(&mut head, to_tool("a", ok("2"))), Verdict::Accepted(second));
+}
+
+#[test]
+fn one_late_result_does_not_bounce_the_good_ones_of_its_batch() {
+    let mut head = after_turn(vec![outside("a"), outside("b")]);
+    let (a, b) = (head.calls[0].id, head.calls[1].id);
+    let events = expire_call(&head, a);
+    apply(&mut head, NOW, events);
+    let batch = vec![to_call(&head, 0, ok("1")), to_call(&head, 1, ok("2")), to_call(&head, 1, ok("3"))];
+    let delivered = deliver(&head, NOW, batch, false);
+    assert_eq!(delivered.verdicts, [Verdict::Expired(a), Verdict::Accepted(b), Verdict::AlreadyResolved(b)]);
+    assert_eq!(delivered.events, [Event::CallResolved { call: b, outcome: ok("2") }]);
+}
+
+fn expire_call(_: &Head, call: CallId) -> Vec<Event> {
+    vec![Event::CallExpired { call }]
+}
+
+#[test]
+fn a_hold_keeps_the_query_until_somebody_continues_it() {
+    let mut head = after_turn(vec![outside("a")]);
+    let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true);
+    apply(&mut head, NOW, delivered.events);
+    assert_eq!((head.status(), next(&head)), (Status::Held, Next::Wait));
+    assert_eq!(head.deadline(), Some(NOW.after(Limits::default().external_timeout)));
+    let events = resume(&head);
+    apply(&mut head, NOW, events);
+    assert!(matches!(next(&head), Next::Turn { turn: 2, .. }));
+    assert_eq!(resume(&head), []);
+}
+
+#[test]
+fn a_later_post_ends_a_hold() {
+    let mut head = after_turn(vec![outside("a"), outside("b")]);
+    let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true);
+    apply(&mut head, NOW, delivered.events);
+    assert_eq!(head.status(), Status::Waiting, "b is still open");
+    let delivery = to_call(&head, 1, ok("2"));
+    post(&mut head, delivery);
+    assert!(matches!(next(&head), Next::Turn { turn: 2, .. }));
+}
+
+#[test]
+fn a_hold_that_nobody_ends_fails_the_query() {
+    let mut head = after_turn(vec![outside("a")]);
+    let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true);
+    apply(&mut head, NOW, delivered.events);
+    let late = NOW.after(Limits::default().external_timeout);
+    let events = expire(&head, late);
+    assert!(matches!(&events[..], [Event::Failed { code, .. }] if code == "hold_expired"));
+}
+
+#[test]
+fn cancelling_closes_open_calls_and_is_final() {
+    let mut head = after_turn(vec![outside("a"), inside("b", false)]);
+    let (a, b) = (head.calls[0].id, head.calls[1].id);
+    let events = cancel(&head, Some("changed my mind".into()));
+    apply(&mut head, NOW, events);
+    assert_eq!((head.status(), next(&head)), (Status::Cancelled, Next::End));
+    let delivery = to_call(&head, 0, ok("1"));
+    assert_eq!(post(&mut head, delivery), Verdict::Cancelled(a));
+    assert_eq!(finish_call(&head, b, ok("1")), [], "nobody reads it any more");
+    assert_eq!(cancel(&head, None), []);
+    assert_eq!(fail(&head, "x", "y"), []);
+    assert_eq!(end_turn(&head, NOW, reply(vec![])), []);
+}
+
+#[test]
+fn the_call_too_many_is_refused_and_the_next_turn_has_no_tools() {
+    let mut head = created(Limits { max_tool_calls: 2, ..Limits::default() });
+    turn(&mut head, vec![outside("a"), outside("b"), outside("c")]);
+    assert_eq!(head.waiting().count(), 2);
+    for index in 0..2 {
+        let delivery = to_call(&head, index, ok("1"));
+        post(&mut head, delivery);
+    }
+    assert_eq!(next(&head), Next::Turn { turn: 2, attempt: 1, tools: false });
+    turn(&mut head, vec![outside("a")]);
+    assert_eq!(head.status(), Status::Failed);
+}
+
+#[test]
+fn exactly_as_many_calls_as_allowed_leave_the_tools_in_place() {
+    let mut head = created(Limits { max_tool_calls: 1, ..Limits::default() });
+    turn(&mut head, vec![outside("a")]);
+    let delivery = to_call(&head, 0, ok("1"));
+    post(&mut head, delivery);
+    assert_eq!(next(&head), Next::Turn { turn: 2, attempt: 1, tools: true });
+    turn(&mut head, vec![]);
+    assert_eq!(head.status(), Status::Completed);
+}
+
+#[test]
+fn the_same_call_with_the_same_result_is_told_at_three_and_stopped_at_four() {
+    let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
+    for round in 1..=4 {
+        turn(&mut head, vec![outside("a")]);
+        let id = head.calls.last().unwrap().id;
+        let delivered = deliver(&head, NOW, vec![Delivery { target: Target::Call(id), outcome: ok("same") }], false);
+        let noticed = delivered.events.iter().any(|event| matches!(event, Event::LoopNoticed { .. }));
+        assert_eq!(noticed, round == 3, "round {round}");
+        apply(&mut head, NOW, delivered.events);
+        assert_eq!(head.status() == Status::Failed, round == 4, "round {round}");
+    }
+}
+
+#[test]
+fn polling_is_not_a_loop() {
+    let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
+    for round in 0..20 {
+        turn(&mut head, vec![outside("a")]);
+        let delivery = to_call(&head, round, ok(&round.to_string()));
+        post(&mut head, delivery);
+    }
+    assert!(matches!(next(&head), Next::Turn { tools: true, .. }));
+}
+
+#[test]
+fn a_turn_whose_process_died_is_taken_again_as_a_new_attempt() {
+    let mut head = created(Limits::default());
+    let events = start_turn(&head);
+    apply(&mut head, NOW, events);
+    let events = recover(&head);
+    apply(&mut head, NOW, events);
+    assert_eq!(next(&head), Next::Turn { turn: 1, attempt: 2, tools: true });
+    assert_eq!(head.recoveries, 1);
+}
+
+#[test]
+fn a_query_that_brings_the_server_down_again_and_again_is_given_up() {
+    let mut head = created(Limits::default());
+    for crash in 0..=super::MAX_RECOVERIES {
+        assert!(!head.status().is_final(), "crash {crash}");
+        let events = start_turn(&head);
+        apply(&mut head, NOW, events);
+        let events = recover(&head);
+        apply(&mut head, NOW, events);
+    }
+    assert_eq!(head.status(), Status::Failed);
+}
+
+#[test]
+fn crashes_with_progress_in_between_are_forgiven() {
+    let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
+    for _ in 0..20 {
+        let events = start_turn(&head);
+        apply(&mut head, NOW, events);
+        let events = recover(&head);
+        apply(&mut head, NOW, events);
+        turn(&mut head, vec![asked("a", Way::Refused { code: "no".into(), message: "no".into() })]);
+    }
+    assert!(matches!(next(&head), Next::Turn { .. }));
+}
+
+#[test]
+fn a_started_call_runs_again_only_if_it_may() {
+    let mut head = after_turn(vec![inside("safe", true), inside("unsafe", false), inside("unstarted", false)]);
+    let ids: Vec<_> = head.calls.iter().map(|call| call.id).collect();
+    for id in &ids[..2] {
+        let events = start_call(&head, *id);
+        apply(&mut head, NOW, events);
+    }
+    let events = recover(&head);
+    apply(&mut head, NOW, events);
+    assert_eq!(next(&head), Next::Calls(vec![ids[0], ids[2]]));
+    assert_eq!(start_call(&head, ids[0]), [Event::CallStarted { call: ids[0], attempt: 2 }]);
+    assert_eq!(start_call(&head, ids[1]), [], "its outcome is unknown, and that is final");
+}
+
+#[test]
+fn a_waiting_query_has_nothing_to_recover() {
+    assert_eq!(recover(&after_turn(vec![outside("a")])), []);
+    assert_eq!(recover(&after_turn(vec![])), []);
+}
+
+#[test]
+fn the_clock_stops_while_the_query_waits_and_while_the_server_is_down() {
+    let mut head = created(Limits::default());
+    let at = |seconds: u64| NOW.after(Duration::from_secs(seconds));
+    let events = start_turn(&head);
+    apply(&mut head, at(10), events);
+    let events = end_turn(&head, at(12), reply(vec![outside("a")]));
+    apply(&mut head, at(12), events);
+    assert_eq!(head.clock.spent(at(600)), Duration::from_secs(2), "waiting outside is free");
+    let delivery = to_call(&head, 0, ok("1"));
+    let delivered = deliver(&head, at(42), vec![delivery], false);
+    apply(&mut head, at(42), delivered.events);
+    let events = start_turn(&head);
+    apply(&mut head, at(43), events);
+    // The process dies in the middle of the turn and comes back much later.
+    let events = recover(&head);
+    apply(&mut head, at(1_000), events);
+    assert_eq!(head.clock.spent(at(1_000)), Duration::from_secs(2));
+}
+
+#[test]
+fn every_event_survives_being_written_and_read() {
+    let mut head = after_turn(vec![outside("a")]);
+    let call = head.calls[0].id;
+    let events = [
+        Event::Created { spec: Box::new(spec(Limits::default())) },
+        Event::TurnStarted { turn: 1, attempt: 2, tools: false },
+        Event::TurnEnded { turn: 1, text: None, usage: Usage::default(), calls: 1 },
+        Event::CallStarted { call, attempt: 1 },
+        Event::CallFinished { call, outcome: Outcome::failure("a", "b") },
+        Event::CallResolved { call, outcome: Outcome::success(json!({"deep": [1, null, "ü"]})) },
+        Event::CallExpired { call },
+        Event::LoopNoticed { call },
+        Event::Held { until: NOW },
+        Event::Continued,
+        Event::Recovered,
+        Event::Completed,
+        Event::Failed { code: "a".into(), message: "b".into() },
+        Event::Cancelled { reason: None },
+    ];
+    for event in events {
+        assert_eq!(Event::decode(&event.encode().unwrap()).unwrap(), event);
+    }
+    let newer = r#"{"v":99,"kind":"teleported"}"#;
+    assert!(Event::decode(newer).unwrap_err().to_string().contains("newer"));
+    let events = cancel(&head, None);
+    apply(&mut head, NOW, events);
+}

@@ -1,0 +1,109 @@
+//! The model's turns: when they begin, and what its answer means.
+
+use super::{Next, failure_code, next, outcome_code};
+use crate::{
+    CallId, Head, Timestamp,
+    event::{AskedCall, Event, Route},
+    head::Phase,
+    query::Usage,
+};
+
+/// A whole answer of the model: its stream ended cleanly and each call was checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    pub text: Option<String>,
+    pub calls: Vec<Asked>,
+    pub usage: Usage,
+}
+
+/// One call that the model asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    pub provider_id: String,
+    pub tool: String,
+    pub alias: String,
+    pub arguments: serde_json::Value,
+    pub written: Option<String>,
+    pub dropped: Vec<String>,
+    pub way: Way,
+}
+
+/// What the check of a call found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    Inside { repeatable: bool },
+    Outside { timeout: std::time::Duration },
+    Refused { code: String, message: String },
+}
+
+/// The model is about to be asked. Empty if it is not its turn.
+#[must_use]
+pub fn start_turn(head: &Head) -> Vec<Event> {
+    match next(head) {
+        Next::Turn { turn, attempt, tools } => vec![Event::TurnStarted { turn, attempt, tools }],
+        Next::Calls(_) | Next::Busy | Next::Wait | Next::End => Vec::new(),
+    }
+}
+
+/// The model has answered. Outside and refused calls are decided here, in the append that ends the
+/// turn. Empty if the query ended meanwhile.
+#[must_use]
+pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
+    if head.phase != Phase::Thinking {
+        return Vec::new();
+    }
+    let count = u32::try_from(reply.calls.len()).unwrap_or(u32::MAX);
+    let mut events = vec![Event::TurnEnded { turn: head.turn, text: reply.text, usage: reply.usage, calls: count }];
+    if count == 0 {
+        events.push(Event::Completed);
+        return events;
+    }
+    if head.tools_spent {
+        events.push(Event::Failed {
+            code: failure_code::TOOL_CALL_LIMIT.into(),
+            message: format!(
+                "the model asked for another tool after the limit of {} calls",
+                head.limits.max_tool_calls
+            ),
+        });
+        return events;
+    }
+    let earlier = u32::try_from(head.calls.len()).unwrap_or(u32::MAX);
+    for (index, asked) in (0..).zip(reply.calls) {
+        let route = if earlier.saturating_add(index) >= head.limits.max_tool_calls {
+            Route::Refused {
+                code: outcome_code::TOOL_CALL_LIMIT.into(),
+                message: format!(
+                    "the limit of {} tool calls for this query is reached; answer with what you have",
+                    head.limits.max_tool_calls
+                ),
+            }
+        } else {
+            match asked.way {
+                Way::Inside { repeatable } => Route::Inside { repeatable },
+                Way::Outside { timeout } => Route::Outside { deadline: now.after(timeout) },
+                Way::Refused { code, message } => Route::Refused { code, message },
+            }
+        };
+        events.push(Event::CallAsked(Box::new(AskedCall {
+            call: CallId::derive(head.uid, head.turn, index),
+            provider_id: asked.provider_id,
+            tool: asked.tool,
+            alias: asked.alias,
+            arguments: asked.arguments,
+            written: asked.written,
+            dropped: asked.dropped,
+            route,
+        })));
+    }
+    events
+}
+
+/// The query cannot go on: the model failed for good, or the running time is spent. Empty if it has ended.
+#[must_use]
+pub fn fail(head: &Head, code: impl Into<String>, message: impl Into<String>) -> Vec<Event> {
+    if head.status().is_final() {
+        return Vec::new();
+    }
+    vec![Event::Failed { code: code.into(), message: message.into() }]
+}

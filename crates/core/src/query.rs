@@ -1,0 +1,174 @@
+//! What a query is asked to do, and what may come of its tool calls.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ContentHash, json};
+
+/// A query as it was frozen at submit. Nothing that changes later in a catalogue or a manifest
+/// reaches it; only secrets and permissions are looked up live.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spec {
+    pub agent: String,
+    /// The model's name in the namespace of the query.
+    pub model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    pub input: String,
+    /// The toolset document that was stored with the query.
+    pub toolset: ContentHash,
+    pub limits: Limits,
+    pub view: View,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// What the caller should know about how the request was read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// In which words the query's creator reads it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    /// `status` is a string and open tool calls are listed: for clients that bring their own tools.
+    Rfc,
+    /// `status` is an object with a `phase`, as ARK's own clients read it.
+    Ark,
+}
+
+/// What one query may use. Each field is already the smallest of server, agent and query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// Running time; waiting outside does not count.
+    #[serde(with = "millis")]
+    pub query_timeout: Duration,
+    /// One inside call.
+    #[serde(with = "millis")]
+    pub tool_timeout: Duration,
+    /// How long an outside call, or a held query, waits for its client.
+    #[serde(with = "millis")]
+    pub external_timeout: Duration,
+    pub max_tool_calls: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            query_timeout: Duration::from_secs(5 * 60),
+            tool_timeout: Duration::from_secs(30),
+            external_timeout: Duration::from_secs(10 * 60),
+            max_tool_calls: 10,
+        }
+    }
+}
+
+/// The one final result of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The tool answered. Text stays text; anything else is JSON.
+    Success { content: Value },
+    /// The call failed in a way that the model may read and work around.
+    Failure {
+        code: String,
+        message: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<Value>,
+    },
+}
+
+impl Outcome {
+    #[must_use]
+    pub fn success(content: impl Into<Value>) -> Self {
+        Self::Success { content: content.into() }
+    }
+
+    #[must_use]
+    pub fn failure(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Failure { code: code.into(), message: message.into(), content: None }
+    }
+
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Success { .. })
+    }
+
+    /// What makes two results the same: success, content and error, in canonical form.
+    #[must_use]
+    pub fn content_hash(&self) -> ContentHash {
+        let content = |value: &Value| json::canonical(value);
+        match self {
+            Self::Success { content: value } => ContentHash::of_parts(&[b"success", content(value).as_bytes()]),
+            Self::Failure { code, message, content: value } => ContentHash::of_parts(&[
+                b"failure",
+                code.as_bytes(),
+                message.as_bytes(),
+                value.as_ref().map(content).unwrap_or_default().as_bytes(),
+            ]),
+        }
+    }
+
+    /// The text that the model reads.
+    #[must_use]
+    pub fn to_model_text(&self) -> String {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match self {
+            Self::Success { content } => text(content),
+            Self::Failure { message, content: None, .. } => format!("Error: {message}"),
+            Self::Failure { message, content: Some(content), .. } => format!("Error: {message}\n{}", text(content)),
+        }
+    }
+}
+
+/// Tokens that the model API reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub prompt_tokens: u64,
+    pub completion_tokens: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_tokens: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Usage {
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
+        self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
+        self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
+    }
+}
+
+/// Durations as whole milliseconds: readable in a journal and exact in every language.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        u64::try_from(value.as_millis()).unwrap_or(u64::MAX).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+}

@@ -1,0 +1,234 @@
+//! What each model API is told of a tool.
+//!
+//! The source schema is kept verbatim; a dialect derives a copy that its API takes, and says what it
+//! had to leave out. Arguments are always checked against the source, so a loss here can make the
+//! model guess, but never lets a wrong call through. A tool that cannot be expressed is quarantined:
+//! most APIs refuse a whole request for one bad tool. Order is stable, byte for byte, so that prompt
+//! caches hit.
+
+use serde_json::{Map, Value, json};
+
+use super::{normalize, type_name};
+use crate::{text::clip, tool::Tool};
+
+mod anthropic;
+mod ark;
+mod gemini;
+mod mcp;
+mod modern;
+mod ollama;
+mod openai;
+mod strict;
+
+/// A model API, or another reader of tool definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// Chat completions: `{"type": "function", "function": {…}}`.
+    OpenAiChat,
+    /// Chat completions with `strict: true` for every tool that loses nothing by it.
+    OpenAiChatStrict,
+    /// Responses: the same, flat.
+    OpenAiResponses,
+    /// Messages: `input_schema`.
+    Anthropic,
+    /// `functionDeclarations` with `parametersJsonSchema`.
+    Gemini,
+    /// `/api/chat`: the envelope of chat completions, a fraction of JSON Schema.
+    Ollama,
+    /// `tools/list`: real names where MCP takes them.
+    Mcp,
+    /// ARK's tool specification: real names, the parameters as their owner wrote them.
+    Ark,
+}
+
+impl Dialect {
+    pub const ALL: [Self; 8] = [
+        Self::OpenAiChat,
+        Self::OpenAiChatStrict,
+        Self::OpenAiResponses,
+        Self::Anthropic,
+        Self::Gemini,
+        Self::Ollama,
+        Self::Mcp,
+        Self::Ark,
+    ];
+
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name by which commands and settings know it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAiChat => "openai",
+            Self::OpenAiChatStrict => "openai-strict",
+            Self::OpenAiResponses => "openai-responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
+            Self::Mcp => "mcp",
+            Self::Ark => "ark",
+        }
+    }
+
+    /// The dialect with this name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.as_str() == text)
+    }
+}
+
+/// What one dialect says about some tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declarations {
+    /// The array that goes into the request, serialised once.
+    pub json: String,
+    pub losses: Vec<Loss>,
+    /// Tools that cannot be expressed and are not in `json`.
+    pub quarantined: Vec<Quarantined>,
+}
+
+impl Declarations {
+    /// Roughly what these tools cost of a model's context: four bytes a token.
+    #[must_use]
+    pub fn estimated_tokens(&self) -> usize {
+        self.json.len().div_ceil(4)
+    }
+}
+
+/// Something of a schema that the API is not told, or told less exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    pub tool: String,
+    /// Where in the parameters.
+    pub path: String,
+    pub message: String,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "tool `{}`: ", self.tool)?;
+        if !self.path.is_empty() {
+            write!(formatter, "{}: ", self.path)?;
+        }
+        formatter.write_str(&self.message)
+    }
+}
+
+/// A tool that the API is not told of at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    pub tool: String,
+    pub reason: String,
+}
+
+/// Declares tools, each under the name that the model sees.
+pub(crate) fn declare<'a>(dialect: Dialect, tools: impl Iterator<Item = (&'a Tool, &'a str)>) -> Declarations {
+    let mut declared = Vec::new();
+    let mut losses = Vec::new();
+    let mut quarantined = Vec::new();
+    for (tool, alias) in tools {
+        let mut lost = Lost::default();
+        match declare_one(dialect, tool, alias, &mut lost) {
+            Ok(declaration) => {
+                declared.push(declaration);
+                losses.extend(lost.0.into_iter().map(|(path, message)| Loss {
+                    tool: tool.name.clone(),
+                    path,
+                    message,
+                }));
+            }
+            Err(reason) => quarantined.push(Quarantined { tool: tool.name.clone(), reason }),
+        }
+    }
+    let json = match dialect {
+        Dialect::Gemini => gemini::envelope(&declared),
+        _ => Value::Array(declared),
+    };
+    Declarations { json: json.to_string(), losses, quarantined }
+}
+
+fn declare_one(dialect: Dialect, tool: &Tool, alias: &str, lost: &mut Lost) -> Result<Value, String> {
+    let parameters = tool.checked_parameters();
+    // A schema that cannot be compiled could not check the call that it invites.
+    if let Some(fault) = super::faults(&parameters).into_iter().next() {
+        return Err(fault.to_string());
+    }
+    let normalized =
+        normalize(&parameters).map_err(|faults| faults.first().map(ToString::to_string).unwrap_or_default())?;
+    let root = object_schema(&normalized.clean)?;
+    match dialect {
+        Dialect::OpenAiChat => Ok(openai::chat(tool, alias, root, lost)),
+        Dialect::OpenAiChatStrict => Ok(openai::chat_strict(tool, alias, root, lost)),
+        Dialect::OpenAiResponses => Ok(openai::responses(tool, alias, root, lost)),
+        Dialect::Anthropic => Ok(anthropic::tool(tool, alias, root, lost)),
+        Dialect::Gemini => gemini::function(tool, alias, root),
+        Dialect::Ollama => Ok(ollama::function(tool, alias, root, lost)),
+        Dialect::Mcp => Ok(mcp::tool(tool, alias, root)),
+        Dialect::Ark => Ok(ark::specification(tool)),
+    }
+}
+
+/// Place and sentence of what was left out.
+#[derive(Debug, Default)]
+struct Lost(Vec<(String, String)>);
+
+impl Lost {
+    fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.0.push((path.into(), message.into()));
+    }
+
+    fn keyword(&mut self, parent: &str, keyword: &str, why: &str) {
+        self.add(super::path::with_key(parent, keyword), format!("`{}` {why}", clip(keyword, 40)));
+    }
+}
+
+/// The parameters as an object schema with `properties`, which every API insists on.
+fn object_schema(parameters: &Value) -> Result<Map<String, Value>, String> {
+    let mut schema = match parameters {
+        Value::Object(schema) => schema.clone(),
+        Value::Bool(true) => Map::new(),
+        other => return Err(format!("parameters are not a schema but {}", type_name(other))),
+    };
+    match schema.get("type") {
+        None => _ = schema.shift_insert(0, "type".to_owned(), json!("object")),
+        Some(Value::String(kind)) if kind == "object" => {}
+        Some(other) => return Err(format!("parameters have type {other}, and only \"object\" can be called")),
+    }
+    if !schema.contains_key("properties") {
+        let after_type = schema.keys().position(|key| key == "type").map_or(0, |index| index + 1);
+        schema.shift_insert(after_type, "properties".to_owned(), json!({}));
+    }
+    Ok(schema)
+}
+
+/// Takes out what says nothing about arguments: where the schema lives and which draft it follows.
+fn without_identity(mut root: Map<String, Value>) -> Map<String, Value> {
+    for keyword in ["$schema", "$id", "$comment"] {
+        root.shift_remove(keyword);
+    }
+    root
+}
+
+/// Takes out what an API does not take at the root.
+fn without_root_choices(root: &mut Map<String, Value>, keywords: &[&str], lost: &mut Lost) {
+    for keyword in keywords {
+        if root.shift_remove(*keyword).is_some() {
+            lost.keyword("", keyword, "is not taken at the root; the model is not told of it");
+        }
+    }
+}
+
+/// The fields that nearly every API begins with.
+fn named(alias: &str, tool: &Tool) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("name".to_owned(), json!(alias));
+    if !tool.description.is_empty() {
+        fields.insert("description".to_owned(), json!(tool.description));
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests;

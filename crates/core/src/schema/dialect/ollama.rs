@@ -1,0 +1,108 @@
+//! Ollama's `/api/chat`: the envelope of chat completions around a fraction of JSON Schema.
+//!
+//! What its templates and grammars know is `type`, `items`, `properties`, `required`, `enum` and
+//! `description`. References are written out; a choice keeps its first alternative that is not null.
+
+use serde_json::{Map, Value, json};
+
+use super::{Lost, named};
+use crate::{
+    schema::{path, reference},
+    tool::Tool,
+};
+
+/// References are written out so deep and so often; what lies beyond is only called an object.
+const DEEPEST: usize = 16;
+const MOST: usize = 2_000;
+
+pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
+    let root = Value::Object(root);
+    let mut reducer = Reducer { root: &root, written: 0, lost };
+    let mut reduced = reducer.reduce(&root, "", 0);
+    if let Value::Object(fields) = &mut reduced
+        && !fields.contains_key("properties")
+    {
+        fields.insert("properties".to_owned(), json!({}));
+    }
+    let mut function = named(alias, tool);
+    function.insert("parameters".to_owned(), reduced);
+    json!({"type": "function", "function": function})
+}
+
+struct Reducer<'a> {
+    root: &'a Value,
+    written: usize,
+    lost: &'a mut Lost,
+}
+
+impl Reducer<'_> {
+    fn reduce(&mut self, source: &Value, here: &str, depth: usize) -> Value {
+        let Value::Object(fields) = source else {
+            return json!({});
+        };
+        self.written += 1;
+        if depth > DEEPEST || self.written > MOST {
+            self.lost.add(here, "is too deep or too large; the model is told of an object");
+            return json!({"type": "object"});
+        }
+        if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
+            let target = reference::resolve(self.root, target).map(|(target, _)| target.clone()).unwrap_or_default();
+            let mut reduced = self.reduce(&target, here, depth + 1);
+            if let (Some(description), Value::Object(reduced)) = (fields.get("description"), &mut reduced) {
+                reduced.insert("description".to_owned(), description.clone());
+            }
+            return reduced;
+        }
+        let mut reduced = Map::new();
+        for (name, value) in fields {
+            let at = path::with_key(here, name);
+            match name.as_str() {
+                "type" | "description" | "enum" | "required" => _ = reduced.insert(name.clone(), value.clone()),
+                "const" => _ = reduced.insert("enum".to_owned(), json!([value])),
+                "items" if value.is_object() => _ = reduced.insert(name.clone(), self.reduce(value, &at, depth + 1)),
+                "properties" => {
+                    let members: Map<String, Value> = value
+                        .as_object()
+                        .into_iter()
+                        .flatten()
+                        .map(|(key, property)| {
+                            (key.clone(), self.reduce(property, &path::with_key(&at, key), depth + 1))
+                        })
+                        .collect();
+                    // An empty map breaks the grammars of llama.cpp.
+                    if !members.is_empty() {
+                        reduced.insert(name.clone(), Value::Object(members));
+                    }
+                }
+                "anyOf" | "oneOf" => self.choose(name, value, here, depth, &mut reduced),
+                "$defs" | "definitions" | "$schema" | "$id" | "$comment" | "title" | "examples" | "default" => {}
+                _ => self.lost.keyword(here, name, "is not taken; the model is not told of it"),
+            }
+        }
+        Value::Object(reduced)
+    }
+
+    /// Alternatives cannot be told; the first that is not null stands for them.
+    fn choose(
+        &mut self,
+        keyword: &str,
+        alternatives: &Value,
+        here: &str,
+        depth: usize,
+        reduced: &mut Map<String, Value>,
+    ) {
+        let alternatives = alternatives.as_array().map(Vec::as_slice).unwrap_or_default();
+        let real: Vec<(usize, &Value)> =
+            alternatives.iter().enumerate().filter(|(_, schema)| **schema != json!({"type": "null"})).collect();
+        let Some(&(index, first)) = real.first() else { return };
+        if real.len() > 1 {
+            self.lost.keyword(here, keyword, "is not taken; the model is told of its first alternative only");
+        }
+        let at = path::with_index(&path::with_key(here, keyword), index);
+        if let Value::Object(chosen) = self.reduce(first, &at, depth + 1) {
+            for (key, value) in chosen {
+                reduced.entry(key).or_insert(value);
+            }
+        }
+    }
+}

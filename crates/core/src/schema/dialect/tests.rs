@@ -1,0 +1,360 @@
+#![expect(clippy::needless_pass_by_value, reason = "a table of cases reads better without borrows")]
+
+use super::*;
+use crate::tool::Binding;
+
+fn tool(parameters: Value) -> Tool {
+    Tool::new("my.tool", "Does things", parameters, Binding::External)
+}
+
+fn declared(dialect: Dialect, parameters: Value) -> (Value, Vec<String>) {
+    let declarations = declare(dialect, [(&tool(parameters), "my_tool_12345678")].into_iter());
+    assert_eq!(declarations.quarantined, []);
+    let losses = declarations.losses.iter().map(ToString::to_string).collect();
+    (serde_json::from_str(&declarations.json).unwrap(), losses)
+}
+
+#[track_caller]
+fn check(dialect: Dialect, parameters: Value, pointer: &str, expect: Value, losses: &[&str]) {
+    let (declaration, lost) = declared(dialect, parameters);
+    assert_eq!(declaration.pointer(pointer), Some(&expect), "{declaration:#}");
+    assert_eq!(lost, losses);
+}
+
+fn simple() -> Value {
+    json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"a": {"type": "string", "x-mine": 1}, "b": {"type": "integer"}},
+        "required": ["a"],
+    })
+}
+
+fn clean() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"a": {"type": "string", "x-mine": 1}, "b": {"type": "integer"}},
+        "required": ["a"],
+    })
+}
+
+#[test]
+fn each_api_has_its_envelope() {
+    check(
+        Dialect::OpenAiChat,
+        simple(),
+        "/0",
+        json!({"type": "function", "function": {"name": "my_tool_12345678", "description": "Does things", "parameters": clean()}}),
+        &[],
+    );
+    check(
+        Dialect::OpenAiResponses,
+        simple(),
+        "/0",
+        json!({"type": "function", "name": "my_tool_12345678", "description": "Does things", "parameters": clean(), "strict": false}),
+        &[],
+    );
+    check(
+        Dialect::Anthropic,
+        simple(),
+        "/0",
+        json!({"name": "my_tool_12345678", "description": "Does things", "input_schema": clean()}),
+        &[],
+    );
+    check(
+        Dialect::Gemini,
+        simple(),
+        "/0/functionDeclarations/0",
+        json!({"name": "my_tool_12345678", "description": "Does things", "parametersJsonSchema": clean()}),
+        &[],
+    );
+    check(
+        Dialect::Mcp,
+        simple(),
+        "/0",
+        json!({"name": "my.tool", "description": "Does things", "inputSchema": simple()}),
+        &[],
+    );
+    check(
+        Dialect::Ark,
+        simple(),
+        "/0",
+        json!({"type": "custom", "name": "my.tool", "description": "Does things", "parameters": simple(), "executionMode": "external"}),
+        &[],
+    );
+}
+
+#[test]
+fn the_seeds_calculator_is_an_ark_tool_to_the_letter() {
+    let parameters = json!({
+        "type": "object",
+        "properties": {"expression": {"type": "string", "description": "Mathematical expression to evaluate"}},
+        "required": ["expression"],
+    });
+    let calculator =
+        Tool::new("calculator", "Perform mathematical calculations", parameters.clone(), Binding::External);
+    let declarations = declare(Dialect::Ark, [(&calculator, "calculator")].into_iter());
+    assert_eq!(
+        serde_json::from_str::<Value>(&declarations.json).unwrap(),
+        json!([{
+            "type": "custom", "name": "calculator", "description": "Perform mathematical calculations",
+            "parameters": parameters, "executionMode": "external",
+        }])
+    );
+}
+
+#[test]
+fn what_is_missing_at_the_root_is_filled_in() {
+    for dialect in [
+        Dialect::OpenAiChat,
+        Dialect::OpenAiResponses,
+        Dialect::Anthropic,
+        Dialect::Gemini,
+        Dialect::Ollama,
+        Dialect::Mcp,
+    ] {
+        let (declaration, _) = declared(dialect, json!({}));
+        let text = declaration.to_string();
+        assert!(text.contains(r#"{"type":"object","properties":{}}"#), "{text}");
+    }
+}
+
+#[test]
+fn extensions_never_reach_an_api() {
+    let parameters = json!({"type": "object", "properties": {
+        "a": {"type": "string", "optional": true, "nullable": true, "prompt": "?", "hint": "!"}, "optional": {"type": "boolean"},
+    }});
+    for dialect in Dialect::ALL {
+        if dialect == Dialect::Ark {
+            continue;
+        }
+        let (declaration, _) = declared(dialect, parameters.clone());
+        let text = declaration.to_string();
+        for word in ["nullable", "prompt", "hint"] {
+            assert!(!text.contains(word), "{text}");
+        }
+        assert!(text.contains(r#"["string","null"]"#), "{text}");
+        assert!(text.contains(r#""optional":{"type":"#), "a property named so stays: {text}");
+    }
+}
+
+#[test]
+fn choices_at_the_root_are_left_out_and_told() {
+    let parameters =
+        json!({"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}], "not": {"required": ["b"]}});
+    check(
+        Dialect::OpenAiChat,
+        parameters.clone(),
+        "/0/function/parameters",
+        json!({"type": "object", "properties": {"a": {}}}),
+        &[
+            "tool `my.tool`: anyOf: `anyOf` is not taken at the root; the model is not told of it",
+            "tool `my.tool`: not: `not` is not taken at the root; the model is not told of it",
+        ],
+    );
+    check(
+        Dialect::Anthropic,
+        parameters,
+        "/0/input_schema",
+        json!({"type": "object", "properties": {"a": {}}, "not": {"required": ["b"]}}),
+        &["tool `my.tool`: anyOf: `anyOf` is not taken at the root; the model is not told of it"],
+    );
+}
+
+#[test]
+fn an_array_gets_items_where_they_are_demanded() {
+    check(
+        Dialect::OpenAiChat,
+        json!({"properties": {"a": {"type": "array"}, "b": {"anyOf": [{"type": ["array", "null"]}]}}}),
+        "/0/function/parameters/properties",
+        json!({"a": {"type": "array", "items": {}}, "b": {"anyOf": [{"type": ["array", "null"], "items": {}}]}}),
+        &[],
+    );
+}
+
+#[test]
+fn draft_7_is_told_in_the_words_of_2020_12() {
+    check(
+        Dialect::Anthropic,
+        json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": {"a": {"items": [{"type": "string"}], "additionalItems": false}},
+            "dependencies": {"a": ["b"], "b": {"required": ["c"]}},
+        }),
+        "/0/input_schema",
+        json!({
+            "type": "object",
+            "properties": {"a": {"prefixItems": [{"type": "string"}], "items": false}},
+            "dependentRequired": {"a": ["b"]},
+            "dependentSchemas": {"b": {"required": ["c"]}},
+        }),
+        &[],
+    );
+}
+
+#[test]
+fn strict_closes_objects_and_makes_optional_nullable() {
+    let parameters = json!({
+        "type": "object",
+        "properties": {
+            "to": {"type": "string", "format": "email", "default": "x"},
+            "cc": {"type": "array", "items": {"type": "string"}},
+            "mode": {"type": "string", "enum": ["a", "b"]},
+            "size": {"$ref": "#/$defs/size", "description": "How large"},
+            "either": {"anyOf": [{"type": "string"}, {"type": "number"}]},
+            "at": {"type": "object", "properties": {"x": {"type": "number"}}},
+        },
+        "required": ["to"],
+        "$defs": {"size": {"type": "integer", "minimum": 1}},
+    });
+    check(
+        Dialect::OpenAiChatStrict,
+        parameters,
+        "/0/function",
+        json!({
+            "name": "my_tool_12345678",
+            "description": "Does things",
+            "parameters": {
+                "type": "object",
+                "$defs": {"size": {"type": "integer", "minimum": 1}},
+                "properties": {
+                    "to": {"type": "string", "format": "email"},
+                    "cc": {"type": ["array", "null"], "items": {"type": "string"}},
+                    "mode": {"type": ["string", "null"], "enum": ["a", "b", null]},
+                    "size": {"anyOf": [{"$ref": "#/$defs/size"}, {"type": "null"}], "description": "How large"},
+                    "either": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
+                    "at": {
+                        "type": ["object", "null"],
+                        "properties": {"x": {"type": ["number", "null"]}},
+                        "required": ["x"],
+                        "additionalProperties": false,
+                    },
+                },
+                "required": ["to", "cc", "mode", "size", "either", "at"],
+                "additionalProperties": false,
+            },
+            "strict": true,
+        }),
+        &[],
+    );
+}
+
+#[test]
+fn strict_says_what_it_weakened() {
+    check(
+        Dialect::OpenAiChatStrict,
+        json!({"properties": {"a": {"type": "string", "format": "uri", "description": "Where."}, "b": {"oneOf": [{"type": "null"}, {"type": "string"}]}}, "required": ["a", "b"]}),
+        "/0/function/parameters/properties",
+        json!({"a": {"type": "string", "description": "Where. Format: uri."}, "b": {"anyOf": [{"type": "null"}, {"type": "string"}]}}),
+        &[
+            "tool `my.tool`: properties.a.format: `format` is not taken; the description says it instead",
+            "tool `my.tool`: properties.b.oneOf: `oneOf` became `anyOf`: the model is not told that only one may match",
+        ],
+    );
+}
+
+#[test]
+fn what_cannot_be_strict_is_declared_without() {
+    for (property, told) in [
+        (json!({"type": "object"}), "properties.p: not strict: an object must say what its properties are"),
+        (
+            json!({"type": "object", "properties": {}, "additionalProperties": {"type": "string"}}),
+            "properties.p: not strict: an object with free keys cannot be expressed",
+        ),
+        (json!({"type": "array"}), "properties.p: not strict: an array must say what its items are"),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true}),
+            "properties.p.uniqueItems: not strict: `uniqueItems` cannot be expressed",
+        ),
+        (json!({"not": {"type": "string"}}), "properties.p.not: not strict: `not` cannot be expressed"),
+        (json!({}), "properties.p: not strict: a schema that takes anything cannot be expressed"),
+        (json!(true), "properties.p: not strict: a schema that takes anything or nothing cannot be expressed"),
+    ] {
+        let (declaration, losses) = declared(Dialect::OpenAiChatStrict, json!({"properties": {"p": property}}));
+        assert_eq!(declaration[0]["function"]["strict"], json!(false));
+        assert_eq!(losses, [format!("tool `my.tool`: {told}")]);
+    }
+}
+
+#[test]
+fn ollama_is_told_the_little_it_knows() {
+    check(
+        Dialect::Ollama,
+        json!({
+            "type": "object",
+            "properties": {
+                "a": {"$ref": "#/$defs/name", "description": "Near"},
+                "b": {"anyOf": [{"type": "null"}, {"type": "integer", "minimum": 1}]},
+                "c": {"oneOf": [{"type": "string"}, {"type": "number"}], "title": "C"},
+                "d": {"const": 5},
+                "e": {"type": "object", "properties": {}},
+                "f": {"type": "array", "items": {"type": "string", "pattern": "^a"}},
+            },
+            "required": ["a"],
+            "additionalProperties": false,
+            "$defs": {"name": {"type": "string", "description": "Far"}},
+        }),
+        "/0/function/parameters",
+        json!({
+            "type": "object",
+            "properties": {
+                "a": {"type": "string", "description": "Near"},
+                "b": {"type": "integer"},
+                "c": {"type": "string"},
+                "d": {"enum": [5]},
+                "e": {"type": "object"},
+                "f": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["a"],
+        }),
+        &[
+            "tool `my.tool`: properties.b.anyOf[1].minimum: `minimum` is not taken; the model is not told of it",
+            "tool `my.tool`: properties.c.oneOf: `oneOf` is not taken; the model is told of its first alternative only",
+            "tool `my.tool`: properties.f.items.pattern: `pattern` is not taken; the model is not told of it",
+            "tool `my.tool`: additionalProperties: `additionalProperties` is not taken; the model is not told of it",
+        ],
+    );
+}
+
+#[test]
+fn a_recursive_schema_is_written_out_so_deep_and_no_deeper() {
+    let (declaration, losses) = declared(Dialect::Ollama, json!({"properties": {"next": {"$ref": "#"}}}));
+    assert!(declaration.to_string().len() < 2_000);
+    assert_eq!(losses.len(), 1);
+    let twice = json!({"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}, "c": {"$ref": "#"}}});
+    let (declaration, _) = declared(Dialect::Ollama, twice);
+    assert!(declaration.to_string().len() < 200_000);
+}
+
+#[test]
+fn a_tool_that_cannot_be_expressed_is_quarantined_and_the_others_go() {
+    let bad = [
+        tool(json!({"type": "string"})),
+        tool(json!({"properties": {"p": {"$ref": "https://example.com/x"}}})),
+        tool(json!({"properties": {"p": {"optional": true}}, "required": ["p"]})),
+        tool(json!(false)),
+    ];
+    let good = tool(simple());
+    for dialect in Dialect::ALL {
+        let tools = bad.iter().chain([&good]).map(|tool| (tool, "alias"));
+        let declarations = declare(dialect, tools);
+        assert_eq!(declarations.quarantined.len(), 4, "{dialect:?}");
+        let text = declarations.json;
+        assert!(text.contains("Does things"), "{text}");
+    }
+    let declarations = declare(Dialect::Gemini, [(&tool(json!({"properties": {"a-b": {}}})), "x")].into_iter());
+    assert_eq!(declarations.json, "[]");
+    assert_eq!(
+        declarations.quarantined[0].reason,
+        "parameter `a-b` has a name that is not taken: a letter or `_`, then letters, digits and `_`, at most 64"
+    );
+}
+
+#[test]
+fn names_of_dialects_are_read_back() {
+    for dialect in Dialect::ALL {
+        assert_eq!(Dialect::parse(dialect.as_str()), Some(dialect));
+        assert_eq!(Dialect::ALL[dialect.index()], dialect);
+    }
+    assert_eq!(Dialect::parse("cobol"), None);
+}

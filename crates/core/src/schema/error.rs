@@ -1,0 +1,82 @@
+//! Why a schema is refused.
+
+/// One thing that is wrong with a schema, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaError {
+    /// Where in the schema: `properties.limit.type`. Empty for the schema as a whole.
+    pub path: String,
+    pub fault: SchemaFault,
+}
+
+impl std::error::Error for SchemaError {}
+
+impl std::fmt::Display for SchemaError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.path.is_empty() {
+            write!(formatter, "{}", self.fault)
+        } else {
+            write!(formatter, "{}: {}", self.path, self.fault)
+        }
+    }
+}
+
+/// What is wrong. [`SchemaFault::code`] is its stable name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaFault {
+    #[error("schema is nested deeper than {0} levels")]
+    TooDeep(usize),
+    #[error("schema is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("schema has more than {0} subschemas")]
+    TooManySubschemas(usize),
+    #[error("`enum` has {count} values, and at most {limit} are taken")]
+    EnumTooLong { count: usize, limit: usize },
+    #[error("pattern is longer than {0} bytes")]
+    PatternTooLong(usize),
+    #[error(
+        "pattern `{pattern}` uses {feature}, which cannot be matched in linear time; write it without, or use `format`"
+    )]
+    PatternNotLinear { pattern: String, feature: &'static str },
+    #[error("pattern `{pattern}` is not a regular expression{reason}")]
+    BadPattern { pattern: String, reason: String },
+    #[error("reference `{0}` leads out of the schema; only `#…` is followed")]
+    RemoteReference(String),
+    #[error("reference `{0}` leads nowhere")]
+    UnknownReference(String),
+    #[error("reference leads back to itself without going into the value")]
+    EndlessReference,
+    #[error("`$id` `{0}` below the root would move the references beside it")]
+    NestedId(String),
+    #[error("`$schema` `{0}` is not a draft that is known here")]
+    UnknownDraft(String),
+    #[error("schema could take too long to check: its alternatives multiply")]
+    TooCostly,
+    /// `optional`, `nullable`, `prompt` or `hint` with a value it cannot have.
+    #[error("{0}")]
+    Extension(String),
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl SchemaFault {
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TooDeep(_) => "schema_too_deep",
+            Self::TooLarge(_) => "schema_too_large",
+            Self::TooManySubschemas(_) => "schema_too_many_subschemas",
+            Self::EnumTooLong { .. } => "enum_too_long",
+            Self::PatternTooLong(_) => "pattern_too_long",
+            Self::PatternNotLinear { .. } => "pattern_not_linear",
+            Self::BadPattern { .. } => "pattern_invalid",
+            Self::RemoteReference(_) => "reference_remote",
+            Self::UnknownReference(_) => "reference_unknown",
+            Self::EndlessReference => "reference_endless",
+            Self::NestedId(_) => "schema_id_nested",
+            Self::UnknownDraft(_) => "schema_draft_unknown",
+            Self::TooCostly => "schema_too_costly",
+            Self::Extension(_) => "schema_extension_invalid",
+            Self::Invalid(_) => "schema_invalid",
+        }
+    }
+}

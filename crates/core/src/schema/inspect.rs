@@ -1,0 +1,232 @@
+//! The checks that a schema passes before it is compiled.
+//!
+//! A schema comes from strangers. What could hang or exhaust the validator, or reach out of the
+//! process, is refused here, with its place: size, depth, counts, remote references, patterns that
+//! need backtracking, references that never end, alternatives that multiply. All faults are
+//! reported, not the first one.
+
+use std::collections::HashMap;
+
+use jsonschema::Draft;
+use serde_json::{Map, Value};
+
+use super::{
+    cost::{self, Graph},
+    error::{SchemaError, SchemaFault},
+    keyword::{self, Reach},
+    path, pattern, reference,
+};
+
+/// Bounds on one schema. Generous for what people write, small for a machine.
+const MAX_BYTES: usize = 256 * 1024;
+const MAX_DEPTH: usize = 64;
+const MAX_SUBSCHEMAS: usize = 2_000;
+const MAX_ENUM: usize = 1_000;
+
+/// What compiling needs to know of a schema that passed.
+#[derive(Debug)]
+pub(super) struct Inspection {
+    pub(super) draft: Draft,
+    pub(super) cost: cost::Cost,
+}
+
+pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
+    // Everything below recurses, and may do so only when this has passed.
+    measure(source).map_err(|fault| vec![SchemaError { path: String::new(), fault }])?;
+    let mut walk = Walk {
+        root: source,
+        draft: draft_of(source).map_err(|fault| vec![SchemaError { path: "$schema".to_owned(), fault }])?,
+        nodes: HashMap::new(),
+        graph: Graph::default(),
+        anchors: HashMap::new(),
+        references: Vec::new(),
+        faults: Vec::new(),
+    };
+    walk.visit(source, "");
+    walk.follow_references();
+    walk.faults.extend(violations_of_meta_schema(source, walk.draft));
+    let cost = match walk.graph.cost() {
+        Ok(cost) => cost,
+        Err(fault) => {
+            walk.faults.push(SchemaError { path: String::new(), fault });
+            cost::Cost::default()
+        }
+    };
+    if walk.faults.is_empty() { Ok(Inspection { draft: walk.draft, cost }) } else { Err(walk.faults) }
+}
+
+/// Depth and size, without recursion.
+pub(super) fn measure(source: &Value) -> Result<(), SchemaFault> {
+    let mut bytes = 0;
+    let mut pending = vec![(source, 1)];
+    while let Some((value, depth)) = pending.pop() {
+        bytes += match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 4,
+            Value::String(text) => text.len() + 2,
+            Value::Array(items) => {
+                pending.extend(items.iter().map(|item| (item, depth + 1)));
+                2 + items.len()
+            }
+            Value::Object(members) => {
+                pending.extend(members.values().map(|member| (member, depth + 1)));
+                2 + members.keys().map(|key| key.len() + 4).sum::<usize>()
+            }
+        };
+        if depth > MAX_DEPTH + 1 {
+            return Err(SchemaFault::TooDeep(MAX_DEPTH));
+        }
+        if bytes > MAX_BYTES {
+            return Err(SchemaFault::TooLarge(MAX_BYTES));
+        }
+    }
+    Ok(())
+}
+
+/// The draft that `$schema` names; 2020-12 where it is silent.
+fn draft_of(source: &Value) -> Result<Draft, SchemaFault> {
+    let Some(uri) = source.get("$schema").and_then(Value::as_str) else {
+        return Ok(Draft::Draft202012);
+    };
+    let name = uri.trim_end_matches('#').trim_start_matches("https://").trim_start_matches("http://");
+    match name.trim_start_matches("json-schema.org/") {
+        "draft-04/schema" => Ok(Draft::Draft4),
+        "draft-06/schema" => Ok(Draft::Draft6),
+        "draft-07/schema" => Ok(Draft::Draft7),
+        "draft/2019-09/schema" => Ok(Draft::Draft201909),
+        // `schema` alone has always meant the newest one.
+        "draft/2020-12/schema" | "schema" => Ok(Draft::Draft202012),
+        _ => Err(SchemaFault::UnknownDraft(crate::text::clip(uri, 120))),
+    }
+}
+
+struct Walk<'a> {
+    root: &'a Value,
+    draft: Draft,
+    /// A subschema is known by its address: the source is borrowed and does not move.
+    nodes: HashMap<*const Value, usize>,
+    graph: Graph<'a>,
+    anchors: HashMap<&'a str, usize>,
+    /// Node, place and text of every reference; followed when all nodes are known.
+    references: Vec<(usize, String, &'a str)>,
+    faults: Vec<SchemaError>,
+}
+
+impl<'a> Walk<'a> {
+    fn fault(&mut self, path: String, fault: SchemaFault) {
+        self.faults.push(SchemaError { path, fault });
+    }
+
+    fn visit(&mut self, value: &'a Value, here: &str) -> usize {
+        if let Some(&node) = self.nodes.get(&std::ptr::from_ref(value)) {
+            return node;
+        }
+        let node = self.graph.add();
+        self.nodes.insert(std::ptr::from_ref(value), node);
+        if node == MAX_SUBSCHEMAS {
+            self.fault(String::new(), SchemaFault::TooManySubschemas(MAX_SUBSCHEMAS));
+        }
+        let (Value::Object(schema), true) = (value, node < MAX_SUBSCHEMAS) else { return node };
+        self.check_keywords(schema, node, here);
+        for (place, reach, subschema) in keyword::subschemas(schema) {
+            let below = self.visit(subschema, &place.below(here));
+            if reach != Reach::Nothing {
+                self.graph.connect(node, reach, below);
+            }
+        }
+        node
+    }
+
+    fn check_keywords(&mut self, schema: &'a Map<String, Value>, node: usize, here: &str) {
+        if let Some(Value::Array(values)) = schema.get("enum")
+            && values.len() > MAX_ENUM
+        {
+            let fault = SchemaFault::EnumTooLong { count: values.len(), limit: MAX_ENUM };
+            self.fault(path::with_key(here, "enum"), fault);
+        }
+        if let Some(Value::String(text)) = schema.get("pattern")
+            && let Err(fault) = pattern::check(text)
+        {
+            self.fault(path::with_key(here, "pattern"), fault);
+        }
+        if let Some(Value::Object(members)) = schema.get("patternProperties") {
+            for text in members.keys() {
+                if let Err(fault) = pattern::check(text) {
+                    self.fault(path::with_key(&path::with_key(here, "patternProperties"), text), fault);
+                }
+            }
+        }
+        for keyword in ["$anchor", "$dynamicAnchor"] {
+            if let Some(Value::String(name)) = schema.get(keyword) {
+                self.anchors.insert(name, node);
+            }
+        }
+        if let Some(Value::String(id)) = schema.get("$id")
+            && !here.is_empty()
+        {
+            match id.strip_prefix('#') {
+                Some(name) => _ = self.anchors.insert(name, node),
+                None => self.fault(path::with_key(here, "$id"), SchemaFault::NestedId(crate::text::clip(id, 120))),
+            }
+        }
+        for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
+            if let Some(Value::String(reference)) = schema.get(keyword) {
+                self.references.push((node, path::with_key(here, keyword), reference));
+            }
+        }
+    }
+
+    fn follow_references(&mut self) {
+        // A reference may lead into a part that no keyword reaches; its own references then follow.
+        while let Some((node, here, reference)) = self.references.pop() {
+            match self.resolve(reference) {
+                Ok(target) => self.graph.connect(node, Reach::Same, target),
+                Err(fault) => self.fault(here, fault),
+            }
+        }
+    }
+
+    fn resolve(&mut self, text: &str) -> Result<usize, SchemaFault> {
+        let shown = || crate::text::clip(text, 120);
+        let Some(fragment) = text.strip_prefix('#') else {
+            return Err(SchemaFault::RemoteReference(shown()));
+        };
+        let fragment = reference::percent_decoded(fragment).ok_or_else(|| SchemaFault::UnknownReference(shown()))?;
+        if fragment.is_empty() || fragment.starts_with('/') {
+            let target = self.root.pointer(&fragment).ok_or_else(|| SchemaFault::UnknownReference(shown()))?;
+            return Ok(self.visit(target, &path::from_pointer(&fragment, self.root)));
+        }
+        self.anchors.get(fragment.as_str()).copied().ok_or_else(|| SchemaFault::UnknownReference(shown()))
+    }
+}
+
+fn violations_of_meta_schema(source: &Value, draft: Draft) -> Vec<SchemaError> {
+    let meta = match draft {
+        Draft::Draft4 => jsonschema::draft4::meta::validator(),
+        Draft::Draft6 => jsonschema::draft6::meta::validator(),
+        Draft::Draft7 => jsonschema::draft7::meta::validator(),
+        Draft::Draft201909 => jsonschema::draft201909::meta::validator(),
+        _ => jsonschema::draft202012::meta::validator(),
+    };
+    let errors = meta.iter_errors(source).map(|error| SchemaError {
+        path: path::from_pointer(error.instance_path().as_str(), source),
+        fault: SchemaFault::Invalid(meta_sentence(&error)),
+    });
+    let mut faults: Vec<SchemaError> = Vec::new();
+    for fault in errors {
+        // The meta-schema reaches the same keyword through several vocabularies.
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    }
+    faults
+}
+
+fn meta_sentence(error: &jsonschema::ValidationError<'_>) -> String {
+    let got = crate::text::clip(&error.instance().to_string(), 80);
+    if error.instance_path().as_str().ends_with("/type") || error.instance_path().as_str() == "/type" {
+        return format!(
+            "`type` must be one of string, number, integer, boolean, array, object, null, or a list of them, got: {got}"
+        );
+    }
+    crate::text::clip(&error.to_string(), 200)
+}

@@ -1,0 +1,250 @@
+//! JSON Schema: compiled once, then asked about arguments.
+//!
+//! A [`Schema`] is made from what a stranger wrote, so compiling checks it first: bounded in size,
+//! no reference leaves it, every pattern is matched in linear time. [`Schema::check_arguments`] takes
+//! the model's text and gives either arguments that fit or every [`Violation`] at once, in a stable
+//! order, in sentences that a model can act on. Nothing is repaired but the one thing that
+//! [`Arguments::dropped`] records.
+
+use std::{fmt, sync::Arc};
+
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::Value;
+
+use crate::json::{self, Limits};
+
+pub use cache::SchemaCache;
+pub use error::{SchemaError, SchemaFault};
+pub use normalize::{Guidance, Normalized, SchemaWarning, normalize};
+pub use violation::Violation;
+pub(crate) use violation::type_name;
+
+mod cache;
+mod cost;
+pub mod dialect;
+mod error;
+mod inspect;
+pub(crate) mod keyword;
+mod normalize;
+pub(crate) mod path;
+mod pattern;
+pub(crate) mod reference;
+mod violation;
+
+/// A JSON Schema that is ready to check values: draft 2020-12, or the draft that `$schema` names.
+pub struct Schema {
+    source: Arc<Value>,
+    normalized: Normalized,
+    validator: Validator,
+    cost: cost::Cost,
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Schema").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+/// Arguments that fit their schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arguments {
+    pub value: Value,
+    /// Where an explicit `null` was left out, because the parameter is optional and takes none.
+    pub dropped: Vec<String>,
+}
+
+/// Every fault of a schema that can be told without compiling it, each with its place.
+#[must_use]
+pub fn faults(source: &Value) -> Vec<SchemaError> {
+    let mut faults = inspect::inspect(source).err().unwrap_or_default();
+    if let Err(more) = normalize::normalize_value(source) {
+        faults.extend(more.into_iter().filter(|fault| !faults.contains(fault)).collect::<Vec<_>>());
+    }
+    faults
+}
+
+/// Above this estimate, the faults of a value are not listed in full: there could be millions.
+const LISTED: u64 = 200_000;
+
+impl Schema {
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// The first fault; [`faults`] has all of them.
+    pub fn compile(source: &Arc<Value>) -> Result<Self, SchemaError> {
+        let first = |faults: Vec<SchemaError>| {
+            let invalid = SchemaFault::Invalid("schema is not valid".to_owned());
+            faults.into_iter().next().unwrap_or(SchemaError { path: String::new(), fault: invalid })
+        };
+        let inspection = inspect::inspect(source).map_err(first)?;
+        let normalized = normalize(source).map_err(first)?;
+        let validator = jsonschema::options()
+            .with_draft(inspection.draft)
+            .offline()
+            .should_validate_formats(true)
+            .with_pattern_options(
+                PatternOptions::regex().size_limit(pattern::MAX_COMPILED).dfa_size_limit(pattern::MAX_COMPILED),
+            )
+            .build(&normalized.clean)
+            .map_err(|error| SchemaError {
+                path: path::from_pointer(error.instance_path().as_str(), source),
+                fault: SchemaFault::Invalid(crate::text::clip(&error.to_string(), 200)),
+            })?;
+        Ok(Self { source: Arc::clone(source), normalized, validator, cost: inspection.cost })
+    }
+
+    /// The schema as its owner wrote it.
+    #[must_use]
+    pub fn source(&self) -> &Arc<Value> {
+        &self.source
+    }
+
+    /// The schema without extensions, and what they said.
+    #[must_use]
+    pub fn normalized(&self) -> &Normalized {
+        &self.normalized
+    }
+
+    /// Everything that is wrong with `value`: what is missing, then what is unknown, then wrong
+    /// types, then the rest by place.
+    #[must_use]
+    pub fn validate(&self, value: &Value) -> Vec<Violation> {
+        match self.judge(value, Depth::Unknown) {
+            Verdict::Fits => Vec::new(),
+            Verdict::Fails { violations, .. } => violations,
+        }
+    }
+
+    /// Checks the arguments of a call, as the model wrote them.
+    ///
+    /// An empty text stands for no arguments. An explicit `null` for a parameter that does not take
+    /// it counts as leaving the parameter out: an optional one is dropped, a required one is missing.
+    ///
+    /// # Errors
+    /// Every fault at once, in the order of [`Schema::validate`].
+    pub fn check_arguments(&self, text: &str) -> Result<Arguments, Vec<Violation>> {
+        let text = if text.trim().is_empty() { "{}" } else { text };
+        let value = json::parse(text, Limits::ARGUMENTS)
+            .map_err(|error| vec![Violation::whole("json", format!("Invalid tool arguments JSON: {error}"))])?;
+        self.check(value, Depth::Bounded)
+    }
+
+    /// [`Schema::check_arguments`] for arguments that are already a value.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_value(&self, value: Value) -> Result<Arguments, Vec<Violation>> {
+        self.check(value, Depth::Unknown)
+    }
+
+    fn check(&self, value: Value, depth: Depth) -> Result<Arguments, Vec<Violation>> {
+        if !value.is_object() {
+            return Err(vec![Violation::whole("type", "Arguments are not valid: must be an object.".to_owned())]);
+        }
+        match self.judge(&value, depth) {
+            Verdict::Fits => Ok(Arguments { value, dropped: Vec::new() }),
+            Verdict::Fails { violations, nulls } => self.without_nulls(value, violations, &nulls),
+        }
+    }
+
+    /// Leaves out the nulls that are at fault, and checks again. What is then missing was required.
+    fn without_nulls(
+        &self,
+        mut value: Value,
+        mut violations: Vec<Violation>,
+        nulls: &violation::Nulls,
+    ) -> Result<Arguments, Vec<Violation>> {
+        let mut dropped = Vec::new();
+        // Those inside an alternative only if that makes the value fit: the alternative may not be
+        // the one that was meant.
+        for (pointers, in_alternative) in [(&nulls.plain, false), (&nulls.in_alternatives, true)] {
+            let pointers: Vec<&String> = pointers.iter().filter(|pointer| is_member(&value, pointer)).collect();
+            if pointers.is_empty() {
+                continue;
+            }
+            dropped.extend(pointers.iter().map(|pointer| path::from_pointer(pointer, &value)));
+            for pointer in pointers {
+                remove_member(&mut value, pointer);
+            }
+            match self.judge(&value, Depth::Bounded) {
+                Verdict::Fits => return Ok(Arguments { value, dropped }),
+                Verdict::Fails { violations: remaining, .. } if !in_alternative => violations = remaining,
+                Verdict::Fails { .. } => {}
+            }
+        }
+        Err(violations)
+    }
+
+    fn judge(&self, value: &Value, depth: Depth) -> Verdict {
+        let refuse = |keyword: &str, message: String| Verdict::Fails {
+            violations: vec![Violation::whole(keyword, message)],
+            nulls: violation::Nulls::default(),
+        };
+        // The validator recurses and has no clock, so these come first.
+        let deepest = Limits::ARGUMENTS.depth;
+        if depth == Depth::Unknown && is_deeper_than(value, deepest) {
+            return refuse("depth", format!("Arguments are nested deeper than {deepest} levels"));
+        }
+        if !self.cost.allows(value) {
+            let message = "Arguments are too large and too deep for a schema with so many alternatives";
+            return refuse("cost", message.to_owned());
+        }
+        if self.validator.is_valid(value) {
+            return Verdict::Fits;
+        }
+        let errors: Vec<ValidationError<'_>> = if self.cost.of(value) > LISTED {
+            self.validator.validate(value).err().into_iter().collect()
+        } else {
+            self.validator.iter_errors(value).collect()
+        };
+        Verdict::Fails { violations: violation::describe_all(&errors, value), nulls: violation::nulls(&errors) }
+    }
+}
+
+/// Whether somebody has already bounded the depth of a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Bounded,
+    Unknown,
+}
+
+enum Verdict {
+    Fits,
+    Fails { violations: Vec<Violation>, nulls: violation::Nulls },
+}
+
+/// Depth without recursion: the value may come from code, where nothing bounds it.
+fn is_deeper_than(value: &Value, limit: usize) -> bool {
+    let mut pending = vec![(value, 0)];
+    while let Some((value, depth)) = pending.pop() {
+        match value {
+            Value::Array(_) | Value::Object(_) if depth == limit => return true,
+            Value::Array(items) => pending.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(members) => pending.extend(members.values().map(|member| (member, depth + 1))),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The object that holds what `pointer` leads to, and its key there.
+fn split(pointer: &str) -> Option<(&str, String)> {
+    let (parent, _) = pointer.rsplit_once('/')?;
+    path::segments(&pointer[parent.len()..]).next().map(|key| (parent, key))
+}
+
+fn is_member(value: &Value, pointer: &str) -> bool {
+    split(pointer).and_then(|(parent, _)| value.pointer(parent)).is_some_and(Value::is_object)
+}
+
+fn remove_member(value: &mut Value, pointer: &str) {
+    if let Some((parent, key)) = split(pointer)
+        && let Some(Value::Object(members)) = value.pointer_mut(parent)
+    {
+        // The order of the others is part of what history shows.
+        members.shift_remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Foreign text inside our own sentences.
+
+/// At most `longest` characters of a text, with nothing that a terminal would obey. What is cut off
+/// is marked.
+pub(crate) fn clip(text: &str, longest: usize) -> String {
+    let mut clipped: String =
+        text.chars().take(longest).map(|letter| if letter.is_control() { '?' } else { letter }).collect();
+    if text.chars().nth(longest).is_some() {
+        clipped.push('…');
+    }
+    clipped
+}
+
+/// The known word that `word` was probably meant to be: at most two letters away, and less than half
+/// of them wrong.
+pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const FARTHEST: usize = 2;
+    known
+        .filter(|candidate| candidate.chars().count().abs_diff(word.chars().count()) <= FARTHEST)
+        .map(|candidate| (distance(word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= FARTHEST && distance * 2 < candidate.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Letters to insert, delete, replace or swap: Damerau and Levenshtein's count.
+fn distance(left: &str, right: &str) -> usize {
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=right.len()).collect();
+    for row in 1..=left.len() {
+        let mut this = vec![row];
+        for column in 1..=right.len() {
+            let replaced = last[column - 1] + usize::from(left[row - 1] != right[column - 1]);
+            let mut best = replaced.min(last[column] + 1).min(this[column - 1] + 1);
+            if row > 1 && column > 1 && left[row - 1] == right[column - 2] && left[row - 2] == right[column - 1] {
+                best = best.min(before[column - 2] + 1);
+            }
+            this.push(best);
+        }
+        before = std::mem::replace(&mut last, this);
+    }
+    last[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clipped_text_says_so() {
+        assert_eq!(clip("abc", 3), "abc");
+        assert_eq!(clip("äbcd", 3), "äbc…");
+        assert_eq!(clip("a\u{1b}[0m", 9), "a?[0m");
+    }
+
+    #[test]
+    fn the_closest_word_is_found() {
+        let known = ["required", "type", "enum"];
+        for (word, expect) in [
+            ("requried", Some("required")),
+            ("typ", Some("type")),
+            ("colour", None),
+            ("x", None),
+            ("enums", Some("enum")),
+        ] {
+            assert_eq!(closest(word, known.into_iter()), expect, "{word}");
+        }
+    }
+}

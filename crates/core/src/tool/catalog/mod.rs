@@ -1,0 +1,230 @@
+//! All tools of a namespace, found by name, category, provider and text.
+//!
+//! A [`Catalog`] never changes: a reload makes a new one with the next generation and swaps it in, so
+//! a bad file leaves the last good catalogue standing. It keeps the order in which tools were given.
+//! Loading checks names and routes; schemas are compiled when a tool is first used, and all at once
+//! only by [`Catalog::check`]. Duplicates are errors: nobody should have to guess which one won.
+
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
+
+use super::{
+    Tool, name,
+    routing::{Route, RouteFault},
+};
+use crate::schema;
+
+pub use search::Hit;
+pub use selection::{Selection, UnknownTools};
+
+mod search;
+mod selection;
+
+/// All tools of a namespace.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    generation: u64,
+    tools: IndexMap<String, Tool>,
+    by_lc_name: HashMap<String, usize>,
+    by_category: IndexMap<String, Vec<usize>>,
+    by_provider: IndexMap<String, Vec<usize>>,
+    index: search::Index,
+}
+
+/// Something wrong with one tool of a catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogFault {
+    pub tool: String,
+    /// Which of the tools that were given, from 0.
+    pub index: usize,
+    /// Where in the tool: `parameters.properties.x.type`.
+    pub path: String,
+    pub code: &'static str,
+    pub message: String,
+}
+
+impl std::fmt::Display for CatalogFault {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "tool `{}`: ", crate::text::clip(&self.tool, 128))?;
+        if !self.path.is_empty() {
+            write!(formatter, "{}: ", self.path)?;
+        }
+        formatter.write_str(&self.message)
+    }
+}
+
+/// What a thorough look at a catalogue finds: faults stop a tool from working, warnings do not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    pub faults: Vec<CatalogFault>,
+    pub warnings: Vec<CatalogFault>,
+}
+
+impl Catalog {
+    /// A catalogue of these tools, in this order.
+    ///
+    /// # Errors
+    /// Every duplicate, every name that is not taken, every route that leads nowhere.
+    pub fn new(generation: u64, tools: Vec<Tool>) -> Result<Self, Vec<CatalogFault>> {
+        let faults = load_faults(&tools);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let index = search::Index::of(&tools);
+        let mut by_category: IndexMap<String, Vec<usize>> = IndexMap::new();
+        let mut by_provider: IndexMap<String, Vec<usize>> = IndexMap::new();
+        let mut lc_names: HashMap<String, Option<usize>> = HashMap::new();
+        for (position, tool) in tools.iter().enumerate() {
+            push(&mut by_category, tool.category(), position);
+            if let Some(provider) = tool.binding.provider() {
+                push(&mut by_provider, &provider_key(provider), position);
+            }
+            if let Some(lc_name) = &tool.lc_name {
+                // LangChain gives every tool of a class the same one. A shared name identifies nobody.
+                lc_names.entry(lc_name.clone()).and_modify(|found| *found = None).or_insert(Some(position));
+            }
+        }
+        let by_lc_name = lc_names.into_iter().filter_map(|(name, position)| Some((name, position?))).collect();
+        let tools = tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
+        Ok(Self { generation, tools, by_lc_name, by_category, by_provider, index })
+    }
+
+    /// Which catalogue of its namespace this is; grows with every reload.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tools.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// All tools, in the order in which they were given.
+    pub fn tools(&self) -> impl ExactSizeIterator<Item = &Tool> {
+        self.tools.values()
+    }
+
+    /// The tool with exactly this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.tools.get(name)
+    }
+
+    /// The tool with this name; else the only one with this `lc_name`.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Tool> {
+        self.get(name).or_else(|| self.by_lc_name.get(name).map(|position| &self.tools[*position]))
+    }
+
+    /// The tools of a category, which must be spelled exactly.
+    pub fn by_category(&self, category: &str) -> impl Iterator<Item = &Tool> {
+        self.by_category.get(category).into_iter().flatten().map(|position| &self.tools[*position])
+    }
+
+    /// The tools of a provider, in any case and with any space around it.
+    pub fn by_provider(&self, provider: &str) -> impl Iterator<Item = &Tool> {
+        self.by_provider.get(&provider_key(provider)).into_iter().flatten().map(|position| &self.tools[*position])
+    }
+
+    /// The categories, in the order of their first tool, with the number of their tools.
+    pub fn categories(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.by_category.iter().map(|(category, tools)| (category.as_str(), tools.len()))
+    }
+
+    /// The providers, in the order of their first tool, with the number of their tools.
+    pub fn providers(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.by_provider.iter().map(|(provider, tools)| (provider.as_str(), tools.len()))
+    }
+
+    /// Looks at everything, also at what loading leaves for later: every schema, every deprecation.
+    #[must_use]
+    pub fn check(&self) -> Findings {
+        let mut findings = Findings::default();
+        for (index, tool) in self.tools.values().enumerate() {
+            let finding = |path: String, code: &'static str, message: String| CatalogFault {
+                tool: tool.name.clone(),
+                index,
+                path,
+                code,
+                message,
+            };
+            let below = |path: &str| schema::path::below("parameters", path);
+            for error in schema::faults(&tool.parameters) {
+                findings.faults.push(finding(below(&error.path), error.fault.code(), error.fault.to_string()));
+            }
+            for warning in schema::normalize(&tool.parameters).map(|normalized| normalized.warnings).unwrap_or_default()
+            {
+                findings.warnings.push(finding(below(&warning.path), "schema_suspicious", warning.message));
+            }
+            if let Some(warning) = tool.deprecation_warning() {
+                findings.warnings.push(finding("deprecated".to_owned(), "tool_deprecated", warning));
+            }
+            if let Some(name) = tool.deprecated.as_ref().and_then(|deprecated| deprecated.replaced_by.as_ref())
+                && self.get(name).is_none()
+            {
+                let message = format!("`{name}` should replace it, and is not in the catalogue");
+                findings.warnings.push(finding("deprecated.replacedBy".to_owned(), "tool_unknown", message));
+            }
+            if let Some(lc_name) = &tool.lc_name
+                && !self.by_lc_name.contains_key(lc_name)
+            {
+                let message = format!("`{lc_name}` is the name of several tools and finds none of them");
+                findings.warnings.push(finding("lcName".to_owned(), "lc_name_shared", message));
+            }
+        }
+        findings
+    }
+}
+
+fn push(index: &mut IndexMap<String, Vec<usize>>, key: &str, position: usize) {
+    match index.get_mut(key) {
+        Some(positions) => positions.push(position),
+        None => _ = index.insert(key.to_owned(), vec![position]),
+    }
+}
+
+/// Provider keys are typed by hand in several files.
+fn provider_key(provider: &str) -> String {
+    provider.trim().to_lowercase()
+}
+
+fn load_faults(tools: &[Tool]) -> Vec<CatalogFault> {
+    let mut faults = Vec::new();
+    let mut first: HashMap<&str, usize> = HashMap::with_capacity(tools.len());
+    for (index, tool) in tools.iter().enumerate() {
+        let mut fault = |path: &str, code: &'static str, message: String| {
+            faults.push(CatalogFault { tool: tool.name.clone(), index, path: path.to_owned(), code, message });
+        };
+        if let Some(earlier) = first.insert(&tool.name, index) {
+            fault("name", "duplicate_name", format!("Duplicate tool names: {} (also tool {earlier})", tool.name));
+        }
+        if let Err(problem) = name::check_open(&tool.name) {
+            fault("name", "name_invalid", problem.to_string());
+        }
+        if let Err(problem) = Route::of(tool) {
+            let at = if matches!(problem, RouteFault::UnknownAlias(_)) { "entity_aliases" } else { "cache_model" };
+            fault(at, problem.code(), problem.to_string());
+        }
+    }
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    for (later, earlier) in name::lookalikes(&names) {
+        faults.push(CatalogFault {
+            tool: names[later].to_owned(),
+            index: later,
+            path: "name".to_owned(),
+            code: "confusable_name",
+            message: format!("looks like the name of tool {earlier}"),
+        });
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests;

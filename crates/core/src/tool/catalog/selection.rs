@@ -1,0 +1,119 @@
+//! Choosing tools: for an agent, for a query, for a list on the screen.
+//!
+//! Within one field any value will do, between fields all must hold. An empty selection is the whole
+//! catalogue. Fifty tools in a prompt cost tokens and confuse the model, so `text` and `limit` pick
+//! the few that a question is about.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Catalog, Hit, provider_key};
+use crate::tool::{Binding, Tool};
+
+/// Which tools are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Selection {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub providers: Vec<String>,
+    /// Every one of these labels, with this value.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Only tools that say so (`true`), or only those that do not (`false`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// What the tools should be about; the best come first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+/// Names that no tool has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no such tool: {}", .0.join(", "))]
+pub struct UnknownTools(pub Vec<String>);
+
+impl Catalog {
+    /// The tools that a selection names or describes. Names that no tool has are an error, so that a
+    /// misspelled one is not just an absent tool.
+    ///
+    /// # Errors
+    /// All unknown names, each with the one that was perhaps meant.
+    pub fn select(&self, selection: &Selection) -> Result<Vec<&Tool>, UnknownTools> {
+        let unknown: Vec<String> = selection
+            .names
+            .iter()
+            .filter(|name| self.find(name).is_none())
+            .map(|name| {
+                let shown = crate::text::clip(name, 128);
+                match crate::text::closest(name, self.tools.keys().map(String::as_str)) {
+                    Some(meant) => format!("`{shown}` (did you mean `{meant}`?)"),
+                    None => format!("`{shown}`"),
+                }
+            })
+            .collect();
+        if !unknown.is_empty() {
+            return Err(UnknownTools(unknown));
+        }
+        Ok(self.search(selection).into_iter().map(|hit| hit.tool).collect())
+    }
+
+    /// The tools that a selection describes: by rank if there is a text, else in the catalogue's
+    /// order, or in that of the names.
+    #[must_use]
+    pub fn search(&self, selection: &Selection) -> Vec<Hit<'_>> {
+        let limit = selection.limit.unwrap_or(usize::MAX);
+        let wanted = Wanted::of(self, selection);
+        if let Some(text) = selection.text.as_deref().filter(|text| !text.trim().is_empty()) {
+            let found = self.index.search(text, limit, |position| wanted.includes(&self.tools[position]));
+            return found.into_iter().map(|(position, score)| Hit { tool: &self.tools[position], score }).collect();
+        }
+        let hit = |tool| Hit { tool, score: 0.0 };
+        if selection.names.is_empty() {
+            self.tools().filter(|tool| wanted.includes(tool)).take(limit).map(hit).collect()
+        } else {
+            let named = selection.names.iter().filter_map(|name| self.find(name));
+            named.filter(|tool| wanted.includes(tool)).take(limit).map(hit).collect()
+        }
+    }
+}
+
+/// A selection, ready to be asked about many tools.
+struct Wanted<'a> {
+    selection: &'a Selection,
+    names: Vec<&'a str>,
+    providers: Vec<String>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(catalog: &'a Catalog, selection: &'a Selection) -> Self {
+        Self {
+            selection,
+            names: selection.names.iter().filter_map(|name| Some(catalog.find(name)?.name.as_str())).collect(),
+            providers: selection.providers.iter().map(|provider| provider_key(provider)).collect(),
+        }
+    }
+
+    fn includes(&self, tool: &Tool) -> bool {
+        let Selection { names, categories, labels, read_only, .. } = self.selection;
+        (names.is_empty() || self.names.contains(&tool.name.as_str()))
+            && (categories.is_empty() || categories.iter().any(|category| category == tool.category()))
+            && (self.providers.is_empty() || self.is_provided(tool))
+            && labels.iter().all(|(key, value)| tool.labels.get(key) == Some(value))
+            && read_only.is_none_or(|wanted| (tool.annotations.read_only_hint == Some(true)) == wanted)
+    }
+
+    /// Our own tools need no integration: `request_missing_parameters` is there for everyone.
+    fn is_provided(&self, tool: &Tool) -> bool {
+        match tool.binding.provider() {
+            Some(provider) => self.providers.contains(&provider_key(provider)),
+            None => matches!(tool.binding, Binding::Builtin { .. }),
+        }
+    }
+}

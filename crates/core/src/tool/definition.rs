@@ -1,0 +1,385 @@
+//! Tool definitions that a client sends, checked as a whole.
+//!
+//! One checker, two rule sets. [`Rules::Strict`] is the client tool provider's: short ASCII names,
+//! a description, parameters that spell out `properties`. [`Rules::Open`] takes what ARK, OpenAI and
+//! files send: any printable name, since models see an alias. Both report every fault at once, each
+//! with its place, and both keep the parameters verbatim: keywords that are not known here are
+//! somebody else's meaning.
+
+use std::{collections::HashSet, fmt, sync::Arc};
+
+use serde_json::{Map, Value, json};
+
+use super::{Annotations, Binding, Deprecation, Tool, duration_from_json, name};
+use crate::{
+    schema::{self, SchemaFault, path},
+    text::clip,
+};
+
+/// Which definitions are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// Client tools over A2A: names `[a-zA-Z0-9_-]{1,64}`, descriptions of 1 to 1024 characters.
+    Strict,
+    /// Everyone else: printable names up to 128, descriptions up to 16 KiB, parameters may be missing.
+    Open,
+}
+
+/// Tools in one list.
+const MAX_TOOLS: usize = 1_000;
+const STRICT_NAME: usize = 64;
+const STRICT_DESCRIPTION: usize = 1_024;
+const OPEN_DESCRIPTION: usize = 16 * 1024;
+
+/// One thing that is wrong with a list of definitions.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct DefinitionFault {
+    /// Where: `[2].parameters.properties.limit.type`.
+    pub path: String,
+    /// A stable name of the fault.
+    pub code: &'static str,
+    pub message: String,
+}
+
+/// Everything that is wrong with a list of definitions; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinitionFaults {
+    pub faults: Vec<DefinitionFault>,
+    /// Names that stand more than once, one entry for each repetition.
+    pub duplicates: Vec<String>,
+}
+
+impl std::error::Error for DefinitionFaults {}
+
+impl fmt::Display for DefinitionFaults {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let duplicate = |fault: &&DefinitionFault| fault.code != DUPLICATE_NAME;
+        for (index, fault) in self.faults.iter().filter(duplicate).enumerate() {
+            formatter.write_str(if index == 0 { "Invalid client tool definitions: " } else { "; " })?;
+            if !fault.path.is_empty() {
+                write!(formatter, "{}: ", fault.path)?;
+            }
+            formatter.write_str(&fault.message)?;
+        }
+        if !self.duplicates.is_empty() {
+            if self.faults.iter().any(|fault| duplicate(&fault)) {
+                formatter.write_str("; ")?;
+            }
+            write!(formatter, "Duplicate tool names: {}", self.duplicates.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+const DUPLICATE_NAME: &str = "duplicate_name";
+
+/// Checks a list of definitions, flat or in OpenAI's `{type: "function", function: {…}}`, and makes
+/// tools of it that the client runs.
+///
+/// # Errors
+/// Every fault of every definition.
+pub fn check(definitions: &Value, rules: Rules) -> Result<Vec<Tool>, DefinitionFaults> {
+    let mut checker = Checker { rules, faults: Vec::new() };
+    let Value::Array(entries) = definitions else {
+        checker.wrong_type(String::new(), "array", Some(definitions));
+        return Err(DefinitionFaults { faults: checker.faults, duplicates: Vec::new() });
+    };
+    if entries.len() > MAX_TOOLS {
+        let message = format!("Too big: expected array to have <={MAX_TOOLS} items");
+        checker.fault(String::new(), "too_big", message);
+        return Err(DefinitionFaults { faults: checker.faults, duplicates: Vec::new() });
+    }
+    let tools: Vec<Option<Tool>> =
+        entries.iter().enumerate().map(|(index, entry)| checker.entry(index, entry)).collect();
+    let duplicates = checker.names(&tools);
+    if checker.faults.is_empty() {
+        return Ok(tools.into_iter().flatten().collect());
+    }
+    Err(DefinitionFaults { faults: checker.faults, duplicates })
+}
+
+struct Checker {
+    rules: Rules,
+    faults: Vec<DefinitionFault>,
+}
+
+impl Checker {
+    fn fault(&mut self, path: String, code: &'static str, message: impl Into<String>) {
+        self.faults.push(DefinitionFault { path, code, message: message.into() });
+    }
+
+    fn wrong_type(&mut self, path: String, expected: &str, received: Option<&Value>) {
+        let received = received.map_or("undefined", schema::type_name);
+        self.fault(path, "invalid_type", format!("Invalid input: expected {expected}, received {received}"));
+    }
+
+    fn entry(&mut self, index: usize, entry: &Value) -> Option<Tool> {
+        let before = self.faults.len();
+        let here = path::with_index("", index);
+        let Value::Object(fields) = entry else {
+            self.wrong_type(here, "object", Some(entry));
+            return None;
+        };
+        // OpenAI's envelope holds the definition one level deeper.
+        let (fields, here) = match fields.get("function") {
+            Some(Value::Object(inner)) => (inner, path::with_key(&here, "function")),
+            _ => (fields, here),
+        };
+        let name = self.name(fields, &here);
+        let description = self.description(fields, &here);
+        let parameters = self.parameters(fields, &here);
+        let mut tool = Tool::new(name, description, parameters, Binding::External);
+        if self.rules == Rules::Open {
+            self.open_fields(fields, &here, &mut tool);
+        }
+        (self.faults.len() == before).then_some(tool)
+    }
+
+    fn name(&mut self, fields: &Map<String, Value>, here: &str) -> String {
+        let here = path::with_key(here, "name");
+        let Some(Value::String(name)) = fields.get("name") else {
+            self.wrong_type(here, "string", fields.get("name"));
+            return String::new();
+        };
+        match self.rules {
+            Rules::Strict => {
+                self.length(&here, name, STRICT_NAME);
+                if name.is_empty()
+                    || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+                {
+                    let message = "Tool name must contain only alphanumeric characters, underscores, and hyphens";
+                    self.fault(here, "invalid_format", message);
+                }
+            }
+            Rules::Open => {
+                if let Err(fault) = name::check_open(name) {
+                    let code = match fault {
+                        name::NameFault::Empty => "too_small",
+                        name::NameFault::TooLong => "too_big",
+                        name::NameFault::Padded | name::NameFault::Invisible(_) => "invalid_format",
+                        name::NameFault::MixedScript => "confusable_name",
+                    };
+                    self.fault(here, code, fault.to_string());
+                }
+            }
+        }
+        name.clone()
+    }
+
+    /// Lengths count as JavaScript counts them, in UTF-16 units.
+    fn length(&mut self, here: &str, text: &str, longest: usize) {
+        if text.is_empty() {
+            self.fault(here.to_owned(), "too_small", "Too small: expected string to have >=1 characters");
+        } else if text.encode_utf16().count() > longest {
+            self.fault(here.to_owned(), "too_big", format!("Too big: expected string to have <={longest} characters"));
+        }
+    }
+
+    fn description(&mut self, fields: &Map<String, Value>, here: &str) -> String {
+        let here = path::with_key(here, "description");
+        match (fields.get("description"), self.rules) {
+            (Some(Value::String(text)), Rules::Strict) => {
+                self.length(&here, text, STRICT_DESCRIPTION);
+                text.clone()
+            }
+            (Some(Value::String(text)), Rules::Open) => {
+                if text.len() > OPEN_DESCRIPTION {
+                    let message = format!("Too big: expected string to have <={OPEN_DESCRIPTION} characters");
+                    self.fault(here, "too_big", message);
+                }
+                text.clone()
+            }
+            (None | Some(Value::Null), Rules::Open) => String::new(),
+            (other, _) => {
+                self.wrong_type(here, "string", other);
+                String::new()
+            }
+        }
+    }
+
+    fn parameters(&mut self, fields: &Map<String, Value>, here: &str) -> Arc<Value> {
+        let here = path::with_key(here, "parameters");
+        let parameters = match (fields.get("parameters"), self.rules) {
+            (Some(value @ Value::Object(_)), _) => value,
+            // A tool without parameters takes none.
+            (None | Some(Value::Null), Rules::Open) => return Arc::new(json!({"type": "object", "properties": {}})),
+            (other, _) => {
+                self.wrong_type(here, "object", other);
+                return Arc::new(Value::Null);
+            }
+        };
+        let schema_faults = schema::faults(parameters);
+        let before = self.faults.len();
+        match (parameters.get("type"), self.rules) {
+            (Some(Value::String(kind)), _) if kind == "object" => {}
+            (None, Rules::Open) => {}
+            _ => self.fault(path::with_key(&here, "type"), "invalid_value", "Invalid input: expected \"object\""),
+        }
+        match (parameters.get("properties"), self.rules) {
+            (Some(Value::Object(_)), _) | (None, Rules::Open) => {}
+            (other, _) => self.wrong_type(path::with_key(&here, "properties"), "record", other),
+        }
+        // The walk below and the copy at the end recurse; what is too deep for them is told already.
+        let bounded = !schema_faults
+            .iter()
+            .any(|error| matches!(error.fault, SchemaFault::TooDeep(_) | SchemaFault::TooLarge(_)));
+        if self.rules == Rules::Strict && bounded {
+            if let Some(other) = parameters.get("additionalProperties").filter(|value| !value.is_boolean()) {
+                self.wrong_type(path::with_key(&here, "additionalProperties"), "boolean", Some(other));
+            }
+            self.strict_properties(parameters, &here);
+        }
+        self.required_names(parameters, &here);
+        // What was told above in the provider's words is not told again in the validator's.
+        let told: HashSet<String> = self.faults[before..].iter().map(|fault| fault.path.clone()).collect();
+        for error in schema_faults {
+            let place = path::below(&here, &error.path);
+            if !told.contains(&place) {
+                self.fault(place, error.fault.code(), error.fault.to_string());
+            }
+        }
+        Arc::new(if bounded { parameters.clone() } else { Value::Null })
+    }
+
+    /// Every property says its type, one that JSON Schema has.
+    fn strict_properties(&mut self, schema: &Value, here: &str) {
+        let Some(Value::Object(properties)) = schema.get("properties") else { return };
+        let here = path::with_key(here, "properties");
+        for (name, property) in properties {
+            self.strict_property(property, &path::with_key(&here, name));
+        }
+    }
+
+    fn strict_property(&mut self, property: &Value, here: &str) {
+        const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
+        /// These say what a value is as well as `type` does.
+        const INSTEAD_OF_TYPE: [&str; 8] = ["enum", "const", "anyOf", "oneOf", "allOf", "not", "if", "$ref"];
+        let Value::Object(fields) = property else {
+            self.wrong_type(here.to_owned(), "object", Some(property));
+            return;
+        };
+        let known = match fields.get("type") {
+            Some(Value::String(name)) => TYPES.contains(&name.as_str()),
+            Some(Value::Array(names)) => {
+                !names.is_empty() && names.iter().all(|name| name.as_str().is_some_and(|name| TYPES.contains(&name)))
+            }
+            Some(_) => false,
+            None => INSTEAD_OF_TYPE.iter().any(|keyword| fields.contains_key(*keyword)),
+        };
+        if !known {
+            let options = TYPES.map(|name| format!("\"{name}\"")).join("|");
+            let message = format!("Invalid option: expected one of {options}");
+            self.fault(path::with_key(here, "type"), "invalid_value", message);
+        }
+        if let Some(Value::Array(values)) = fields.get("enum") {
+            for (index, value) in values.iter().enumerate() {
+                if !value.is_string() && !value.is_number() {
+                    let here = path::with_index(&path::with_key(here, "enum"), index);
+                    self.fault(here, "invalid_union", "Invalid input");
+                }
+            }
+        }
+        self.strict_properties(property, here);
+        for keyword in ["items", "additionalProperties"] {
+            if let Some(inner @ Value::Object(_)) = fields.get(keyword) {
+                self.strict_property(inner, &path::with_key(here, keyword));
+            }
+        }
+    }
+
+    /// A required name that is no property could never be told from a misspelling.
+    fn required_names(&mut self, schema: &Value, here: &str) {
+        let here = path::with_key(here, "required");
+        let names = match schema.get("required") {
+            None => return,
+            Some(Value::Array(names)) => names,
+            Some(other) => {
+                self.wrong_type(here, "array", Some(other));
+                return;
+            }
+        };
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (index, name) in names.iter().enumerate() {
+            let here = path::with_index(&here, index);
+            match name {
+                Value::String(name) => {
+                    if properties.is_some_and(|properties| !properties.contains_key(name)) {
+                        let message = format!("Required parameter {} is not in properties", clip(name, 80));
+                        self.fault(here, "required_unknown", message);
+                    }
+                }
+                other => self.wrong_type(here, "string", Some(other)),
+            }
+        }
+    }
+
+    /// Names that stand twice, and names that only look different.
+    fn names(&mut self, tools: &[Option<Tool>]) -> Vec<String> {
+        let mut seen = HashSet::new();
+        let mut duplicates = Vec::new();
+        let named: Vec<(usize, &str)> =
+            tools.iter().enumerate().filter_map(|(index, tool)| Some((index, tool.as_ref()?.name.as_str()))).collect();
+        for &(index, name) in &named {
+            if !seen.insert(name) {
+                duplicates.push(name.to_owned());
+                let here = path::with_key(&path::with_index("", index), "name");
+                self.fault(here, DUPLICATE_NAME, format!("Duplicate tool names: {name}"));
+            }
+        }
+        let names: Vec<&str> = named.iter().map(|(_, name)| *name).collect();
+        for (later, earlier) in name::lookalikes(&names) {
+            let here = path::with_key(&path::with_index("", named[later].0), "name");
+            let message = format!("Tool name {} looks like the name of [{}]", names[later], named[earlier].0);
+            self.fault(here, "confusable_name", message);
+        }
+        duplicates
+    }
+
+    /// What an open definition may carry beside the three fields.
+    fn open_fields(&mut self, fields: &Map<String, Value>, here: &str, tool: &mut Tool) {
+        let at = |key: &str| path::with_key(here, key);
+        let present = |key: &str| fields.get(key).filter(|value| !value.is_null());
+        for (key, options) in [("type", &["custom", "function"][..]), ("executionMode", &["external"])] {
+            if let Some(value) = present(key)
+                && !value.as_str().is_some_and(|text| options.contains(&text))
+            {
+                let options: Vec<String> = options.iter().map(|option| format!("\"{option}\"")).collect();
+                let message = format!("Invalid option: expected one of {}", options.join("|"));
+                self.fault(at(key), "invalid_value", message);
+            }
+        }
+        for (key, field) in [("timeout", &mut tool.timeout), ("cache", &mut tool.cache_for)] {
+            if let Some(value) = present(key) {
+                *field = duration_from_json(value);
+                if field.is_none() {
+                    let message = "Invalid input: expected seconds, or a text such as \"30s\", \"5m\" or \"1h\"";
+                    self.fault(at(key), "invalid_format", message);
+                }
+            }
+        }
+        if let Some(value) = present("annotations") {
+            match serde_json::from_value::<Annotations>(value.clone()) {
+                Ok(annotations) => tool.annotations = annotations,
+                Err(error) => self.fault(at("annotations"), "invalid_type", format!("Invalid input: {error}")),
+            }
+        }
+        match present("deprecated") {
+            None | Some(Value::Bool(false)) => {}
+            Some(Value::Bool(true)) => tool.deprecated = Some(Deprecation::default()),
+            Some(value) => match serde_json::from_value::<Deprecation>(value.clone()) {
+                Ok(deprecation) => tool.deprecated = Some(deprecation),
+                Err(error) => self.fault(at("deprecated"), "invalid_type", format!("Invalid input: {error}")),
+            },
+        }
+        for (key, field) in [("version", &mut tool.version), ("displayName", &mut tool.display_name)] {
+            match present(key) {
+                None => {}
+                Some(Value::String(text)) => *field = Some(text.clone()),
+                Some(other) => self.wrong_type(at(key), "string", Some(other)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

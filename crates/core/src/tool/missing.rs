@@ -1,0 +1,203 @@
+//! What a call still lacks, in a form that a person can be asked from.
+//!
+//! The report looks *inside* objects and so inside the `input` wrapper: an absent `input` lacks its
+//! members, not itself. Null, an empty text, and a placeholder that a planner left behind
+//! (`{{PLACEHOLDER_to}}`) are as good as nothing for a required parameter.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::schema::{Guidance, Schema, path, reference};
+
+/// One required parameter that has no value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MissingParameter {
+    /// `input.to`
+    pub path: String,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Value>,
+    #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
+    pub options: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The question to ask for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// The required parameters that `arguments` do not give, from the outside in.
+#[must_use]
+pub fn missing_parameters(schema: &Schema, arguments: &Value) -> Vec<MissingParameter> {
+    let normalized = schema.normalized();
+    let mut search = Search { root: &normalized.clean, guidance: &normalized.guidance, found: Vec::new() };
+    search.look(Place { schema: search.root, path: String::new() }, arguments, "", 0);
+    search.found
+}
+
+/// A recursive schema could be missing for ever, in ever more places.
+const DEEPEST: usize = 16;
+const MOST: usize = 200;
+
+struct Search<'a> {
+    root: &'a Value,
+    guidance: &'a BTreeMap<String, Guidance>,
+    found: Vec<MissingParameter>,
+}
+
+/// A subschema, and where it stands.
+#[derive(Clone)]
+struct Place<'a> {
+    schema: &'a Value,
+    path: String,
+}
+
+impl<'a> Search<'a> {
+    fn look(&mut self, place: Place<'a>, value: &Value, here: &str, depth: usize) {
+        let Place { schema, path } = self.resolve(place);
+        let Some(Value::Object(properties)) = schema.get("properties") else { return };
+        if depth == DEEPEST || self.found.len() >= MOST {
+            return;
+        }
+        let required: Vec<&str> =
+            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let below = path::with_key(&path, "properties");
+        for (name, property) in properties {
+            let here = path::with_key(here, name);
+            let place = Place { schema: property, path: path::with_key(&below, name) };
+            match value.get(name).filter(|given| !is_nothing(given)) {
+                Some(given) if given.is_object() => self.look(place, given, &here, depth + 1),
+                Some(_) => {}
+                None if required.contains(&name.as_str()) => self.lack(&place, here, depth),
+                None => {}
+            }
+        }
+    }
+
+    /// A missing object with required members lacks those, everything else lacks itself.
+    fn lack(&mut self, place: &Place<'a>, here: String, depth: usize) {
+        let before = self.found.len();
+        self.look(place.clone(), &Value::Null, &here, depth + 1);
+        if self.found.len() > before {
+            return;
+        }
+        let resolved = self.resolve(place.clone());
+        // What is said beside a reference is nearer than what is said behind it.
+        let description = place.schema.get("description").or_else(|| resolved.schema.get("description"));
+        let guidance = self.guidance.get(&place.path).or_else(|| self.guidance.get(&resolved.path));
+        let Guidance { prompt, hint, .. } = guidance.cloned().unwrap_or_default();
+        self.found.push(MissingParameter {
+            path: here,
+            kind: resolved.schema.get("type").cloned(),
+            options: resolved.schema.get("enum").cloned(),
+            description: description.and_then(Value::as_str).map(str::to_owned),
+            prompt,
+            hint,
+        });
+    }
+
+    /// Follows references. The schema was compiled, so they end.
+    fn resolve(&self, mut place: Place<'a>) -> Place<'a> {
+        while let Some(reference) = place.schema.get("$ref").and_then(Value::as_str) {
+            let Some((schema, pointer)) = reference::resolve(self.root, reference) else { break };
+            place = Place { schema, path: path::from_pointer(&pointer, self.root) };
+        }
+        place
+    }
+}
+
+/// No value, or a mark that a planner left where one belongs.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => {
+            let text = text.trim();
+            text.is_empty() || (text.starts_with("{{") && text.ends_with("}}"))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn send_email() -> Schema {
+        Schema::compile(&Arc::new(json!({
+            "type": "object",
+            "properties": {"input": {
+                "type": "object",
+                "properties": {
+                    "to": {"type": "string", "description": "Recipient email", "prompt": "To whom?", "hint": "An address"},
+                    "subject": {"type": "string", "description": "Subject line"},
+                    "body": {"type": "string"},
+                    "cc": {"type": "string"},
+                    "priority": {"$ref": "#/$defs/priority", "description": "How soon"},
+                    "sender": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+                },
+                "required": ["to", "subject", "body", "priority", "sender"],
+            }},
+            "required": ["input"],
+            "$defs": {"priority": {"type": "string", "enum": ["high", "low"], "description": "x", "prompt": "Urgent?"}},
+        })))
+        .unwrap()
+    }
+
+    #[track_caller]
+    fn check(arguments: &Value, expect: &[&str]) {
+        let missing = missing_parameters(&send_email(), arguments);
+        assert_eq!(missing.iter().map(|parameter| parameter.path.as_str()).collect::<Vec<_>>(), expect);
+    }
+
+    #[test]
+    fn the_report_looks_inside_the_wrapper() {
+        let all = ["input.to", "input.subject", "input.body", "input.priority", "input.sender.name"];
+        check(&json!({}), &all);
+        check(&json!({"input": {}}), &all);
+        check(&json!({"input": null}), &all);
+        check(
+            &json!({"input": {"to": "a", "subject": "s", "body": "b", "priority": "low", "sender": {}}}),
+            &["input.sender.name"],
+        );
+    }
+
+    #[test]
+    fn empty_texts_nulls_and_placeholders_are_nothing() {
+        let given = json!({"input": {
+            "to": "{{PLACEHOLDER_to}}", "subject": " ", "body": null, "cc": "", "priority": "{{step1.result.x}}",
+            "sender": {"name": "{{ not }} a placeholder"},
+        }});
+        check(&given, &["input.to", "input.subject", "input.body", "input.priority"]);
+    }
+
+    #[test]
+    fn a_missing_parameter_says_how_to_ask_for_it() {
+        let missing = missing_parameters(&send_email(), &json!({}));
+        assert_eq!(
+            serde_json::to_value(&missing[0]).unwrap(),
+            json!({"path": "input.to", "type": "string", "description": "Recipient email", "prompt": "To whom?", "hint": "An address"})
+        );
+        assert_eq!(
+            serde_json::to_value(&missing[3]).unwrap(),
+            json!({"path": "input.priority", "type": "string", "enum": ["high", "low"], "description": "How soon", "prompt": "Urgent?"})
+        );
+    }
+
+    #[test]
+    fn a_recursive_schema_is_asked_about_a_bounded_number_of_times() {
+        let schema = json!({"properties": {"next": {"$ref": "#"}}, "required": ["next"]});
+        let schema = Schema::compile(&Arc::new(schema)).unwrap();
+        assert_eq!(missing_parameters(&schema, &json!({})).len(), 1);
+        let schema = json!({"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}, "c": {"$ref": "#"}}, "required": ["a", "b", "c"]});
+        let schema = Schema::compile(&Arc::new(schema)).unwrap();
+        assert!(missing_parameters(&schema, &json!({})).len() <= 250);
+    }
+}

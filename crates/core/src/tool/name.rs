@@ -1,0 +1,232 @@
+//! The names of tools: which are taken, and what a model sees instead of one it cannot say.
+//!
+//! Real names survive everywhere but before the model. There, a name outside
+//! `^[A-Za-z_][A-Za-z0-9_-]{0,63}$` stands as an alias: a readable beginning and a short hash of the
+//! real name. The alias follows from the names alone, so it is the same after every restart.
+
+use std::collections::HashSet;
+
+use unicode_security::{GeneralSecurityProfile, MixedScript, skeleton};
+
+use crate::ContentHash;
+
+/// What every model API takes.
+const LONGEST_ALIAS: usize = 64;
+const SHORTEST_HASH: usize = 8;
+/// Of a name under the open rules, in characters.
+pub const LONGEST_NAME: usize = 128;
+
+/// Why a name is not taken by the open rules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameFault {
+    #[error("Tool name must not be empty")]
+    Empty,
+    #[error("Tool name must have at most {LONGEST_NAME} characters")]
+    TooLong,
+    #[error("Tool name must not begin or end with a space")]
+    Padded,
+    #[error("Tool name must not contain the control or invisible character U+{0:04X}")]
+    Invisible(u32),
+    #[error("Tool name mixes letters of several scripts, which can be mistaken for another name")]
+    MixedScript,
+}
+
+/// Whether every model API takes the name as it is.
+#[must_use]
+pub fn fits_model(name: &str) -> bool {
+    let mut letters = name.bytes();
+    letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && name.len() <= LONGEST_ALIAS
+        && letters.all(is_plain)
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+/// Checks a name by the open rules: anything printable that cannot be mistaken for another name.
+///
+/// # Errors
+/// The first fault found.
+pub fn check_open(name: &str) -> Result<(), NameFault> {
+    if name.is_empty() {
+        return Err(NameFault::Empty);
+    }
+    if name.chars().count() > LONGEST_NAME {
+        return Err(NameFault::TooLong);
+    }
+    if let Some(letter) = name.chars().find(|letter| is_invisible(*letter)) {
+        return Err(NameFault::Invisible(letter.into()));
+    }
+    if name.starts_with(' ') || name.ends_with(' ') {
+        return Err(NameFault::Padded);
+    }
+    if !name.is_ascii() && !name.is_single_script() {
+        return Err(NameFault::MixedScript);
+    }
+    Ok(())
+}
+
+/// Control, zero-width, bidirectional and private letters, and every space but the plain one.
+pub(crate) fn is_invisible(letter: char) -> bool {
+    if letter == ' ' || letter.is_ascii_graphic() {
+        return false;
+    }
+    letter.is_control()
+        || letter.is_whitespace()
+        || matches!(letter,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{e0fff}' | '\u{f0000}'..='\u{10ffff}')
+        // Letters that Unicode keeps out of identifiers, as long as they are letters at all.
+        || (letter.is_alphabetic() && !letter.identifier_allowed())
+}
+
+/// Pairs of different names that look alike: the index of the later one, and of the earlier.
+///
+/// ASCII names are never accused: `l1` and `ll` are a matter of taste, not an attack.
+pub(crate) fn lookalikes(names: &[&str]) -> Vec<(usize, usize)> {
+    if names.iter().all(|name| name.is_ascii()) {
+        return Vec::new();
+    }
+    let mut seen: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
+    let mut found = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let shape: String = skeleton(name).collect();
+        match seen.get(&shape) {
+            Some(&earlier) if names[earlier] != *name && !(name.is_ascii() && names[earlier].is_ascii()) => {
+                found.push((index, earlier));
+            }
+            Some(_) => {}
+            None => _ = seen.insert(shape, index),
+        }
+    }
+    found
+}
+
+/// What the model calls each of these tools, in the same order. The names must be distinct.
+#[must_use]
+pub fn aliases(names: &[&str]) -> Vec<String> {
+    // A name that needs no alias always keeps itself, whatever an alias of another would like.
+    let mut taken: HashSet<String> =
+        names.iter().filter(|name| fits_model(name)).map(|name| (*name).to_owned()).collect();
+    names
+        .iter()
+        .map(|name| {
+            if fits_model(name) {
+                return (*name).to_owned();
+            }
+            let hash = ContentHash::of(name.as_bytes()).to_string();
+            let mut digits = SHORTEST_HASH;
+            let mut alias = alias_with(name, &hash[..digits]);
+            while digits + 2 < LONGEST_ALIAS && taken.contains(&alias) {
+                digits += 1;
+                alias = alias_with(name, &hash[..digits]);
+            }
+            taken.insert(alias.clone());
+            alias
+        })
+        .collect()
+}
+
+fn alias_with(name: &str, hash: &str) -> String {
+    let room = LONGEST_ALIAS - hash.len() - 1;
+    let mut readable = String::with_capacity(LONGEST_ALIAS);
+    if !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+        readable.push_str("t_");
+    }
+    for letter in name.chars() {
+        match u8::try_from(letter) {
+            Ok(byte) if is_plain(byte) => readable.push(letter),
+            // One stroke for a run of strange letters.
+            _ if !readable.ends_with('_') => readable.push('_'),
+            _ => {}
+        }
+    }
+    readable.truncate(room);
+    format!("{}_{hash}", readable.trim_end_matches('_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, expect: &str) {
+        let alias = aliases(&[name]).remove(0);
+        assert_eq!(alias, expect);
+        assert!(fits_model(&alias), "{alias}");
+    }
+
+    #[test]
+    fn a_name_that_fits_is_its_own_alias() {
+        for name in ["calculator", "_a", "send-email", "A1", &"a".repeat(64)] {
+            check(name, name);
+        }
+    }
+
+    #[test]
+    fn a_name_that_does_not_fit_keeps_a_readable_beginning() {
+        check("tool_with-special.chars", "tool_with-special_chars_b44be196");
+        check("files/read file", "files_read_file_d6387ca2");
+        check("1st", "t_1st_e01ddf65");
+        check("поиск", "t_d89cae10");
+        check(&"a".repeat(65), &format!("{}_635361c4", "a".repeat(55)));
+    }
+
+    #[test]
+    fn an_alias_gives_way_to_a_real_name() {
+        let real = aliases(&["a.b"]).remove(0);
+        let both = aliases(&["a.b", &real]);
+        assert_eq!(both[1], real);
+        assert_ne!(both[0], real);
+        assert!(both[0].starts_with(&real));
+    }
+
+    #[track_caller]
+    fn refuses(name: &str, expect: &str) {
+        assert_eq!(check_open(name).unwrap_err().to_string(), expect);
+    }
+
+    #[test]
+    fn open_names_are_anything_printable() {
+        for name in
+            ["tool_with-special.chars", "Get Weather", "поиск", "検索", "größe", "a/b:c", "naïve", &"ä".repeat(128)]
+        {
+            assert_eq!(check_open(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_hide_anything() {
+        refuses("", "Tool name must not be empty");
+        refuses(&"a".repeat(129), "Tool name must have at most 128 characters");
+        refuses(" a", "Tool name must not begin or end with a space");
+        refuses("a\nb", "Tool name must not contain the control or invisible character U+000A");
+        refuses("a\u{200b}b", "Tool name must not contain the control or invisible character U+200B");
+        refuses("a\u{202e}b", "Tool name must not contain the control or invisible character U+202E");
+        refuses("a\u{a0}b", "Tool name must not contain the control or invisible character U+00A0");
+        refuses("a\u{e0041}", "Tool name must not contain the control or invisible character U+E0041");
+        refuses("p\u{430}ypal", "Tool name mixes letters of several scripts, which can be mistaken for another name");
+    }
+
+    #[test]
+    fn names_that_look_alike_are_found() {
+        assert_eq!(lookalikes(&["сору", "x", "copy"]), [(2, 0)]);
+        assert_eq!(lookalikes(&["l1", "ll", "поиск"]), []);
+    }
+
+    proptest! {
+        #[test]
+        fn aliases_are_valid_distinct_and_deterministic(names in prop::collection::hash_set("\\PC{0,80}", 0..40)) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let made = aliases(&names);
+            prop_assert!(made.iter().all(|alias| fits_model(alias)));
+            prop_assert_eq!(made.iter().collect::<HashSet<_>>().len(), names.len());
+            prop_assert_eq!(aliases(&names), made);
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The tools of one query: merged by mode, frozen, pinned by a hash.
+//!
+//! A [`Toolset`] never changes. It is stored as a document beside the query, so that after a crash
+//! the same tools stand in the same order under the same aliases, whatever the catalogue has become.
+//! Schemas compile and declarations derive on first use, once.
+//!
+//! Order: in `hybrid`, the client's tools as they came, a catalogue tool of the same name in the
+//! place of the client's, then the other catalogue tools as they came.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Tool, name};
+use crate::{
+    ContentHash,
+    json::{self, JsonError, Limits},
+    schema::{
+        Schema, SchemaCache, SchemaError,
+        dialect::{self, Declarations, Dialect},
+    },
+};
+
+/// Where the tools of a query come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Only the catalogue's.
+    #[default]
+    Ark,
+    /// Only the client's.
+    N8n,
+    /// Both; the catalogue wins a clash of names.
+    Hybrid,
+}
+
+impl Mode {
+    /// Reads a mode. Anything unknown means `ark`, with a warning that the caller can show.
+    #[must_use]
+    pub fn parse(text: &str) -> (Self, Option<String>) {
+        match text {
+            "ark" => (Self::Ark, None),
+            "n8n" => (Self::N8n, None),
+            "hybrid" => (Self::Hybrid, None),
+            other => {
+                let shown = crate::text::clip(other, 40);
+                (
+                    Self::Ark,
+                    Some(format!("unknown tool source `{shown}`, using `ark`; known are `ark`, `n8n` and `hybrid`")),
+                )
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ark => "ark",
+            Self::N8n => "n8n",
+            Self::Hybrid => "hybrid",
+        }
+    }
+}
+
+/// One tool of a toolset.
+#[derive(Debug)]
+pub struct Member {
+    pub tool: Tool,
+    /// What the model calls it.
+    pub alias: String,
+    schema: OnceLock<Result<Arc<Schema>, SchemaError>>,
+    shared: Option<Arc<SchemaCache>>,
+}
+
+impl Member {
+    fn new(tool: Tool, alias: String) -> Self {
+        Self { tool, alias, schema: OnceLock::new(), shared: None }
+    }
+
+    /// The compiled parameters; compiled by the first who asks.
+    ///
+    /// # Errors
+    /// Why the parameters are not a schema that is taken.
+    pub fn schema(&self) -> Result<&Schema, &SchemaError> {
+        let compile = || {
+            let parameters = self.tool.checked_parameters();
+            match &self.shared {
+                Some(cache) => cache.compile(&parameters),
+                None => Schema::compile(&parameters).map(Arc::new),
+            }
+        };
+        self.schema.get_or_init(compile).as_ref().map(AsRef::as_ref)
+    }
+}
+
+/// The frozen tools of one query.
+#[derive(Debug)]
+pub struct Toolset {
+    members: Vec<Member>,
+    by_name: HashMap<String, usize>,
+    by_alias: HashMap<String, usize>,
+    hash: OnceLock<ContentHash>,
+    declarations: [OnceLock<Arc<Declarations>>; Dialect::ALL.len()],
+}
+
+/// Why a stored toolset could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentError {
+    #[error("stored toolset is not JSON")]
+    Json(#[source] JsonError),
+    #[error("stored toolset does not have the form of one: {0}")]
+    Form(String),
+    #[error("stored toolset has two tools under `{0}`")]
+    Duplicate(String),
+}
+
+/// How a toolset is stored. The aliases are written down, so that a later version of Bosun which
+/// makes them otherwise still knows what the model meant.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    tools: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    alias: String,
+    tool: Tool,
+}
+
+impl Toolset {
+    /// The tools that a query sees: the catalogue's, the client's, or both.
+    #[must_use]
+    pub fn merge(mode: Mode, ark: Vec<Tool>, client: Vec<Tool>) -> Self {
+        let (first, then) = match mode {
+            Mode::Ark => (Vec::new(), ark),
+            Mode::N8n => (client, Vec::new()),
+            Mode::Hybrid => (client, ark),
+        };
+        // A later tool of the same name takes the place of the earlier one.
+        let merged: IndexMap<String, Tool> =
+            first.into_iter().chain(then).map(|tool| (tool.name.clone(), tool)).collect();
+        let names: Vec<&str> = merged.keys().map(String::as_str).collect();
+        let aliases = name::aliases(&names);
+        Self::from_members(merged.into_values().zip(aliases).map(|(tool, alias)| Member::new(tool, alias)).collect())
+    }
+
+    fn from_members(members: Vec<Member>) -> Self {
+        let index = |key: fn(&Member) -> &String| {
+            members.iter().enumerate().map(|(index, member)| (key(member).clone(), index)).collect()
+        };
+        Self {
+            by_name: index(|member| &member.tool.name),
+            by_alias: index(|member| &member.alias),
+            members,
+            hash: OnceLock::new(),
+            declarations: Default::default(),
+        }
+    }
+
+    /// Compiles through a cache, so that toolsets with tools in common compile those once.
+    #[must_use]
+    pub fn sharing(mut self, cache: &Arc<SchemaCache>) -> Self {
+        for member in &mut self.members {
+            member.shared = Some(Arc::clone(cache));
+        }
+        self
+    }
+
+    /// The tools, in the order in which the model sees them.
+    #[must_use]
+    pub fn tools(&self) -> &[Member] {
+        &self.members
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The tool with this real name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Member> {
+        self.by_name.get(name).map(|index| &self.members[*index])
+    }
+
+    /// The tool that the model means by this name.
+    #[must_use]
+    pub fn by_alias(&self, alias: &str) -> Option<&Member> {
+        self.by_alias.get(alias).map(|index| &self.members[*index])
+    }
+
+    /// What these tools are, in 32 bytes: the hash of their canonical JSON, in order.
+    #[must_use]
+    pub fn hash(&self) -> ContentHash {
+        *self.hash.get_or_init(|| {
+            json::content_hash(&self.members.iter().map(|member| json!(member.tool)).collect::<Value>())
+        })
+    }
+
+    /// The form that is stored; [`Toolset::from_document`] reads it back.
+    #[must_use]
+    pub fn to_document(&self) -> String {
+        let tools =
+            self.members.iter().map(|member| json!({"alias": member.alias, "tool": member.tool})).collect::<Value>();
+        json!({"tools": tools}).to_string()
+    }
+
+    /// Reads a toolset that was stored: the same tools, order, aliases and hash.
+    ///
+    /// # Errors
+    /// When the text is not what [`Toolset::to_document`] wrote.
+    pub fn from_document(text: &str) -> Result<Self, DocumentError> {
+        let limits = Limits { bytes: usize::MAX, depth: Limits::DEEPEST };
+        let document = json::parse(text, limits).map_err(DocumentError::Json)?;
+        let document: Document =
+            serde_json::from_value(document).map_err(|error| DocumentError::Form(error.to_string()))?;
+        let toolset =
+            Self::from_members(document.tools.into_iter().map(|entry| Member::new(entry.tool, entry.alias)).collect());
+        for member in &toolset.members {
+            let alone = |found: Option<&Member>| found.is_some_and(|found| std::ptr::eq(found, member));
+            if !alone(toolset.get(&member.tool.name)) || !alone(toolset.by_alias(&member.alias)) {
+                return Err(DocumentError::Duplicate(member.tool.name.clone()));
+            }
+        }
+        Ok(toolset)
+    }
+
+    /// What a model API is told of these tools; derived by the first who asks.
+    #[must_use]
+    pub fn declarations(&self, dialect: Dialect) -> Arc<Declarations> {
+        let declarations = self.declarations[dialect.index()].get_or_init(|| {
+            let tools = self.members.iter().map(|member| (&member.tool, member.alias.as_str()));
+            Arc::new(dialect::declare(dialect, tools))
+        });
+        Arc::clone(declarations)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::Binding;
+
+    fn ark(name: &str, description: &str) -> Tool {
+        Tool::new(name, description, json!({}), Binding::Builtin { name: name.to_owned() })
+    }
+
+    fn n8n(name: &str, description: &str) -> Tool {
+        Tool::new(name, description, json!({}), Binding::External)
+    }
+
+    fn names(toolset: &Toolset) -> Vec<&str> {
+        toolset.tools().iter().map(|member| member.tool.name.as_str()).collect()
+    }
+
+    fn filtered(mode: &str) -> (Toolset, Option<String>) {
+        let (mode, warning) = Mode::parse(mode);
+        let ark = vec![ark("ark1", "ARK 1"), ark("ark2", "ARK 2")];
+        let n8n = vec![n8n("n8n1", "n8n 1"), n8n("n8n2", "n8n 2")];
+        (Toolset::merge(mode, ark, n8n), warning)
+    }
+
+    #[test]
+    fn should_merge_ark_and_n8n_tools() {
+        let toolset = Toolset::merge(Mode::Hybrid, vec![ark("ark_tool", "ARK")], vec![n8n("n8n_tool", "n8n")]);
+        assert_eq!(names(&toolset), ["n8n_tool", "ark_tool"]);
+    }
+
+    #[test]
+    fn should_deduplicate_by_name_ark_takes_precedence() {
+        let toolset = Toolset::merge(
+            Mode::Hybrid,
+            vec![ark("shared_tool", "ARK version")],
+            vec![n8n("shared_tool", "n8n version")],
+        );
+        assert_eq!(toolset.len(), 1);
+        assert_eq!(toolset.tools()[0].tool.description, "ARK version");
+        assert!(!toolset.tools()[0].tool.is_external());
+    }
+
+    #[test]
+    fn should_return_only_ark_tools_in_ark_mode() {
+        let (toolset, warning) = filtered("ark");
+        assert_eq!((names(&toolset), warning), (vec!["ark1", "ark2"], None));
+    }
+
+    #[test]
+    fn should_return_only_n8n_tools_in_n8n_mode() {
+        let (toolset, warning) = filtered("n8n");
+        assert_eq!((names(&toolset), warning), (vec!["n8n1", "n8n2"], None));
+    }
+
+    #[test]
+    fn should_return_merged_tools_in_hybrid_mode() {
+        let (toolset, warning) = filtered("hybrid");
+        assert_eq!((names(&toolset), warning), (vec!["n8n1", "n8n2", "ark1", "ark2"], None));
+    }
+
+    #[test]
+    fn should_fallback_to_ark_only_for_invalid_mode() {
+        let (toolset, warning) = filtered("invalid");
+        assert_eq!(names(&toolset), ["ark1", "ark2"]);
+        assert_eq!(warning.unwrap(), "unknown tool source `invalid`, using `ark`; known are `ark`, `n8n` and `hybrid`");
+    }
+
+    #[test]
+    fn a_catalogue_tool_takes_the_place_of_the_clients() {
+        let toolset = Toolset::merge(
+            Mode::Hybrid,
+            vec![ark("z", "ARK"), ark("b", "ARK")],
+            vec![n8n("a", "n8n"), n8n("b", "n8n"), n8n("c", "n8n")],
+        );
+        assert_eq!(names(&toolset), ["a", "b", "c", "z"]);
+        assert_eq!(toolset.get("b").unwrap().tool.description, "ARK");
+    }
+
+    #[test]
+    fn aliases_lead_back_to_the_real_name() {
+        let toolset = Toolset::merge(Mode::N8n, vec![], vec![n8n("tool_with-special.chars", ""), n8n("plain", "")]);
+        let alias = toolset.get("tool_with-special.chars").unwrap().alias.clone();
+        assert_ne!(alias, "tool_with-special.chars");
+        assert_eq!(toolset.by_alias(&alias).unwrap().tool.name, "tool_with-special.chars");
+        assert!(toolset.by_alias("tool_with-special.chars").is_none());
+        assert_eq!(toolset.by_alias("plain").unwrap().tool.name, "plain");
+    }
+
+    fn calculator() -> Tool {
+        let parameters = json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "object",
+            "required": ["expression"],
+            "properties": {"expression": {"type": "string"}, "list": {"type": "array"}, "scale": {"type": "number", "maximum": 0.1}},
+        });
+        let mut tool = Tool::new("calc.ulate", "Calculates", parameters, Binding::External);
+        tool.timeout = Some(std::time::Duration::from_secs(5));
+        tool
+    }
+
+    #[test]
+    fn a_toolset_survives_storage() {
+        let toolset = Toolset::merge(Mode::Hybrid, vec![ark("z", "ARK")], vec![calculator(), n8n("a b", "x")]);
+        let again = Toolset::from_document(&toolset.to_document()).unwrap();
+        assert_eq!(names(&again), names(&toolset));
+        assert_eq!(again.hash(), toolset.hash());
+        assert_eq!(again.to_document(), toolset.to_document());
+        assert_eq!(again.declarations(Dialect::OpenAiChat), toolset.declarations(Dialect::OpenAiChat));
+        for (left, right) in again.tools().iter().zip(toolset.tools()) {
+            assert_eq!((&left.alias, &left.tool), (&right.alias, &right.tool));
+        }
+    }
+
+    #[test]
+    fn a_damaged_document_is_an_error() {
+        let document = Toolset::merge(Mode::N8n, vec![], vec![calculator()]).to_document();
+        assert!(matches!(Toolset::from_document(&document[..50]), Err(DocumentError::Json(_))));
+        assert!(matches!(Toolset::from_document("[]"), Err(DocumentError::Form(_))));
+        let entry = json!({"alias": "a", "tool": n8n("a", "")});
+        let twice = json!({"tools": [entry.clone(), entry]}).to_string();
+        assert_eq!(Toolset::from_document(&twice).unwrap_err(), DocumentError::Duplicate("a".to_owned()));
+    }
+
+    #[test]
+    fn the_hash_depends_on_content_and_order_only() {
+        let one = Toolset::merge(Mode::N8n, vec![], vec![n8n("a", ""), n8n("b", "")]);
+        let same = Toolset::merge(Mode::Hybrid, vec![], vec![n8n("a", ""), n8n("b", "")]);
+        let swapped = Toolset::merge(Mode::N8n, vec![], vec![n8n("b", ""), n8n("a", "")]);
+        let changed = Toolset::merge(Mode::N8n, vec![], vec![n8n("a", ""), n8n("b", "!")]);
+        assert_eq!(one.hash(), same.hash());
+        assert_ne!(one.hash(), swapped.hash());
+        assert_ne!(one.hash(), changed.hash());
+    }
+
+    #[test]
+    fn chat_completions_are_told_in_a_stable_form() {
+        let toolset = Toolset::merge(Mode::N8n, vec![], vec![calculator(), n8n("plain", "")]);
+        let alias = &toolset.tools()[0].alias;
+        let declarations = toolset.declarations(Dialect::OpenAiChat);
+        assert_eq!(
+            declarations.json,
+            format!(
+                "[{{\"type\":\"function\",\"function\":{{\"name\":\"{alias}\",\"description\":\"Calculates\",\"parameters\":\
+                 {{\"type\":\"object\",\"required\":[\"expression\"],\"properties\":{{\"expression\":{{\"type\":\"string\"}},\
+                 \"list\":{{\"type\":\"array\",\"items\":{{}}}},\"scale\":{{\"type\":\"number\",\"maximum\":0.1}}}}}}}}}},\
+                 {{\"type\":\"function\",\"function\":{{\"name\":\"plain\",\"parameters\":{{\"type\":\"object\",\"properties\":{{}}}}}}}}]"
+            )
+        );
+        assert!(Arc::ptr_eq(&declarations, &toolset.declarations(Dialect::OpenAiChat)));
+    }
+
+    #[test]
+    fn a_tool_that_cannot_be_expressed_does_not_stop_the_others() {
+        let strange = Tool::new("strange", "", json!({"type": "string"}), Binding::External);
+        let toolset = Toolset::merge(Mode::N8n, vec![], vec![strange, n8n("plain", "")]);
+        let declarations = toolset.declarations(Dialect::OpenAiChat);
+        assert_eq!(declarations.quarantined[0].tool, "strange");
+        assert!(declarations.json.contains("plain") && !declarations.json.contains("strange"));
+    }
+
+    #[test]
+    fn toolsets_share_what_they_have_in_common() {
+        let cache = Arc::new(SchemaCache::new(10));
+        let one = Toolset::merge(Mode::N8n, vec![], vec![calculator()]).sharing(&cache);
+        let two = Toolset::merge(Mode::Hybrid, vec![ark("x", "")], vec![calculator()]).sharing(&cache);
+        let schema = |toolset: &Toolset| std::ptr::from_ref(toolset.get("calc.ulate").unwrap().schema().unwrap());
+        assert_eq!(schema(&one), schema(&two));
+    }
+
+    #[test]
+    fn a_schema_compiles_once_and_only_when_asked() {
+        let broken = Tool::new(
+            "broken",
+            "",
+            json!({"type": "object", "properties": {"p": {"pattern": "[a"}}}),
+            Binding::External,
+        );
+        let toolset = Toolset::merge(Mode::N8n, vec![], vec![broken, calculator()]);
+        assert!(toolset.get("broken").unwrap().schema().is_err());
+        let member = toolset.get("calc.ulate").unwrap();
+        assert!(std::ptr::eq(member.schema().unwrap(), member.schema().unwrap()));
+        assert!(member.schema().unwrap().check_arguments("{}").is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! The large fold of a journal: everything that was said.
+//!
+//! Folded only to build a model request or to show the query to somebody. It never decides anything;
+//! that is the [`Head`](crate::Head)'s part.
+
+use serde::Serialize;
+
+use crate::{
+    CallId, Timestamp,
+    event::{AskedCall, Entry, Event, Route},
+    machine::outcome_code,
+    query::{Outcome, Spec, Usage},
+};
+
+/// What the model is shown of one result at most; the rest is cut with a mark.
+pub const RESULT_SHOWN: usize = 256 * 1024;
+
+/// What was said in a query so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transcript {
+    pub spec: Box<Spec>,
+    pub created_at: Timestamp,
+    pub turns: Vec<Turn>,
+    pub end: Option<End>,
+}
+
+/// One answer of the model, with what came of the calls in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    pub text: Option<String>,
+    pub usage: Usage,
+    pub calls: Vec<Call>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    pub asked: AskedCall,
+    pub asked_at: Timestamp,
+    /// When an inside call was (last) started.
+    pub started_at: Option<Timestamp>,
+    pub result: Option<Recorded>,
+    /// The model is told that it goes round in circles.
+    pub loop_noticed: bool,
+}
+
+/// The one outcome of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    pub outcome: Outcome,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    pub at: Timestamp,
+    pub how: Ending,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Completed,
+    Failed { code: String, message: String },
+    Cancelled { reason: Option<String> },
+}
+
+/// One message as the model reads it; each model API has its own spelling of these.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Message {
+    System(String),
+    User(String),
+    Assistant { text: Option<String>, calls: Vec<MessageCall> },
+    Tool { provider_id: String, alias: String, content: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MessageCall {
+    pub provider_id: String,
+    pub alias: String,
+    /// JSON text, as the model itself wrote it.
+    pub arguments: String,
+}
+
+impl Transcript {
+    /// The transcript of a query that has just been created; `None` if `entry` is not a creation.
+    #[must_use]
+    pub fn new(entry: &Entry) -> Option<Self> {
+        let Event::Created { spec } = &entry.event else { return None };
+        Some(Self { spec: spec.clone(), created_at: entry.at, turns: Vec::new(), end: None })
+    }
+
+    /// Folds one more entry in.
+    pub fn apply(&mut self, entry: &Entry) {
+        let at = entry.at;
+        match &entry.event {
+            Event::TurnEnded { text, usage, .. } => {
+                self.turns.push(Turn { text: text.clone(), usage: *usage, calls: Vec::new() });
+            }
+            Event::CallAsked(asked) => {
+                let result = match &asked.route {
+                    Route::Refused { code, message } => Some(Recorded { outcome: Outcome::failure(code, message), at }),
+                    Route::Inside { .. } | Route::Outside { .. } => None,
+                };
+                if let Some(turn) = self.turns.last_mut() {
+                    let asked = asked.as_ref().clone();
+                    turn.calls.push(Call { asked, asked_at: at, started_at: None, result, loop_noticed: false });
+                }
+            }
+            Event::CallStarted { call, .. } => self.with_call(*call, |call| call.started_at = Some(at)),
+            Event::CallFinished { call, outcome } | Event::CallResolved { call, outcome } => {
+                let recorded = Recorded { outcome: outcome.clone(), at };
+                self.with_call(*call, |call| call.result = Some(recorded));
+            }
+            Event::CallExpired { call } => self.with_call(*call, |call| {
+                let outcome = Outcome::failure(
+                    outcome_code::CALL_EXPIRED,
+                    format!("External tool execution timeout: no result for `{}` in time", call.asked.tool),
+                );
+                call.result = Some(Recorded { outcome, at });
+            }),
+            Event::LoopNoticed { call } => self.with_call(*call, |call| call.loop_noticed = true),
+            Event::Completed => self.end = Some(End { at, how: Ending::Completed }),
+            Event::Failed { code, message } => {
+                let how = Ending::Failed { code: code.clone(), message: message.clone() };
+                self.end = Some(End { at, how });
+            }
+            Event::Cancelled { reason } => {
+                self.end = Some(End { at, how: Ending::Cancelled { reason: reason.clone() } });
+            }
+            Event::Created { .. }
+            | Event::TurnStarted { .. }
+            | Event::Held { .. }
+            | Event::Continued
+            | Event::Recovered => {}
+        }
+    }
+
+    fn with_call(&mut self, id: CallId, change: impl FnOnce(&mut Call)) {
+        // Open calls are in the last turn, always.
+        if let Some(call) =
+            self.turns.iter_mut().rev().flat_map(|turn| &mut turn.calls).find(|call| call.asked.call == id)
+        {
+            change(call);
+        }
+    }
+
+    /// All calls, in the order in which the model asked.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.turns.iter().flat_map(|turn| &turn.calls)
+    }
+
+    #[must_use]
+    pub fn call(&self, id: CallId) -> Option<&Call> {
+        self.calls().find(|call| call.asked.call == id)
+    }
+
+    /// What the agent has answered, once it has.
+    #[must_use]
+    pub fn response(&self) -> Option<&str> {
+        match self.end.as_ref()?.how {
+            Ending::Completed => Some(self.turns.last()?.text.as_deref().unwrap_or_default()),
+            Ending::Failed { .. } | Ending::Cancelled { .. } => None,
+        }
+    }
+
+    /// The conversation as the model reads it. Results stand in the order in which it asked.
+    #[must_use]
+    pub fn messages(&self) -> Vec<Message> {
+        let mut messages: Vec<_> = self.spec.prompt.iter().map(|prompt| Message::System(prompt.clone())).collect();
+        messages.push(Message::User(self.spec.input.clone()));
+        for turn in &self.turns {
+            let calls = turn.calls.iter().map(|call| MessageCall {
+                provider_id: call.asked.provider_id.clone(),
+                alias: call.asked.alias.clone(),
+                arguments: call.asked.written.clone().unwrap_or_else(|| call.asked.arguments.to_string()),
+            });
+            messages.push(Message::Assistant { text: turn.text.clone(), calls: calls.collect() });
+            for call in &turn.calls {
+                let Some(recorded) = &call.result else { continue };
+                let mut content = shorten(recorded.outcome.to_model_text());
+                if call.loop_noticed {
+                    content.push_str(
+                        "\n[This tool has now returned the same result for the same arguments several times. \
+                         Calling it again will not change it: go on with what you have.]",
+                    );
+                }
+                messages.push(Message::Tool {
+                    provider_id: call.asked.provider_id.clone(),
+                    alias: call.asked.alias.clone(),
+                    content,
+                });
+            }
+        }
+        messages
+    }
+}
+
+/// Cuts a result that is too long for a model, and says so in the text itself.
+fn shorten(mut text: String) -> String {
+    if text.len() > RESULT_SHOWN {
+        let whole = text.len();
+        text.truncate(text.floor_char_boundary(RESULT_SHOWN));
+        text.push_str(&format!("\n[truncated: {RESULT_SHOWN} of {whole} bytes shown]"));
+    }
+    text
+}

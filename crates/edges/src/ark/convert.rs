@@ -1,0 +1,246 @@
+//! A query in the words of its readers.
+//!
+//! The engine has one state; ARK's clients and the RFC's have each their own word for it and their
+//! own shape around it. Both are made here from the same snapshot, and nothing is decided here.
+
+use bosun_core::{
+    Head, Outcome, Status, Transcript,
+    event::{Event, Route},
+    query::{Spec, Usage, View},
+    transcript::{Call, Ending, Recorded},
+};
+use bosun_engine::{Snapshot, store::Listed};
+use serde::Serialize;
+
+use super::{duration, wire};
+
+/// A query in either shape.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Query {
+    Rfc(Box<wire::RfcQuery>),
+    Ark(Box<wire::ArkQuery>),
+}
+
+/// The whole query, in the view that was asked for or else in its own.
+pub(super) fn query(
+    snapshot: &Snapshot,
+    view: Option<View>,
+    results: Option<Vec<wire::PostedResult>>,
+    warnings: &[String],
+) -> Query {
+    let (head, transcript) = (&*snapshot.head, &*snapshot.transcript);
+    let mut all = transcript.spec.warnings.clone();
+    for warning in warnings {
+        if !all.contains(warning) {
+            all.push(warning.clone());
+        }
+    }
+    match view.unwrap_or(head.view) {
+        View::Rfc => Query::Rfc(Box::new(rfc(head, transcript, results, all))),
+        View::Ark => Query::Ark(Box::new(ark(head, transcript, results, all))),
+    }
+}
+
+fn rfc(
+    head: &Head,
+    transcript: &Transcript,
+    results: Option<Vec<wire::PostedResult>>,
+    warnings: Vec<String>,
+) -> wire::RfcQuery {
+    let tool_calls = open_calls(head, transcript);
+    wire::RfcQuery {
+        identity: identity(head),
+        status: rfc_status(head.status()),
+        tool_call: tool_calls.first().cloned(),
+        response: transcript.response().map(str::to_owned),
+        error: failure(transcript),
+        tool_execution_history: transcript.calls().filter_map(execution).collect(),
+        usage: usage(head.usage),
+        duration: whole_duration(transcript),
+        metadata: wire::RfcMetadata {
+            query_name: head.name.to_string(),
+            waiting_for_tool: !tool_calls.is_empty(),
+            labels: metadata(&transcript.spec),
+        },
+        session: session(&transcript.spec),
+        creation_timestamp: head.created_at.to_rfc3339(),
+        tool_calls,
+        results,
+        warnings,
+    }
+}
+
+fn ark(
+    head: &Head,
+    transcript: &Transcript,
+    results: Option<Vec<wire::PostedResult>>,
+    warnings: Vec<String>,
+) -> wire::ArkQuery {
+    let phase = ark_phase(head.status());
+    let response =
+        ark_content(transcript).map(|content| wire::ArkResponse { target: target(&head.agent), content, phase });
+    wire::ArkQuery {
+        identity: identity(head),
+        kind: "user",
+        input: transcript.spec.input.clone(),
+        target: target(&head.agent),
+        targets: vec![target(&head.agent)],
+        session: session(&transcript.spec),
+        timeout: duration::format(head.limits.query_timeout),
+        metadata: metadata(&transcript.spec),
+        creation_timestamp: head.created_at.to_rfc3339(),
+        status: wire::ArkStatus {
+            phase,
+            responses: response.clone().map(|response| vec![response]),
+            response,
+            error: failure(transcript),
+            tool_calls: open_calls(head, transcript),
+            token_usage: usage(head.usage),
+            duration: whole_duration(transcript),
+        },
+        results,
+        warnings,
+    }
+}
+
+/// One page of a list. The entry that created a query has what its head does not: the input.
+pub(super) fn list(listed: Listed) -> wire::List<wire::ListedQuery> {
+    let continue_token = listed.queries.last().filter(|_| listed.more).map(|(head, _)| head.uid.to_string());
+    let items: Vec<_> = listed
+        .queries
+        .into_iter()
+        .filter_map(|(head, created)| match created.event {
+            Event::Created { spec } => Some(listed_query(&head, *spec)),
+            _ => None,
+        })
+        .collect();
+    wire::List { count: items.len(), items, total: listed.total, continue_token }
+}
+
+fn listed_query(head: &Head, spec: Spec) -> wire::ListedQuery {
+    wire::ListedQuery {
+        identity: identity(head),
+        kind: "user",
+        session: session(&spec),
+        metadata: metadata(&spec),
+        input: spec.input,
+        target: target(&head.agent),
+        targets: vec![target(&head.agent)],
+        creation_timestamp: head.created_at.to_rfc3339(),
+        status: wire::ListedStatus { phase: ark_phase(head.status()), token_usage: usage(head.usage) },
+    }
+}
+
+fn rfc_status(status: Status) -> &'static str {
+    match status {
+        Status::Queued => "pending",
+        Status::Running => "running",
+        Status::Waiting => "tool_call_required",
+        Status::Held => "paused",
+        Status::Completed => "completed",
+        Status::Failed => "failed",
+        Status::Cancelled => "cancelled",
+    }
+}
+
+fn ark_phase(status: Status) -> &'static str {
+    match status {
+        Status::Queued => "pending",
+        Status::Running => "running",
+        // ARK has one word for everything that waits for somebody outside.
+        Status::Waiting | Status::Held => "input-required",
+        Status::Completed => "done",
+        Status::Failed => "error",
+        Status::Cancelled => "canceled",
+    }
+}
+
+fn identity(head: &Head) -> wire::Identity {
+    wire::Identity {
+        name: head.name.to_string(),
+        namespace: head.namespace.to_string(),
+        uid: head.uid.to_string(),
+        state: head.status().as_str(),
+    }
+}
+
+fn session(spec: &Spec) -> wire::Session {
+    wire::Session { session_id: spec.session_id.clone(), conversation_id: spec.session_id.clone() }
+}
+
+fn metadata(spec: &Spec) -> wire::Metadata {
+    wire::Metadata { labels: spec.labels.clone(), annotations: spec.annotations.clone() }
+}
+
+fn target(agent: &str) -> wire::Target {
+    wire::Target { kind: "agent", name: agent.to_owned() }
+}
+
+fn usage(usage: Usage) -> wire::TokenUsage {
+    wire::TokenUsage {
+        prompt_tokens: usage.prompt_tokens,
+        completion_tokens: usage.completion_tokens,
+        total_tokens: usage.total(),
+        cached_tokens: Some(usage.cached_tokens).filter(|tokens| *tokens > 0),
+    }
+}
+
+/// The calls that the client must run, in the order in which the model asked.
+fn open_calls(head: &Head, transcript: &Transcript) -> Vec<wire::ToolCall> {
+    head.waiting()
+        .filter_map(|(call, deadline)| {
+            let asked = &transcript.call(call.id)?.asked;
+            Some(wire::ToolCall {
+                id: call.id.to_string(),
+                name: asked.tool.clone(),
+                arguments: asked.arguments.clone(),
+                deadline: deadline.to_rfc3339(),
+            })
+        })
+        .collect()
+}
+
+fn execution(call: &Call) -> Option<wire::Execution> {
+    let Recorded { outcome, at } = call.result.as_ref()?;
+    Some(wire::Execution {
+        tool_call_id: call.asked.call.to_string(),
+        tool_name: call.asked.tool.clone(),
+        execution_mode: match call.asked.route {
+            Route::Outside { .. } => "external",
+            Route::Inside { .. } | Route::Refused { .. } => "internal",
+        },
+        success: outcome.is_success(),
+        duration: duration::format(at.since(call.started_at.unwrap_or(call.asked_at))),
+        error: outcome_error(outcome),
+        dropped_arguments: call.asked.dropped.clone(),
+    })
+}
+
+pub(super) fn outcome_error(outcome: &Outcome) -> Option<wire::Error> {
+    match outcome {
+        Outcome::Success { .. } => None,
+        Outcome::Failure { code, message, .. } => Some(wire::Error { code: code.clone(), message: message.clone() }),
+    }
+}
+
+fn failure(transcript: &Transcript) -> Option<wire::Error> {
+    match &transcript.end.as_ref()?.how {
+        Ending::Failed { code, message } => Some(wire::Error { code: code.clone(), message: message.clone() }),
+        Ending::Completed | Ending::Cancelled { .. } => None,
+    }
+}
+
+/// ARK's clients look for the text in one place, whether it is an answer or the reason why there is none.
+fn ark_content(transcript: &Transcript) -> Option<String> {
+    match &transcript.end.as_ref()?.how {
+        Ending::Completed => transcript.response().map(str::to_owned),
+        Ending::Failed { message, .. } => Some(message.clone()),
+        Ending::Cancelled { reason } => Some(reason.clone().unwrap_or_else(|| "the query was cancelled".into())),
+    }
+}
+
+/// From creation to the end, as a person would measure it: waiting for tools included.
+fn whole_duration(transcript: &Transcript) -> Option<String> {
+    transcript.end.as_ref().map(|end| duration::format(end.at.since(transcript.created_at)))
+}

@@ -1,0 +1,320 @@
+//! Results of outside calls: what clients post, and what they are told became of it.
+//!
+//! A post is read whole before anything is recorded, so a bad one consumes no call. What becomes of a
+//! good one is the machine's verdict, one for each result; this file only gives it a status and a
+//! word. A result that came too late or twice is written to the log by its hash, never its content.
+
+use std::time::Duration;
+
+use bosun_core::{
+    CallId, Head, Outcome,
+    head::CallState,
+    machine::{Delivery, Target, Verdict},
+};
+use bosun_engine::{DeliverReport, Engine, QueryKey, Snapshot};
+use serde_json::{Value, json};
+
+use super::{request::read_body_wait, wire};
+use crate::http::{
+    error::{ApiError, Code, clip},
+    json::{Findings, Object, kind_of},
+};
+
+/// A post, read and found good.
+#[derive(Debug)]
+pub(super) struct Post {
+    results: Vec<Posted>,
+    /// Whether it came as `toolResults`.
+    batch: bool,
+    hold: bool,
+    pub(super) wait: Option<Duration>,
+    warnings: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Posted {
+    which: Which,
+    tool_name: Option<String>,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+enum Which {
+    Call(CallId),
+    /// An id that none of ours looks like: as unknown as any other.
+    Foreign(String),
+    Tool(String),
+}
+
+/// What became of a post of which at least one result counts.
+#[derive(Debug)]
+pub(super) struct Delivered {
+    pub(super) snapshot: Snapshot,
+    /// For a batch: one for each result, in order.
+    pub(super) results: Option<Vec<wire::PostedResult>>,
+    /// Nothing was new.
+    pub(super) replayed: bool,
+    pub(super) warnings: Vec<String>,
+}
+
+/// The code of a failure for which the client gave none.
+const DEFAULT_FAILURE: &str = "tool_failed";
+
+pub(super) fn read(warnings: &[String], body: Value) -> Result<Post, ApiError> {
+    let mut findings = Findings::new(Code::InvalidToolResult, warnings.to_vec());
+    let mut fields = Object::body(body)?;
+    let hold = fields.flag("continueExecution", &mut findings) == Some(false);
+    let wait = read_body_wait(&mut fields, &mut findings);
+    let batch = fields.has("toolResults");
+    let results = if batch {
+        read_batch(&mut fields, &mut findings)
+    } else {
+        read_one(&mut fields, &mut findings).into_iter().collect()
+    };
+    fields.finish(&mut findings);
+    let warnings = findings.conclude()?;
+    Ok(Post { results, batch, hold, wait, warnings })
+}
+
+fn read_batch(fields: &mut Object, findings: &mut Findings) -> Vec<Posted> {
+    let items = fields.list("toolResults", findings).unwrap_or_default();
+    if items.is_empty() {
+        findings.fault("toolResults", "empty", "must be an array with at least one result");
+    }
+    for name in ["toolName", "toolCallId", "toolResult", "result", "success", "error"] {
+        if fields.take(name).is_some() {
+            findings.fault(name, "mixed_forms", "belongs into the entries of `toolResults`");
+        }
+    }
+    let mut results = Vec::with_capacity(items.len());
+    for (index, item) in items.into_iter().enumerate() {
+        if let Some(mut item) = Object::at(format!("toolResults[{index}]"), item, findings) {
+            results.extend(read_one(&mut item, findings));
+            item.finish(findings);
+        }
+    }
+    results
+}
+
+fn read_one(fields: &mut Object, findings: &mut Findings) -> Option<Posted> {
+    let (id_path, name_path) = (fields.path_of("toolCallId"), fields.path_of("toolName"));
+    let named = fields.has("toolCallId") || fields.has("toolName");
+    let id = fields.text("toolCallId", findings);
+    let tool_name = fields.text("toolName", findings);
+    if !named {
+        findings.fault(id_path, "missing", format!("is missing: say which call it is for, here or as `{name_path}`"));
+    }
+    let outcome = read_outcome(fields, findings);
+    let which = match (id, &tool_name) {
+        (Some(id), _) => id.parse().map_or(Which::Foreign(id), Which::Call),
+        (None, Some(name)) => Which::Tool(name.clone()),
+        (None, None) => return None,
+    };
+    Some(Posted { which, tool_name, outcome: outcome? })
+}
+
+fn read_outcome(fields: &mut Object, findings: &mut Findings) -> Option<Outcome> {
+    let result_path = fields.path_of("toolResult");
+    let success_path = fields.path_of("success");
+    let success = fields.flag("success", findings);
+    let error = read_error(fields, findings);
+    let (long, short) = (fields.take_any("toolResult"), fields.take_any("result"));
+    if long.is_some() && short.is_some() {
+        findings.fault(result_path, "duplicate_field", "stands twice: here and as `result`");
+        return None;
+    }
+    let content = long.or(short);
+    match (success, error, content) {
+        (Some(true), Some(_), _) => {
+            findings.fault(success_path, "contradiction", "is true, and there is an `error`");
+            None
+        }
+        (Some(false) | None, Some((code, message)), content) => {
+            Some(Outcome::Failure { code, message, content: content.filter(|content| !content.is_null()) })
+        }
+        (Some(false), None, content) => Some(Outcome::Failure {
+            code: DEFAULT_FAILURE.into(),
+            message: "the tool failed without saying why".into(),
+            content: content.filter(|content| !content.is_null()),
+        }),
+        (Some(true) | None, None, Some(content)) => Some(Outcome::Success { content }),
+        (Some(true) | None, None, None) => {
+            findings.fault(result_path, "missing", "is missing: what did the tool return?");
+            None
+        }
+    }
+}
+
+/// `error` is a text, or `{code, message}`.
+fn read_error(fields: &mut Object, findings: &mut Findings) -> Option<(String, String)> {
+    let path = fields.path_of("error");
+    match fields.take("error")? {
+        Value::String(message) => (!message.is_empty()).then(|| (DEFAULT_FAILURE.to_owned(), message)),
+        value @ Value::Object(_) => {
+            let mut error = Object::at(path, value, findings)?;
+            let (missing, message_path) = (!error.has("message"), error.path_of("message"));
+            let code = error.text("code", findings).filter(|code| !code.is_empty());
+            let message = error.text("message", findings);
+            if missing {
+                findings.fault(message_path, "missing", "is missing: the agent reads it");
+            }
+            error.finish(findings);
+            Some((code.unwrap_or_else(|| DEFAULT_FAILURE.into()), message.unwrap_or_default()))
+        }
+        other => {
+            findings.fault(path, "wrong_type", format!("must be a string or an object, not {}", kind_of(&other)));
+            None
+        }
+    }
+}
+
+/// Hands a post to the engine and says what became of it.
+pub(super) async fn deliver(
+    engine: &Engine,
+    key: QueryKey,
+    post: Post,
+    wait: Option<Duration>,
+) -> Result<Delivered, ApiError> {
+    let Post { results, batch, hold, mut warnings, .. } = post;
+    let deliveries = results.iter().filter_map(Posted::to_delivery).collect();
+    let DeliverReport { verdicts, snapshot } = engine.deliver(key, deliveries, hold, wait).await?;
+    let mut verdicts = verdicts.into_iter();
+    let judged: Vec<_> = results
+        .into_iter()
+        .map(|posted| {
+            let verdict = match posted.which {
+                Which::Foreign(_) => Verdict::Unknown,
+                Which::Call(_) | Which::Tool(_) => verdicts.next().unwrap_or(Verdict::Unknown),
+            };
+            (posted, verdict)
+        })
+        .collect();
+    for (posted, verdict) in &judged {
+        audit(&snapshot.head, posted, *verdict);
+        warnings.extend(misnamed(&snapshot, posted));
+    }
+    let counts = |(_, verdict): &(Posted, Verdict)| matches!(verdict, Verdict::Accepted(_) | Verdict::Replayed(_));
+    if !judged.iter().any(counts) {
+        return Err(refusal(&snapshot.head, &judged, batch));
+    }
+    Ok(Delivered {
+        replayed: !judged.iter().any(|(_, verdict)| matches!(verdict, Verdict::Accepted(_))),
+        results: batch.then(|| judged.iter().map(|(posted, verdict)| to_wire(posted, *verdict)).collect()),
+        snapshot,
+        warnings,
+    })
+}
+
+impl Posted {
+    fn to_delivery(&self) -> Option<Delivery> {
+        let target = match &self.which {
+            Which::Call(id) => Target::Call(*id),
+            Which::Tool(name) => Target::Tool(name.clone()),
+            Which::Foreign(_) => return None,
+        };
+        Some(Delivery { target, outcome: self.outcome.clone() })
+    }
+
+    /// The call as the client named it.
+    fn named(&self) -> String {
+        match &self.which {
+            Which::Call(id) => format!("call `{id}`"),
+            Which::Foreign(id) => format!("call `{}`", clip(id)),
+            Which::Tool(name) => format!("tool `{}`", clip(name)),
+        }
+    }
+}
+
+/// The word for a verdict in a batch, and the code if it is a fault.
+fn word(verdict: Verdict) -> (&'static str, Option<Code>) {
+    match verdict {
+        Verdict::Accepted(_) => ("accepted", None),
+        Verdict::Replayed(_) => ("replayed", None),
+        Verdict::AlreadyResolved(_) => ("conflict", Some(Code::AlreadyResolved)),
+        Verdict::Expired(_) => ("expired", Some(Code::CallExpired)),
+        Verdict::Cancelled(_) => ("cancelled", Some(Code::CallCancelled)),
+        Verdict::Unknown => ("unknown", Some(Code::CallNotFound)),
+        Verdict::Ambiguous => ("ambiguous", Some(Code::AmbiguousCall)),
+        Verdict::NotWaiting => ("not_waiting", Some(Code::CallNotWaiting)),
+    }
+}
+
+fn call_of(verdict: Verdict) -> Option<CallId> {
+    match verdict {
+        Verdict::Accepted(id)
+        | Verdict::Replayed(id)
+        | Verdict::AlreadyResolved(id)
+        | Verdict::Expired(id)
+        | Verdict::Cancelled(id) => Some(id),
+        Verdict::Unknown | Verdict::Ambiguous | Verdict::NotWaiting => None,
+    }
+}
+
+fn to_wire(posted: &Posted, verdict: Verdict) -> wire::PostedResult {
+    let sent = match &posted.which {
+        Which::Call(id) => Some(id.to_string()),
+        Which::Foreign(id) => Some(clip(id)),
+        Which::Tool(_) => None,
+    };
+    let (status, code) = word(verdict);
+    wire::PostedResult {
+        id: call_of(verdict).map(|id| id.to_string()).or(sent),
+        tool_name: posted.tool_name.as_deref().map(clip),
+        status,
+        code: code.map(Code::as_str),
+    }
+}
+
+/// The error of a post of which nothing counts: that of its first result.
+fn refusal(head: &Head, judged: &[(Posted, Verdict)], batch: bool) -> ApiError {
+    let Some((posted, verdict)) = judged.first() else {
+        return ApiError::new(Code::InvalidToolResult, "the post has no result");
+    };
+    let named = posted.named();
+    let message = match verdict {
+        // These count: whoever asks has checked that there is none of them.
+        Verdict::Accepted(_) | Verdict::Replayed(_) => format!("{named} has its result"),
+        Verdict::AlreadyResolved(_) => format!("{named} already has another result, which stays"),
+        Verdict::Expired(_) => format!("{named} was not answered in time; the agent went on without it"),
+        Verdict::Cancelled(_) => format!("{named} is void: the query has ended"),
+        Verdict::Unknown => format!("{named} is not a call of this query that a client may answer"),
+        Verdict::Ambiguous => format!("several calls of {named} wait; say which one with `toolCallId`"),
+        Verdict::NotWaiting => format!("no call of {named} waits for a result"),
+    };
+    let code = word(*verdict).1.unwrap_or(Code::InvalidToolResult);
+    let details = if batch {
+        judged.iter().map(|(posted, verdict)| json!(to_wire(posted, *verdict))).collect()
+    } else {
+        recorded_hash(head, *verdict).into_iter().collect()
+    };
+    ApiError::new(code, message).with_details(details)
+}
+
+/// The result that won, by its hash: enough to recognise it, too little to read it.
+fn recorded_hash(head: &Head, verdict: Verdict) -> Option<Value> {
+    let Verdict::AlreadyResolved(id) = verdict else { return None };
+    match head.call(id)?.state {
+        CallState::Resolved { outcome } => Some(json!({ "id": id, "recorded": outcome })),
+        _ => None,
+    }
+}
+
+fn audit(head: &Head, posted: &Posted, verdict: Verdict) {
+    let (word, code) = word(verdict);
+    if code.is_some() {
+        tracing::warn!(
+            query = %head.uid,
+            call = call_of(verdict).map(tracing::field::display),
+            verdict = word,
+            content = %posted.outcome.content_hash(),
+            "result was not used"
+        );
+    }
+}
+
+/// The id says which call it is; a name beside it that says otherwise deserves a word.
+fn misnamed(snapshot: &Snapshot, posted: &Posted) -> Option<String> {
+    let (Which::Call(id), Some(name)) = (&posted.which, &posted.tool_name) else { return None };
+    let tool = &snapshot.transcript.call(*id)?.asked.tool;
+    (tool != name).then(|| format!("`toolName` is `{}`, but call `{id}` is one of `{tool}`; the id counts", clip(name)))
+}

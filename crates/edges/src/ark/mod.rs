@@ -1,0 +1,17 @@
+//! ARK's REST API, with the outside tools of the n8n RFC.
+//!
+//! Requests come in several dialects (flat or `{metadata, spec}`, `target` or `targets`, two kinds of
+//! paths, two views of a query); each difference is settled once, in [`options`] and [`request`], and
+//! behind them there is one form. Answers are written in [`convert`] and [`stream`]. Clients of ARK
+//! rely on unknown fields being taken, so those are warned about, never refused.
+
+mod agents;
+mod convert;
+mod delivery;
+mod duration;
+mod options;
+mod request;
+pub(crate) mod routes;
+mod stream;
+mod tools;
+mod wire;

@@ -1,0 +1,216 @@
+//! What a request asks for beside its body: its path, its query string and two headers.
+
+use std::time::Duration;
+
+use axum::{
+    extract::{FromRequestParts, Query, RawPathParams},
+    http::{HeaderMap, HeaderName, header, request::Parts},
+};
+use bosun_core::{Namespace, QueryName, QueryUid, Status, query::View, tool::duration_from_json};
+use bosun_engine::QueryKey;
+use serde_json::Value;
+
+use super::duration;
+use crate::http::{
+    error::{ApiError, Code, clip, query_not_found},
+    json::Findings,
+};
+
+/// How long `wait=true` waits: less than the 30 s after which many clients give up by themselves.
+pub(super) const DEFAULT_WAIT: Duration = Duration::from_secs(25);
+/// Nobody waits longer in one request.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+const DEFAULT_LIMIT: usize = 100;
+const MAX_LIMIT: usize = 1000;
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+#[derive(Debug)]
+pub(super) struct Options {
+    /// From the path or `?namespace=`.
+    pub(super) namespace: Option<Namespace>,
+    /// The `{name}` of the path, unchecked.
+    pub(super) name: String,
+    /// `Some(0)`: the client wants no waiting.
+    pub(super) wait: Option<Duration>,
+    pub(super) stream: Option<bool>,
+    pub(super) view: Option<View>,
+    pub(super) limit: usize,
+    /// The last query of the page before.
+    pub(super) before: Option<QueryUid>,
+    pub(super) state: Option<Status>,
+    pub(super) last_event_id: Option<String>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Options {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = RawPathParams::from_request_parts(parts, state)
+            .await
+            .map_err(|_| ApiError::new(Code::InvalidParameter, "the path is not UTF-8"))?;
+        let Query(query) = Query::<Vec<(String, String)>>::from_request_parts(parts, state)
+            .await
+            .map_err(|_| ApiError::new(Code::InvalidParameter, "the query string is not readable"))?;
+        read(path.iter(), query, &parts.headers)
+    }
+}
+
+fn read<'a>(
+    path: impl Iterator<Item = (&'a str, &'a str)>,
+    query: Vec<(String, String)>,
+    headers: &HeaderMap,
+) -> Result<Options, ApiError> {
+    let mut findings = Findings::new(Code::InvalidParameter, Vec::new());
+    let mut options = Options {
+        namespace: None,
+        name: String::new(),
+        wait: None,
+        stream: accepted_stream(headers),
+        view: None,
+        limit: DEFAULT_LIMIT,
+        before: None,
+        state: None,
+        last_event_id: None,
+        warnings: Vec::new(),
+    };
+    for (key, value) in path {
+        match key {
+            "namespace" => options.set_namespace(value, &mut findings),
+            _ => value.clone_into(&mut options.name),
+        }
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for (key, value) in &query {
+        if seen.contains(&key.as_str()) {
+            refuse(&mut findings, key, "stands twice");
+        }
+        seen.push(key);
+        options.set(key, value, &mut findings);
+    }
+    if let Some(id) = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty()) {
+        options.last_event_id = Some(id.to_owned());
+    }
+    options.warnings = findings.conclude()?;
+    Ok(options)
+}
+
+fn refuse(findings: &mut Findings, parameter: &str, message: impl Into<String>) {
+    findings.fault(clip(parameter), "invalid", message);
+}
+
+impl Options {
+    fn set(&mut self, key: &str, value: &str, findings: &mut Findings) {
+        let fault = |findings: &mut Findings, expected: &str| {
+            refuse(findings, key, format!("`{}` is not {expected}", clip(value)));
+        };
+        match key {
+            "namespace" => self.set_namespace(value, findings),
+            "wait" => match read_wait(&Value::from(value)) {
+                Some(wait) => self.wait = Some(clamp_wait(wait, findings)),
+                None => fault(findings, "true, false or a duration such as `20s`"),
+            },
+            "stream" => match value {
+                "true" | "1" => self.stream = Some(true),
+                "false" | "0" => self.stream = Some(false),
+                _ => fault(findings, "true or false"),
+            },
+            "view" => match value {
+                "rfc" => self.view = Some(View::Rfc),
+                "ark" => self.view = Some(View::Ark),
+                _ => fault(findings, "`rfc` or `ark`"),
+            },
+            "limit" => match value.parse() {
+                Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => self.limit = limit,
+                _ => fault(findings, &format!("a number from 1 to {MAX_LIMIT}")),
+            },
+            "continue_token" | "continueToken" | "continue" => match value.parse() {
+                Ok(before) => self.before = Some(before),
+                Err(_) => fault(findings, "the `continue_token` of an earlier page"),
+            },
+            "state" => match STATES.iter().find(|state| state.as_str() == value) {
+                Some(state) => self.state = Some(*state),
+                None => fault(findings, "a state of a query"),
+            },
+            "lastEventId" => self.last_event_id = Some(value.to_owned()).filter(|id| !id.is_empty()),
+            unknown => findings.warn(format!("unknown parameter `{}` was ignored", clip(unknown))),
+        }
+    }
+
+    fn set_namespace(&mut self, value: &str, findings: &mut Findings) {
+        match value.parse() {
+            Ok(namespace) if self.namespace.as_ref().is_some_and(|known| *known != namespace) => {
+                refuse(findings, "namespace", "is not the namespace of the path");
+            }
+            Ok(namespace) => self.namespace = Some(namespace),
+            Err(error) => refuse(findings, "namespace", error.to_string()),
+        }
+    }
+
+    pub(super) fn namespace(&self) -> Namespace {
+        self.namespace.clone().unwrap_or_default()
+    }
+
+    /// The query that the path names. A name that no query can have is a query that does not exist.
+    pub(super) fn key(&self) -> Result<QueryKey, ApiError> {
+        let namespace = self.namespace();
+        match self.name.parse::<QueryName>() {
+            Ok(name) => Ok((namespace, name)),
+            Err(_) => Err(query_not_found(namespace.as_str(), &self.name)),
+        }
+    }
+
+    /// How long the engine should wait, where waiting is what the client wants unless it says otherwise.
+    pub(super) fn wait_or(&self, default: Option<Duration>) -> Option<Duration> {
+        self.wait.or(default).filter(|wait| !wait.is_zero())
+    }
+}
+
+const STATES: [Status; 7] = [
+    Status::Queued,
+    Status::Running,
+    Status::Waiting,
+    Status::Held,
+    Status::Completed,
+    Status::Failed,
+    Status::Cancelled,
+];
+
+/// Reads `true`, `20`, `"20s"`; zero means not at all.
+pub(super) fn read_wait(value: &Value) -> Option<Duration> {
+    match value {
+        Value::Bool(true) => Some(DEFAULT_WAIT),
+        Value::Bool(false) => Some(Duration::ZERO),
+        Value::Number(number) if number.as_u64() == Some(0) => Some(Duration::ZERO),
+        Value::String(text) => match text.as_str() {
+            "true" => Some(DEFAULT_WAIT),
+            "false" | "0" | "0s" => Some(Duration::ZERO),
+            _ => duration_from_json(value),
+        },
+        _ => duration_from_json(value),
+    }
+}
+
+pub(super) fn clamp_wait(wait: Duration, findings: &mut Findings) -> Duration {
+    if wait > MAX_WAIT {
+        findings.warn(format!(
+            "`wait` of {} was shortened to {}, the longest that is served",
+            duration::format(wait),
+            duration::format(MAX_WAIT)
+        ));
+    }
+    wait.min(MAX_WAIT)
+}
+
+/// Whether `Accept` asks for a stream. A client that takes JSON as well gets JSON.
+fn accepted_stream(headers: &HeaderMap) -> Option<bool> {
+    let mut ranges = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|range| range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    let takes = |wanted: &str, ranges: &[String]| ranges.iter().any(|range| range == wanted);
+    let ranges: Vec<String> = ranges.by_ref().collect();
+    (takes("text/event-stream", &ranges) && !takes("application/json", &ranges)).then_some(true)
+}

@@ -1,0 +1,331 @@
+//! A request to create a query, from every dialect to the engine's one form.
+//!
+//! The body may be flat or `{metadata, spec}`; both are laid flat first, and from there on each field
+//! is read in one place. Fields of ARK that are known and not served are refused by name, since a
+//! client that sends one expects its effect; fields that nobody knows are warned about.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bosun_core::{Namespace, QueryName, query::View, tool::duration_from_json};
+use bosun_engine::{Engine, Submission, registry::AgentLimits};
+use serde_json::Value;
+
+use super::{
+    duration,
+    options::{Options, clamp_wait, read_wait},
+    tools,
+};
+use crate::http::{
+    error::{ApiError, Code, clip},
+    json::{Findings, Object, kind_of},
+};
+
+/// What the client asked for.
+#[derive(Debug)]
+pub(super) struct NewQuery {
+    pub(super) submission: Submission,
+    pub(super) wait: Option<Duration>,
+    pub(super) stream: bool,
+}
+
+/// Fields of ARK's query that this version does not serve, and what to do instead.
+const UNSERVED: &[(&str, &str)] = &[
+    ("selector", "targets cannot be selected by label; name the agent in `target`"),
+    ("memory", "this version keeps no conversation memory; send what matters in `input`"),
+    ("parameters", "this version fills no templates; write the values into `input`"),
+    ("serviceAccount", "there is no Kubernetes account to act as"),
+    ("ttl", "this version keeps queries until its data is deleted"),
+    ("cancel", "a query is cancelled with `PATCH …/queries/{name}/cancel`"),
+    ("overrides", "headers belong to the manifests of models and tools"),
+    ("evaluators", "this version evaluates no answers"),
+    ("evaluatorSelector", "this version evaluates no answers"),
+];
+
+pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<NewQuery, ApiError> {
+    let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
+    let mut fields = lay_flat(Object::body(body)?, &mut findings);
+    refuse_unserved(&mut fields, UNSERVED, &mut findings);
+    let metadata = read_metadata(&mut fields, options, &mut findings);
+    let name = read_name(&mut fields, metadata.name, &mut findings);
+    let input = read_input(&mut fields, &mut findings);
+    let agent = read_target(&mut fields, &metadata.namespace, &mut findings);
+    let tools = tools::read(&mut fields, engine.registry(), &metadata.namespace, &mut findings);
+    let limits = read_limits(&mut fields, engine, &metadata.namespace, agent.as_deref(), &mut findings);
+    let session_id = read_session(&mut fields, &mut findings);
+    let wait = read_body_wait(&mut fields, &mut findings);
+    let stream = fields.flag("stream", &mut findings);
+    fields.finish(&mut findings);
+    let warnings = findings.conclude()?;
+    let view = options.view.unwrap_or(if tools.speaks_rfc { View::Rfc } else { View::Ark });
+    Ok(NewQuery {
+        wait: options.wait_or(wait),
+        stream: options.stream.or(stream).unwrap_or(false),
+        submission: Submission {
+            namespace: metadata.namespace,
+            name,
+            // Both are there: a missing one is a fault.
+            agent: agent.unwrap_or_default(),
+            input: input.unwrap_or_default(),
+            client_tools: tools.outside,
+            mode: tools.mode,
+            selected_tools: tools.selected,
+            limits,
+            view,
+            session_id,
+            labels: metadata.labels,
+            annotations: metadata.annotations,
+            warnings,
+        },
+    })
+}
+
+/// Brings `{apiVersion, kind, metadata, spec: {…}}` into the flat form.
+fn lay_flat(mut body: Object, findings: &mut Findings) -> Object {
+    if let Some(kind) = body.text("kind", findings).filter(|kind| kind != "Query") {
+        findings.fault("kind", "wrong_kind", format!("must be `Query`, not `{}`", clip(&kind)));
+    }
+    // One version exists, and its fields are checked one by one.
+    let _ = body.text("apiVersion", findings);
+    if let Some(spec) = body.object("spec", findings) {
+        body.absorb(spec, findings);
+    }
+    body
+}
+
+/// Takes out fields that are known and not served. One that asks for nothing may stand there.
+pub(super) fn refuse_unserved(fields: &mut Object, unserved: &[(&str, &str)], findings: &mut Findings) {
+    for (name, advice) in unserved {
+        let path = fields.path_of(name);
+        if fields.take(name).is_some_and(|value| !asks_for_nothing(&value)) {
+            findings.refuse(Code::UnsupportedField, path, "unsupported_field", format!("is not served: {advice}"));
+        }
+    }
+}
+
+fn asks_for_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
+    }
+}
+
+struct Metadata {
+    name: Option<String>,
+    namespace: Namespace,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+fn read_metadata(fields: &mut Object, options: &Options, findings: &mut Findings) -> Metadata {
+    let mut read =
+        Metadata { name: None, namespace: options.namespace(), labels: BTreeMap::new(), annotations: BTreeMap::new() };
+    let Some(mut metadata) = fields.object("metadata", findings) else { return read };
+    read.name = metadata.text("name", findings);
+    if let Some(namespace) = metadata.text("namespace", findings) {
+        match namespace.parse() {
+            Ok(namespace) if options.namespace.as_ref().is_none_or(|known| *known == namespace) => {
+                read.namespace = namespace;
+            }
+            Ok(_) => findings.fault("metadata.namespace", "mismatch", "is not the namespace of the request"),
+            Err(error) => findings.fault("metadata.namespace", "invalid_name", error.to_string()),
+        }
+    }
+    read.labels = read_texts(&mut metadata, "labels", findings);
+    read.annotations = read_texts(&mut metadata, "annotations", findings);
+    metadata.finish(findings);
+    read
+}
+
+fn read_texts(metadata: &mut Object, name: &str, findings: &mut Findings) -> BTreeMap<String, String> {
+    let Some(texts) = metadata.object(name, findings) else { return BTreeMap::new() };
+    let mut read = BTreeMap::new();
+    for (key, value) in texts.into_members() {
+        match value {
+            Value::String(text) => {
+                read.insert(key, text);
+            }
+            other => {
+                let path = format!("metadata.{name}.{}", clip(&key));
+                findings.fault(path, "wrong_type", format!("must be a string, not {}", kind_of(&other)));
+            }
+        }
+    }
+    read
+}
+
+fn read_name(fields: &mut Object, in_metadata: Option<String>, findings: &mut Findings) -> Option<QueryName> {
+    let flat = fields.text("name", findings);
+    if flat.is_some() && in_metadata.is_some() && flat != in_metadata {
+        findings.fault("metadata.name", "mismatch", "is not the `name` beside it");
+    }
+    let path = if flat.is_some() { fields.path_of("name") } else { "metadata.name".to_owned() };
+    let name = flat.or(in_metadata)?;
+    name.parse().map_err(|error: bosun_core::id::IdError| findings.fault(path, "invalid_name", error.to_string())).ok()
+}
+
+fn read_input(fields: &mut Object, findings: &mut Findings) -> Option<String> {
+    let path = fields.path_of("type");
+    match fields.text("type", findings).as_deref() {
+        None | Some("user") => {}
+        Some("messages") => {
+            let _ = fields.take("input");
+            let message = "`messages` is not served: send one text as `input`";
+            findings.refuse(Code::UnsupportedField, path, "unsupported_field", message);
+            return None;
+        }
+        Some(other) => findings.fault(path, "unknown_type", format!("must be `user`, not `{}`", clip(other))),
+    }
+    let path = fields.path_of("input");
+    if !fields.has("input") {
+        findings.fault(path, "missing", "is missing: what should the agent do?");
+        return None;
+    }
+    let input = fields.text("input", findings)?;
+    if input.trim().is_empty() {
+        findings.fault(path, "empty", "must not be empty");
+    }
+    Some(input)
+}
+
+/// The one agent that a query is for, however the client says it.
+fn read_target(fields: &mut Object, namespace: &Namespace, findings: &mut Findings) -> Option<String> {
+    let path = fields.path_of("target");
+    let paths = fields.path_of("targets");
+    let single = fields.take("target");
+    let mut several = fields.list("targets", findings);
+    if let (Some(target), Some(targets)) = (&single, &several) {
+        if targets.as_slice() != std::slice::from_ref(target) {
+            findings.fault(paths, "mismatch", format!("is not the same as `{path}`"));
+            return None;
+        }
+        several = None;
+    }
+    let targets: Vec<_> = match single {
+        Some(target) => vec![(path.clone(), target)],
+        None => (0..)
+            .zip(several.unwrap_or_default())
+            .map(|(index, target): (u32, _)| (format!("{paths}[{index}]"), target))
+            .collect(),
+    };
+    let mut targets = targets.into_iter();
+    let Some((place, target)) = targets.next() else {
+        findings.fault(path, "missing", "is missing: name an agent, as in `{\"type\": \"agent\", \"name\": \"…\"}`");
+        return None;
+    };
+    if targets.next().is_some() {
+        let message = "one query has one target in this version; send one query for each";
+        findings.refuse(Code::UnsupportedTarget, paths, "unsupported_target", message);
+        return None;
+    }
+    let mut target = Object::at(place, target, findings)?;
+    let agent = read_agent(&mut target, namespace, findings);
+    target.finish(findings);
+    agent
+}
+
+fn read_agent(target: &mut Object, namespace: &Namespace, findings: &mut Findings) -> Option<String> {
+    let unsupported = |findings: &mut Findings, path: String, message: String| {
+        findings.refuse(Code::UnsupportedTarget, path, "unsupported_target", message);
+    };
+    let path = target.path_of("namespace");
+    if target.text("namespace", findings).is_some_and(|other| other != namespace.as_str()) {
+        unsupported(findings, path, "an agent of another namespace cannot be reached".into());
+    }
+    let (missing, path) = (!target.has("type"), target.path_of("type"));
+    match target.text("type", findings).as_deref() {
+        Some("agent") => {}
+        Some(kind @ ("team" | "model" | "tool")) => {
+            unsupported(findings, path, format!("targets of type `{kind}` are not served by this version"));
+        }
+        Some(other) => findings.fault(path, "unknown_type", format!("`{}` is not a type of target", clip(other))),
+        None if missing => findings.fault(path, "missing", "is missing; it must be `agent`"),
+        None => {}
+    }
+    let (missing, path) = (!target.has("name"), target.path_of("name"));
+    let name = target.text("name", findings).filter(|name| !name.is_empty());
+    if name.is_none() && missing {
+        findings.fault(path, "missing", "is missing");
+    }
+    name
+}
+
+/// The limits of the query. What is more than the server or the agent allows is narrowed, and said so.
+fn read_limits(
+    fields: &mut Object,
+    engine: &Engine,
+    namespace: &Namespace,
+    agent: Option<&str>,
+    findings: &mut Findings,
+) -> AgentLimits {
+    let limits = AgentLimits {
+        query_timeout: read_duration(fields, "timeout", findings),
+        tool_timeout: read_duration(fields, "toolTimeout", findings),
+        external_timeout: read_duration(fields, "externalTimeout", findings),
+        max_tool_calls: read_count(fields, "maxToolCalls", findings),
+    };
+    let server = engine.settings().limits;
+    let agent = agent.and_then(|name| engine.registry().agent(namespace, name));
+    let granted = limits.narrow(agent.map_or(server, |agent| agent.limits.narrow(server)));
+    for (name, asked, granted) in [
+        ("timeout", limits.query_timeout, granted.query_timeout),
+        ("toolTimeout", limits.tool_timeout, granted.tool_timeout),
+        ("externalTimeout", limits.external_timeout, granted.external_timeout),
+    ] {
+        if let Some(asked) = asked.filter(|asked| *asked > granted) {
+            let (asked, granted) = (duration::format(asked), duration::format(granted));
+            findings.warn(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
+        }
+    }
+    if let Some(asked) = limits.max_tool_calls.filter(|asked| *asked > granted.max_tool_calls) {
+        findings.warn(format!("`maxToolCalls` of {asked} was narrowed to the limit of {}", granted.max_tool_calls));
+    }
+    limits
+}
+
+fn read_duration(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<Duration> {
+    let path = fields.path_of(name);
+    let value = fields.take(name)?;
+    let read = duration_from_json(&value);
+    if read.is_none() {
+        findings.fault(path, "invalid_duration", "must be a duration above zero, such as `30s` or `5m`");
+    }
+    read
+}
+
+fn read_count(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<u32> {
+    let path = fields.path_of(name);
+    let value = fields.take(name)?;
+    let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
+    if count.is_none() {
+        findings.fault(path, "invalid_number", "must be a whole number, zero or more");
+    }
+    count
+}
+
+/// ARK's older `sessionId` groups queries, the newer `conversationId` names a thread of memory.
+fn read_session(fields: &mut Object, findings: &mut Findings) -> Option<String> {
+    let session = fields.text("sessionId", findings).filter(|id| !id.is_empty());
+    let conversation = fields.text("conversationId", findings).filter(|id| !id.is_empty());
+    if conversation.is_some() {
+        findings.warn("`conversationId` is recorded, but this version does not show earlier queries to the model");
+    }
+    if session.is_some() && conversation.is_some() && session != conversation {
+        findings.warn("`conversationId` differs from `sessionId`; only `sessionId` is recorded");
+    }
+    session.or(conversation)
+}
+
+pub(super) fn read_body_wait(fields: &mut Object, findings: &mut Findings) -> Option<Duration> {
+    let path = fields.path_of("wait");
+    let value = fields.take("wait")?;
+    match read_wait(&value) {
+        Some(wait) => Some(clamp_wait(wait, findings)),
+        None => {
+            findings.fault(path, "invalid_duration", "must be true, false or a duration such as `20s`");
+            None
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The routes of ARK's API, all of them.
+//!
+//! Each exists twice: under `/v1/namespaces/{namespace}/…`, and under `/v1/…` with `?namespace=`.
+
+use std::time::Duration;
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{HeaderName, HeaderValue, StatusCode},
+    response::{IntoResponse, Response},
+    routing::{get, patch, post},
+};
+use bosun_core::query::View;
+use bosun_engine::{Snapshot, store::Page};
+use serde_json::Value;
+
+use super::{
+    agents, convert, delivery,
+    options::{DEFAULT_WAIT, Options},
+    request, stream, wire,
+};
+use crate::{
+    App,
+    http::{
+        error::{ApiError, Code, agent_not_found},
+        extract::{JsonBody, OptionalJson},
+        json::{Findings, Object},
+        warning,
+    },
+};
+
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const SERVICE: &str = "bosun";
+
+pub(crate) fn router(app: App) -> Router {
+    let resources = Router::new()
+        .route("/agents", get(list_agents))
+        .route("/agents/{name}", get(get_agent))
+        .route("/queries", get(list_queries).post(create_query))
+        .route("/queries/{name}", get(get_query))
+        .route("/queries/{name}/cancel", patch(cancel_query).post(cancel_query))
+        .route("/queries/{name}/continue", post(continue_query))
+        .route("/queries/{name}/tool-result", post(deliver_results))
+        .route("/queries/{name}/events", get(watch_query));
+    Router::new()
+        .route("/health", get(health))
+        .route("/ready", get(ready))
+        .nest("/v1", resources.clone())
+        .nest("/v1/namespaces/{namespace}", resources)
+        .with_state(app)
+}
+
+/// `GET /health`: the process answers.
+async fn health() -> Json<wire::Service> {
+    Json(wire::Service { status: "healthy", service: SERVICE, error: None })
+}
+
+/// `GET /ready`: it takes work on, and its store can be read.
+async fn ready(State(app): State<App>) -> (StatusCode, Json<wire::Service>) {
+    let error = if app.engine.draining().is_cancelled() {
+        Some("shutting down")
+    } else {
+        app.engine.store().next_deadline().await.is_err().then_some("the store is unavailable")
+    };
+    match error {
+        None => (StatusCode::OK, Json(wire::Service { status: "ready", service: SERVICE, error })),
+        Some(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, Json(wire::Service { status: "not ready", service: SERVICE, error }))
+        }
+    }
+}
+
+/// `GET …/agents`
+async fn list_agents(State(app): State<App>, options: Options) -> Json<wire::List<wire::ListedAgent>> {
+    Json(agents::list(app.engine.registry(), &options.namespace()))
+}
+
+/// `GET …/agents/{name}`
+async fn get_agent(State(app): State<App>, options: Options) -> Result<Json<wire::Agent>, ApiError> {
+    let namespace = options.namespace();
+    let registry = app.engine.registry();
+    let agent =
+        registry.agent(&namespace, &options.name).ok_or_else(|| agent_not_found(namespace.as_str(), &options.name))?;
+    Ok(Json(agents::detail(registry, agent)))
+}
+
+/// `GET …/queries`
+async fn list_queries(
+    State(app): State<App>,
+    options: Options,
+) -> Result<Json<wire::List<wire::ListedQuery>>, ApiError> {
+    let page = Page { limit: options.limit, before: options.before, status: options.state };
+    let listed = app.engine.list(&options.namespace(), &page).await?;
+    Ok(Json(convert::list(listed)))
+}
+
+/// `POST …/queries`
+async fn create_query(
+    State(app): State<App>,
+    options: Options,
+    JsonBody(body): JsonBody,
+) -> Result<Response, ApiError> {
+    let request::NewQuery { submission, wait, stream } = request::read(&app.engine, &options, body)?;
+    let warnings = submission.warnings.clone();
+    if stream {
+        let snapshot = app.engine.submit(submission, None).await?;
+        let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
+        return stream::open(&app.engine, &key, &snapshot, 0, &warnings).await;
+    }
+    let snapshot = app.engine.submit(submission, wait).await?;
+    Ok(answer(&snapshot, options.view, &warnings))
+}
+
+/// `GET …/queries/{name}`
+async fn get_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    let snapshot = app.engine.get(&options.key()?, options.wait_or(None)).await?;
+    Ok(answer(&snapshot, options.view, &options.warnings))
+}
+
+/// `PATCH …/queries/{name}/cancel`, and `POST`
+async fn cancel_query(
+    State(app): State<App>,
+    options: Options,
+    OptionalJson(body): OptionalJson,
+) -> Result<Response, ApiError> {
+    let (reason, warnings) = read_reason(&options, body)?;
+    let snapshot = app.engine.cancel(options.key()?, reason).await?;
+    Ok(answer(&snapshot, options.view, &warnings))
+}
+
+/// `POST …/queries/{name}/continue`
+async fn continue_query(
+    State(app): State<App>,
+    options: Options,
+    OptionalJson(body): OptionalJson,
+) -> Result<Response, ApiError> {
+    let (wait, warnings) = read_wait(&options, body)?;
+    let snapshot = app.engine.resume(options.key()?, wait).await?;
+    Ok(answer(&snapshot, options.view, &warnings))
+}
+
+/// `POST …/queries/{name}/tool-result`
+async fn deliver_results(
+    State(app): State<App>,
+    options: Options,
+    JsonBody(body): JsonBody,
+) -> Result<Response, ApiError> {
+    let key = options.key()?;
+    let post = delivery::read(&options.warnings, body)?;
+    let wait = options.wait_or(post.wait.or(Some(DEFAULT_WAIT)));
+    let delivered = delivery::deliver(&app.engine, key, post, wait).await?;
+    Ok(delivery_answer(delivered, options.view))
+}
+
+/// `GET …/queries/{name}/events`
+async fn watch_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    let key = options.key()?;
+    let snapshot = app.engine.get(&key, None).await?;
+    let seen = stream::read_cursor(options.last_event_id.as_deref(), &snapshot)?;
+    stream::open(&app.engine, &key, &snapshot, seen, &options.warnings).await
+}
+
+/// A query as the answer to a request.
+fn answer(snapshot: &Snapshot, view: Option<View>, warnings: &[String]) -> Response {
+    with_warnings(Json(convert::query(snapshot, view, None, warnings)).into_response(), warnings)
+}
+
+fn delivery_answer(delivered: delivery::Delivered, view: Option<View>) -> Response {
+    let delivery::Delivered { snapshot, results, replayed, warnings } = delivered;
+    let query = convert::query(&snapshot, view, results, &warnings);
+    let mut response = with_warnings(Json(query).into_response(), &warnings);
+    if replayed {
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
+    warning::add(response.headers_mut(), warnings);
+    response
+}
+
+/// `{reason}` of a cancellation; there need not be a body.
+fn read_reason(options: &Options, body: Option<Value>) -> Result<(Option<String>, Vec<String>), ApiError> {
+    read_optional(options, body, |fields, findings| fields.text("reason", findings))
+}
+
+/// `{wait}` of a continuation; there need not be a body. The agent's next action is what it is for.
+fn read_wait(options: &Options, body: Option<Value>) -> Result<(Option<Duration>, Vec<String>), ApiError> {
+    let (wait, warnings) = read_optional(options, body, request::read_body_wait)?;
+    Ok((options.wait_or(wait.or(Some(DEFAULT_WAIT))), warnings))
+}
+
+fn read_optional<T>(
+    options: &Options,
+    body: Option<Value>,
+    read: impl FnOnce(&mut Object, &mut Findings) -> Option<T>,
+) -> Result<(Option<T>, Vec<String>), ApiError> {
+    let Some(body) = body else { return Ok((None, options.warnings.clone())) };
+    let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
+    let mut fields = Object::body(body)?;
+    let value = read(&mut fields, &mut findings);
+    fields.finish(&mut findings);
+    Ok((value, findings.conclude()?))
+}

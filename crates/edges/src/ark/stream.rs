@@ -1,0 +1,253 @@
+//! A query's journal as server-sent events.
+//!
+//! [`Narrator`] is the whole translation: each entry of the journal becomes at most one event with an
+//! `id`, `<uid>.<seq>`, so a client that shows its last `id` gets exactly what comes after it. Text of
+//! a turn that is still being written, and the `error` that goes before the `complete` of a failed
+//! query, have no `id`: they come again with what they belong to. Watching changes nothing: a reader
+//! that goes away cancels nothing.
+
+use std::collections::HashMap;
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response, sse::Event as SseEvent},
+};
+use bosun_core::{
+    CallId, Entry, Event, Outcome, QueryName, QueryUid, Seq, Timestamp,
+    event::{AskedCall, Route},
+    machine::outcome_code,
+};
+use bosun_engine::{Engine, QueryKey, Snapshot, Watch, Watched};
+use futures_util::stream;
+use serde_json::{Value, json};
+
+use super::{convert::outcome_error, duration};
+use crate::http::{
+    error::{ApiError, Code, clip},
+    sse::{self, Message},
+    warning,
+};
+
+/// Streams what happens to a query after entry `seen` of its journal.
+pub(super) async fn open(
+    engine: &Engine,
+    key: &QueryKey,
+    snapshot: &Snapshot,
+    seen: Seq,
+    warnings: &[String],
+) -> Result<Response, ApiError> {
+    let mut response = if snapshot.head.status().is_final() && seen >= snapshot.head.seq {
+        // The one answer that keeps an `EventSource` from coming back for ever.
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        let watch = engine.watch(key, seen).await?;
+        sse::respond(events(watch, Narrator::new(snapshot)))
+    };
+    let (namespace, name) = key;
+    let headers = response.headers_mut();
+    // Names are DNS names, so these are always legal header values.
+    if let Ok(name) = HeaderValue::from_str(name.as_str()) {
+        headers.insert("x-query-name", name);
+    }
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/namespaces/{namespace}/queries/{name}")) {
+        headers.insert(header::LOCATION, location);
+    }
+    warning::add(headers, warnings);
+    Ok(response)
+}
+
+/// The entry that a client has seen last, from the `id` that came with it.
+pub(super) fn read_cursor(id: Option<&str>, snapshot: &Snapshot) -> Result<Seq, ApiError> {
+    let Some(id) = id else { return Ok(0) };
+    let seq = id
+        .split_once('.')
+        .filter(|(uid, _)| uid.parse() == Ok(snapshot.head.uid))
+        .and_then(|(_, seq)| seq.parse::<Seq>().ok())
+        .filter(|seq| *seq <= snapshot.head.seq);
+    seq.ok_or_else(|| {
+        ApiError::new(Code::InvalidEventId, format!("`{}` is not the id of an event of this query", clip(id)))
+    })
+}
+
+fn events(watch: Watch, narrator: Narrator) -> impl futures_util::Stream<Item = SseEvent> + Send + 'static {
+    let told = stream::unfold(Some((watch, narrator)), async |reading| {
+        let (mut watch, mut narrator) = reading?;
+        match watch.next().await {
+            Ok(Some(watched)) => {
+                let messages = narrator.tell(&watched);
+                Some((messages.into_iter().map(SseEvent::from).collect(), Some((watch, narrator))))
+            }
+            Ok(None) if narrator.ended => None,
+            // The server shuts down; the query does not end with it.
+            Ok(None) => Some((vec![sse::come_back()], None)),
+            Err(error) => {
+                tracing::warn!(error = %error, "journal cannot be read, ending the stream");
+                Some((vec![sse::come_back()], None))
+            }
+        }
+    });
+    futures_util::StreamExt::flat_map(told, |events: Vec<_>| stream::iter(events))
+}
+
+/// Tells a journal as events.
+#[derive(Debug)]
+pub(super) struct Narrator {
+    uid: QueryUid,
+    name: QueryName,
+    /// What later entries of a call do not repeat.
+    calls: HashMap<CallId, Told>,
+    ended: bool,
+}
+
+/// What is known of a call.
+#[derive(Debug)]
+struct Told {
+    tool: String,
+    arguments: Value,
+    since: Timestamp,
+}
+
+impl Narrator {
+    /// `snapshot` knows the calls that were asked for before the reader came.
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        let mut narrator =
+            Self { uid: snapshot.head.uid, name: snapshot.head.name.clone(), calls: HashMap::new(), ended: false };
+        for call in snapshot.transcript.calls() {
+            narrator.remember(&call.asked, call.started_at.unwrap_or(call.asked_at));
+        }
+        narrator
+    }
+
+    /// The events of one thing that happened.
+    pub(super) fn tell(&mut self, watched: &Watched) -> Vec<Message> {
+        match watched {
+            Watched::Entry(entry) => self.tell_entry(entry),
+            Watched::Delta { turn, attempt, offset, text } => vec![Message {
+                id: None,
+                event: "agent_response_delta",
+                data: json!({ "turn": turn, "attempt": attempt, "offset": offset, "delta": text }),
+            }],
+        }
+    }
+
+    fn tell_entry(&mut self, entry: &Entry) -> Vec<Message> {
+        let before = match &entry.event {
+            Event::Failed { code, message } => {
+                Some(Message { id: None, event: "error", data: json!({ "code": code, "message": message }) })
+            }
+            _ => None,
+        };
+        let told = self.tell_event(&entry.event, entry.at);
+        let id = Some(format!("{}.{}", self.uid, entry.seq));
+        before.into_iter().chain(told.map(|(event, data)| Message { id, event, data })).collect()
+    }
+
+    fn tell_event(&mut self, event: &Event, at: Timestamp) -> Option<(&'static str, Value)> {
+        match event {
+            // The first turn, and any that begins again: then what was read of it is void.
+            Event::TurnStarted { turn, attempt, .. } if *turn == 1 || *attempt > 1 => Some((
+                "agent_thinking",
+                json!({ "status": "reasoning", "turn": turn, "attempt": attempt, "queryName": self.name }),
+            )),
+            // Text that comes with calls is not the answer; it went out as deltas.
+            Event::TurnEnded { text, calls: 0, .. } => {
+                Some(("agent_response", json!({ "response": text.as_deref().unwrap_or_default() })))
+            }
+            Event::CallAsked(asked) => {
+                self.remember(asked, at);
+                self.tell_asked(asked)
+            }
+            Event::CallStarted { call, attempt } => {
+                let told = self.calls.get_mut(call)?;
+                told.since = at;
+                Some((
+                    "tool_started",
+                    json!({
+                        "id": call, "name": told.tool, "arguments": told.arguments, "attempt": attempt,
+                    }),
+                ))
+            }
+            Event::CallFinished { call, outcome } => self.tell_finished(*call, outcome, at),
+            Event::CallExpired { call } => {
+                let message = "no result was delivered in time; the agent was told so";
+                self.tell_finished(*call, &Outcome::failure(outcome_code::CALL_EXPIRED, message), at)
+            }
+            Event::CallResolved { call, outcome } => {
+                let name = self.calls.get(call).map(|told| told.tool.as_str());
+                Some((
+                    "tool_result_received",
+                    json!({
+                        "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
+                    }),
+                ))
+            }
+            Event::Completed => Some(self.end("completed")),
+            Event::Failed { .. } => Some(self.end("failed")),
+            Event::Cancelled { reason } => {
+                let (event, mut data) = self.end("cancelled");
+                if let Some(reason) = reason {
+                    data["reason"] = Value::from(reason.as_str());
+                }
+                Some((event, data))
+            }
+            Event::Created { .. }
+            | Event::TurnStarted { .. }
+            | Event::TurnEnded { .. }
+            | Event::LoopNoticed { .. }
+            | Event::Held { .. }
+            | Event::Continued
+            | Event::Recovered => None,
+        }
+    }
+
+    fn tell_asked(&self, asked: &AskedCall) -> Option<(&'static str, Value)> {
+        match &asked.route {
+            // `args` is the RFC's word, `arguments` everybody else's.
+            Route::Outside { deadline } => Some((
+                "tool_call",
+                json!({
+                    "id": asked.call,
+                    "name": asked.tool,
+                    "args": asked.arguments,
+                    "arguments": asked.arguments,
+                    "deadline": deadline.to_rfc3339(),
+                }),
+            )),
+            Route::Refused { code, message } => Some((
+                "tool_finished",
+                json!({
+                    "id": asked.call,
+                    "name": asked.tool,
+                    "success": false,
+                    "error": { "code": code, "message": message },
+                    "duration": "0s",
+                }),
+            )),
+            // It is told of when it starts.
+            Route::Inside { .. } => None,
+        }
+    }
+
+    fn tell_finished(&self, call: CallId, outcome: &Outcome, at: Timestamp) -> Option<(&'static str, Value)> {
+        let told = self.calls.get(&call)?;
+        let mut data = json!({ "id": call, "name": told.tool, "success": outcome.is_success() });
+        if let Outcome::Success { content } | Outcome::Failure { content: Some(content), .. } = outcome {
+            data["result"] = content.clone();
+        }
+        if let Some(error) = outcome_error(outcome) {
+            data["error"] = json!({ "code": error.code, "message": error.message });
+        }
+        data["duration"] = Value::from(duration::format(at.since(told.since)));
+        Some(("tool_finished", data))
+    }
+
+    fn end(&mut self, status: &str) -> (&'static str, Value) {
+        self.ended = true;
+        ("complete", json!({ "status": status }))
+    }
+
+    fn remember(&mut self, asked: &AskedCall, since: Timestamp) {
+        let told = Told { tool: asked.tool.clone(), arguments: asked.arguments.clone(), since };
+        self.calls.insert(asked.call, told);
+    }
+}

@@ -1,0 +1,173 @@
+//! The tools of a request: those that the client runs, and those of the agent that it picks.
+//!
+//! `externalTools` are the client's. So are entries of `tools` that say `executionMode: external`,
+//! and `custom` ones that bring their own parameters and that the catalogue does not know. Every
+//! other entry of `tools` picks one of the agent's by name.
+
+use bosun_core::{
+    Namespace, Tool,
+    tool::{
+        definition::{self, DefinitionFault, Rules},
+        toolset::Mode,
+    },
+};
+use bosun_engine::Registry;
+use serde_json::Value;
+
+use super::request::refuse_unserved;
+use crate::http::{
+    error::{Code, clip},
+    json::{Findings, Object, kind_of},
+};
+
+#[derive(Debug)]
+pub(super) struct Tools {
+    pub(super) outside: Vec<Tool>,
+    /// Only these of the agent's; all of them where absent.
+    pub(super) selected: Option<Vec<String>>,
+    pub(super) mode: Mode,
+    /// The client brings tools, so it knows the RFC's words.
+    pub(super) speaks_rfc: bool,
+}
+
+/// What a definition may have; the checker reads them.
+const DEFINITION: &[&str] = &[
+    "name",
+    "description",
+    "parameters",
+    "type",
+    "executionMode",
+    "function",
+    "annotations",
+    "timeout",
+    "cache",
+    "deprecated",
+    "version",
+    "displayName",
+];
+
+/// Fields of ARK's agent tools that an entry of a query cannot have.
+const UNSERVED: &[(&str, &str)] = &[
+    ("labelSelector", "tools cannot be selected by label; name them"),
+    ("functions", "results are not transformed by this version"),
+    ("partial", "parameters cannot be fixed in a query; fix them in the agent's manifest"),
+    ("approval", "this version asks nobody for approval"),
+];
+
+/// A definition and where it stood.
+type Placed = (String, Value);
+
+pub(super) fn read(fields: &mut Object, registry: &Registry, namespace: &Namespace, findings: &mut Findings) -> Tools {
+    let mut speaks_rfc = fields.has("externalTools");
+    let mode = read_mode(fields, findings);
+    let mut outside = placed(fields, "externalTools", findings);
+    let mut selected = Vec::new();
+    for (path, entry) in placed(fields, "tools", findings) {
+        if is_outside(&entry, registry, namespace) {
+            speaks_rfc = true;
+            outside.push((path, entry));
+        } else {
+            selected.extend(read_selected(path, entry, findings));
+        }
+    }
+    let outside = check(outside, findings);
+    if mode == Mode::Ark && !outside.is_empty() {
+        findings.warn("`toolSource` is `ark`, so the tools of the request are not shown to the model");
+    }
+    Tools { outside, selected: Some(selected).filter(|selected| !selected.is_empty()), mode, speaks_rfc }
+}
+
+fn placed(fields: &mut Object, name: &str, findings: &mut Findings) -> Vec<Placed> {
+    let path = fields.path_of(name);
+    let items = fields.list(name, findings).unwrap_or_default();
+    items.into_iter().enumerate().map(|(index, item)| (format!("{path}[{index}]"), item)).collect()
+}
+
+fn read_mode(fields: &mut Object, findings: &mut Findings) -> Mode {
+    // Without a word from the client, both kinds are shown: whoever sends tools wants them used.
+    let Some(text) = fields.text("toolSource", findings) else { return Mode::Hybrid };
+    let (mode, warning) = Mode::parse(&text);
+    if let Some(warning) = warning {
+        findings.warn(warning);
+    }
+    mode
+}
+
+fn is_outside(entry: &Value, registry: &Registry, namespace: &Namespace) -> bool {
+    match entry.get("executionMode").and_then(Value::as_str) {
+        Some("external") => return true,
+        Some(_) => return false,
+        None => {}
+    }
+    let custom = entry.get("type").and_then(Value::as_str) == Some("custom");
+    let known =
+        || entry.get("name").and_then(Value::as_str).is_some_and(|name| registry.tool(namespace, name).is_some());
+    custom && entry.get("parameters").is_some_and(|parameters| !parameters.is_null()) && !known()
+}
+
+/// The name of an agent's tool that the client picks.
+fn read_selected(path: String, entry: Value, findings: &mut Findings) -> Option<String> {
+    let mut entry = match entry {
+        Value::String(name) => return Some(name),
+        entry @ Value::Object(_) => Object::at(path, entry, findings)?,
+        other => {
+            findings.fault(path, "wrong_type", format!("must be an object or a name, not {}", kind_of(&other)));
+            return None;
+        }
+    };
+    refuse_unserved(&mut entry, UNSERVED, findings);
+    let path = entry.path_of("executionMode");
+    if let Some(other) = entry.text("executionMode", findings).filter(|mode| mode != "internal") {
+        findings.fault(path, "unknown_mode", format!("must be `external` or `internal`, not `{}`", clip(&other)));
+    }
+    let (missing, path) = (!entry.has("name"), entry.path_of("name"));
+    let name = entry.text("name", findings);
+    if missing {
+        findings.fault(path, "missing", "is missing");
+    }
+    // What else a definition says is the catalogue's to say.
+    for known in DEFINITION {
+        let _ = entry.take(known);
+    }
+    entry.finish(findings);
+    name
+}
+
+/// Holds all definitions of the client against the open rules; their faults get the places that the
+/// client knows.
+fn check(definitions: Vec<Placed>, findings: &mut Findings) -> Vec<Tool> {
+    let (paths, mut definitions): (Vec<String>, Vec<Value>) = definitions.into_iter().unzip();
+    for (path, definition) in paths.iter().zip(&mut definitions) {
+        if definition.is_object() {
+            look_for_strangers(path.clone(), definition.clone(), findings);
+        }
+    }
+    match definition::check(&Value::Array(definitions), Rules::Open) {
+        Ok(tools) => tools,
+        Err(faults) => {
+            for fault in faults.faults {
+                let path = place(&paths, &fault);
+                findings.refuse(Code::InvalidToolDefinitions, path, fault.code, fault.message);
+            }
+            Vec::new()
+        }
+    }
+}
+
+fn look_for_strangers(path: String, definition: Value, findings: &mut Findings) {
+    let Some(mut definition) = Object::at(path, definition, findings) else { return };
+    refuse_unserved(&mut definition, UNSERVED, findings);
+    for known in DEFINITION {
+        let _ = definition.take(known);
+    }
+    definition.finish(findings);
+}
+
+/// `[3].name` in the list that was checked is `tools[1].name` to the client.
+fn place(paths: &[String], fault: &DefinitionFault) -> String {
+    let found = fault.path.strip_prefix('[').and_then(|rest| rest.split_once(']')).and_then(|(index, rest)| {
+        let path = paths.get(index.parse::<usize>().ok()?)?;
+        Some(format!("{path}{rest}"))
+    });
+    found.unwrap_or_else(|| "externalTools".to_owned())
+}

@@ -1,0 +1,292 @@
+//! Answers as they stand on the wire, in ARK's and the RFC's spelling.
+//!
+//! Only data: how a query becomes one of these is in `convert`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A query in the RFC's shape: `status` is a word.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RfcQuery {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    pub(super) status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_call: Option<ToolCall>,
+    pub(super) tool_calls: Vec<ToolCall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<Error>,
+    pub(super) tool_execution_history: Vec<Execution>,
+    pub(super) usage: TokenUsage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) duration: Option<String>,
+    pub(super) metadata: RfcMetadata,
+    #[serde(flatten)]
+    pub(super) session: Session,
+    pub(super) creation_timestamp: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) results: Option<Vec<PostedResult>>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// A query in ARK's shape: `status` is an object with a `phase`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ArkQuery {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) input: String,
+    pub(super) target: Target,
+    pub(super) targets: Vec<Target>,
+    #[serde(flatten)]
+    pub(super) session: Session,
+    pub(super) timeout: String,
+    pub(super) metadata: Metadata,
+    pub(super) creation_timestamp: String,
+    pub(super) status: ArkStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) results: Option<Vec<PostedResult>>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What every view of a query begins with.
+#[derive(Debug, Serialize)]
+pub(super) struct Identity {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) uid: String,
+    /// The engine's own word.
+    pub(super) state: &'static str,
+}
+
+/// Old clients read `sessionId`, new ones `conversationId`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Session {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) conversation_id: Option<String>,
+}
+
+/// A call that the client must run.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ToolCall {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: Value,
+    pub(super) deadline: String,
+}
+
+/// A call that has its outcome.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Execution {
+    pub(super) tool_call_id: String,
+    pub(super) tool_name: String,
+    pub(super) execution_mode: &'static str,
+    pub(super) success: bool,
+    pub(super) duration: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<Error>,
+    /// Optional parameters that were dropped because the model sent `null` for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) dropped_arguments: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Error {
+    pub(super) code: String,
+    pub(super) message: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TokenUsage {
+    pub(super) prompt_tokens: u64,
+    pub(super) completion_tokens: u64,
+    pub(super) total_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cached_tokens: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RfcMetadata {
+    pub(super) query_name: String,
+    pub(super) waiting_for_tool: bool,
+    #[serde(flatten)]
+    pub(super) labels: Metadata,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Metadata {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Target {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ArkStatus {
+    pub(super) phase: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response: Option<ArkResponse>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) responses: Option<Vec<ArkResponse>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<Error>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tool_calls: Vec<ToolCall>,
+    pub(super) token_usage: TokenUsage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) duration: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ArkResponse {
+    pub(super) target: Target,
+    pub(super) content: String,
+    pub(super) phase: &'static str,
+}
+
+/// What became of one posted result.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PostedResult {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_name: Option<String>,
+    pub(super) status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) code: Option<&'static str>,
+}
+
+/// One entry of a list of queries; lists are ARK-shaped, whatever the query's own view is.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListedQuery {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) input: String,
+    pub(super) target: Target,
+    pub(super) targets: Vec<Target>,
+    #[serde(flatten)]
+    pub(super) session: Session,
+    pub(super) metadata: Metadata,
+    pub(super) creation_timestamp: String,
+    pub(super) status: ListedStatus,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListedStatus {
+    pub(super) phase: &'static str,
+    pub(super) token_usage: TokenUsage,
+}
+
+/// A page of a list. ARK has called the number of items both `count` and `total`.
+#[derive(Debug, Serialize)]
+pub(super) struct List<Item> {
+    pub(super) items: Vec<Item>,
+    /// Of this page.
+    pub(super) count: usize,
+    /// Of the whole list.
+    pub(super) total: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) continue_token: Option<String>,
+}
+
+/// An agent in a list.
+#[derive(Debug, Serialize)]
+pub(super) struct ListedAgent {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) description: Option<String>,
+    pub(super) model_ref: String,
+    pub(super) prompt: Option<String>,
+    pub(super) available: &'static str,
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+/// An agent: flat as ARK's API has it, and with the `spec` that clients of its custom resources read.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Agent {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    #[serde(flatten)]
+    pub(super) flat: AgentSpec,
+    #[serde(rename = "isA2A")]
+    pub(super) is_a2a: bool,
+    pub(super) skills: Vec<Value>,
+    pub(super) available: &'static str,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) spec: AgentSpec,
+    pub(super) status: AgentStatus,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AgentSpec {
+    pub(super) description: Option<String>,
+    pub(super) model_ref: ModelRef,
+    pub(super) prompt: Option<String>,
+    pub(super) tools: Vec<AgentTool>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ModelRef {
+    pub(super) name: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct AgentTool {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct AgentStatus {
+    pub(super) conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) status: &'static str,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+/// `/health` and `/ready`.
+#[derive(Debug, Serialize)]
+pub(super) struct Service {
+    pub(super) status: &'static str,
+    pub(super) service: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<&'static str>,
+}

@@ -1,0 +1,221 @@
+//! Errors as HTTP answers.
+//!
+//! [`Code`] is the whole vocabulary: a code has one status, and `docs/errors.md` a heading for it.
+//! Errors of the engine get their code in one exhaustive match, so that a new one does not compile
+//! until it has a code. Clients read what they can act on; the cause goes to the log, in one place.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bosun_engine::{EngineError, StoreError};
+use serde_json::{Value, json};
+
+/// After how many seconds a client may try again when the server cannot work right now.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
+
+macro_rules! codes {
+    ($($(#[$meta:meta])* $variant:ident = $status:ident $text:literal,)*) => {
+        /// Why a request was not done. Each has one HTTP status.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $($(#[$meta])* $variant,)*
+        }
+
+        impl Code {
+            /// All codes, in the order of `docs/errors.md`.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The word that clients see.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+
+            #[must_use]
+            pub fn status(self) -> StatusCode {
+                match self {
+                    $(Self::$variant => StatusCode::$status,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    // The request cannot be read.
+    InvalidJson = BAD_REQUEST "invalid_json",
+    DuplicateKey = BAD_REQUEST "duplicate_key",
+    JsonTooDeep = UNPROCESSABLE_ENTITY "json_too_deep",
+    InvalidParameter = BAD_REQUEST "invalid_parameter",
+    InvalidEventId = BAD_REQUEST "invalid_event_id",
+    RequestTimeout = REQUEST_TIMEOUT "request_timeout",
+    PayloadTooLarge = PAYLOAD_TOO_LARGE "payload_too_large",
+    UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE "unsupported_media_type",
+    // The request may not be made.
+    HostNotAllowed = FORBIDDEN "host_not_allowed",
+    OriginNotAllowed = FORBIDDEN "origin_not_allowed",
+    RouteNotFound = NOT_FOUND "route_not_found",
+    MethodNotAllowed = METHOD_NOT_ALLOWED "method_not_allowed",
+    // The request was read and makes no sense here.
+    InvalidRequest = UNPROCESSABLE_ENTITY "invalid_request",
+    UnsupportedField = UNPROCESSABLE_ENTITY "unsupported_field",
+    UnsupportedTarget = UNPROCESSABLE_ENTITY "unsupported_target",
+    InvalidToolDefinitions = UNPROCESSABLE_ENTITY "invalid_tool_definitions",
+    InvalidToolResult = UNPROCESSABLE_ENTITY "invalid_tool_result",
+    ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
+    ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
+    // What the request names is not there, or not in the state for it.
+    QueryNotFound = NOT_FOUND "query_not_found",
+    AgentNotFound = NOT_FOUND "agent_not_found",
+    CallNotFound = NOT_FOUND "call_not_found",
+    QueryExists = CONFLICT "query_exists",
+    QueryChanged = CONFLICT "query_changed",
+    QueryNotHeld = CONFLICT "query_not_held",
+    AlreadyResolved = CONFLICT "already_resolved",
+    AmbiguousCall = CONFLICT "ambiguous_call",
+    CallNotWaiting = CONFLICT "call_not_waiting",
+    CallExpired = GONE "call_expired",
+    CallCancelled = GONE "call_cancelled",
+    // The server cannot do it.
+    QueryUnreadable = INTERNAL_SERVER_ERROR "query_unreadable",
+    InternalError = INTERNAL_SERVER_ERROR "internal_error",
+    StoreUnavailable = SERVICE_UNAVAILABLE "store_unavailable",
+    ShuttingDown = SERVICE_UNAVAILABLE "shutting_down",
+}
+
+/// A request that was not done.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    pub(crate) code: Code,
+    message: String,
+    details: Vec<Value>,
+    cause: Option<Arc<EngineError>>,
+}
+
+/// What the engine said; rides in the response's extensions to whoever logs it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause(pub(crate) Arc<EngineError>);
+
+impl ApiError {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: Vec::new(), cause: None }
+    }
+
+    /// What exactly is wrong, one entry for each fault.
+    pub(crate) fn with_details(mut self, details: Vec<Value>) -> Self {
+        self.details = details;
+        self
+    }
+}
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> Self {
+        // ARK's own sentences where ARK has one: its clients show them to people.
+        let (code, message) = match &error {
+            EngineError::QueryNotFound(namespace, name) => return query_not_found(namespace.as_str(), name.as_str()),
+            EngineError::AgentNotFound(namespace, name) => return agent_not_found(namespace.as_str(), name),
+            EngineError::NameTaken(namespace, name) => {
+                (Code::QueryExists, format!("Query '{name}' already exists in namespace {namespace}"))
+            }
+            EngineError::Store(StoreError::NameTaken(name)) => {
+                (Code::QueryExists, format!("Query '{name}' already exists"))
+            }
+            EngineError::ModelNotFound { .. } => (Code::ModelNotFound, error.to_string()),
+            EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
+            EngineError::NotHeld(_) => (Code::QueryNotHeld, error.to_string()),
+            EngineError::ShuttingDown => (Code::ShuttingDown, error.to_string()),
+            EngineError::Store(StoreError::Conflict(_)) => (Code::QueryChanged, error.to_string()),
+            EngineError::Store(StoreError::Fenced | StoreError::Unavailable(_)) => {
+                (Code::StoreUnavailable, "the store is unavailable; the request is safe to repeat".into())
+            }
+            EngineError::Store(StoreError::Unreadable { .. } | StoreError::Inconsistent(_)) => (
+                Code::QueryUnreadable,
+                "the journal of this query is not readable; other queries are not affected".into(),
+            ),
+            EngineError::NoRandomness(_) | EngineError::Crashed(_) => (Code::InternalError, INTERNAL.into()),
+        };
+        Self { code, message, details: Vec::new(), cause: Some(Arc::new(error)) }
+    }
+}
+
+/// All that a client learns of a fault of ours.
+const INTERNAL: &str = "Internal server error";
+
+/// A fault of ours that nobody caught.
+pub(crate) fn internal() -> ApiError {
+    ApiError::new(Code::InternalError, INTERNAL)
+}
+
+/// The same for a query that never was and for one of another namespace.
+pub(crate) fn query_not_found(namespace: &str, name: &str) -> ApiError {
+    ApiError::new(Code::QueryNotFound, format!("Query '{}' not found in namespace {namespace}", clip(name)))
+}
+
+pub(crate) fn agent_not_found(namespace: &str, name: &str) -> ApiError {
+    ApiError::new(Code::AgentNotFound, format!("Agent '{}' not found in namespace {namespace}", clip(name)))
+}
+
+/// An error repeats what was sent, but not a megabyte of it and nothing that a terminal would obey.
+pub(crate) fn clip(text: &str) -> String {
+    text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let Self { code, message, details, cause } = self;
+        let mut error = json!({ "code": code.as_str(), "message": message });
+        if !details.is_empty() {
+            error["details"] = Value::Array(details);
+        }
+        let mut response = (code.status(), Json(json!({ "detail": message, "error": error }))).into_response();
+        if code.status() == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        if let Some(cause) = cause {
+            response.extensions_mut().insert(Cause(cause));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../../docs/errors.md");
+
+    /// The codes that stand as headings in one section of the page.
+    fn headings(section: &str) -> Vec<&'static str> {
+        let after = PAGE.split_once(&format!("\n## {section}\n")).map(|(_, after)| after).expect("section");
+        let section = after.split("\n## ").next().unwrap_or(after);
+        section.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')).collect()
+    }
+
+    #[test]
+    fn the_page_of_errors_has_a_heading_for_every_code_and_no_other() {
+        let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(headings("Answers"), codes);
+    }
+
+    #[test]
+    fn no_code_stands_for_two_things() {
+        let codes: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(codes.len(), Code::ALL.len());
+    }
+
+    #[test]
+    fn the_page_names_the_status_of_every_code() {
+        for code in Code::ALL {
+            let heading = format!("### `{}`\n\n{} ", code.as_str(), code.status().as_u16());
+            assert!(PAGE.contains(&heading), "{heading:?}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Reading a JSON object field by field.
+//!
+//! Each field is taken out once, by name and type; what is left at the end is unknown, and said so.
+//! Nothing stops at the first fault: a client is told all of them at once. A `null` is an absent
+//! field everywhere but where a value of any kind is asked for.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde_json::{Map, Value};
+
+use super::error::{ApiError, Code, clip};
+
+/// One thing that is wrong with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Where: `spec.tools[0].name`.
+    pub(crate) path: String,
+    /// What kind of request error it makes.
+    pub(crate) class: Code,
+    pub(crate) code: Cow<'static, str>,
+    pub(crate) message: String,
+}
+
+/// What reading found out beside the values themselves.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    /// The request error that an ordinary fault makes.
+    class: Code,
+    faults: Vec<Fault>,
+    warnings: Vec<String>,
+}
+
+impl Findings {
+    pub(crate) fn new(class: Code, warnings: Vec<String>) -> Self {
+        Self { class, faults: Vec::new(), warnings }
+    }
+
+    /// Notes a fault of the ordinary kind.
+    pub(crate) fn fault(&mut self, path: impl Into<String>, code: &'static str, message: impl Into<String>) {
+        self.refuse(self.class, path, code, message);
+    }
+
+    pub(crate) fn refuse(
+        &mut self,
+        class: Code,
+        path: impl Into<String>,
+        code: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) {
+        self.faults.push(Fault { path: path.into(), class, code: code.into(), message: message.into() });
+    }
+
+    pub(crate) fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+
+    /// The warnings, if there is no fault; else the error that lists all faults. If they are of several
+    /// kinds, those that no better spelling would cure give it its code.
+    pub(crate) fn conclude(self) -> Result<Vec<String>, ApiError> {
+        let Some(first) = self.faults.first() else { return Ok(self.warnings) };
+        let of_class = |class: Code| self.faults.iter().any(|fault| fault.class == class).then_some(class);
+        let class = of_class(Code::UnsupportedField)
+            .or_else(|| of_class(Code::UnsupportedTarget))
+            .or_else(|| of_class(self.class))
+            .unwrap_or(first.class);
+        let sentences: Vec<_> = self.faults.iter().map(|fault| format!("{}: {}", fault.path, fault.message)).collect();
+        let details = self.faults.iter().map(Fault::to_detail).collect();
+        Err(ApiError::new(class, sentences.join("; ")).with_details(details))
+    }
+}
+
+impl Fault {
+    fn to_detail(&self) -> Value {
+        serde_json::json!({ "path": self.path, "code": self.code, "message": self.message })
+    }
+}
+
+/// An object whose fields are being taken out.
+#[derive(Debug)]
+pub(crate) struct Object {
+    path: String,
+    members: Map<String, Value>,
+    /// Where absorbed fields stood.
+    origins: BTreeMap<String, String>,
+}
+
+impl Object {
+    /// The body itself.
+    pub(crate) fn body(value: Value) -> Result<Self, ApiError> {
+        match value {
+            Value::Object(members) => Ok(Self { path: String::new(), members, origins: BTreeMap::new() }),
+            other => Err(ApiError::new(
+                Code::InvalidRequest,
+                format!("the body must be a JSON object, not {}", kind_of(&other)),
+            )),
+        }
+    }
+
+    /// The object at `path`; anything else is a fault.
+    pub(crate) fn at(path: String, value: Value, findings: &mut Findings) -> Option<Self> {
+        match value {
+            Value::Object(members) => Some(Self { path, members, origins: BTreeMap::new() }),
+            other => {
+                findings.fault(path, "wrong_type", format!("must be an object, not {}", kind_of(&other)));
+                None
+            }
+        }
+    }
+
+    /// Where the field `name` stands.
+    pub(crate) fn path_of(&self, name: &str) -> String {
+        match self.origins.get(name) {
+            Some(origin) => origin.clone(),
+            None if self.path.is_empty() => name.to_owned(),
+            None => format!("{}.{name}", self.path),
+        }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.members.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    pub(crate) fn peek(&self, name: &str) -> Option<&Value> {
+        self.members.get(name).filter(|value| !value.is_null())
+    }
+
+    /// The field, unless it is absent or `null`.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+        self.take_any(name).filter(|value| !value.is_null())
+    }
+
+    /// The field, `null` included.
+    pub(crate) fn take_any(&mut self, name: &str) -> Option<Value> {
+        self.members.shift_remove(name)
+    }
+
+    pub(crate) fn text(&mut self, name: &str, findings: &mut Findings) -> Option<String> {
+        self.typed(name, "a string", findings, |value| match value {
+            Value::String(text) => Ok(text),
+            other => Err(other),
+        })
+    }
+
+    pub(crate) fn flag(&mut self, name: &str, findings: &mut Findings) -> Option<bool> {
+        self.typed(name, "true or false", findings, |value| value.as_bool().ok_or(value))
+    }
+
+    pub(crate) fn list(&mut self, name: &str, findings: &mut Findings) -> Option<Vec<Value>> {
+        self.typed(name, "an array", findings, |value| match value {
+            Value::Array(items) => Ok(items),
+            other => Err(other),
+        })
+    }
+
+    pub(crate) fn object(&mut self, name: &str, findings: &mut Findings) -> Option<Self> {
+        let path = self.path_of(name);
+        self.take(name).and_then(|value| Self::at(path, value, findings))
+    }
+
+    fn typed<T>(
+        &mut self,
+        name: &str,
+        expected: &str,
+        findings: &mut Findings,
+        convert: impl FnOnce(Value) -> Result<T, Value>,
+    ) -> Option<T> {
+        let value = self.take(name)?;
+        convert(value)
+            .map_err(|other| {
+                let message = format!("must be {expected}, not {}", kind_of(&other));
+                findings.fault(self.path_of(name), "wrong_type", message);
+            })
+            .ok()
+    }
+
+    /// Moves the fields of `inner` up into this object; a field that stands in both is a fault.
+    pub(crate) fn absorb(&mut self, inner: Self, findings: &mut Findings) {
+        let Self { path, members, .. } = inner;
+        for (name, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
+            let origin = format!("{path}.{}", clip(&name));
+            if self.has(&name) {
+                let message = format!("stands twice: here and as `{}`", clip(&self.path_of(&name)));
+                findings.fault(origin, "duplicate_field", message);
+            } else {
+                self.origins.insert(name.clone(), origin);
+                self.members.insert(name, value);
+            }
+        }
+    }
+
+    /// Says of every field that nobody took that it is unknown.
+    pub(crate) fn finish(self, findings: &mut Findings) {
+        for (name, _) in self.members.iter().filter(|(_, value)| !value.is_null()) {
+            findings.warn(format!("unknown field `{}` was ignored", clip(&self.path_of(name))));
+        }
+    }
+
+    /// All fields, by name: for objects whose keys are data.
+    pub(crate) fn into_members(self) -> Map<String, Value> {
+        self.members
+    }
+}
+
+/// What a value is, in JSON's words.
+pub(crate) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,175 @@
+//! The server: accepts connections and gives each what it may use.
+//!
+//! A client that is slow to ask, slow to read or that never goes away costs one connection for a
+//! while and nothing else. On shutdown no new connection is taken, requests in hand are answered,
+//! and what has not ended by then is cut. No request is lost by that: what was answered is durable,
+//! and what was not may be repeated.
+
+use std::{
+    future::Future,
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::{Router, body::Body, extract::Request};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Sleep,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt;
+
+/// A client may take this long to send its headers, also between two requests.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A client that takes nothing of what is sent to it for this long is gone.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The request line and all headers together.
+const MAX_HEADER_BYTES: usize = 32 * 1024;
+/// Connections above this wait to be accepted.
+const MAX_CONNECTIONS: usize = 16 * 1024;
+/// The pause after an accept that failed for lack of something, usually file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
+
+/// Serves `router` until `shutdown` resolves, then lets requests in hand end within `grace`.
+pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>, grace: Duration) {
+    let connections = TaskTracker::new();
+    let (drain, cut) = (CancellationToken::new(), CancellationToken::new());
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let (stream, place) = tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            accepted = accept(&listener, &places) => accepted,
+        };
+        connections.spawn(attend(stream, router.clone(), drain.clone(), cut.clone(), place));
+    }
+    drop(listener);
+    drain.cancel();
+    connections.close();
+    if tokio::time::timeout(grace, connections.wait()).await.is_err() {
+        tracing::warn!(connections = connections.len(), "cutting connections that did not end in time");
+        cut.cancel();
+        connections.wait().await;
+    }
+}
+
+async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+    // The semaphore is never closed, so there is always a permit.
+    let place = Arc::clone(places).acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, place),
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                tracing::warn!(error = %error, "cannot accept connections");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// Serves one connection to its end.
+async fn attend(
+    stream: TcpStream,
+    router: Router,
+    drain: CancellationToken,
+    cut: CancellationToken,
+    _place: Option<OwnedSemaphorePermit>,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(error = %error, "connection keeps Nagle's algorithm");
+    }
+    let service = service_fn(move |request: Request<Incoming>| router.clone().oneshot(request.map(Body::new)));
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT)
+            .max_buf_size(MAX_HEADER_BYTES)
+            .serve_connection(TokioIo::new(Impatient { stream, stalled: None }), service)
+    );
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = drain.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                ended = connection => ended,
+                () = cut.cancelled() => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(error = %error, "connection broke");
+    }
+}
+
+/// A connection that breaks when its reader takes nothing for [`WRITE_TIMEOUT`]: without that, a
+/// reader that stops reading would keep its stream open for ever.
+struct Impatient {
+    stream: TcpStream,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Impatient {
+    fn time<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIMEOUT)));
+        ready!(stalled.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Impatient {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Impatient {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(context, bytes);
+        this.time(context, written)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(context, parts);
+        this.time(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let flushed = Pin::new(&mut this.stream).poll_flush(context);
+        this.time(context, flushed)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}

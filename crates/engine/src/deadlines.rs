@@ -1,0 +1,95 @@
+//! One timer for all deadlines of all queries.
+//!
+//! Deadlines are rows, not tasks: the timer sleeps until the smallest one, asks the store what is due
+//! and lets the machine decide. What it is told of between two looks is only a hint, since the row
+//! may still be on its way to the disk; it looks once a second anyway. It may be late, never early,
+//! and being late is harmless: a late result is refused by comparison, not by the sweep.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use bosun_core::{Timestamp, machine};
+use tokio::sync::Notify;
+
+use crate::{EngineError, desk::Key, engine::Inner, fault};
+
+/// How many overdue queries are woken at a time.
+const BATCH: usize = 64;
+/// The timer looks at least this often: a lost hint costs no more.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+pub(crate) struct Deadlines {
+    /// The smallest deadline that the timer knows of.
+    next: AtomicI64,
+    sooner: Notify,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self { next: AtomicI64::new(i64::MAX), sooner: Notify::new() }
+    }
+}
+
+impl Deadlines {
+    /// A query has this deadline now.
+    pub(crate) fn expect(&self, deadline: Timestamp) {
+        if self.next.fetch_min(deadline.0, Ordering::AcqRel) > deadline.0 {
+            self.sooner.notify_one();
+        }
+    }
+
+    /// Runs until the engine drains.
+    pub(crate) async fn watch(inner: Arc<Inner>) {
+        loop {
+            let pause = sweep(&inner).await.unwrap_or_else(|error| {
+                tracing::warn!(error = %error, "deadlines cannot be read");
+                LONGEST_SLEEP
+            });
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = inner.deadlines.sooner.notified() => {}
+                () = inner.draining.cancelled() => return,
+            }
+        }
+    }
+}
+
+/// Expires what is due and says for how long there is nothing more to do.
+async fn sweep(inner: &Arc<Inner>) -> Result<Duration, EngineError> {
+    inner.deadlines.next.store(i64::MAX, Ordering::Release);
+    loop {
+        let due = inner.store.due(inner.clock.now(), BATCH).await?;
+        let full = due.len() == BATCH;
+        for key in due {
+            expire(inner, &key).await?;
+        }
+        if !full {
+            break;
+        }
+    }
+    if let Some(next) = inner.store.next_deadline().await? {
+        inner.deadlines.next.fetch_min(next.0, Ordering::AcqRel);
+    }
+    let next = Timestamp(inner.deadlines.next.load(Ordering::Acquire));
+    Ok(next.since(inner.clock.now()).clamp(Duration::from_millis(1), LONGEST_SLEEP))
+}
+
+async fn expire(inner: &Arc<Inner>, key: &Key) -> Result<(), EngineError> {
+    let live = inner.desk.entry(key);
+    let mut locked = live.lock(&*inner.store).await?;
+    let now = inner.clock.now();
+    let Some(state) = locked.state() else { return Ok(()) };
+    let events = machine::expire(&state.head, now);
+    let position = locked.append(&*inner.store, now, events)?;
+    fault::point("expire.appended");
+    inner.after_append(&live, &mut locked);
+    drop(locked);
+    // Until it is durable, the store would call the query due again.
+    inner.make_durable(&live, position).await?;
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! The queries that somebody is busy with right now.
+//!
+//! A query has an entry here only while a task drives it, a request changes it or a reader watches
+//! it; a waiting query has none. Whoever appends keeps the entry until the append is durable, so
+//! what is here and what is in the store never disagree for a reader of both. There is one entry
+//! for each name, and its lock is what orders all changes of the query within the process.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use bosun_core::{Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript, head::FoldError};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::store::{Append, Document, Position, Store, StoreError, Stored};
+
+/// What a query is found by.
+pub type Key = (Namespace, QueryName);
+
+/// How many entries are kept for watchers that are a little behind; the others read the journal.
+const RECENT: usize = 256;
+
+#[derive(Default)]
+pub(crate) struct Desk {
+    open: Mutex<HashMap<Key, Weak<Live>>>,
+}
+
+/// One query that somebody is busy with.
+pub(crate) struct Live {
+    pub(crate) key: Key,
+    desk: Weak<Desk>,
+    slot: AsyncMutex<Slot>,
+    /// Counts up with every entry and every delta.
+    changed: watch::Sender<u64>,
+    draft: Mutex<Draft>,
+    /// Fires when the query has ended, whoever ended it.
+    pub(crate) ended: CancellationToken,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// `None` until loaded, or after a failed write: then the store knows better.
+    state: Option<State>,
+    /// Whether a task drives the query.
+    driven: bool,
+}
+
+/// What is known of a query.
+pub(crate) struct State {
+    pub(crate) head: Arc<Head>,
+    pub(crate) transcript: Arc<Transcript>,
+    /// Of the last append; zero if all is durable.
+    pub(crate) position: Position,
+    /// The last entries, for watchers.
+    recent: VecDeque<Arc<Entry>>,
+}
+
+/// The text of the current turn, as far as it has come.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) turn: u32,
+    pub(crate) attempt: u32,
+    pub(crate) text: String,
+}
+
+impl Desk {
+    /// The one entry for `key`, made if need be.
+    pub(crate) fn entry(self: &Arc<Self>, key: &Key) -> Arc<Live> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = open.get(key).and_then(Weak::upgrade) {
+            return live;
+        }
+        let live = Arc::new(Live {
+            key: key.clone(),
+            desk: Arc::downgrade(self),
+            slot: AsyncMutex::default(),
+            changed: watch::Sender::new(0),
+            draft: Mutex::default(),
+            ended: CancellationToken::new(),
+        });
+        open.insert(key.clone(), Arc::downgrade(&live));
+        live
+    }
+
+    /// How many queries somebody is busy with.
+    pub(crate) fn len(&self) -> usize {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let Some(desk) = self.desk.upgrade() else { return };
+        let mut open = desk.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody may have made a new entry since the last strong reference went.
+        if open.get(&self.key).is_some_and(|entry| entry.strong_count() == 0) {
+            open.remove(&self.key);
+        }
+    }
+}
+
+/// A query, locked against all other changes in this process.
+pub(crate) struct Locked<'a> {
+    live: &'a Live,
+    slot: MutexGuard<'a, Slot>,
+}
+
+impl Live {
+    /// Locks the query and loads it if need be; there is no state if no such query exists.
+    pub(crate) async fn lock(&self, store: &dyn Store) -> Result<Locked<'_>, StoreError> {
+        let mut slot = self.slot.lock().await;
+        if slot.state.is_none()
+            && let Some(stored) = store.load(&self.key.0, &self.key.1).await?
+        {
+            let state = State::from_stored(stored)?;
+            if state.head.status().is_final() {
+                self.ended.cancel();
+            }
+            slot.state = Some(state);
+        }
+        Ok(Locked { live: self, slot })
+    }
+
+    /// Claims the right to drive the query without reading it; false if a task has it already.
+    pub(crate) async fn claim(&self) -> bool {
+        !std::mem::replace(&mut self.slot.lock().await.driven, true)
+    }
+
+    /// Gives the right to drive back.
+    pub(crate) async fn release(&self) {
+        self.slot.lock().await.driven = false;
+    }
+
+    /// Forgets what is in memory: a write failed, and the store knows better.
+    pub(crate) async fn forget(&self) {
+        self.slot.lock().await.state = None;
+        self.notify();
+    }
+
+    /// Told of every entry and every delta from now on.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    pub(crate) fn push_delta(&self, text: &str) {
+        self.draft.lock().unwrap_or_else(PoisonError::into_inner).text.push_str(text);
+        self.notify();
+    }
+
+    pub(crate) fn start_draft(&self, turn: u32, attempt: u32) {
+        *self.draft.lock().unwrap_or_else(PoisonError::into_inner) = Draft { turn, attempt, text: String::new() };
+    }
+
+    /// What has come of this attempt's text behind the first `offset` bytes.
+    pub(crate) fn draft_from(&self, turn: u32, attempt: u32, offset: usize) -> Option<String> {
+        let draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = draft.turn == turn && draft.attempt == attempt;
+        draft.text.get(offset..).filter(|text| same && !text.is_empty()).map(str::to_owned)
+    }
+
+    fn notify(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+}
+
+impl State {
+    fn from_stored(stored: Stored) -> Result<Self, StoreError> {
+        let uid = stored.head.uid;
+        let mut entries = stored.entries.iter();
+        let mut transcript =
+            entries.next().and_then(Transcript::new).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
+        entries.for_each(|entry| transcript.apply(entry));
+        Ok(Self {
+            head: Arc::new(stored.head),
+            transcript: Arc::new(transcript),
+            position: Position::default(),
+            recent: VecDeque::new(),
+        })
+    }
+
+    /// The entries after `seen`, if they are all still here.
+    pub(crate) fn recent_after(&self, seen: Seq) -> Option<Vec<Arc<Entry>>> {
+        if seen >= self.head.seq {
+            return Some(Vec::new());
+        }
+        let first = self.recent.front()?.seq;
+        (first <= seen + 1).then(|| self.recent.iter().filter(|entry| entry.seq > seen).cloned().collect())
+    }
+}
+
+impl Locked<'_> {
+    pub(crate) fn state(&self) -> Option<&State> {
+        self.slot.state.as_ref()
+    }
+
+    /// Claims the right to drive the query; false if a task has it already.
+    pub(crate) fn claim(&mut self) -> bool {
+        !std::mem::replace(&mut self.slot.driven, true)
+    }
+
+    /// Gives the right to drive back.
+    pub(crate) fn release(&mut self) {
+        self.slot.driven = false;
+    }
+
+    /// Creates the query: its first entry is `event`.
+    pub(crate) fn create(
+        &mut self,
+        store: &dyn Store,
+        uid: QueryUid,
+        now: Timestamp,
+        event: Event,
+        document: Document,
+    ) -> Result<Position, StoreError> {
+        let entry = Arc::new(Entry { seq: 1, at: now, event });
+        let (namespace, name) = self.live.key.clone();
+        let head = Arc::new(Head::new(uid, namespace, name, &entry)?);
+        let transcript = Transcript::new(&entry).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
+        let position = store.append(Append {
+            head: Arc::clone(&head),
+            seen: 0,
+            after: Position::default(),
+            entries: vec![Arc::clone(&entry)],
+            documents: vec![document],
+        })?;
+        self.slot.state =
+            Some(State { head, transcript: Arc::new(transcript), position, recent: VecDeque::from([entry]) });
+        self.live.notify();
+        Ok(position)
+    }
+
+    /// Appends `events` in one piece and folds them in. Nothing happens if there are none.
+    pub(crate) fn append(
+        &mut self,
+        store: &dyn Store,
+        now: Timestamp,
+        events: Vec<Event>,
+    ) -> Result<Position, StoreError> {
+        let Some(state) = self.slot.state.as_mut() else { return Ok(Position::default()) };
+        if events.is_empty() {
+            return Ok(state.position);
+        }
+        let seen = state.head.seq;
+        let entries: Vec<_> =
+            (seen + 1..).zip(events).map(|(seq, event)| Arc::new(Entry { seq, at: now, event })).collect();
+        let head = Arc::make_mut(&mut state.head);
+        let transcript = Arc::make_mut(&mut state.transcript);
+        for entry in &entries {
+            head.apply(entry)?;
+            transcript.apply(entry);
+        }
+        let append = Append {
+            head: Arc::clone(&state.head),
+            seen,
+            after: state.position,
+            entries: entries.clone(),
+            documents: Vec::new(),
+        };
+        match store.append(append) {
+            Ok(position) => state.position = position,
+            Err(error) => {
+                // Memory is ahead of the store now.
+                self.slot.state = None;
+                return Err(error);
+            }
+        }
+        let position = state.position;
+        state.recent.extend(entries);
+        let surplus = state.recent.len().saturating_sub(RECENT);
+        state.recent.drain(..surplus);
+        if state.head.status().is_final() {
+            self.live.ended.cancel();
+        }
+        self.live.notify();
+        Ok(position)
+    }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Live").field("key", &self.key).finish_non_exhaustive()
+    }
+}

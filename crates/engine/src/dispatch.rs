@@ -1,0 +1,135 @@
+//! Inside calls: all of a turn at once, each started and finished in the journal.
+
+use bosun_core::{CallId, Outcome, machine};
+use futures_util::{StreamExt, stream::FuturesUnordered};
+
+use crate::{StoreError, driver::Driver, fault, runner::InsideCall, turn};
+
+struct Prepared {
+    call: InsideCall,
+    repeatable: bool,
+    timeout: std::time::Duration,
+}
+
+/// Runs `calls` concurrently and appends each outcome as it comes.
+pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), StoreError> {
+    let time_left = {
+        let locked = driver.live.lock(&*driver.inner.store).await?;
+        let Some(state) = locked.state() else { return Ok(()) };
+        state.head.limits.query_timeout.saturating_sub(state.head.clock.spent(driver.inner.clock.now()))
+    };
+    let deadline = tokio::time::Instant::now() + time_left;
+    let (ended, stopped) = (driver.live.ended.clone(), driver.inner.stopped.clone());
+    let mut outcomes = Vec::new();
+    let mut failure = None;
+    {
+        let driver = &*driver;
+        let mut running: FuturesUnordered<_> = calls.into_iter().map(|call| run_one(driver, call)).collect();
+        loop {
+            let finished = tokio::select! {
+                finished = running.next() => finished,
+                () = ended.cancelled() => break,
+                () = stopped.cancelled() => break,
+                () = tokio::time::sleep_until(deadline) => {
+                    driver.time_out().await?;
+                    break;
+                }
+            };
+            match finished {
+                None => break,
+                Some((Some(outcome), Ok(()))) => outcomes.push(outcome),
+                Some((outcome, Err(error))) => {
+                    outcomes.extend(outcome);
+                    failure = Some(error);
+                    break;
+                }
+                Some((None, Ok(()))) => {}
+            }
+        }
+    }
+    driver.finished = outcomes;
+    failure.map_or(Ok(()), Err)
+}
+
+/// Starts one call, runs it and records its outcome; the outcome comes back even if it could not be recorded.
+async fn run_one(driver: &Driver, id: CallId) -> (Option<(CallId, Outcome)>, Result<(), StoreError>) {
+    let started = match start(driver, id).await {
+        Ok(started) => started,
+        Err(error) => return (None, Err(error)),
+    };
+    let outcome = match started {
+        Started::Run(prepared) => perform(driver, *prepared).await,
+        Started::Refused(outcome) => outcome,
+        Started::Nothing => return (None, Ok(())),
+    };
+    fault::point("call.ran");
+    let recorded = driver.append(|head| machine::finish_call(head, id, outcome.clone())).await.map(|_| ());
+    fault::point("call.finished");
+    (Some((id, outcome)), recorded)
+}
+
+enum Started {
+    Run(Box<Prepared>),
+    /// It cannot be run at all; the model reads why.
+    Refused(Outcome),
+    /// It is not ready any more.
+    Nothing,
+}
+
+/// Marks the call as started, durably if it must never be started twice.
+async fn start(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
+    fault::point("call.starting");
+    let position = driver.append(|head| machine::start_call(head, id)).await?;
+    let prepared = prepare(driver, id).await?;
+    if let Started::Run(prepared) = &prepared
+        && !prepared.repeatable
+    {
+        driver.inner.make_durable(&driver.live, position).await?;
+    }
+    fault::point("call.started");
+    Ok(prepared)
+}
+
+async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
+    let (head, transcript) = {
+        let locked = driver.live.lock(&*driver.inner.store).await?;
+        let Some(state) = locked.state() else { return Ok(Started::Nothing) };
+        (state.head.clone(), state.transcript.clone())
+    };
+    let (Some(asked), Some(bosun_core::head::CallState::Started { repeatable, attempt })) =
+        (transcript.call(id).map(|call| &call.asked), head.call(id).map(|call| call.state))
+    else {
+        return Ok(Started::Nothing);
+    };
+    let toolset = match turn::toolset(driver, &transcript).await? {
+        Ok(toolset) => toolset,
+        Err(error) => return Ok(Started::Refused(Outcome::failure(error.code(), error.to_string()))),
+    };
+    let Some(tool) = toolset.get(&asked.tool).map(|member| &member.tool) else {
+        let message = format!("tool `{}` is not in the query's toolset", asked.tool);
+        return Ok(Started::Refused(Outcome::failure("unknown_tool", message)));
+    };
+    Ok(Started::Run(Box::new(Prepared {
+        repeatable,
+        timeout: tool.timeout.unwrap_or(head.limits.tool_timeout).min(head.limits.tool_timeout),
+        call: InsideCall {
+            namespace: head.namespace.clone(),
+            id,
+            tool: tool.clone(),
+            arguments: asked.arguments.clone(),
+            attempt,
+        },
+    })))
+}
+
+#[tracing::instrument(name = "tool.call", skip_all, fields(call = %prepared.call.id, tool = %prepared.call.tool.name))]
+async fn perform(driver: &Driver, prepared: Prepared) -> Outcome {
+    let Prepared { call, timeout, .. } = prepared;
+    let Some(runner) = driver.inner.registry.runner(&call.tool.binding) else {
+        return Outcome::failure("no_runner", format!("this server cannot run tool `{}`", call.tool.name));
+    };
+    match tokio::time::timeout(timeout, runner.run(&call)).await {
+        Ok(outcome) => outcome,
+        Err(_) => Outcome::failure("tool_timeout", format!("Tool execution timeout: no answer within {timeout:?}")),
+    }
+}

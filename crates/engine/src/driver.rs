@@ -1,0 +1,192 @@
+//! The task that takes one query as far as it will go.
+//!
+//! A driver asks the machine what is next, does it, appends what came of it, and ends when the query
+//! waits or has ended. At most one drives a query at a time. If a write fails, it reads the query
+//! again and goes on from what the store has; outcomes that it holds are appended again, and nothing
+//! that must not repeat is run again.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use bosun_core::{
+    CallId, Event, Head, Outcome,
+    machine::{self, Next, failure_code},
+};
+
+use futures_util::FutureExt;
+
+use crate::{EngineError, StoreError, desk::Live, dispatch, engine::Inner, fault, turn};
+
+/// How long a driver waits before it reads again after a failed write.
+const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
+/// How many queries are taken up at a time after a restart.
+const RECOVERY_BATCH: usize = 256;
+
+/// Whether there is anything for a driver to do.
+pub(crate) fn has_work(head: &Head) -> bool {
+    match machine::next(head) {
+        Next::Turn { .. } | Next::Calls(_) | Next::Busy => true,
+        Next::Wait | Next::End => false,
+    }
+}
+
+/// Takes up everything that an earlier process left in the middle.
+pub(crate) async fn recover_all(inner: &Arc<Inner>) -> Result<(), EngineError> {
+    let mut after = None;
+    loop {
+        let heads = inner.store.unfinished(after, RECOVERY_BATCH).await?;
+        let Some(last) = heads.last() else { return Ok(()) };
+        after = Some(last.uid);
+        for head in &heads {
+            let live = inner.desk.entry(&(head.namespace.clone(), head.name.clone()));
+            inner.tasks.spawn(take_up(Arc::clone(inner), live));
+        }
+    }
+}
+
+async fn take_up(inner: Arc<Inner>, live: Arc<Live>) {
+    if live.claim().await {
+        guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: true }).await;
+    }
+}
+
+/// Drives a query that the caller has claimed.
+pub(crate) async fn drive(inner: Arc<Inner>, live: Arc<Live>) {
+    guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: false }).await;
+}
+
+/// A panic, ours or a runner's, ends this query and no other.
+async fn guarded(driver: Driver) {
+    let (inner, live) = (Arc::clone(&driver.inner), Arc::clone(&driver.live));
+    if AssertUnwindSafe(driver.run()).catch_unwind().await.is_ok() {
+        return;
+    }
+    tracing::error!(query = %live.key.1, "the driver of this query panicked; the query fails");
+    let ender = Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: false };
+    let message = "the server failed while it ran this query; its log says more";
+    match ender.append(|head| machine::fail(head, failure_code::INTERNAL_ERROR, message)).await {
+        Ok(position) => {
+            if let Err(error) = ender.inner.make_durable(&ender.live, position).await {
+                tracing::error!(query = %ender.live.key.1, error = %error, "the failure could not be recorded");
+            }
+        }
+        Err(error) => tracing::error!(query = %ender.live.key.1, error = %error, "the failure could not be recorded"),
+    }
+    ender.live.release().await;
+}
+
+pub(crate) struct Driver {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) live: Arc<Live>,
+    /// Outcomes that this driver has seen, until they are known to be kept.
+    pub(crate) finished: Vec<(CallId, Outcome)>,
+    /// Turns in a row that broke off.
+    pub(crate) failed_turns: u32,
+    /// What the store says may have been left in the middle, by another process or by a failed write.
+    recovering: bool,
+}
+
+enum Step {
+    Next(Next),
+    Rest,
+}
+
+impl Driver {
+    async fn run(mut self) {
+        let inner = Arc::clone(&self.inner);
+        let permit = tokio::select! {
+            permit = inner.running.acquire() => permit,
+            () = inner.draining.cancelled() => return self.live.release().await,
+        };
+        // The semaphore is never closed; without a permit there is nothing to do.
+        let Ok(_permit) = permit else { return };
+        loop {
+            match self.step().await {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
+                    self.live.forget().await;
+                    self.recovering = true;
+                    tokio::select! {
+                        () = tokio::time::sleep(AFTER_STORE_FAILURE) => {}
+                        () = inner.draining.cancelled() => return self.live.release().await,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does the next thing; false when there is nothing more to do.
+    async fn step(&mut self) -> Result<bool, StoreError> {
+        if self.recovering {
+            self.recover().await?;
+        }
+        match self.look().await? {
+            Step::Rest => Ok(false),
+            Step::Next(Next::Turn { .. }) => turn::take(self).await.map(|()| true),
+            Step::Next(Next::Calls(calls)) => dispatch::run(self, calls).await.map(|()| true),
+            // A call is marked as started, and nobody runs it: this driver's own write failed.
+            Step::Next(Next::Busy) => {
+                self.recovering = true;
+                Ok(true)
+            }
+            Step::Next(Next::Wait | Next::End) => Ok(false),
+        }
+    }
+
+    /// Decides with the lock held whether to go on, so that no result slips in unseen.
+    async fn look(&self) -> Result<Step, StoreError> {
+        let mut locked = self.live.lock(&*self.inner.store).await?;
+        let Some(state) = locked.state() else {
+            locked.release();
+            return Ok(Step::Rest);
+        };
+        let (next, position) = (machine::next(&state.head), state.position);
+        if !matches!(next, Next::Wait | Next::End) && !self.inner.draining.is_cancelled() {
+            return Ok(Step::Next(next));
+        }
+        locked.release();
+        drop(locked);
+        // The entry must not leave the desk before the store has what it knows.
+        if let Err(error) = self.inner.make_durable(&self.live, position).await {
+            // Somebody else may have claimed the query meanwhile; then it is theirs to repeat.
+            let mut locked = self.live.lock(&*self.inner.store).await?;
+            return if locked.claim() { Err(error) } else { Ok(Step::Rest) };
+        }
+        Ok(Step::Rest)
+    }
+
+    async fn recover(&mut self) -> Result<(), StoreError> {
+        for (call, outcome) in &self.finished {
+            self.append(|head| machine::finish_call(head, *call, outcome.clone())).await?;
+        }
+        self.append(machine::recover).await?;
+        fault::point("recover.appended");
+        self.recovering = false;
+        Ok(())
+    }
+
+    /// Appends what `decide` makes of the head, under the lock.
+    pub(crate) async fn append(
+        &self,
+        decide: impl FnOnce(&Head) -> Vec<Event>,
+    ) -> Result<crate::store::Position, StoreError> {
+        let mut locked = self.live.lock(&*self.inner.store).await?;
+        let events = locked.state().map(|state| decide(&state.head)).unwrap_or_default();
+        let position = locked.append(&*self.inner.store, self.inner.clock.now(), events)?;
+        if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
+            self.inner.deadlines.expect(deadline);
+        }
+        Ok(position)
+    }
+
+    /// Fails the query because its running time is spent.
+    pub(crate) async fn time_out(&self) -> Result<(), StoreError> {
+        self.append(|head| {
+            let limit = head.limits.query_timeout;
+            machine::fail(head, failure_code::QUERY_TIMEOUT, format!("the query ran longer than {limit:?}"))
+        })
+        .await
+        .map(|_| ())
+    }
+}

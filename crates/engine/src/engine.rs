@@ -1,0 +1,514 @@
+//! The way in: submit, deliver, resume, cancel, read.
+//!
+//! Every change runs as a task of its own, so a caller that goes away never leaves half a change
+//! behind, and answers only when what it answers would survive a power cut.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use bosun_core::{
+    Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript,
+    machine::{self, Delivery, Verdict},
+    query::View,
+    tool::toolset::{Mode, Toolset},
+};
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    Agent, Clock, Registry, Store, StoreError,
+    deadlines::Deadlines,
+    desk::{Desk, Key, Live, Locked, State},
+    driver, fault,
+    registry::AgentLimits,
+    store::{Document, Listed, Page},
+    toolsets::Toolsets,
+    watch::Watch,
+};
+
+/// How the engine is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// What any query may use at most.
+    pub limits: Limits,
+    /// How many queries run at the same time; the others wait their turn.
+    pub max_running: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { limits: Limits::default(), max_running: 256 }
+    }
+}
+
+/// A request to run an agent.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    pub namespace: Namespace,
+    /// Chosen by the server where absent.
+    pub name: Option<QueryName>,
+    pub agent: String,
+    pub input: String,
+    /// The client's own tools, already checked.
+    pub client_tools: Vec<Tool>,
+    pub mode: Mode,
+    /// Only these of the agent's tools; all of them where absent.
+    pub selected_tools: Option<Vec<String>>,
+    pub limits: AgentLimits,
+    pub view: View,
+    pub session_id: Option<String>,
+    pub labels: std::collections::BTreeMap<String, String>,
+    pub annotations: std::collections::BTreeMap<String, String>,
+    /// What the caller should know about how the request was read.
+    pub warnings: Vec<String>,
+}
+
+/// A query at one moment; durable when it is handed out.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub head: Arc<Head>,
+    pub transcript: Arc<Transcript>,
+}
+
+/// What became of a post of results, and where the query stands after it.
+#[derive(Clone, Debug)]
+pub struct DeliverReport {
+    pub verdicts: Vec<Verdict>,
+    pub snapshot: Snapshot,
+}
+
+/// Why the engine did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("query `{1}` not found in namespace {0}")]
+    QueryNotFound(Namespace, QueryName),
+    #[error("agent `{1}` not found in namespace {0}")]
+    AgentNotFound(Namespace, String),
+    #[error("agent `{agent}` refers to model `{model}`, which does not exist in namespace {namespace}")]
+    ModelNotFound { namespace: Namespace, agent: String, model: String },
+    #[error("these tools do not exist in namespace {namespace}: {}", names.join(", "))]
+    ToolsNotFound { namespace: Namespace, names: Vec<String> },
+    #[error("query `{1}` already exists in namespace {0}")]
+    NameTaken(Namespace, QueryName),
+    #[error("query `{0}` is not held; there is nothing to continue")]
+    NotHeld(QueryName),
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the operating system has no randomness for a new id")]
+    NoRandomness(#[source] getrandom::Error),
+    /// A bug: the task that made the change panicked.
+    #[error("the change crashed")]
+    Crashed(#[source] tokio::task::JoinError),
+}
+
+/// Runs queries. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) registry: Registry,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) toolsets: Toolsets,
+    pub(crate) running: Semaphore,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) tasks: TaskTracker,
+    /// No new work is taken on.
+    pub(crate) draining: CancellationToken,
+    /// Work in hand is dropped.
+    pub(crate) stopped: CancellationToken,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Engine").field("registry", &self.inner.registry).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Starts the engine and takes up what an earlier process left in `store`.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn start(
+        store: Arc<dyn Store>,
+        registry: Registry,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Result<Self, EngineError> {
+        let inner = Arc::new(Inner {
+            store,
+            registry,
+            clock,
+            settings,
+            desk: Arc::default(),
+            toolsets: Toolsets::default(),
+            running: Semaphore::new(settings.max_running),
+            deadlines: Deadlines::default(),
+            tasks: TaskTracker::new(),
+            draining: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+        });
+        driver::recover_all(&inner).await?;
+        inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
+        Ok(Self { inner })
+    }
+
+    /// Takes a query on. With `wait`, answers when it pauses or ends, or when that time is over;
+    /// without, as soon as it is durable.
+    ///
+    /// # Errors
+    /// If the agent, its model or a tool does not exist, the name is taken, or the store fails.
+    #[tracing::instrument(name = "query.submit", skip_all, fields(agent = %submission.agent))]
+    pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+        self.detached(async move |inner| {
+            let (uid, key, spec, toolset) = inner.prepare(submission)?;
+            let live = inner.desk.entry(&key);
+            let mut locked = live.lock(&*inner.store).await?;
+            if locked.state().is_some() {
+                return Err(EngineError::NameTaken(key.0, key.1));
+            }
+            let document = Document { hash: toolset.hash(), body: toolset.to_document().into() };
+            inner.toolsets.remember(toolset);
+            let event = Event::Created { spec: Box::new(spec) };
+            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document)?;
+            fault::point("submit.appended");
+            inner.drive_if_due(&live, &mut locked);
+            drop(locked);
+            let snapshot = match wait {
+                Some(wait) => inner.settle(&live, wait).await?,
+                None => {
+                    inner.make_durable(&live, position).await?;
+                    inner.read(&live).await?
+                }
+            };
+            fault::point("submit.durable");
+            Ok(snapshot)
+        })
+        .await
+    }
+
+    /// Brings results of outside calls. With `wait`, answers with the agent's next action. `hold`
+    /// keeps the query where it is until a later post or [`Engine::resume`].
+    ///
+    /// # Errors
+    /// If the query does not exist or the store fails. What became of each result is in the report.
+    #[tracing::instrument(name = "query.deliver", skip_all, fields(query = %key.1, results = deliveries.len()))]
+    pub async fn deliver(
+        &self,
+        key: Key,
+        deliveries: Vec<Delivery>,
+        hold: bool,
+        wait: Option<Duration>,
+    ) -> Result<DeliverReport, EngineError> {
+        self.detached(async move |inner| {
+            let live = inner.desk.entry(&key);
+            let mut locked = live.lock(&*inner.store).await?;
+            let state = Inner::state_of(&locked, &key)?;
+            let now = inner.clock.now();
+            let delivered = machine::deliver(&state.head, now, deliveries, hold);
+            let changed = !delivered.events.is_empty();
+            let position = locked.append(&*inner.store, now, delivered.events)?;
+            if changed {
+                fault::point("deliver.appended");
+                inner.after_append(&live, &mut locked);
+            }
+            drop(locked);
+            let snapshot = match wait {
+                Some(wait) if is_news(&delivered.verdicts) => inner.settle(&live, wait).await?,
+                _ => {
+                    inner.make_durable(&live, position).await?;
+                    inner.read(&live).await?
+                }
+            };
+            if changed {
+                fault::point("deliver.durable");
+            }
+            Ok(DeliverReport { verdicts: delivered.verdicts, snapshot })
+        })
+        .await
+    }
+
+    /// Lets a held query go on.
+    ///
+    /// # Errors
+    /// If the query does not exist or is not held, or the store fails.
+    pub async fn resume(&self, key: Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+        self.change(key, wait, "resume.appended", |head| {
+            let events = machine::resume(head);
+            if events.is_empty() { Err(EngineError::NotHeld(head.name.clone())) } else { Ok(events) }
+        })
+        .await
+    }
+
+    /// Ends a query. One that has ended already stays as it is.
+    ///
+    /// # Errors
+    /// If the query does not exist or the store fails.
+    pub async fn cancel(&self, key: Key, reason: Option<String>) -> Result<Snapshot, EngineError> {
+        self.change(key, None, "cancel.appended", |head| Ok(machine::cancel(head, reason))).await
+    }
+
+    /// Where a query stands. With `wait`, answers when it pauses or ends, or when that time is over.
+    ///
+    /// # Errors
+    /// If the query does not exist or the store fails.
+    pub async fn get(&self, key: &Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+        let live = self.inner.desk.entry(key);
+        match wait {
+            Some(wait) => self.inner.settle(&live, wait).await,
+            None => self.inner.read(&live).await,
+        }
+    }
+
+    /// Follows a query from the entry after `seen`.
+    ///
+    /// # Errors
+    /// If the query does not exist or the store fails.
+    pub async fn watch(&self, key: &Key, seen: u64) -> Result<Watch, EngineError> {
+        let live = self.inner.desk.entry(key);
+        self.inner.read(&live).await?;
+        Ok(Watch::new(Arc::clone(&self.inner), live, seen))
+    }
+
+    /// One page of the queries of a namespace, newest first.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, EngineError> {
+        Ok(self.inner.store.list(namespace, page).await?)
+    }
+
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.inner.registry
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    #[must_use]
+    pub fn store(&self) -> &dyn Store {
+        &*self.inner.store
+    }
+
+    /// How many queries are in memory right now. A waiting query is not one of them.
+    #[must_use]
+    pub fn busy(&self) -> usize {
+        self.inner.desk.len()
+    }
+
+    /// Fires when the engine takes no new work on: streams should end.
+    #[must_use]
+    pub fn draining(&self) -> &CancellationToken {
+        &self.inner.draining
+    }
+
+    /// Takes no new work on, gives running inside calls `grace`, then commits and closes the store.
+    ///
+    /// # Errors
+    /// If the last commit fails.
+    pub async fn shut_down(&self, grace: Duration) -> Result<(), EngineError> {
+        self.inner.draining.cancel();
+        self.inner.tasks.close();
+        if tokio::time::timeout(grace, self.inner.tasks.wait()).await.is_err() {
+            tracing::warn!(tasks = self.inner.tasks.len(), "stopping work that did not end in time");
+            self.inner.stopped.cancel();
+            self.inner.tasks.wait().await;
+        }
+        Ok(self.inner.store.close().await?)
+    }
+
+    async fn change(
+        &self,
+        key: Key,
+        wait: Option<Duration>,
+        point: &'static str,
+        decide: impl FnOnce(&Head) -> Result<Vec<Event>, EngineError> + Send + 'static,
+    ) -> Result<Snapshot, EngineError> {
+        self.detached(async move |inner| {
+            let live = inner.desk.entry(&key);
+            let mut locked = live.lock(&*inner.store).await?;
+            let events = decide(&Inner::state_of(&locked, &key)?.head)?;
+            let position = locked.append(&*inner.store, inner.clock.now(), events)?;
+            fault::point(point);
+            inner.after_append(&live, &mut locked);
+            drop(locked);
+            if let Some(wait) = wait {
+                return inner.settle(&live, wait).await;
+            }
+            inner.make_durable(&live, position).await?;
+            inner.read(&live).await
+        })
+        .await
+    }
+
+    /// Runs a change to its end even if the caller goes away.
+    async fn detached<Change, Running, Output>(&self, change: Change) -> Result<Output, EngineError>
+    where
+        Change: FnOnce(Arc<Inner>) -> Running,
+        Running: Future<Output = Result<Output, EngineError>> + Send + 'static,
+        Output: Send + 'static,
+    {
+        if self.inner.draining.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        let running = change(Arc::clone(&self.inner));
+        self.inner.tasks.spawn(running).await.map_err(EngineError::Crashed)?
+    }
+}
+
+impl Inner {
+    /// Freezes what a query will need: agent, model, limits and tools as they are now.
+    fn prepare(&self, submission: Submission) -> Result<(QueryUid, Key, Spec, Arc<Toolset>), EngineError> {
+        let namespace = submission.namespace;
+        let agent = self
+            .registry
+            .agent(&namespace, &submission.agent)
+            .ok_or_else(|| EngineError::AgentNotFound(namespace.clone(), submission.agent.clone()))?;
+        if self.registry.model(&namespace, &agent.model).is_none() {
+            let (agent, model) = (agent.name.clone(), agent.model.clone());
+            return Err(EngineError::ModelNotFound { namespace, agent, model });
+        }
+        let own = self.tools_of(&namespace, agent, submission.selected_tools.as_deref())?;
+        let toolset = Arc::new(Toolset::merge(submission.mode, own, submission.client_tools));
+        let uid = new_uid(&*self.clock)?;
+        let name = submission.name.unwrap_or_else(|| QueryName::for_uid(uid));
+        let spec = Spec {
+            agent: submission.agent,
+            model: agent.model.clone(),
+            prompt: agent.prompt.clone(),
+            input: submission.input,
+            toolset: toolset.hash(),
+            limits: submission.limits.narrow(agent.limits.narrow(self.settings.limits)),
+            view: submission.view,
+            session_id: submission.session_id,
+            labels: submission.labels,
+            annotations: submission.annotations,
+            warnings: submission.warnings,
+        };
+        Ok((uid, (namespace, name), spec, toolset))
+    }
+
+    fn tools_of(
+        &self,
+        namespace: &Namespace,
+        agent: &Agent,
+        selected: Option<&[String]>,
+    ) -> Result<Vec<Tool>, EngineError> {
+        let mut missing: Vec<String> = selected
+            .unwrap_or_default()
+            .iter()
+            .filter(|name| !agent.tools.iter().any(|tool| tool.name == **name))
+            .cloned()
+            .collect();
+        let mut tools = Vec::with_capacity(agent.tools.len());
+        for entry in &agent.tools {
+            if selected.is_some_and(|names| !names.contains(&entry.name)) {
+                continue;
+            }
+            match self.registry.tool(namespace, &entry.name) {
+                Some(tool) => {
+                    let mut tool = tool.clone();
+                    if let Some(description) = &entry.description {
+                        tool.description.clone_from(description);
+                    }
+                    tools.push(tool);
+                }
+                None => missing.push(entry.name.clone()),
+            }
+        }
+        if missing.is_empty() {
+            Ok(tools)
+        } else {
+            Err(EngineError::ToolsNotFound { namespace: namespace.clone(), names: missing })
+        }
+    }
+
+    pub(crate) fn state_of<'a>(locked: &'a Locked<'_>, key: &Key) -> Result<&'a State, EngineError> {
+        locked.state().ok_or_else(|| EngineError::QueryNotFound(key.0.clone(), key.1.clone()))
+    }
+
+    /// What follows every append: its deadline is watched, and the query goes on if it can.
+    pub(crate) fn after_append(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>) {
+        if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
+            self.deadlines.expect(deadline);
+        }
+        self.drive_if_due(live, locked);
+    }
+
+    /// Starts a driver, unless there is one or there is nothing to do.
+    pub(crate) fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>) {
+        let due = locked.state().is_some_and(|state| driver::has_work(&state.head));
+        if due && !self.draining.is_cancelled() && locked.claim() {
+            self.tasks.spawn(driver::drive(Arc::clone(self), Arc::clone(live)));
+        }
+    }
+
+    /// Waits for the disk. If that fails, memory may be ahead of the store and is forgotten.
+    pub(crate) async fn make_durable(&self, live: &Live, position: crate::store::Position) -> Result<(), StoreError> {
+        let durable = self.store.durable(position).await;
+        if durable.is_err() {
+            live.forget().await;
+        }
+        durable
+    }
+
+    /// Where the query stands, durably.
+    async fn read(&self, live: &Live) -> Result<Snapshot, EngineError> {
+        let locked = live.lock(&*self.store).await?;
+        let state = Self::state_of(&locked, &live.key)?;
+        let (snapshot, position) = (state.snapshot(), state.position);
+        drop(locked);
+        self.make_durable(live, position).await?;
+        Ok(snapshot)
+    }
+
+    /// Waits until the server has nothing more to do for the query, at most for `patience`.
+    async fn settle(&self, live: &Live, patience: Duration) -> Result<Snapshot, EngineError> {
+        let mut changes = live.subscribe();
+        let deadline = tokio::time::Instant::now() + patience;
+        loop {
+            changes.mark_unchanged();
+            let locked = live.lock(&*self.store).await?;
+            let settled = Self::state_of(&locked, &live.key)?.head.status().is_settled();
+            drop(locked);
+            let give_up = settled || self.draining.is_cancelled();
+            if give_up {
+                return self.read(live).await;
+            }
+            tokio::select! {
+                // The sender lives as long as `live`.
+                _ = changes.changed() => {}
+                () = tokio::time::sleep_until(deadline) => return self.read(live).await,
+                () = self.draining.cancelled() => {}
+            }
+        }
+    }
+}
+
+/// Whether a client that posted this wants to know what the agent does next: also after a replay,
+/// since the first answer may have been lost on the way.
+fn is_news(verdicts: &[Verdict]) -> bool {
+    verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_) | Verdict::Replayed(_)))
+}
+
+impl State {
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot { head: Arc::clone(&self.head), transcript: Arc::clone(&self.transcript) }
+    }
+}
+
+/// A new id: the time in front, so that ids sort, and randomness behind, so that nobody guesses one.
+fn new_uid(clock: &dyn Clock) -> Result<QueryUid, EngineError> {
+    let mut random = [0; 10];
+    getrandom::fill(&mut random).map_err(EngineError::NoRandomness)?;
+    Ok(QueryUid::new(u64::try_from(clock.now().0).unwrap_or(0), random))
+}

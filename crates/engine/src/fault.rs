@@ -1,0 +1,66 @@
+//! Named places at which a test may make the process die.
+//!
+//! Every commit of the main path has a point before it and a point after it. They are compiled in
+//! always, so that what is tested is what is shipped; without a plan, a point is one atomic load.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// All points of the main path, in its order.
+pub const POINTS: &[&str] = &[
+    "submit.appended",
+    "submit.durable",
+    "turn.started",
+    "turn.replied",
+    "turn.ended",
+    "call.starting",
+    "call.started",
+    "call.ran",
+    "call.finished",
+    "deliver.appended",
+    "deliver.durable",
+    "expire.appended",
+    "cancel.appended",
+    "resume.appended",
+    "recover.appended",
+    "store.commit",
+    "store.committed",
+];
+
+struct Plan {
+    point: &'static str,
+    passes_left: AtomicU64,
+}
+
+static PLAN: OnceLock<Plan> = OnceLock::new();
+
+/// The plan was not one of `<point>` or `<point>:<pass>`.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` names no fault point; write `<point>` or `<point>:<pass>`, with a point of {POINTS:?}")]
+pub struct UnknownPoint(String);
+
+/// Makes the process abort, as if killed, the `n`th time it passes a point (`turn.ended:3`).
+///
+/// # Errors
+/// If the plan names no point.
+pub fn plan(text: &str) -> Result<(), UnknownPoint> {
+    let (name, pass) = text.split_once(':').unwrap_or((text, "1"));
+    let point = POINTS.iter().find(|point| **point == name).ok_or_else(|| UnknownPoint(text.into()))?;
+    let passes: u64 = pass.parse().map_err(|_| UnknownPoint(text.into()))?;
+    // A second plan is ignored: the process dies once.
+    let _ = PLAN.set(Plan { point, passes_left: AtomicU64::new(passes) });
+    Ok(())
+}
+
+/// Dies here, if that is the plan.
+pub fn point(name: &'static str) {
+    debug_assert!(POINTS.contains(&name), "fault point `{name}` is not listed");
+    if let Some(plan) = PLAN.get()
+        && plan.point == name
+        && plan.passes_left.fetch_sub(1, Ordering::Relaxed) == 1
+    {
+        std::process::abort();
+    }
+}

@@ -1,0 +1,238 @@
+//! A store in memory: for tests, and for servers that may forget.
+//!
+//! It keeps every promise of [`Store`] but the one about power cuts, in the simplest way there is:
+//! one lock over ordered maps, and every append decided at once. [`Memory::reopen`] plays the restart
+//! of a process, so that recovery can be tested without a disk.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use bosun_core::{ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp};
+
+use crate::store::{
+    Append, Listed, Page, Position, Rejection, Rejections, Store, StoreError, StoreStats, Stored, leaves_work,
+};
+
+/// Journals in memory. Dropping the last handle forgets them.
+#[derive(Debug, Default)]
+pub struct Memory {
+    shelves: Arc<Mutex<Shelves>>,
+    epoch: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shelves {
+    /// Raised by every [`Memory::reopen`]; only the handle that has it may write.
+    epoch: u64,
+    queries: BTreeMap<(Namespace, QueryUid), Shelf>,
+    names: BTreeMap<(Namespace, QueryName), QueryUid>,
+    documents: BTreeMap<ContentHash, Arc<str>>,
+    rejections: Rejections,
+    last: Position,
+    /// Up to here somebody has waited.
+    awaited: Position,
+    stats: StoreStats,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Shelf {
+    head: Arc<Head>,
+    entries: Vec<Arc<Entry>>,
+    /// Of the process that wrote last.
+    epoch: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the store is closed")]
+struct Closed;
+
+impl Memory {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same journals, as a later process finds them; this handle can write no more.
+    #[must_use]
+    pub fn reopen(&self) -> Self {
+        let mut shelves = self.lock();
+        shelves.epoch += 1;
+        shelves.closed = false;
+        Self { shelves: Arc::clone(&self.shelves), epoch: shelves.epoch }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shelves> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelves {
+    fn decide(&self, append: &Append) -> Result<(), Rejection> {
+        self.rejections.check(append.after)?;
+        let head = &append.head;
+        let stored = self.queries.get(&(head.namespace.clone(), head.uid));
+        let seen_is_stored = append.seen == stored.map_or(0, |shelf| shelf.head.seq);
+        if !seen_is_stored || !append.is_whole() {
+            return Err(Rejection::Conflict(head.uid));
+        }
+        if stored.is_none() && self.names.contains_key(&(head.namespace.clone(), head.name.clone())) {
+            return Err(Rejection::NameTaken(head.name.clone()));
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, append: Append, epoch: u64) {
+        let Append { head, entries, documents, .. } = append;
+        for document in documents {
+            self.documents.entry(document.hash).or_insert(document.body);
+        }
+        self.names.insert((head.namespace.clone(), head.name.clone()), head.uid);
+        let key = (head.namespace.clone(), head.uid);
+        let shelf =
+            self.queries.entry(key).or_insert_with(|| Shelf { head: Arc::clone(&head), entries: Vec::new(), epoch });
+        shelf.head = head;
+        shelf.epoch = epoch;
+        shelf.entries.extend(entries);
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    fn append(&self, append: Append) -> Result<Position, StoreError> {
+        let mut shelves = self.lock();
+        if shelves.epoch != self.epoch {
+            return Err(StoreError::Fenced);
+        }
+        if shelves.closed {
+            return Err(StoreError::Unavailable(Box::new(Closed)));
+        }
+        shelves.last.0 += 1;
+        shelves.stats.appends += 1;
+        let position = shelves.last;
+        match shelves.decide(&append) {
+            Ok(()) => shelves.keep(append, self.epoch),
+            Err(rejection) => shelves.rejections.record(position, rejection),
+        }
+        Ok(position)
+    }
+
+    async fn durable(&self, position: Position) -> Result<(), StoreError> {
+        let mut shelves = self.lock();
+        if position > shelves.awaited {
+            // A disk would have been written to now, with all that was appended since the last time.
+            shelves.awaited = shelves.last;
+            shelves.stats.commits += 1;
+            shelves.stats.awaited_commits += 1;
+        }
+        Ok(shelves.rejections.check(position)?)
+    }
+
+    fn last_position(&self) -> Position {
+        self.lock().last
+    }
+
+    async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
+        let shelves = self.lock();
+        let uid = shelves.names.get(&(namespace.clone(), name.clone()));
+        let shelf = uid.and_then(|uid| shelves.queries.get(&(namespace.clone(), *uid)));
+        Ok(shelf.map(|shelf| Stored {
+            head: Head::clone(&shelf.head),
+            entries: shelf.entries.iter().map(|entry| Entry::clone(entry)).collect(),
+        }))
+    }
+
+    async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
+        Ok(self.lock().documents.get(&hash).cloned())
+    }
+
+    async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
+        let shelves = self.lock();
+        let wanted = |shelf: &&Shelf| {
+            shelf.head.namespace == *namespace && page.status.is_none_or(|status| shelf.head.status() == status)
+        };
+        let total = shelves.queries.values().filter(wanted).count() as u64;
+        let mut older = shelves
+            .queries
+            .values()
+            .rev()
+            .filter(wanted)
+            .filter(|shelf| page.before.is_none_or(|before| shelf.head.uid < before));
+        let queries = older
+            .by_ref()
+            .take(page.limit)
+            .filter_map(|shelf| Some((Head::clone(&shelf.head), Entry::clone(shelf.entries.first()?))))
+            .collect();
+        Ok(Listed { queries, more: older.next().is_some(), total })
+    }
+
+    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError> {
+        let shelves = self.lock();
+        let mut left: Vec<_> = shelves
+            .queries
+            .values()
+            .filter(|shelf| shelf.epoch < self.epoch && leaves_work(&shelf.head))
+            .filter(|shelf| after.is_none_or(|after| shelf.head.uid > after))
+            .map(|shelf| Head::clone(&shelf.head))
+            .collect();
+        left.sort_by_key(|head| head.uid);
+        left.truncate(limit);
+        Ok(left)
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {
+        let shelves = self.lock();
+        let deadlines = shelves.queries.values().filter_map(|shelf| Some((shelf.head.deadline()?, &shelf.head)));
+        let mut due: Vec<_> = deadlines.filter(|(deadline, _)| *deadline <= now).collect();
+        due.sort_by_key(|(deadline, head)| (*deadline, head.uid));
+        Ok(due.into_iter().take(limit).map(|(_, head)| (head.namespace.clone(), head.name.clone())).collect())
+    }
+
+    async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.lock().queries.values().filter_map(|shelf| shelf.head.deadline()).min())
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.lock().stats
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.lock().closed = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::store_contract::{Place, store_contract};
+
+    #[derive(Default)]
+    struct Shelved(Option<Memory>);
+
+    impl Place for Shelved {
+        fn open(&mut self) -> Arc<dyn Store> {
+            let memory = self.0.as_ref().map(Memory::reopen).unwrap_or_default();
+            let handle = Memory { shelves: Arc::clone(&memory.shelves), epoch: memory.epoch };
+            self.0 = Some(memory);
+            Arc::new(handle)
+        }
+    }
+
+    #[tokio::test]
+    async fn keeps_the_contract() {
+        store_contract(|| Box::new(Shelved::default())).await;
+    }
+
+    #[tokio::test]
+    async fn an_older_handle_is_fenced() {
+        use crate::testing::scribe::Scribe;
+        let memory = Memory::new();
+        let _later = memory.reopen();
+        let refused = Scribe::new("default", "a", 1).create();
+        assert!(matches!(memory.append(refused), Err(StoreError::Fenced)));
+    }
+}

@@ -1,0 +1,78 @@
+//! What the engine wants of a model.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bosun_core::{QueryUid, query::Usage, tool::toolset::Toolset, transcript::Message};
+
+/// One model, ready to be asked. Implementations own their wire format, credentials and retries.
+#[async_trait]
+pub trait Model: Send + Sync + 'static {
+    /// Takes one turn. Text goes to `deltas` as it arrives.
+    ///
+    /// Returns only what is whole: if the stream does not end cleanly, or a call's arguments are not
+    /// complete, the answer is an error, whatever had arrived. Retries happen inside as long as no
+    /// text has been pushed; after that the engine begins a new attempt, which readers are told of.
+    async fn reply(&self, request: &ModelRequest, deltas: &dyn Deltas) -> Result<ModelReply, ModelError>;
+}
+
+/// Everything that one turn needs.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    pub query: QueryUid,
+    pub turn: u32,
+    pub messages: Vec<Message>,
+    pub toolset: Arc<Toolset>,
+    /// False on a last turn: the tools are still declared, so that prompt caches hit, but must not be used.
+    pub tools_allowed: bool,
+}
+
+/// Where the text of a turn goes while it is being written.
+pub trait Deltas: Send + Sync {
+    fn push(&self, text: &str);
+}
+
+/// A whole answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelReply {
+    pub text: Option<String>,
+    pub calls: Vec<ModelCall>,
+    pub usage: Usage,
+}
+
+/// A call as the model wrote it; nothing of it has been checked yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelCall {
+    pub provider_id: String,
+    pub alias: String,
+    pub arguments: String,
+}
+
+/// Why there is no answer. The texts reach the query's owner: they never hold a credential or a URL's query.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    #[error("model API answered {status}: {message}")]
+    Refused { status: u16, message: String },
+    #[error("model API is overloaded or down after {attempts} attempts: {message}")]
+    Unavailable { attempts: u32, message: String, retry_after: Option<Duration> },
+    #[error("model's answer broke off: {0}")]
+    Incomplete(String),
+    #[error("model's answer is not readable: {0}")]
+    Malformed(String),
+    #[error("model is not usable: {0}")]
+    Misconfigured(String),
+}
+
+impl ModelError {
+    /// The code with which the query fails.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused { .. } => "model_refused",
+            Self::Unavailable { .. } => "model_unavailable",
+            Self::Incomplete(_) => "model_incomplete",
+            Self::Malformed(_) => "model_malformed",
+            Self::Misconfigured(_) => "model_misconfigured",
+        }
+    }
+}

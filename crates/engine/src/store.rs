@@ -1,0 +1,167 @@
+//! Where journals live.
+//!
+//! Two steps, on purpose: [`Store::append`] orders, [`Store::durable`] makes safe. Appends that
+//! nobody waits for ride along with the next commit that somebody does wait for, so a query that
+//! thinks, calls and pauses costs one disk flush. `testing::store_contract` is the specification.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bosun_core::{
+    ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp,
+    event::DecodeError,
+    head::FoldError,
+    machine::{self, Next},
+};
+
+mod rejections;
+
+pub use rejections::{Rejection, Rejections};
+
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A place in the order of all appends that a store has taken since it was opened. Zero is before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(pub u64);
+
+/// Entries to be added to one journal, in one piece.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The head with `entries` folded in; it replaces the stored one.
+    pub head: Arc<Head>,
+    /// The last entry that the writer knew of; 0 creates the query.
+    pub seen: Seq,
+    /// The writer's own append that this one builds on; zero if it builds on what was loaded. Numbers
+    /// alone would not do: after a conflict, another writer's entries have the same ones.
+    pub after: Position,
+    pub entries: Vec<Arc<Entry>>,
+    /// Documents that the entries refer to by hash; stored once, whoever brings them.
+    pub documents: Vec<Document>,
+}
+
+impl Append {
+    /// Whether the entries follow `seen` without a gap and end where the head does. Stores refuse
+    /// what does not with [`StoreError::Conflict`], so that no journal ever has a hole.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let follows = self.entries.iter().zip(self.seen + 1..).all(|(entry, seq)| entry.seq == seq);
+        follows && !self.entries.is_empty() && self.head.seq == self.seen + self.entries.len() as u64
+    }
+}
+
+/// Whether a process that dies now leaves work behind, which [`Store::unfinished`] then lists.
+#[must_use]
+pub fn leaves_work(head: &Head) -> bool {
+    !matches!(machine::next(head), Next::Wait | Next::End)
+}
+
+/// A text stored by the hash of its content: toolsets, which many queries share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    pub hash: ContentHash,
+    pub body: Arc<str>,
+}
+
+/// A query as it is stored.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    pub head: Head,
+    pub entries: Vec<Entry>,
+}
+
+/// Which part of a list is wanted, newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub limit: usize,
+    /// Only queries created before this one.
+    pub before: Option<QueryUid>,
+    pub status: Option<Status>,
+}
+
+/// One part of a list.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Heads, and the entry that created each, since lists show the input.
+    pub queries: Vec<(Head, Entry)>,
+    /// Whether there are more behind the last one.
+    pub more: bool,
+    pub total: u64,
+}
+
+/// What a store has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    pub appends: u64,
+    /// Commits that reached the disk.
+    pub commits: u64,
+    /// Commits that somebody waited for.
+    pub awaited_commits: u64,
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Not a fault: another writer moved the query on. Load it and decide again.
+    #[error("query `{0}` was changed by another writer")]
+    Conflict(QueryUid),
+    #[error("query `{0}` already exists")]
+    NameTaken(QueryName),
+    /// Another process has opened the store since: this one must stop.
+    #[error("store was taken over by another process")]
+    Fenced,
+    /// The query's journal cannot be read by this program; the others are not touched by that.
+    #[error("journal of query `{uid}` is not readable")]
+    Unreadable {
+        uid: QueryUid,
+        #[source]
+        source: DecodeError,
+    },
+    /// The stored entries do not follow each other: the store was changed by hand, or is damaged.
+    #[error(transparent)]
+    Inconsistent(#[from] FoldError),
+    /// Whether the last writes were kept is not known: load and see.
+    #[error("store is unavailable")]
+    Unavailable(#[source] BoxError),
+}
+
+/// Where journals live. `testing::store_contract` is the specification.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Orders `append` behind all earlier ones and returns at once; nothing is promised until
+    /// [`Store::durable`] says so. Commits follow within a few milliseconds even if nobody asks.
+    ///
+    /// Fails only if the store has stopped. A conflict is found when the append is committed, and
+    /// [`Store::durable`] reports it: that append is not kept, nor is any that builds on it, for the
+    /// same reason; the others of the same commit are.
+    fn append(&self, append: Append) -> Result<Position, StoreError>;
+
+    /// Resolves when everything up to `position` would survive a power cut, or with the reason why
+    /// the append *at* `position` was not kept.
+    async fn durable(&self, position: Position) -> Result<(), StoreError>;
+
+    /// The last position that was given out.
+    fn last_position(&self) -> Position;
+
+    /// A query with its whole journal, as committed.
+    async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError>;
+
+    /// The document with this hash.
+    async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError>;
+
+    async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError>;
+
+    /// Up to `limit` queries after `after` that an earlier process left with work to do, oldest first.
+    /// What this process has written to since is not among them.
+    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError>;
+
+    /// Up to `limit` queries whose deadline is not after `now`, most overdue first.
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError>;
+
+    /// The smallest deadline of all waiting queries.
+    async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError>;
+
+    fn stats(&self) -> StoreStats;
+
+    /// Commits what was appended and closes. Later appends fail; so may reads.
+    async fn close(&self) -> Result<(), StoreError>;
+}

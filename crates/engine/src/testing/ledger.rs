@@ -1,0 +1,70 @@
+//! A tool that counts what it really did.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bosun_core::{CallId, Outcome};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::runner::{InsideCall, Runner};
+
+/// One effect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    pub call: CallId,
+    pub tool: String,
+    pub attempt: u32,
+    pub arguments: Value,
+}
+
+/// Runs every builtin call and remembers it. A gated ledger ends a call only when it is let through,
+/// so that a test can look at the world while calls are running.
+#[derive(Debug)]
+pub struct Ledger {
+    runs: Mutex<Vec<Run>>,
+    gate: Option<Semaphore>,
+}
+
+impl Ledger {
+    #[must_use]
+    pub fn open() -> Self {
+        Self { runs: Mutex::default(), gate: None }
+    }
+
+    #[must_use]
+    pub fn gated() -> Self {
+        Self { runs: Mutex::default(), gate: Some(Semaphore::new(0)) }
+    }
+
+    /// Lets `count` calls through.
+    pub fn let_through(&self, count: usize) {
+        if let Some(gate) = &self.gate {
+            gate.add_permits(count);
+        }
+    }
+
+    /// Everything that was run, in order.
+    #[must_use]
+    pub fn runs(&self) -> Vec<Run> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[async_trait]
+impl Runner for Ledger {
+    async fn run(&self, call: &InsideCall) -> Outcome {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).push(Run {
+            call: call.id,
+            tool: call.tool.name.clone(),
+            attempt: call.attempt,
+            arguments: call.arguments.clone(),
+        });
+        if let Some(gate) = &self.gate
+            && let Ok(permit) = gate.acquire().await
+        {
+            permit.forget();
+        }
+        Outcome::success(json!({"ran": call.tool.name, "attempt": call.attempt}))
+    }
+}

@@ -1,0 +1,14 @@
+//! The kit that tests are written with, and the contracts that back ends are held to.
+//!
+//! Nothing here is a mock: [`ScriptedModel`] and [`Ledger`] are real implementations of the traits
+//! that say what they will do and remember what they did.
+
+mod clock;
+mod ledger;
+pub mod scribe;
+mod scripted_model;
+pub mod store_contract;
+
+pub use clock::TokioClock;
+pub use ledger::{Ledger, Run};
+pub use scripted_model::{ScriptedModel, Turn};

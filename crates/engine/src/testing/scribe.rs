@@ -1,0 +1,243 @@
+//! Writes the journal of one query as the engine would, without running anything.
+//!
+//! What a scribe appends is always decided by the machine of `bosun-core`, so tests of stores see the
+//! heads and events that really occur. Time is the scribe's own and only ever moves on.
+
+#![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
+
+use std::{sync::Arc, time::Duration};
+
+use bosun_core::{
+    ContentHash, Entry, Event, Head, Limits, Outcome, QueryUid, Spec, Timestamp,
+    head::{CallState, Phase},
+    machine::{self, Asked, Delivery, Next, Reply, Target, Way},
+    query::{Usage, View},
+};
+
+use crate::store::{Append, Document, Position, Store};
+
+/// When the first scribe's time begins.
+const BEGINNING: i64 = 1_700_000_000_000;
+
+/// One query and its writer. A clone is a second writer that knows as much as the first.
+#[derive(Clone, Debug)]
+pub struct Scribe {
+    uid: QueryUid,
+    namespace: String,
+    name: String,
+    head: Option<Arc<Head>>,
+    position: Position,
+    now: Timestamp,
+}
+
+impl Scribe {
+    /// A query that does not exist yet. One with a higher `number` is younger.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str, number: u32) -> Self {
+        let now = Timestamp(BEGINNING + i64::from(number));
+        let mut random = [0; 10];
+        random[..4].copy_from_slice(&number.to_be_bytes());
+        Self {
+            uid: QueryUid::new(now.0.unsigned_abs(), random),
+            namespace: namespace.into(),
+            name: name.into(),
+            head: None,
+            position: Position::default(),
+            now,
+        }
+    }
+
+    /// Its creation, with a spec like any other.
+    pub fn create(&mut self) -> Append {
+        self.create_as(spec())
+    }
+
+    pub fn create_as(&mut self, spec: Spec) -> Append {
+        let namespace = self.namespace.parse().expect("scribes are given good namespaces");
+        let name = self.name.parse().expect("scribes are given good names");
+        let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Box::new(spec) } };
+        let head = Arc::new(Head::new(self.uid, namespace, name, &entry).expect("the first entry is a creation"));
+        self.head = Some(Arc::clone(&head));
+        Append { head, seen: 0, after: self.position, entries: vec![Arc::new(entry)], documents: vec![toolset()] }
+    }
+
+    /// The next entries, folded into the head.
+    pub fn write(&mut self, events: Vec<Event>) -> Append {
+        self.now = self.now.after(Duration::from_millis(1));
+        let mut head = Head::clone(self.head());
+        let seen = head.seq;
+        let entries: Vec<_> = (seen + 1..)
+            .zip(events)
+            .map(|(seq, event)| Arc::new(Entry { seq, at: self.now, event }))
+            .inspect(|entry| head.apply(entry).expect("entries follow each other"))
+            .collect();
+        let head = Arc::new(head);
+        self.head = Some(Arc::clone(&head));
+        Append { head, seen, after: self.position, entries, documents: Vec::new() }
+    }
+
+    /// Appends, and builds on that from then on.
+    pub fn send(&mut self, store: &dyn Store, append: Append) -> Position {
+        self.position = store.append(append).expect("the store is open");
+        self.position
+    }
+
+    /// Writes and appends.
+    pub fn append(&mut self, store: &dyn Store, events: Vec<Event>) -> Position {
+        let append = self.write(events);
+        self.send(store, append)
+    }
+
+    /// Creates the query and appends that.
+    pub fn start(&mut self, store: &dyn Store) -> Position {
+        let append = self.create();
+        self.send(store, append)
+    }
+
+    /// The query is created, the model asked, and its one outside call waits for `timeout`: three appends.
+    pub fn start_and_pause(&mut self, store: &dyn Store, timeout: Duration) -> Position {
+        self.start(store);
+        self.ask_outside(store, timeout)
+    }
+
+    /// The model is asked and calls one outside tool: two appends.
+    pub fn ask_outside(&mut self, store: &dyn Store, timeout: Duration) -> Position {
+        self.append(store, machine::start_turn(self.head()));
+        let events = self.reply(vec![Way::Outside { timeout }]);
+        self.append(store, events)
+    }
+
+    /// The waiting calls are answered, the model is asked again and is done: two appends.
+    pub fn resolve_and_complete(&mut self, store: &dyn Store) -> Position {
+        let events = self.deliver(&Outcome::success("done"), false);
+        self.append(store, events);
+        let mut events = machine::start_turn(self.head());
+        let mut ahead = self.clone();
+        ahead.write(events.clone());
+        events.extend(ahead.reply(Vec::new()));
+        self.append(store, events)
+    }
+
+    /// What the end of the current turn with these calls is worth.
+    #[must_use]
+    pub fn reply(&self, ways: Vec<Way>) -> Vec<Event> {
+        let text = ways.is_empty().then(|| "That is all.".to_owned());
+        let calls = ways
+            .into_iter()
+            .map(|way| Asked {
+                provider_id: "toolu_1".into(),
+                tool: "look_up".into(),
+                alias: "look_up".into(),
+                arguments: serde_json::json!({"id": self.head().seq}),
+                written: None,
+                dropped: Vec::new(),
+                way,
+            })
+            .collect();
+        let usage = Usage { prompt_tokens: 90, completion_tokens: 9, cached_tokens: 0 };
+        machine::end_turn(self.head(), self.now, Reply { text, calls, usage })
+    }
+
+    /// What the delivery of `outcome` to every waiting call is worth.
+    #[must_use]
+    pub fn deliver(&self, outcome: &Outcome, hold: bool) -> Vec<Event> {
+        let waiting: Vec<_> = self.head().waiting().map(|(call, _)| call.id).collect();
+        let deliveries =
+            waiting.into_iter().map(|call| Delivery { target: Target::Call(call), outcome: outcome.clone() }).collect();
+        machine::deliver(self.head(), self.now, deliveries, hold).events
+    }
+
+    /// One of the things that could happen next, picked by `choice`; `None` when nothing can.
+    pub fn step(&mut self, choice: u32) -> Option<Append> {
+        let head = self.head();
+        let outside = Way::Outside { timeout: Duration::from_millis(u64::from(choice)) };
+        let inside = Way::Inside { repeatable: choice.is_multiple_of(2) };
+        let refused = Way::Refused { code: "invalid_arguments".into(), message: "no".into() };
+        let events = match machine::next(head) {
+            _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into())),
+            _ if choice.is_multiple_of(13) => machine::recover(head),
+            Next::Turn { .. } if head.phase == Phase::Thinking => match choice % 8 {
+                0 => machine::start_turn(head),
+                1 | 2 => self.reply(vec![outside]),
+                3 | 4 => self.reply(vec![outside, inside, refused]),
+                5 => self.reply(vec![inside.clone(), inside]),
+                6 => self.reply(vec![refused]),
+                _ => self.reply(Vec::new()),
+            },
+            Next::Turn { .. } => machine::start_turn(head),
+            Next::Calls(ready) => machine::start_call(head, ready[choice as usize % ready.len()]),
+            Next::Busy => self.finish_one(),
+            Next::Wait if choice.is_multiple_of(5) => machine::expire(head, head.deadline().unwrap_or_default()),
+            Next::Wait if head.waiting().next().is_none() => machine::resume(head),
+            Next::Wait => self.deliver(&Outcome::success(choice % 3), choice.is_multiple_of(4)),
+            Next::End => Vec::new(),
+        };
+        (!events.is_empty()).then(|| self.write(events))
+    }
+
+    fn finish_one(&self) -> Vec<Event> {
+        let started = self.head().calls.iter().find(|call| matches!(call.state, CallState::Started { .. }));
+        started.map(|call| machine::finish_call(self.head(), call.id, Outcome::success("ran"))).unwrap_or_default()
+    }
+
+    /// Takes over what the store has: after a conflict, this writer knows as much as the other.
+    pub async fn reload(&mut self, store: &dyn Store) {
+        let namespace = self.namespace.parse().expect("scribes are given good namespaces");
+        let name = self.name.parse().expect("scribes are given good names");
+        let stored = store.load(&namespace, &name).await.expect("the store is readable");
+        self.head = stored.map(|stored| Arc::new(stored.head));
+        self.position = Position::default();
+    }
+
+    /// Where the query stands.
+    ///
+    /// # Panics
+    /// If it has not been created.
+    #[must_use]
+    pub fn head(&self) -> &Head {
+        self.head.as_deref().expect("the query has been created")
+    }
+
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.head.is_some()
+    }
+
+    #[must_use]
+    pub fn uid(&self) -> QueryUid {
+        self.uid
+    }
+
+    /// Of the last append.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.position
+    }
+}
+
+/// A spec like any other.
+#[must_use]
+pub fn spec() -> Spec {
+    Spec {
+        agent: "helper".into(),
+        model: "default".into(),
+        prompt: Some("You help.".into()),
+        input: "Where is my order?".into(),
+        toolset: toolset().hash,
+        limits: Limits::default(),
+        view: View::Rfc,
+        session_id: None,
+        labels: [("team".to_owned(), "blue".to_owned())].into(),
+        annotations: std::collections::BTreeMap::new(),
+        warnings: Vec::new(),
+    }
+}
+
+fn toolset() -> Document {
+    document("[]")
+}
+
+#[must_use]
+pub fn document(body: &str) -> Document {
+    Document { hash: ContentHash::of(body.as_bytes()), body: body.into() }
+}

@@ -1,0 +1,187 @@
+//! What a crash may not lose, and what it may not repeat.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bosun_core::{ContentHash, Head, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp};
+use serde_json::json;
+
+use super::world::{PATIENCE, World, assert_completed, call, key, outside, submission};
+use crate::{
+    Store, StoreError,
+    memory::Memory,
+    store::{Append, Listed, Page, Position, StoreStats, Stored},
+    testing::{Ledger, ScriptedModel, Turn},
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_query_goes_on_in_the_next_process_with_its_exact_transcript() {
+    let script = ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")]);
+    let world = World::new(script).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    let world = world.crash().await;
+    assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "thanks");
+    let requests = world.model.requests();
+    assert_eq!(requests.len(), 2, "nothing was asked twice");
+    assert_eq!(requests[1].messages[..2], requests[0].messages[..]);
+    assert_eq!(requests[1].toolset.hash(), requests[0].toolset.hash());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_in_the_middle_is_taken_again() {
+    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
+    let world = world.crash().await;
+    let snapshot = world.engine.get(&key("q"), Some(Duration::from_secs(1))).await.unwrap();
+    assert_eq!((snapshot.head.turn, snapshot.head.attempt), (1, 2));
+    assert_eq!(world.model.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_in_the_middle_runs_again_only_if_it_may() {
+    let turn = Turn::call("once", &json!({"n": 1})).and_call("again", r#"{"n":2}"#);
+    let world = World::with(ScriptedModel::always(vec![turn, Turn::say("done")]), Ledger::gated()).await;
+    world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
+    assert_eq!(world.ledger.runs().len(), 2);
+    let world = world.crash().await;
+    world.ledger.let_through(9);
+    let snapshot = world.get().await;
+    assert_completed(&snapshot, "done");
+    let runs: Vec<_> = world.ledger.runs().into_iter().map(|run| (run.tool, run.attempt)).collect();
+    assert_eq!(runs.iter().filter(|(tool, _)| tool == "once").count(), 1, "{runs:?}");
+    assert_eq!(runs.last(), Some(&("again".to_owned(), 2)));
+    let unknown = &snapshot.transcript.calls().next().unwrap().result.as_ref().unwrap().outcome;
+    assert!(matches!(unknown, Outcome::Failure { code, .. } if code == "outcome_unknown"), "{unknown:?}");
+}
+
+/// A store that dies at the `n`th write: either before or after it was kept, the caller cannot tell.
+struct Dying {
+    memory: Memory,
+    writes_left: AtomicU64,
+    keeps_last: bool,
+}
+
+impl Dying {
+    fn dead(&self) -> bool {
+        self.writes_left.load(Ordering::SeqCst) == 0
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("the process is dead".into())
+}
+
+#[async_trait]
+impl Store for Dying {
+    fn append(&self, append: Append) -> Result<Position, StoreError> {
+        match self.writes_left.load(Ordering::SeqCst) {
+            0 => Err(gone()),
+            1 => {
+                self.writes_left.store(0, Ordering::SeqCst);
+                if self.keeps_last {
+                    self.memory.append(append)?;
+                }
+                Err(gone())
+            }
+            left => {
+                self.writes_left.store(left - 1, Ordering::SeqCst);
+                self.memory.append(append)
+            }
+        }
+    }
+
+    async fn durable(&self, position: Position) -> Result<(), StoreError> {
+        if self.dead() { Err(gone()) } else { self.memory.durable(position).await }
+    }
+
+    fn last_position(&self) -> Position {
+        self.memory.last_position()
+    }
+
+    async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
+        if self.dead() { Err(gone()) } else { self.memory.load(namespace, name).await }
+    }
+
+    async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
+        self.memory.document(hash).await
+    }
+
+    async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
+        self.memory.list(namespace, page).await
+    }
+
+    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError> {
+        self.memory.unfinished(after, limit).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {
+        self.memory.due(now, limit).await
+    }
+
+    async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.memory.next_deadline().await
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.memory.stats()
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.memory.close().await
+    }
+}
+
+/// Dies at every write of the main path in turn, before and after it was kept; a client that repeats
+/// what was not acknowledged brings every query to its end, and nothing runs twice that must not.
+#[tokio::test(start_paused = true)]
+async fn dying_at_every_write_loses_nothing_acknowledged_and_repeats_nothing_forbidden() {
+    for keeps_last in [false, true] {
+        for writes in 1..=16 {
+            let script = Arc::new(ScriptedModel::always(vec![
+                Turn::call("ask", &json!({"n": 1})).and_call("once", r#"{"n":2}"#).and_call("again", r#"{"n":3}"#),
+                Turn::say("done"),
+            ]));
+            let ledger = Arc::new(Ledger::open());
+            let memory = Arc::new(Memory::new());
+            let dying = Dying { memory: memory.reopen(), writes_left: AtomicU64::new(writes), keeps_last };
+            let dying = Arc::new(dying);
+            let world =
+                World::on_store(Arc::clone(&dying) as _, memory, Arc::clone(&script), Arc::clone(&ledger)).await;
+            let acknowledged = tokio::time::timeout(
+                Duration::from_secs(60),
+                world.engine.submit(submission("q", vec![outside("ask")]), PATIENCE),
+            )
+            .await
+            .is_ok_and(|submitted| submitted.is_ok());
+            let world = Box::pin(after_death(world, &dying)).await;
+            let known = world.engine.get(&key("q"), PATIENCE).await;
+            assert!(!acknowledged || known.is_ok(), "an acknowledged query is lost (writes {writes})");
+            let paused = match known {
+                Ok(snapshot) => snapshot,
+                Err(_) => world.submit(vec![outside("ask")]).await,
+            };
+            let last = if paused.head.status() == Status::Waiting {
+                world.deliver(call(&paused, 0), "42").await;
+                world.get().await
+            } else {
+                paused
+            };
+            assert_completed(&last, "done");
+            let once = ledger.runs().iter().filter(|run| run.tool == "once").count();
+            assert!(once <= 1, "the tool that must not repeat ran {once} times (writes {writes}, kept {keeps_last})");
+        }
+    }
+}
+
+async fn after_death(world: World, dying: &Dying) -> World {
+    let memory = Arc::new(dying.memory.reopen());
+    let model = Arc::clone(&world.model);
+    let ledger = Arc::clone(&world.ledger);
+    World::on_store(Arc::clone(&memory) as _, memory, model, ledger).await
+}

@@ -1,0 +1,175 @@
+//! Turns and inside calls.
+
+use std::time::Duration;
+
+use bosun_core::{Outcome, Status, transcript::Message};
+use serde_json::json;
+
+use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, submission};
+use crate::{
+    EngineError,
+    registry::AgentLimits,
+    testing::{Ledger, ScriptedModel, Turn},
+};
+
+fn call_three() -> Turn {
+    Turn::call("again", &json!({"n": 1})).and_call("once", r#"{"n":2}"#).and_call("again", r#"{"n":3}"#)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_calls_completes_the_query() {
+    let world = World::new(ScriptedModel::always(vec![Turn::say("hello")])).await;
+    let snapshot = world.submit(vec![]).await;
+    assert_completed(&snapshot, "hello");
+    assert_eq!(snapshot.head.usage.total(), 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_turn_run_at_the_same_time_and_answer_in_the_order_of_asking() {
+    let script = ScriptedModel::always(vec![call_three(), Turn::say("done")]);
+    let world = World::with(script, Ledger::gated()).await;
+    let submitted = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
+    assert_eq!(submitted.head.status(), Status::Running);
+    assert_eq!(world.ledger.runs().len(), 3, "all three have started, none has ended");
+    world.ledger.let_through(3);
+    assert_completed(&world.get().await, "done");
+    let requests = world.model.requests();
+    let results: Vec<_> = requests[1]
+        .messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::Tool { alias, .. } => Some(alias.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results, ["again", "once", "again"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_does_not_fit_its_schema_is_told_to_the_model_and_never_runs() {
+    let bad = [
+        ("once", r#"{"n": 2.5}"#, "Parameter n must be an integer, got: 2.5"),
+        ("once", r#"{"m": 1}"#, "Unknown parameter: m"),
+        ("once", r#"{"n": 1"#, "Invalid tool arguments JSON"),
+        ("once", r#"{"n": 1, "n": 2}"#, "Invalid tool arguments JSON"),
+        ("never_heard_of", "{}", "there is no tool `never_heard_of`"),
+    ];
+    for (tool, arguments, sentence) in bad {
+        let script = ScriptedModel::always(vec![Turn::default().and_call(tool, arguments), Turn::say("sorry")]);
+        let world = World::new(script).await;
+        assert_completed(&world.submit(vec![]).await, "sorry");
+        assert_eq!(world.ledger.runs(), [], "{arguments}");
+        let requests = world.model.requests();
+        let Some(Message::Tool { content, .. }) = requests[1].messages.last() else { panic!("no result") };
+        assert!(content.contains(sentence), "{content}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_null_for_an_optional_parameter_is_dropped_and_history_says_so() {
+    let script = ScriptedModel::always(vec![Turn::call("once", &json!({"n": 1, "note": null})), Turn::say("ok")]);
+    let world = World::new(script).await;
+    let snapshot = world.submit(vec![]).await;
+    assert_eq!(world.ledger.runs()[0].arguments, json!({"n": 1}));
+    assert_eq!(snapshot.transcript.call(call(&snapshot, 0)).unwrap().asked.dropped, ["note"]);
+    let requests = world.model.requests();
+    let Message::Assistant { calls, .. } = &requests[1].messages[2] else { panic!("no assistant") };
+    assert_eq!(calls[0].arguments, r#"{"n":1,"note":null}"#, "the model reads what it wrote");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_hangs_is_given_up_and_the_model_goes_on() {
+    let script = ScriptedModel::always(vec![Turn::call("once", &json!({})), Turn::say("moving on")]);
+    let world = World::with(script, Ledger::gated()).await;
+    let limits = AgentLimits { tool_timeout: Some(Duration::from_secs(5)), ..AgentLimits::default() };
+    let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap();
+    assert_completed(&snapshot, "moving on");
+    let result = &snapshot.transcript.calls().next().unwrap().result.as_ref().unwrap().outcome;
+    assert!(matches!(result, Outcome::Failure { code, .. } if code == "tool_timeout"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_runs_too_long_fails() {
+    let world = World::new(ScriptedModel::always(vec![Turn::stream(&["hm"]).hanging()])).await;
+    let limits = AgentLimits { query_timeout: Some(Duration::from_secs(10)), ..AgentLimits::default() };
+    let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap();
+    assert_failed(&snapshot, "query_timeout");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_fails_one_query_and_no_other() {
+    let world = World::new(ScriptedModel::always(vec![Turn::say("fine")]).on("boom", vec![Turn::panicking()])).await;
+    let mut bomb = submission("bomb", vec![]);
+    bomb.input = "boom".into();
+    assert_failed(&world.engine.submit(bomb, PATIENCE).await.unwrap(), "internal_error");
+    assert_completed(&world.submit(vec![]).await, "fine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_refuses_fails_the_query_with_its_reason() {
+    let world = World::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
+    assert_failed(&world.submit(vec![]).await, "model_refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_breaks_off_runs_no_tool_and_is_taken_again() {
+    let script =
+        ScriptedModel::always(vec![Turn::stream(&["let me"]).and_call("once", "{}").breaking_off(), Turn::say("ok")]);
+    let world = World::new(script).await;
+    let snapshot = world.submit(vec![]).await;
+    assert_completed(&snapshot, "ok");
+    assert_eq!(world.ledger.runs().len(), 1, "only the whole answer counted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_stops_a_model_that_hangs_and_a_call_that_runs() {
+    for turn in [Turn::default().hanging(), Turn::call("once", &json!({}))] {
+        let world = World::with(ScriptedModel::always(vec![turn]), Ledger::gated()).await;
+        world.engine.submit(submission("q", vec![]), None).await.unwrap();
+        let snapshot = world.engine.cancel(key("q"), Some("enough".into())).await.unwrap();
+        assert_eq!(snapshot.head.status(), Status::Cancelled);
+        drop(snapshot);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(world.engine.busy(), 0, "nobody is left with it");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_exist_is_refused_before_anything_is_kept() {
+    let world = World::new(ScriptedModel::always(vec![Turn::say("hello")])).await;
+    let mut unknown = submission("q", vec![]);
+    unknown.agent = "nobody".into();
+    let error = world.engine.submit(unknown, None).await.unwrap_err();
+    assert!(matches!(error, EngineError::AgentNotFound(..)));
+    let mut picky = submission("q", vec![]);
+    picky.selected_tools = Some(vec!["hammer".into()]);
+    let error = world.engine.submit(picky, None).await.unwrap_err();
+    assert!(matches!(error, EngineError::ToolsNotFound { names, .. } if names == ["hammer"]));
+    assert!(matches!(world.engine.get(&key("q"), None).await.unwrap_err(), EngineError::QueryNotFound(..)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_given_once() {
+    let world = World::new(ScriptedModel::always(vec![Turn::call("ask", &json!({}))])).await;
+    let both = tokio::join!(
+        world.engine.submit(submission("q", vec![outside("ask")]), None),
+        world.engine.submit(submission("q", vec![outside("ask")]), None),
+    );
+    let refused = [both.0.is_err(), both.1.is_err()];
+    assert_eq!(refused.iter().filter(|refused| **refused).count(), 1);
+    let again = world.engine.submit(submission("q", vec![]), None).await.unwrap_err();
+    assert!(matches!(again, EngineError::NameTaken(..)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_cancels_nothing() {
+    let world = World::new(ScriptedModel::always(vec![Turn::say("hello")])).await;
+    {
+        let submitted = world.engine.submit(submission("q", vec![]), None);
+        tokio::pin!(submitted);
+        // Polled once, so that the change is under way, and dropped.
+        assert!(futures_util::poll!(submitted.as_mut()).is_pending());
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_completed(&world.get().await, "hello");
+}

@@ -1,0 +1,185 @@
+//! Outside calls: pause, deliver, hold, expire.
+
+use std::time::Duration;
+
+use bosun_core::{
+    Outcome, Status,
+    machine::{Delivery, Target, Verdict},
+    transcript::Message,
+};
+use serde_json::json;
+
+use super::world::{
+    PATIENCE, World, accepted, assert_completed, assert_failed, call, defaults, key, limited, outside, submission,
+};
+use crate::{
+    EngineError, Store,
+    registry::AgentLimits,
+    testing::{Ledger, ScriptedModel, Turn},
+};
+
+fn ask_then_say() -> ScriptedModel {
+    ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_pauses_for_an_outside_tool_and_goes_on_with_its_result() {
+    let world = World::new(ask_then_say()).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    assert_eq!(paused.head.status(), Status::Waiting);
+    let report = world.deliver(call(&paused, 0), "42").await;
+    assert!(accepted(&report));
+    assert_completed(&report.snapshot, "thanks");
+    let requests = world.model.requests();
+    assert_eq!(requests.len(), 2);
+    let Some(Message::Tool { content, .. }) = requests[1].messages.last() else { panic!("no result") };
+    assert_eq!(content, "42");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_cycle_waits_for_the_disk_twice() {
+    let world = World::new(ask_then_say()).await;
+    let before = world.store.stats().awaited_commits;
+    let paused = world.submit(vec![outside("ask")]).await;
+    world.deliver(call(&paused, 0), "42").await;
+    drop(paused);
+    assert_eq!(world.store.stats().awaited_commits - before, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_query_is_in_nobodys_memory() {
+    let world = World::new(ask_then_say()).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(world.engine.busy(), 0);
+    assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "thanks");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_result_again_is_a_replay_and_another_one_a_conflict() {
+    let world = World::new(ask_then_say()).await;
+    let id = call(&world.submit(vec![outside("ask")]).await, 0);
+    assert_eq!(world.deliver(id, "42").await.verdicts, [Verdict::Accepted(id)]);
+    assert_eq!(world.deliver(id, "42").await.verdicts, [Verdict::Replayed(id)]);
+    assert_eq!(world.deliver(id, "43").await.verdicts, [Verdict::AlreadyResolved(id)]);
+    assert_eq!(world.model.requests().len(), 2, "the model was asked once for the result");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_posts_of_one_result_at_once_are_accepted_once() {
+    for round in 0..50 {
+        let world = World::new(ask_then_say()).await;
+        let id = call(&world.submit(vec![outside("ask")]).await, 0);
+        let posts = (0..8).map(|post| {
+            let content = if round % 2 == 0 { "same".to_owned() } else { format!("{post}") };
+            let engine = world.engine.clone();
+            tokio::task::spawn_local(async move {
+                let delivery = Delivery { target: Target::Call(id), outcome: Outcome::success(content) };
+                engine.deliver(key("q"), vec![delivery], false, None).await.unwrap().verdicts[0]
+            })
+        });
+        let local = tokio::task::LocalSet::new();
+        let verdicts = local
+            .run_until(futures_util::future::join_all(local.run_until(async { posts.collect::<Vec<_>>() }).await))
+            .await;
+        let accepted = verdicts.iter().filter(|verdict| matches!(verdict, Ok(Verdict::Accepted(_)))).count();
+        assert_eq!(accepted, 1, "{verdicts:?}");
+        assert_completed(&world.get().await, "thanks");
+        assert_eq!(world.model.requests().len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partial_delivery_answers_at_once_and_the_last_one_wakes_the_model() {
+    let script = ScriptedModel::always(vec![
+        Turn::call("ask", &json!({"n": 1})).and_call("ask", r#"{"n":2}"#),
+        Turn::say("both"),
+    ]);
+    let world = World::new(script).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    let report = world.deliver(call(&paused, 1), "second").await;
+    assert_eq!(report.snapshot.head.status(), Status::Waiting);
+    assert_eq!(report.snapshot.head.waiting().count(), 1);
+    assert_completed(&world.deliver(call(&paused, 0), "first").await.snapshot, "both");
+    let results: Vec<_> = world.model.requests()[1]
+        .messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::Tool { content, .. } => Some(content.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results, ["first", "second"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mixed_turn_hands_out_and_runs_at_the_same_time() {
+    let script = ScriptedModel::always(vec![Turn::call("ask", &json!({})).and_call("once", "{}"), Turn::say("both")]);
+    let world = World::with(script, Ledger::gated()).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    assert_eq!(paused.head.status(), Status::Waiting, "though an inside call still runs");
+    let delivery = Delivery { target: Target::Tool("ask".into()), outcome: Outcome::success("42") };
+    let report = world.engine.deliver(key("q"), vec![delivery], false, Some(Duration::from_secs(1))).await.unwrap();
+    assert_eq!(report.snapshot.head.status(), Status::Running);
+    world.ledger.let_through(1);
+    assert_completed(&world.get().await, "both");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_answers_expires_and_the_model_is_told() {
+    let world = World::new(ask_then_say()).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    let id = call(&paused, 0);
+    tokio::time::sleep(defaults().external_timeout + Duration::from_secs(2)).await;
+    assert_completed(&world.get().await, "thanks");
+    assert_eq!(world.deliver(id, "42").await.verdicts, [Verdict::Expired(id)]);
+    let requests = world.model.requests();
+    let Some(Message::Tool { content, .. }) = requests[1].messages.last() else { panic!("no result") };
+    assert!(content.contains("External tool execution timeout"), "{content}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_outside_costs_no_running_time() {
+    let world = World::new(ask_then_say()).await;
+    let limits = AgentLimits { query_timeout: Some(Duration::from_secs(2)), ..AgentLimits::default() };
+    let paused = world.engine.submit(limited(vec![outside("ask")], limits), PATIENCE).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "thanks");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_query_waits_until_it_is_continued() {
+    let world = World::new(ask_then_say()).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+    let report = world.engine.deliver(key("q"), vec![delivery], true, PATIENCE).await.unwrap();
+    assert_eq!(report.snapshot.head.status(), Status::Held);
+    assert_completed(&world.engine.resume(key("q"), PATIENCE).await.unwrap(), "thanks");
+    assert!(matches!(world.engine.resume(key("q"), None).await.unwrap_err(), EngineError::NotHeld(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_nobody_ends_fails_the_query() {
+    let world = World::new(ask_then_say()).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+    world.engine.deliver(key("q"), vec![delivery], true, None).await.unwrap();
+    tokio::time::sleep(defaults().external_timeout + Duration::from_secs(2)).await;
+    assert_failed(&world.get().await, "hold_expired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_for_a_cancelled_query_is_refused() {
+    let world = World::new(ask_then_say()).await;
+    let id = call(&world.submit(vec![outside("ask")]).await, 0);
+    world.engine.cancel(key("q"), None).await.unwrap();
+    assert_eq!(world.deliver(id, "42").await.verdicts, [Verdict::Cancelled(id)]);
+    assert_eq!(world.model.requests().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_gives_up_after_its_time_and_says_where_the_query_stands() {
+    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let snapshot = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(3))).await.unwrap();
+    assert_eq!(snapshot.head.status(), Status::Running);
+}

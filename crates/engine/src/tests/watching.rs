@@ -1,0 +1,118 @@
+//! Watchers: what they see is the journal, with the text in between.
+
+use std::{sync::Arc, time::Duration};
+
+use bosun_core::{Entry, Event};
+use serde_json::json;
+
+use super::world::{World, call, key, outside, submission};
+use crate::{
+    Store, Watch, Watched,
+    testing::{ScriptedModel, Turn},
+};
+
+async fn rest(mut watch: Watch) -> Vec<Watched> {
+    let mut seen = Vec::new();
+    while let Some(watched) = watch.next().await.unwrap() {
+        seen.push(watched);
+    }
+    seen
+}
+
+fn entries(seen: &[Watched]) -> Vec<Entry> {
+    seen.iter()
+        .filter_map(|watched| match watched {
+            Watched::Entry(entry) => Some(Entry::clone(entry)),
+            Watched::Delta { .. } => None,
+        })
+        .collect()
+}
+
+fn text(seen: &[Watched]) -> String {
+    seen.iter()
+        .filter_map(|watched| match watched {
+            Watched::Delta { text, .. } => Some(text.as_str()),
+            Watched::Entry(_) => None,
+        })
+        .collect()
+}
+
+fn script() -> ScriptedModel {
+    ScriptedModel::always(vec![
+        Turn::stream(&["Let me ", "ask."]).and_call("ask", "{}"),
+        Turn::stream(&["It is ", "42."]),
+    ])
+}
+
+async fn journal(world: &World) -> Vec<Entry> {
+    let (namespace, name) = key("q");
+    world.store.load(&namespace, &name).await.unwrap().unwrap().entries
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_sees_the_journal_and_the_text_between_calls() {
+    let world = World::new(script()).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    let watch = world.engine.watch(&key("q"), 0).await.unwrap();
+    let (seen, _) = tokio::join!(rest(watch), world.deliver(call(&paused, 0), "42"));
+    assert_eq!(entries(&seen), journal(&world).await);
+    // The last turn was over before anybody read it: its text is in the journal, and not sent twice.
+    assert_eq!(text(&seen), "Let me ask.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_every_entry_on_a_watcher_sees_exactly_the_rest() {
+    let world = World::new(script()).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    world.deliver(call(&paused, 0), "42").await;
+    let whole = journal(&world).await;
+    for seen in 0..=whole.len() {
+        let watch = world.engine.watch(&key("q"), seen as u64).await.unwrap();
+        assert_eq!(entries(&rest(watch).await), whole[seen..]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_in_the_middle_of_a_turn_gets_its_text_in_one_piece() {
+    let script = ScriptedModel::always(vec![Turn::stream(&["one ", "two ", "three"]).hanging()]);
+    let world = World::new(script).await;
+    world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
+    let entries_so_far = journal(&world).await.len() as u64;
+    for seen in [0, entries_so_far] {
+        let mut watch = world.engine.watch(&key("q"), seen).await.unwrap();
+        let delta = loop {
+            match watch.next().await.unwrap().unwrap() {
+                Watched::Delta { offset, text, .. } => break (offset, text),
+                Watched::Entry(_) => {}
+            }
+        };
+        assert_eq!(delta, (0, "one two three".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_taken_again_tells_its_readers_to_forget_the_first_try() {
+    let script = ScriptedModel::always(vec![Turn::stream(&["so", "rry"]).breaking_off()]);
+    let world = World::new(script).await;
+    let mut submitted = world.submit(vec![]).await;
+    let watch = world.engine.watch(&key("q"), 0).await.unwrap();
+    let attempts: Vec<_> = entries(&rest(watch).await)
+        .into_iter()
+        .filter_map(|entry| match entry.event {
+            Event::TurnStarted { attempt, .. } => Some(attempt),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(attempts, [1, 2]);
+    assert_eq!(Arc::make_mut(&mut submitted.transcript).response(), Some("sorry"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_that_reads_nothing_holds_nobody_up() {
+    let turns = (0..9).map(|n| Turn::call("again", &json!({"n": n}))).chain([Turn::say("done")]).collect();
+    let world = World::new(ScriptedModel::always(turns)).await;
+    world.engine.submit(submission("q", vec![]), None).await.unwrap();
+    let idle = world.engine.watch(&key("q"), 0).await.unwrap();
+    super::world::assert_completed(&world.get().await, "done");
+    assert_eq!(entries(&rest(idle).await), journal(&world).await);
+}

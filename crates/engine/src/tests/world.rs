@@ -1,0 +1,192 @@
+//! A small world to run queries in: one agent, its tools, a script and a store.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bosun_core::{
+    Binding, CallId, Limits, Namespace, Outcome, Status, Tool,
+    machine::{Delivery, Target, Verdict},
+    query::View,
+    tool::{Annotations, toolset::Mode},
+};
+use serde_json::json;
+
+use crate::{
+    Agent, DeliverReport, Engine, QueryKey, Registry, Settings, Snapshot, Store, Submission,
+    memory::Memory,
+    registry::{AgentLimits, AgentTool},
+    testing::{Ledger, ScriptedModel, TokioClock},
+};
+
+/// Long enough for anything that is not stuck; time is paused, so it costs nothing.
+pub(super) const PATIENCE: Option<Duration> = Some(Duration::from_secs(25));
+
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) store: Arc<Memory>,
+    pub(super) model: Arc<ScriptedModel>,
+    pub(super) ledger: Arc<Ledger>,
+    clock: TokioClock,
+}
+
+fn tool(name: &str, binding: Binding, annotations: Annotations) -> Tool {
+    let parameters = json!({
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "note": {"type": "string"}},
+        "additionalProperties": false,
+    });
+    Tool {
+        name: name.into(),
+        display_name: None,
+        lc_name: None,
+        cache_for: None,
+        description: format!("The {name} tool"),
+        parameters: Arc::new(parameters),
+        category: None,
+        labels: BTreeMap::new(),
+        version: None,
+        deprecated: None,
+        annotations,
+        timeout: None,
+        binding,
+    }
+}
+
+/// A tool that the client runs.
+pub(super) fn outside(name: &str) -> Tool {
+    tool(name, Binding::External, Annotations::default())
+}
+
+fn inside(name: &str, idempotent: bool) -> Tool {
+    let annotations = Annotations { idempotent_hint: Some(idempotent), ..Annotations::default() };
+    tool(name, Binding::Builtin { name: name.into() }, annotations)
+}
+
+fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
+    let mut registry = Registry::default();
+    let namespace = Namespace::default();
+    for tool in [inside("once", false), inside("again", true)] {
+        registry.add_tool(namespace.clone(), tool);
+    }
+    registry.add_agent(Agent {
+        namespace: namespace.clone(),
+        name: "agent".into(),
+        description: None,
+        prompt: Some("Be brief.".into()),
+        model: "default".into(),
+        tools: ["once", "again"].map(|name| AgentTool { name: name.into(), description: None }).into(),
+        limits: AgentLimits::default(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+    });
+    registry.add_model(namespace, "default", Arc::clone(model) as _);
+    registry.set_builtins(Arc::clone(ledger) as _);
+    registry
+}
+
+impl World {
+    pub(super) async fn new(model: ScriptedModel) -> Self {
+        Self::with(model, Ledger::open()).await
+    }
+
+    pub(super) async fn with(model: ScriptedModel, ledger: Ledger) -> Self {
+        let (model, ledger, store) = (Arc::new(model), Arc::new(ledger), Arc::new(Memory::new()));
+        let clock = TokioClock::new();
+        let engine = Self::start(Arc::clone(&store) as _, &model, &ledger, clock, Settings::default()).await;
+        Self { engine, store, model, ledger, clock }
+    }
+
+    async fn start(
+        store: Arc<dyn Store>,
+        model: &Arc<ScriptedModel>,
+        ledger: &Arc<Ledger>,
+        clock: TokioClock,
+        settings: Settings,
+    ) -> Engine {
+        Engine::start(store, registry(model, ledger), Arc::new(clock), settings).await.unwrap()
+    }
+
+    /// As after kill -9: what the store has is all that is left, and the old process can write no more.
+    pub(super) async fn crash(self) -> Self {
+        let store = Arc::new(self.store.reopen());
+        let Self { model, ledger, clock, .. } = self;
+        let engine = Self::start(Arc::clone(&store) as _, &model, &ledger, clock, Settings::default()).await;
+        Self { engine, store, model, ledger, clock }
+    }
+
+    /// The same parts with another store around or instead of the memory.
+    pub(super) async fn on_store(
+        store: Arc<dyn Store>,
+        memory: Arc<Memory>,
+        model: Arc<ScriptedModel>,
+        ledger: Arc<Ledger>,
+    ) -> Self {
+        let clock = TokioClock::new();
+        let engine = Self::start(store, &model, &ledger, clock, Settings::default()).await;
+        Self { engine, store: memory, model, ledger, clock }
+    }
+
+    pub(super) async fn submit(&self, tools: Vec<Tool>) -> Snapshot {
+        self.engine.submit(submission("q", tools), PATIENCE).await.unwrap()
+    }
+
+    pub(super) async fn deliver(&self, call: CallId, content: &str) -> DeliverReport {
+        let delivery = Delivery { target: Target::Call(call), outcome: Outcome::success(content) };
+        self.engine.deliver(key("q"), vec![delivery], false, PATIENCE).await.unwrap()
+    }
+
+    pub(super) async fn get(&self) -> Snapshot {
+        self.engine.get(&key("q"), PATIENCE).await.unwrap()
+    }
+}
+
+pub(super) fn key(name: &str) -> QueryKey {
+    (Namespace::default(), name.parse().unwrap())
+}
+
+pub(super) fn submission(name: &str, client_tools: Vec<Tool>) -> Submission {
+    Submission {
+        namespace: Namespace::default(),
+        name: Some(name.parse().unwrap()),
+        agent: "agent".into(),
+        input: "go".into(),
+        client_tools,
+        mode: Mode::Hybrid,
+        selected_tools: None,
+        limits: AgentLimits::default(),
+        view: View::Rfc,
+        session_id: None,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        warnings: Vec::new(),
+    }
+}
+
+pub(super) fn limited(tools: Vec<Tool>, limits: AgentLimits) -> Submission {
+    Submission { limits, ..submission("q", tools) }
+}
+
+/// The call at `index`, of all that the model ever asked for.
+pub(super) fn call(snapshot: &Snapshot, index: usize) -> CallId {
+    snapshot.head.calls[index].id
+}
+
+#[track_caller]
+pub(super) fn assert_completed(snapshot: &Snapshot, response: &str) {
+    assert_eq!((snapshot.head.status(), snapshot.transcript.response()), (Status::Completed, Some(response)));
+}
+
+#[track_caller]
+pub(super) fn assert_failed(snapshot: &Snapshot, expected: &str) {
+    use bosun_core::transcript::Ending;
+    let end = snapshot.transcript.end.as_ref().map(|end| &end.how);
+    assert!(matches!(end, Some(Ending::Failed { code, .. }) if code == expected), "{end:?}");
+}
+
+pub(super) fn accepted(report: &DeliverReport) -> bool {
+    matches!(report.verdicts[..], [Verdict::Accepted(_)])
+}
+
+/// The defaults, for tests that count against them.
+pub(super) fn defaults() -> Limits {
+    Limits::default()
+}

@@ -1,0 +1,140 @@
+//! Following a query while it runs.
+//!
+//! A watcher sees each entry of the journal once, in order, after it is durable, and between them
+//! the text of the current turn as it grows. It pulls: whoever reads slowly holds nobody up and
+//! costs no memory, since text that was missed arrives in one piece and entries that have left the
+//! memory are read from the journal. Dropping a watcher cancels nothing.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bosun_core::{Entry, Event, Seq, head::Phase};
+
+use crate::{EngineError, desk::Live, engine::Inner};
+
+/// What a watcher is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Watched {
+    Entry(Arc<Entry>),
+    /// More text of a turn. Not durable: if the turn is begun again, `attempt` counts up.
+    Delta {
+        turn: u32,
+        attempt: u32,
+        offset: usize,
+        text: String,
+    },
+}
+
+/// One reader of one query.
+pub struct Watch {
+    inner: Arc<Inner>,
+    live: Arc<Live>,
+    changes: tokio::sync::watch::Receiver<u64>,
+    seen: Seq,
+    ahead: VecDeque<Arc<Entry>>,
+    /// The turn that is being written, as far as this reader has seen it.
+    draft: Draft,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Draft {
+    turn: u32,
+    attempt: u32,
+    offset: usize,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Watch").field("query", &self.live.key).field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+impl Watch {
+    pub(crate) fn new(inner: Arc<Inner>, live: Arc<Live>, seen: Seq) -> Self {
+        let changes = live.subscribe();
+        Self { inner, live, changes, seen, ahead: VecDeque::new(), draft: Draft::default(), ended: false }
+    }
+
+    /// What comes next; `None` when the query has ended or the server shuts down.
+    ///
+    /// # Errors
+    /// If the store fails. The watcher may be asked again.
+    pub async fn next(&mut self) -> Result<Option<Watched>, EngineError> {
+        loop {
+            if let Some(entry) = self.ahead.front().cloned() {
+                if let Some(rest) = self.rest_of_draft(&entry.event) {
+                    return Ok(Some(rest));
+                }
+                self.ahead.pop_front();
+                self.see(&entry);
+                return Ok(Some(Watched::Entry(entry)));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            self.changes.mark_unchanged();
+            if self.look_ahead().await? || self.ended {
+                continue;
+            }
+            let Draft { turn, attempt, offset } = self.draft;
+            if let Some(text) = self.live.draft_from(turn, attempt, offset) {
+                return Ok(Some(self.delta(text)));
+            }
+            tokio::select! {
+                // The sender lives as long as `live`.
+                _ = self.changes.changed() => {}
+                () = self.inner.draining.cancelled() => return Ok(None),
+            }
+        }
+    }
+
+    /// Fetches entries that this reader has not seen, and waits until they are durable.
+    async fn look_ahead(&mut self) -> Result<bool, EngineError> {
+        let locked = self.live.lock(&*self.inner.store).await?;
+        let state = Inner::state_of(&locked, &self.live.key)?;
+        if state.head.seq <= self.seen {
+            self.ended = state.head.status().is_final();
+            let joined = (self.draft.turn, self.draft.attempt) != (state.head.turn, state.head.attempt);
+            if state.head.phase == Phase::Thinking && joined {
+                // The reader came in the middle of a turn: it gets the text from its beginning.
+                self.draft = Draft { turn: state.head.turn, attempt: state.head.attempt, offset: 0 };
+            }
+            return Ok(false);
+        }
+        let (recent, position) = (state.recent_after(self.seen), state.position);
+        drop(locked);
+        self.inner.make_durable(&self.live, position).await?;
+        match recent {
+            Some(entries) => self.ahead.extend(entries),
+            None => {
+                let (namespace, name) = &self.live.key;
+                let stored = self.inner.store.load(namespace, name).await?;
+                let entries = stored.map(|stored| stored.entries).unwrap_or_default();
+                self.ahead.extend(entries.into_iter().filter(|entry| entry.seq > self.seen).map(Arc::new));
+            }
+        }
+        Ok(!self.ahead.is_empty())
+    }
+
+    /// The text that is still missing when a turn ends, if the reader would not get it otherwise.
+    fn rest_of_draft(&mut self, ending: &Event) -> Option<Watched> {
+        let Event::TurnEnded { turn, text: Some(text), calls, .. } = ending else { return None };
+        let follows = *turn == self.draft.turn && (self.draft.offset > 0 || *calls > 0);
+        let rest = text.get(self.draft.offset..).filter(|rest| follows && !rest.is_empty())?.to_owned();
+        Some(self.delta(rest))
+    }
+
+    fn delta(&mut self, text: String) -> Watched {
+        let Draft { turn, attempt, offset } = self.draft;
+        self.draft.offset += text.len();
+        Watched::Delta { turn, attempt, offset, text }
+    }
+
+    fn see(&mut self, entry: &Entry) {
+        self.seen = entry.seq;
+        self.ended = entry.event.is_final();
+        if let Event::TurnStarted { turn, attempt, .. } = entry.event {
+            self.draft = Draft { turn, attempt, offset: 0 };
+        }
+    }
+}
