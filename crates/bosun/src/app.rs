@@ -7,7 +7,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets, store::sqlite::Sqlite};
-use bosun_engine::{Engine, SystemClock};
+use bosun_engine::{Engine, SystemClock, store::StoreStats};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -52,6 +52,8 @@ impl App {
             self.engine.shut_down(GRACE).await
         };
         let ((), closed) = tokio::join!(served, closed);
+        let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
+        tracing::info!(appends, commits, awaited_commits, "stopped");
         closed.context("the last commit failed; what was answered is safe")
     }
 }

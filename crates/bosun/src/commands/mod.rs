@@ -1,8 +1,13 @@
 //! What the program can do, one module for each command.
 
+mod check;
+mod convert;
 mod demo;
+mod input;
 mod query;
+mod report;
 mod serve;
+mod tools;
 
 use std::{future::Future, process::ExitCode};
 
@@ -14,6 +19,9 @@ pub(crate) enum Command {
     Demo(demo::Demo),
     Serve(serve::Serve),
     Query(query::Query),
+    Check(check::Check),
+    Convert(convert::Convert),
+    Tools(tools::Tools),
 }
 
 impl Command {
@@ -22,6 +30,9 @@ impl Command {
             Self::Demo(demo) => block_on(demo.run()),
             Self::Serve(serve) => block_on_all_cores(serve.run()),
             Self::Query(query) => block_on(query.run()),
+            Self::Check(check) => check.run(),
+            Self::Convert(convert) => convert.run(),
+            Self::Tools(tools) => tools.run(),
         }
     }
 }

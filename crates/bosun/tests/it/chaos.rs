@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinSet};
 
 use crate::support::{
-    client::{Address, Answer, Client, result},
+    client::{Address, Answer, Client, NoStream, result},
     oracle::{self, Post, Record, Said},
     proof::{Proof, scale, seed},
     rng::Rng,
@@ -445,11 +445,15 @@ impl<'a> Actor<'a> {
     async fn watch_to_the_end(&mut self) {
         let mut seen = Vec::new();
         let mut last_id: Option<String> = None;
+        let mut endless = u64::MAX;
         'connections: loop {
             let lost = match self.client.events(&self.record.name, last_id.as_deref()).await {
-                Err(lost) => lost,
+                Err(NoStream::Lost(lost)) => lost,
+                Err(NoStream::Refused(status)) => {
+                    return self.fault(format!("its stream behind {last_id:?} was refused with {status}"));
+                }
                 Ok(mut stream) => loop {
-                    match stream.next(&mut u64::MAX.clone()).await {
+                    match stream.next(&mut endless).await {
                         Ok(Some(event)) => {
                             let over = event.name == "complete";
                             if event.id.is_some() {

@@ -9,6 +9,7 @@
 
 mod architecture;
 mod chaos;
+mod cli_tools;
 mod commits;
 mod demo;
 mod dependencies;

@@ -14,7 +14,7 @@ use bosun_core::{
 use bosun_engine::Registry;
 use serde_json::Value;
 
-use super::request::refuse_unserved;
+use super::request::{refuse_unserved, refuse_unserved_field};
 use crate::http::{
     error::{Code, clip},
     json::{Findings, Object, kind_of},
@@ -136,11 +136,9 @@ fn read_selected(path: String, entry: Value, findings: &mut Findings) -> Option<
 /// Holds all definitions of the client against the open rules; their faults get the places that the
 /// client knows.
 fn check(definitions: Vec<Placed>, findings: &mut Findings) -> Vec<Tool> {
-    let (paths, mut definitions): (Vec<String>, Vec<Value>) = definitions.into_iter().unzip();
-    for (path, definition) in paths.iter().zip(&mut definitions) {
-        if definition.is_object() {
-            look_for_strangers(path.clone(), definition.clone(), findings);
-        }
+    let (paths, definitions): (Vec<String>, Vec<Value>) = definitions.into_iter().unzip();
+    for (path, definition) in paths.iter().zip(&definitions) {
+        look_for_strangers(path, definition, findings);
     }
     match definition::check(&Value::Array(definitions), Rules::Open) {
         Ok(tools) => tools,
@@ -154,13 +152,16 @@ fn check(definitions: Vec<Placed>, findings: &mut Findings) -> Vec<Tool> {
     }
 }
 
-fn look_for_strangers(path: String, definition: Value, findings: &mut Findings) {
-    let Some(mut definition) = Object::at(path, definition, findings) else { return };
-    refuse_unserved(&mut definition, UNSERVED, findings);
-    for known in DEFINITION {
-        let _ = definition.take(known);
+/// Fields of a definition that the checker does not read.
+fn look_for_strangers(path: &str, definition: &Value, findings: &mut Findings) {
+    let members = definition.as_object().into_iter().flatten();
+    for (name, value) in members.filter(|(name, value)| !DEFINITION.contains(&name.as_str()) && !value.is_null()) {
+        let path = clip(&format!("{path}.{name}"));
+        match UNSERVED.iter().find(|(unserved, _)| unserved == name) {
+            Some((_, advice)) => refuse_unserved_field(path, value, advice, findings),
+            None => findings.warn(format!("unknown field `{path}` was ignored")),
+        }
     }
-    definition.finish(findings);
 }
 
 /// `[3].name` in the list that was checked is `tools[1].name` to the client.

@@ -51,6 +51,14 @@ pub(crate) struct Lost {
     generation: u64,
 }
 
+/// Why there is no stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NoStream {
+    Lost(Lost),
+    /// The server answered with this status.
+    Refused(u16),
+}
+
 /// An answer, and whether it took more than one request to get it.
 #[derive(Clone, Debug)]
 pub(crate) struct Insisted {
@@ -139,7 +147,7 @@ impl Client {
     }
 
     /// Opens a stream of events behind `last_id`.
-    pub(crate) async fn events(&self, name: &str, last_id: Option<&str>) -> Result<Stream, Lost> {
+    pub(crate) async fn events(&self, name: &str, last_id: Option<&str>) -> Result<Stream, NoStream> {
         let (generation, mut request) = self.request(&Method::GET, &format!("/{name}/events"));
         if let Some(id) = last_id {
             request = request.header("last-event-id", id);
@@ -148,12 +156,12 @@ impl Client {
     }
 
     /// Creates a query and streams it in the same request.
-    pub(crate) async fn create_stream(&self, body: &Value) -> Result<Stream, Lost> {
+    pub(crate) async fn create_stream(&self, body: &Value) -> Result<Stream, NoStream> {
         let (generation, request) = self.request(&Method::POST, "?stream=true");
         Stream::open(generation, request.json(body)).await
     }
 
-    /// The whole stream of a query that has ended.
+    /// The whole stream of a query, to its end.
     pub(crate) async fn all_events(&self, name: &str) -> Vec<SseEvent> {
         loop {
             let lost = match self.events(name, None).await {
@@ -161,7 +169,8 @@ impl Client {
                     Ok(events) => return events,
                     Err(lost) => lost,
                 },
-                Err(lost) => lost,
+                Err(NoStream::Lost(lost)) => lost,
+                Err(NoStream::Refused(status)) => panic!("the stream of {name} was refused with {status}"),
             };
             self.outlive(lost).await;
         }
@@ -179,9 +188,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    async fn open(generation: u64, request: RequestBuilder) -> Result<Self, Lost> {
-        let response = request.send().await.map_err(|_| Lost { generation })?;
-        assert!(response.status().is_success(), "a stream was answered with {}", response.status());
+    async fn open(generation: u64, request: RequestBuilder) -> Result<Self, NoStream> {
+        let response = request.send().await.map_err(|_| NoStream::Lost(Lost { generation }))?;
+        if !response.status().is_success() {
+            return Err(NoStream::Refused(response.status().as_u16()));
+        }
         Ok(Self { generation, response, decoder: super::sse::Decoder::default(), bytes: Default::default() })
     }
 

@@ -31,8 +31,10 @@ impl Proof {
     /// `scaling` are the variables, with their values, that make this run what it is.
     pub(crate) fn begin(test: &'static str, seed: u64, scaling: &[(&str, u64)]) -> Self {
         let variables: String = scaling.iter().map(|(name, value)| format!("{name}={value} ")).collect();
-        let command =
-            format!("BOSUN_SEED={seed} {variables}cargo test -p bosun --test it -- --exact --nocapture {test}");
+        let profile = if cfg!(debug_assertions) { "" } else { "--release " };
+        let command = format!(
+            "BOSUN_SEED={seed} {variables}cargo test {profile}-p bosun --test it -- --exact --nocapture {test}"
+        );
         Self { test, seed, command, begun: Instant::now(), violations: Vec::new() }
     }
 

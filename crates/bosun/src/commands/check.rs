@@ -1,0 +1,119 @@
+//! `bosun check`: everything that is wrong with files of tools and agents, at once.
+
+mod manifests;
+
+use std::{collections::HashMap, path::PathBuf, process::ExitCode};
+
+use bosun_convert::{Checked, Format, Problem, Severity, document, source::Place};
+use serde_json::json;
+
+use manifests::Manifests;
+
+use super::{
+    input,
+    report::{self, count},
+};
+
+/// Check files of tools and agents, and report every fault at once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  bosun check tool-config.json agents/
+  bosun check --json petstore.yaml | jq '.[] | select(.severity == \"error\")'
+
+Knows tool-config.json, YAML resources of ARK, lists of tools, n8n exports and OpenAPI descriptions. In a folder it looks
+at every JSON and YAML file and passes over those that are something else. Exit code 1 means that a file has faults.")]
+pub(crate) struct Check {
+    /// Files, folders, or `-` for standard input
+    #[arg(required = true, value_name = "FILE|FOLDER")]
+    paths: Vec<PathBuf>,
+    /// Print the report as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let mut reports: Vec<(String, Problem)> = Vec::new();
+        let mut catalog = Catalog::default();
+        let mut manifests = Manifests::default();
+        let mut files = 0;
+        for source in input::sources(&self.paths)? {
+            let bytes = source.read()?;
+            let mut checked = read(&bytes, None);
+            if source.is_incidental && is_something_else(&checked) {
+                continue;
+            }
+            files += 1;
+            let shown = source.shown();
+            checked.problems.extend(catalog.add(&shown, &checked));
+            if checked.format == Some(Format::ArkManifest) {
+                manifests.add(source.path, shown.clone(), &checked);
+                // What is no tool is checked with all the other manifests.
+                checked.problems.retain(|problem| problem.code != "not_a_tool");
+            }
+            reports.extend(checked.problems.into_iter().map(|problem| (shown.clone(), problem)));
+        }
+        reports.extend(manifests.check());
+        // Files stay in the order in which they were given, and each file in its own.
+        let order: HashMap<String, usize> =
+            reports.iter().enumerate().rev().map(|(at, (file, _))| (file.clone(), at)).collect();
+        reports.sort_by_key(|(file, problem)| (order.get(file).copied(), problem.place));
+        let errors = reports.iter().filter(|(_, problem)| problem.severity == Severity::Error).count();
+        if self.json {
+            let entries: Vec<_> = reports.iter().map(|(file, problem)| report::to_json(file, problem)).collect();
+            anstream::println!("{:#}", json!(entries));
+        } else {
+            reports.iter().for_each(|(file, problem)| report::print(file, problem));
+            let warnings = reports.len() - errors;
+            anstream::eprintln!("{}, {}, {}", count(files, "file"), count(errors, "error"), count(warnings, "warning"));
+        }
+        Ok(if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+/// All that can be said about the bytes of a file.
+pub(crate) fn read(bytes: &[u8], from: Option<Format>) -> Checked<'_> {
+    match document::decode(bytes) {
+        Ok(text) => bosun_convert::check(text, from),
+        Err(error) => Checked::unreadable(&error.into()),
+    }
+}
+
+/// A file that lies in a folder and is none of ours.
+pub(crate) fn is_something_else(checked: &Checked<'_>) -> bool {
+    checked.problems.iter().any(|problem| problem.code == "unknown_format")
+}
+
+/// The tools of all files that make up a catalogue: there, one name means one tool.
+#[derive(Default)]
+struct Catalog {
+    names: HashMap<String, (String, Place)>,
+}
+
+impl Catalog {
+    fn add(&mut self, file: &str, checked: &Checked<'_>) -> Vec<Problem> {
+        // Exports and descriptions of other systems are converted before they join a catalogue.
+        if !matches!(checked.format, Some(Format::ToolConfig | Format::ArkManifest)) {
+            return Vec::new();
+        }
+        let mut problems = Vec::new();
+        for found in &checked.tools {
+            let path = found.origin.path.as_str();
+            let place = checked.place_of(path);
+            match self.names.get(&found.tool.name) {
+                None => {
+                    self.names.insert(found.tool.name.clone(), (file.to_owned(), place));
+                }
+                Some((other, other_place)) => problems.push(Problem {
+                    severity: Severity::Error,
+                    place,
+                    path: path.to_owned(),
+                    code: "duplicate_name",
+                    message: format!("`{}` is also a tool of {other}:{other_place}", found.tool.name),
+                    hint: None,
+                }),
+            }
+        }
+        problems
+    }
+}

@@ -1,0 +1,71 @@
+//! The part of `bosun check` that the server's own reader of manifests does: agents, models, and
+//! the references between all of them.
+//!
+//! Tools are left to the converter, which knows more types of them than this version serves. What
+//! the server's reader says inside of a tool is therefore dropped, but for one thing: that it does
+//! not serve such a tool yet, which is a warning here.
+
+use std::{path::PathBuf, sync::Arc};
+
+use bosun_adapters::{manifests, runner::builtin::Builtins};
+use bosun_convert::{Checked, Problem, Severity, source::Place};
+use bosun_engine::SystemClock;
+use serde_json::Value;
+
+/// The manifests of one run, to be read together.
+#[derive(Default)]
+pub(super) struct Manifests {
+    files: Vec<File>,
+}
+
+struct File {
+    path: PathBuf,
+    shown: String,
+    documents: Vec<Document>,
+}
+
+struct Document {
+    begins: Place,
+    is_tool: bool,
+}
+
+impl Manifests {
+    /// Takes a file whose documents are resources.
+    pub(super) fn add(&mut self, path: PathBuf, shown: String, checked: &Checked<'_>) {
+        let parts = checked.document().into_iter().flat_map(|document| document.parts());
+        let documents = parts.map(|(path, value)| Document {
+            begins: checked.place_of(path.as_str()),
+            is_tool: value.get("kind").and_then(Value::as_str) == Some("Tool"),
+        });
+        let documents = documents.collect();
+        self.files.push(File { path, shown, documents });
+    }
+
+    /// What is wrong with agents, models and references, each with the file that it is in.
+    pub(super) fn check(&self) -> Vec<(String, Problem)> {
+        if self.files.iter().all(|file| file.documents.iter().all(|document| document.is_tool)) {
+            return Vec::new();
+        }
+        let paths: Vec<PathBuf> = self.files.iter().map(|file| file.path.clone()).collect();
+        let Err(faults) = manifests::load(&paths, &Builtins::new(Arc::new(SystemClock))) else { return Vec::new() };
+        faults.into_iter().filter_map(|fault| self.problem(fault)).collect()
+    }
+
+    fn problem(&self, fault: bosun_adapters::fault::Fault) -> Option<(String, Problem)> {
+        let place = fault.place.map_or(Place::START, |place| {
+            let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+            Place { line: count(place.line), column: count(place.column) }
+        });
+        let file = self.files.iter().find(|file| file.path == fault.file);
+        let document = file.and_then(|file| file.documents.iter().rev().find(|document| document.begins <= place));
+        let is_in_tool = document.is_some_and(|document| document.is_tool);
+        let severity = match (is_in_tool, fault.code) {
+            (false, _) => Severity::Error,
+            (true, "unsupported_kind") => Severity::Warning,
+            (true, _) => return None,
+        };
+        let shown = file.map_or_else(|| fault.file.display().to_string(), |file| file.shown.clone());
+        let (code, message, hint) = (fault.code, fault.message, fault.hint);
+        Some((shown, Problem { severity, place, path: String::new(), code, message, hint }))
+    }
+}

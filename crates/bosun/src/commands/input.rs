@@ -1,0 +1,106 @@
+//! The files that a command was given.
+//!
+//! Reading is bounded before it begins: a file that is too large is refused by its size, and
+//! standard input after one byte too many.
+
+use std::{
+    fs, io,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use bosun_convert::document::MAX_SIZE;
+
+use super::Usage;
+
+/// What stands for standard input on a command line.
+const STDIN: &str = "-";
+
+/// How deep folders are searched. Deeper ones are a loop, or somebody else's.
+const DEEPEST_FOLDER: usize = 16;
+
+/// One file to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    /// Found in a folder, and not named by the user: it may be something else altogether.
+    pub(crate) is_incidental: bool,
+}
+
+impl Source {
+    pub(crate) fn named(path: &Path) -> Self {
+        Self { path: path.to_owned(), is_incidental: false }
+    }
+
+    /// How the file is called in a report.
+    pub(crate) fn shown(&self) -> String {
+        if self.path == Path::new(STDIN) { "<stdin>".to_owned() } else { self.path.display().to_string() }
+    }
+
+    /// All of its bytes, or one more than are ever read.
+    pub(crate) fn read(&self) -> anyhow::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let limit = MAX_SIZE as u64 + 1;
+        if self.path == Path::new(STDIN) {
+            io::stdin().lock().take(limit).read_to_end(&mut bytes).context("cannot read standard input")?;
+            return Ok(bytes);
+        }
+        let shown = self.shown();
+        let metadata = fs::metadata(&self.path).map_err(|error| Usage(format!("cannot read `{shown}`: {error}")))?;
+        if metadata.is_dir() {
+            return Err(Usage(format!("`{shown}` is a directory, and a file is needed here")).into());
+        }
+        let file = fs::File::open(&self.path).map_err(|error| Usage(format!("cannot read `{shown}`: {error}")))?;
+        file.take(limit).read_to_end(&mut bytes).with_context(|| format!("cannot read `{shown}`"))?;
+        Ok(bytes)
+    }
+}
+
+/// The files that paths stand for: a folder for the JSON and YAML files in it, at any depth.
+pub(crate) fn sources(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    for path in paths {
+        let is_folder = path != Path::new(STDIN)
+            && fs::metadata(path)
+                .map_err(|error| Usage(format!("cannot read `{}`: {error}", path.display())))?
+                .is_dir();
+        if is_folder {
+            search(path, DEEPEST_FOLDER, &mut sources)?;
+        } else {
+            sources.push(Source::named(path));
+        }
+    }
+    Ok(sources)
+}
+
+fn search(folder: &Path, depth: usize, sources: &mut Vec<Source>) -> anyhow::Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read the directory `{}`", folder.display()))?;
+    let mut entries: Vec<_> = entries
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("cannot read the directory `{}`", folder.display()))?;
+    // The order of a directory is an accident, and reports should not change by themselves.
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+        // A link to a folder may lead back here; a link to a file cannot.
+        let kind = entry.file_type().with_context(|| format!("cannot read `{}`", path.display()))?;
+        if is_hidden || entry.file_name() == "node_modules" {
+            continue;
+        }
+        if kind.is_dir() {
+            if depth > 0 {
+                search(&path, depth - 1, sources)?;
+            }
+        } else if is_data(&path) && path.is_file() {
+            sources.push(Source { path, is_incidental: true });
+        }
+    }
+    Ok(())
+}
+
+fn is_data(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    ["json", "jsonc", "yaml", "yml"].contains(&extension.to_ascii_lowercase().as_str())
+}

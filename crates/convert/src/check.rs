@@ -1,0 +1,245 @@
+//! Everything that is wrong with a text of tools, with its place.
+//!
+//! Reading a text tells what its format says wrong; this adds what the tools say wrong: names,
+//! descriptions and schemas by the open rules, names that stand twice, extensions that contradict
+//! `required`. All of it at once, in the order of the text.
+
+use std::cell::OnceCell;
+
+use bosun_core::{
+    schema::normalize,
+    tool::{
+        definition::{self, Rules},
+        routing::{Route, RouteFault},
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    ConvertError, Format, Found, Warning,
+    document::{Document, Places},
+    found::{Conversion, Fault},
+    read_document, recognise,
+    source::Place,
+};
+
+/// A text and all that can be said about it.
+#[derive(Debug)]
+pub struct Checked<'a> {
+    /// What the text is; `None` if it could not be told.
+    pub format: Option<Format>,
+    /// The tools in it that have no fault.
+    pub tools: Vec<Found>,
+    pub problems: Vec<Problem>,
+    document: Option<Document<'a>>,
+    places: OnceCell<Places>,
+}
+
+/// One thing to say about a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub severity: Severity,
+    pub place: Place,
+    pub path: String,
+    pub code: &'static str,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    Warning,
+    Error,
+}
+
+impl Severity {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl Checked<'_> {
+    /// Whether the text is wrong, and not only remarkable.
+    #[must_use]
+    pub fn has_errors(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// The data of the text, if it could be read and is no source code.
+    #[must_use]
+    pub fn document(&self) -> Option<&Document<'_>> {
+        self.document.as_ref()
+    }
+
+    /// Where the value at `path` stands in the text.
+    #[must_use]
+    pub fn place_of(&self, path: &str) -> Place {
+        let Some(document) = &self.document else { return Place::START };
+        self.places.get_or_init(|| document.places()).find(path)
+    }
+
+    /// A remark on the text that was made later, for instance when its tools were written.
+    #[must_use]
+    pub fn placed(&self, warning: Warning) -> Problem {
+        let place = self.place_of(&warning.path);
+        Remark::from(warning).placed(place)
+    }
+
+    /// A text of which nothing could be read.
+    #[must_use]
+    pub fn unreadable(error: &ConvertError) -> Self {
+        let place = match error {
+            ConvertError::Read(error) => error.place(),
+            _ => Place::START,
+        };
+        let problem = Problem {
+            severity: Severity::Error,
+            place,
+            path: String::new(),
+            code: error.code(),
+            message: error.to_string(),
+            hint: None,
+        };
+        Self { format: None, tools: Vec::new(), problems: vec![problem], document: None, places: OnceCell::new() }
+    }
+}
+
+/// Checks a text, whose format is recognised by its content unless it is given.
+#[must_use]
+pub fn check(text: &str, from: Option<Format>) -> Checked<'_> {
+    let document = match Document::read(text) {
+        Ok(document) => document,
+        Err(error) => return Checked::unreadable(&error.into()),
+    };
+    let format = match from.map_or_else(|| recognise(&document), Ok) {
+        Ok(format) => format,
+        Err(error) => return Checked::unreadable(&error),
+    };
+    let conversion = read_document(&document, format);
+    check_conversion(document, conversion)
+}
+
+/// Checks the tools that were read from a document, and places everything that was said about it.
+fn check_conversion(document: Document<'_>, conversion: Conversion) -> Checked<'_> {
+    let Conversion { format, mut tools, warnings, mut faults } = conversion;
+    let mut remarks: Vec<Remark> = warnings.into_iter().map(Remark::from).collect();
+    let (mut broken, definition_faults) = definition_faults(&tools);
+    faults.extend(definition_faults);
+    for (found, is_broken) in tools.iter().zip(&mut broken) {
+        if let Some(fault) = route_fault(found) {
+            *is_broken = true;
+            faults.push(fault);
+        }
+    }
+    for found in &tools {
+        remarks.extend(schema_remarks(found));
+        remarks.extend(deprecation(found));
+    }
+    remarks.extend(faults.into_iter().map(Remark::from));
+    let mut is_sound = broken.into_iter().map(|is_broken| !is_broken);
+    tools.retain(|_| is_sound.next().unwrap_or(true));
+
+    let mut checked = Checked {
+        format: Some(format),
+        tools,
+        problems: Vec::new(),
+        document: Some(document),
+        places: OnceCell::new(),
+    };
+    let mut problems: Vec<Problem> = Vec::new();
+    for remark in remarks {
+        let place = checked.place_of(&remark.path);
+        problems.push(remark.placed(place));
+    }
+    problems.sort_by_key(|problem| problem.place);
+    checked.problems = problems;
+    checked
+}
+
+/// What is said about a path, before its place is known.
+struct Remark {
+    severity: Severity,
+    path: String,
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Remark {
+    fn placed(self, place: Place) -> Problem {
+        let Self { severity, path, code, message, hint } = self;
+        Problem { severity, place, path, code, message, hint }
+    }
+}
+
+impl From<Warning> for Remark {
+    fn from(Warning { path, code, message }: Warning) -> Self {
+        Self { severity: Severity::Warning, path, code, message, hint: None }
+    }
+}
+
+impl From<Fault> for Remark {
+    fn from(Fault { path, code, message, hint }: Fault) -> Self {
+        Self { severity: Severity::Error, path: path.into(), code, message, hint }
+    }
+}
+
+/// The faults of the tools by the open rules, at the places where the tools were read, and which
+/// tools have any.
+fn definition_faults(tools: &[Found]) -> (Vec<bool>, Vec<Fault>) {
+    /// The checker's own limit on one list.
+    const AT_ONCE: usize = 1_000;
+    let mut faults = Vec::new();
+    let mut broken = vec![false; tools.len()];
+    for (chunk, broken) in tools.chunks(AT_ONCE).zip(broken.chunks_mut(AT_ONCE)) {
+        let definitions: Vec<Value> = chunk
+            .iter()
+            .map(|Found { tool, .. }| {
+                json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
+            })
+            .collect();
+        let Err(found) = definition::check(&Value::Array(definitions), Rules::Open) else { continue };
+        for fault in found.faults {
+            // `[2].parameters.type` is about the third tool.
+            let split = fault.path.strip_prefix('[').and_then(|path| path.split_once(']'));
+            let split = split.and_then(|(index, inside)| Some((index.parse::<usize>().ok()?, inside)));
+            let Some((index, inside)) = split.filter(|(index, _)| *index < chunk.len()) else { continue };
+            broken[index] = true;
+            let path = chunk[index].origin.place_of(inside.trim_start_matches('.'));
+            faults.push(Fault { path, code: fault.code, message: fault.message, hint: None });
+        }
+    }
+    (broken, faults)
+}
+
+fn schema_remarks(found: &Found) -> Vec<Remark> {
+    let Ok(normalized) = normalize(&found.tool.parameters) else { return Vec::new() };
+    let remarks = normalized.warnings.into_iter().map(|warning| {
+        let path = found.origin.place_of(&format!("parameters.{}", warning.path));
+        Remark {
+            severity: Severity::Warning,
+            path: path.into(),
+            code: "schema_suspicious",
+            message: warning.message,
+            hint: None,
+        }
+    });
+    remarks.collect()
+}
+
+fn deprecation(found: &Found) -> Option<Remark> {
+    let message = found.tool.deprecation_warning()?;
+    let path = found.origin.place_of("deprecated").to_string();
+    Some(Remark { severity: Severity::Warning, path, code: "tool_deprecated", message, hint: None })
+}
+
+/// A cache tool must say which model it reads, whatever its arguments are.
+fn route_fault(found: &Found) -> Option<Fault> {
+    let fault = Route::of(&found.tool).err()?;
+    let field = if matches!(fault, RouteFault::UnknownAlias(_)) { "entity_aliases" } else { "cache_model" };
+    Some(Fault { path: found.origin.place_of(field), code: fault.code(), message: fault.to_string(), hint: None })
+}

@@ -1,0 +1,181 @@
+//! A text of JSON, JSON with comments, or YAML, read so that every value can still be pointed at.
+//!
+//! Reading is strict (no key twice, no silent repair) and bounded in size, depth and expansion,
+//! whatever the text holds. Positions are worked out by [`Document::places`] when there is
+//! something to report, so that a good file pays nothing for them.
+
+use serde_json::Value;
+
+use crate::source::{Locator, Place};
+
+pub use path::Path;
+pub use places::Places;
+
+mod json;
+mod path;
+mod places;
+#[cfg(test)]
+mod tests;
+mod yaml;
+
+/// The longest text that is read. A hundred thousand tools of 300 bytes fit twice.
+pub const MAX_SIZE: usize = 64 * 1024 * 1024;
+
+/// How deep values may be nested.
+const MAX_DEPTH: usize = bosun_core::json::Limits::DEEPEST;
+
+/// Why a text could not be read as data.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    #[error("this has more than {MAX_SIZE} bytes, which is the most that is read")]
+    TooLarge,
+    #[error("this is not UTF-8 text")]
+    NotUtf8 { place: Place },
+    #[error("the text is UTF-16: save it as UTF-8")]
+    Utf16,
+    #[error("there is nothing in it")]
+    Empty,
+    #[error("not valid {syntax}: {message}")]
+    Syntax { syntax: Syntax, place: Place, message: String },
+}
+
+impl ReadError {
+    /// A stable name for the fault.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TooLarge => "file_too_large",
+            Self::NotUtf8 { .. } | Self::Utf16 => "not_utf8",
+            Self::Empty => "empty_file",
+            Self::Syntax { .. } => "syntax_error",
+        }
+    }
+
+    /// Where in the text the fault is.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        match self {
+            Self::NotUtf8 { place } | Self::Syntax { place, .. } => *place,
+            Self::TooLarge | Self::Utf16 | Self::Empty => Place::START,
+        }
+    }
+}
+
+/// What a text is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    Json,
+    Yaml,
+}
+
+impl std::fmt::Display for Syntax {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Json => "JSON",
+            Self::Yaml => "YAML",
+        })
+    }
+}
+
+/// The bytes of a file as text, without the mark that some editors put first.
+pub fn decode(bytes: &[u8]) -> Result<&str, ReadError> {
+    if bytes.len() > MAX_SIZE {
+        return Err(ReadError::TooLarge);
+    }
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(ReadError::Utf16);
+    }
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    str::from_utf8(bytes).map_err(|error| {
+        let valid = str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
+        ReadError::NotUtf8 { place: Locator::new(valid).place(valid.len()) }
+    })
+}
+
+/// A text and the data in it.
+#[derive(Debug)]
+pub struct Document<'a> {
+    text: &'a str,
+    syntax: Syntax,
+    /// The document; a list of them if a YAML stream holds several.
+    value: Value,
+    is_stream: bool,
+}
+
+impl<'a> Document<'a> {
+    /// Reads JSON if the text begins like JSON, else YAML.
+    pub fn read(text: &'a str) -> Result<Self, ReadError> {
+        if text.len() > MAX_SIZE {
+            return Err(ReadError::TooLarge);
+        }
+        match skip_comments(text).chars().next() {
+            None => Err(ReadError::Empty),
+            Some('{' | '[') => Ok(Self { text, syntax: Syntax::Json, value: json::parse(text)?, is_stream: false }),
+            Some(_) => {
+                let mut documents = yaml::parse(text)?;
+                let is_stream = documents.len() > 1;
+                let value = match documents.pop() {
+                    None => return Err(ReadError::Empty),
+                    Some(only) if !is_stream => only,
+                    Some(last) => {
+                        documents.push(last);
+                        Value::Array(documents)
+                    }
+                };
+                Ok(Self { text, syntax: Syntax::Yaml, value, is_stream })
+            }
+        }
+    }
+
+    /// The data; a list of its documents if the text is a stream of several.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    #[must_use]
+    pub fn syntax(&self) -> Syntax {
+        self.syntax
+    }
+
+    /// The documents of the text with their paths: one, unless it is a YAML stream of several.
+    pub fn parts(&self) -> impl Iterator<Item = (Path, &Value)> {
+        let several = if self.is_stream { self.value.as_array().map(Vec::as_slice) } else { None };
+        let one = several.is_none().then(|| (Path::root(), &self.value));
+        let many = several.unwrap_or_default().iter().enumerate();
+        one.into_iter().chain(many.map(|(index, value)| (Path::root().index(index), value)))
+    }
+
+    /// Where the values of this document stand. Reads the text again.
+    #[must_use]
+    pub fn places(&self) -> Places {
+        Places(match self.syntax {
+            Syntax::Json => json::locate(self.text),
+            Syntax::Yaml => {
+                let mut documents = yaml::locate(self.text);
+                match documents.pop() {
+                    Some(only) if !self.is_stream => only,
+                    last => places::Located {
+                        place: Place::START,
+                        inside: places::Inside::Items(documents.into_iter().chain(last).collect()),
+                    },
+                }
+            }
+        })
+    }
+}
+
+/// The text from the first thing on that is neither space nor a comment of JSON or TypeScript.
+pub(crate) fn skip_comments(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    loop {
+        let after = if let Some(comment) = rest.strip_prefix("//") {
+            comment.split_once('\n').map_or("", |(_, after)| after)
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.split_once("*/").map_or("", |(_, after)| after)
+        } else {
+            return rest;
+        };
+        rest = after.trim_start();
+    }
+}

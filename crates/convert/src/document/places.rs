@@ -1,0 +1,45 @@
+//! Where each value of a document stands, made only when something has to be pointed at.
+
+use indexmap::IndexMap;
+
+use super::path::{Step, steps};
+use crate::source::Place;
+
+/// The places of a document's values.
+#[derive(Debug)]
+pub struct Places(pub(super) Located);
+
+/// One value of a document: where it begins, and where the values inside of it do.
+#[derive(Debug)]
+pub(super) struct Located {
+    pub(super) place: Place,
+    pub(super) inside: Inside,
+}
+
+#[derive(Debug)]
+pub(super) enum Inside {
+    Nothing,
+    Items(Vec<Located>),
+    Members(IndexMap<String, Located>),
+}
+
+impl Places {
+    /// Where the value at `path` begins, or the nearest value around it that exists: what is
+    /// missing has no place of its own.
+    #[must_use]
+    pub fn find(&self, path: &str) -> Place {
+        let mut value = &self.0;
+        for step in steps(path) {
+            let next = match (&value.inside, &step) {
+                (Inside::Items(items), Step::Index(index)) => items.get(*index),
+                (Inside::Members(members), Step::Key(key)) => members.get(key),
+                _ => None,
+            };
+            match next {
+                Some(next) => value = next,
+                None => break,
+            }
+        }
+        value.place
+    }
+}

@@ -1,0 +1,388 @@
+//! An HTTP node of n8n as a request that Bosun can make itself.
+//!
+//! The host must be fixed and credentials become references. Whatever else a node does (paging,
+//! forms, expressions over other nodes' data) has no counterpart here: the tool then stays with
+//! n8n, and says why.
+
+use std::time::Duration;
+
+use bosun_core::tool::{HttpRequest, Method, NamedValue, SecretRef, ValueSource};
+use serde_json::Value;
+
+use super::{
+    Node,
+    from_ai::{Argument, Kind},
+    template::{self, Part},
+};
+use crate::{
+    Warning,
+    found::{Inside, Request},
+    names::{is_secret, percent_encode, slug},
+};
+
+/// The part of a request that a value goes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Query,
+    Header,
+    Body,
+}
+
+/// The request of an `httpRequest` node.
+pub(super) fn inside(node: &Node<'_>) -> Inside {
+    let mut draft = Draft::new(node);
+    let url = draft.parts("URL", node.text("url").unwrap_or_default());
+    draft.url(&url);
+    if node.is_on("sendQuery") {
+        draft.list_or_json(node, "specifyQuery", "queryParameters", "jsonQuery", Target::Query);
+    }
+    if node.is_on("sendHeaders") {
+        draft.list_or_json(node, "specifyHeaders", "headerParameters", "jsonHeaders", Target::Header);
+    }
+    if node.is_on("sendBody") {
+        match node.text("contentType").unwrap_or("json") {
+            "json" => draft.list_or_json(node, "specifyBody", "bodyParameters", "jsonBody", Target::Body),
+            "raw" => {
+                let body = draft.parts("body", node.text("body").unwrap_or_default());
+                draft.raw(node.text("rawContentType").unwrap_or("text/plain"), &body);
+            }
+            other => draft.obstacle(format!("it sends its body as {other}")),
+        }
+    }
+    draft.finish()
+}
+
+/// A request in the making, with everything that speaks against it.
+pub(super) struct Draft<'n> {
+    node: &'n Node<'n>,
+    url: String,
+    query: Vec<String>,
+    headers: Vec<NamedValue>,
+    body: Body,
+    losses: Vec<Warning>,
+    obstacles: Vec<String>,
+}
+
+enum Body {
+    None,
+    Members(Vec<String>),
+    Text(String),
+}
+
+impl<'n> Draft<'n> {
+    pub(super) fn new(node: &'n Node<'n>) -> Self {
+        let mut draft = Self {
+            node,
+            url: String::new(),
+            query: Vec::new(),
+            headers: Vec::new(),
+            body: Body::None,
+            losses: Vec::new(),
+            obstacles: Vec::new(),
+        };
+        draft.credentials();
+        draft.options();
+        draft
+    }
+
+    fn obstacle(&mut self, why: impl Into<String>) {
+        let why = why.into();
+        if !self.obstacles.contains(&why) {
+            self.obstacles.push(why);
+        }
+    }
+
+    fn loss(&mut self, field: &str, code: &'static str, message: impl Into<String>) {
+        let path = if field.is_empty() { self.node.path.clone() } else { self.node.path_of(field) };
+        self.losses.push(Warning { path: path.into(), code, message: message.into() });
+    }
+
+    fn parts(&mut self, what: &str, value: &str) -> Vec<Part> {
+        template::parse(value).unwrap_or_else(|expression| {
+            self.obstacle(format!("its {what} has the expression `{expression}`, which only n8n evaluates"));
+            Vec::new()
+        })
+    }
+
+    fn credentials(&mut self) {
+        let node = self.node;
+        let kind = match node.text("authentication").unwrap_or("none") {
+            "none" => return,
+            "genericCredentialType" => node.text("genericAuthType"),
+            _ => node.text("nodeCredentialType"),
+        };
+        let Some(kind) = kind else { return self.obstacle("its authentication has no credential type") };
+        let secret = self.secret(kind);
+        let refer = |draft: &mut Self, code, what: String| {
+            let message = format!("the secret `{}`, key `{}`, must hold {what}", secret.name, secret.key);
+            draft.loss("authentication", code, message);
+            let value = ValueSource::SecretKeyRef(secret.clone());
+            draft.headers.push(NamedValue { name: "Authorization".to_owned(), value });
+        };
+        match kind {
+            "httpBearerAuth" => refer(self, "secret_needed", "`Bearer ` and the token".to_owned()),
+            "httpBasicAuth" => refer(self, "secret_needed", "`Basic ` and user:password in base64".to_owned()),
+            "httpHeaderAuth" => refer(
+                self,
+                "header_name_assumed",
+                "the whole value of the header; its name is in n8n's credential and not in the export, so `Authorization` is assumed".to_owned(),
+            ),
+            "httpQueryAuth" => self.obstacle("its credential goes into the query, and a URL cannot refer to secrets"),
+            "httpDigestAuth" | "httpCustomAuth" | "oAuth1Api" => {
+                self.obstacle(format!("its credential `{kind}` is worked out by n8n for each request"));
+            }
+            kind if kind.to_ascii_lowercase().contains("oauth2") => {
+                self.obstacle(format!("its credential `{kind}` is a token that n8n renews"));
+            }
+            kind => refer(
+                self,
+                "header_name_assumed",
+                format!("the whole value of the header that n8n makes of `{kind}`; `Authorization` is assumed"),
+            ),
+        }
+    }
+
+    fn secret(&self, kind: &str) -> SecretRef {
+        let credential = self.node.credentials.and_then(|credentials| credentials.get(kind));
+        let name = credential.and_then(|credential| credential.get("name")).and_then(Value::as_str);
+        SecretRef {
+            name: slug(name.unwrap_or(kind), "n8n-credential"),
+            key: "authorization".to_owned(),
+            optional: false,
+        }
+    }
+
+    fn options(&mut self) {
+        let node = self.node;
+        for key in node.parameter("options").and_then(Value::as_object).into_iter().flat_map(|options| options.keys()) {
+            match key.as_str() {
+                "timeout" => {}
+                "pagination" => self.obstacle("it reads page after page"),
+                _ => self.loss(
+                    "options",
+                    "option_dropped",
+                    format!("the option `{key}` of `{}` has no counterpart", node.name),
+                ),
+            }
+        }
+        if node.is_on("provideSslCertificates") {
+            self.obstacle("it shows a client certificate");
+        }
+        if node.is_on("optimizeResponse") {
+            self.loss("optimizeResponse", "option_dropped", "the response is given to the model whole");
+        }
+        if node.object.get("retryOnFail") == Some(&Value::Bool(true)) {
+            self.loss("", "option_dropped", format!("`{}` is not tried again when it fails", node.name));
+        }
+    }
+
+    /// The address. Everything up to the path must be fixed, or a model could send secrets anywhere.
+    pub(super) fn url(&mut self, parts: &[Part]) {
+        let written = self.written(parts, |text| text.replace('{', "%7B").replace('}', "%7D"), |_| String::new());
+        let Some((_, after)) = written.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
+        else {
+            if self.obstacles.is_empty() {
+                self.obstacle("its address is not fixed: the URL must begin with http:// or https://");
+            }
+            return;
+        };
+        let host = after.split(['/', '?', '#']).next().unwrap_or_default();
+        if host.is_empty() || host.contains('{') {
+            self.obstacle("its address is not fixed: the model chooses the host");
+        }
+        if host.contains('@') {
+            self.obstacle("its URL holds a password");
+        }
+        self.url = written;
+    }
+
+    /// Text with `{key}` or another form of slot in it.
+    fn written(&mut self, parts: &[Part], text: impl Fn(&str) -> String, slot: impl Fn(&Argument) -> String) -> String {
+        let mut written = String::new();
+        for part in parts {
+            match part {
+                Part::Text(part) => written.push_str(&text(part)),
+                Part::Slot(argument) => {
+                    if let Some(default) = &argument.default {
+                        let message = format!(
+                            "n8n sends {default} when the model gives no `{}`; here it is left out",
+                            argument.key
+                        );
+                        self.loss("", "default_not_sent", message);
+                    }
+                    let special = slot(argument);
+                    written.push_str(&if special.is_empty() { format!("{{{}}}", argument.key) } else { special });
+                }
+            }
+        }
+        written
+    }
+
+    fn list_or_json(&mut self, node: &Node<'_>, specify: &str, list: &str, json: &str, target: Target) {
+        if node.text(specify).unwrap_or("keypair") == "json" {
+            let parts = self.parts("JSON", node.text(json).unwrap_or_default());
+            return self.json(target, &parts);
+        }
+        let pairs = node.parameter(list).and_then(|list| list.get("parameters")).and_then(Value::as_array);
+        for pair in pairs.into_iter().flatten() {
+            let Some(name) = pair.get("name").and_then(Value::as_str).filter(|name| !name.is_empty()) else { continue };
+            let parts = match pair.get("value") {
+                Some(Value::String(value)) => self.parts(&format!("value of `{name}`"), value),
+                None | Some(Value::Null) => Vec::new(),
+                Some(value) => vec![Part::Text(value.to_string())],
+            };
+            self.pair(target, name, &parts);
+        }
+    }
+
+    /// One name and value of the query, the headers or a JSON body.
+    pub(super) fn pair(&mut self, target: Target, name: &str, parts: &[Part]) {
+        let is_fixed = parts.iter().all(|part| matches!(part, Part::Text(_)));
+        match target {
+            Target::Query if is_fixed && is_secret(name) => {
+                self.obstacle(format!("the query holds the secret `{name}`, and a URL cannot refer to secrets"));
+            }
+            Target::Query => {
+                let value = self.written(parts, percent_encode, |_| String::new());
+                self.query.push(format!("{}={value}", percent_encode(name)));
+            }
+            Target::Header if !is_fixed => self.obstacle(format!("the model fills the header `{name}`")),
+            Target::Header => self.header(name, parts),
+            Target::Body => {
+                let value = self.json_value(parts);
+                let member = format!("{}: {value}", Value::from(name));
+                match &mut self.body {
+                    Body::Members(members) => members.push(member),
+                    _ => self.body = Body::Members(vec![member]),
+                }
+            }
+        }
+    }
+
+    fn header(&mut self, name: &str, parts: &[Part]) {
+        let text: String =
+            parts.iter().map(|part| if let Part::Text(text) = part { text.as_str() } else { "" }).collect();
+        let value = if is_secret(name) {
+            let secret = SecretRef { name: slug(self.node.name, "n8n"), key: slug(name, "header"), optional: false };
+            let message = format!(
+                "the header `{name}` stands in the workflow as text; it is not copied: put it into the secret `{}`, key `{}`",
+                secret.name, secret.key
+            );
+            self.loss("headerParameters", "secret_needed", message);
+            ValueSource::SecretKeyRef(secret)
+        } else {
+            ValueSource::Literal(text)
+        };
+        self.headers.push(NamedValue { name: name.to_owned(), value });
+    }
+
+    /// A value of a JSON body. A slot alone is the argument itself; within a text it is part of it.
+    fn json_value(&mut self, parts: &[Part]) -> String {
+        if let [Part::Slot(argument)] = parts {
+            return self.written(parts, str::to_owned, |_| {
+                let slot = body_slot(argument);
+                if argument.kind == Kind::String { format!("\"{slot}\"") } else { slot }
+            });
+        }
+        self.refuse_braces(parts);
+        let inside = |text: &str| {
+            let quoted = Value::from(text).to_string();
+            quoted[1..quoted.len() - 1].to_owned()
+        };
+        format!("\"{}\"", self.written(parts, inside, body_slot))
+    }
+
+    fn refuse_braces(&mut self, parts: &[Part]) {
+        if parts.iter().any(|part| matches!(part, Part::Text(text) if text.contains("{{"))) {
+            self.obstacle("its body has `{{` in a text, which would be read as a slot");
+        }
+    }
+
+    /// A query, headers or body that is written as JSON.
+    pub(super) fn json(&mut self, target: Target, parts: &[Part]) {
+        if target == Target::Body {
+            self.refuse_braces(parts);
+            self.body = Body::Text(self.written(parts, str::to_owned, body_slot));
+            self.content_type("application/json");
+            return;
+        }
+        let [Part::Text(text)] = parts else {
+            return self.obstacle("its query or headers are JSON that the model fills");
+        };
+        match serde_json::from_str::<Value>(text) {
+            Ok(Value::Object(members)) => {
+                for (name, value) in &members {
+                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    self.pair(target, name, &[Part::Text(text)]);
+                }
+            }
+            _ => self.obstacle("its query or headers are not a JSON object"),
+        }
+    }
+
+    /// The model gives all of it as one object.
+    pub(super) fn whole(&mut self, target: Target, argument: &Argument) {
+        if target == Target::Body {
+            self.body = Body::Text(body_slot(argument));
+            self.content_type("application/json");
+        } else {
+            self.obstacle("the model gives all of its query or headers");
+        }
+    }
+
+    fn raw(&mut self, content_type: &str, parts: &[Part]) {
+        self.refuse_braces(parts);
+        self.body = Body::Text(self.written(parts, str::to_owned, body_slot));
+        self.content_type(content_type);
+    }
+
+    fn content_type(&mut self, value: &str) {
+        if !self.headers.iter().any(|header| header.name.eq_ignore_ascii_case("content-type")) {
+            let value = ValueSource::Literal(value.to_owned());
+            self.headers.push(NamedValue { name: "Content-Type".to_owned(), value });
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Inside {
+        let word = self.node.text("method").unwrap_or("GET");
+        let method = Method::parse(word);
+        let has_body = !matches!(self.body, Body::None);
+        match method {
+            None => self.obstacle(format!("its method is {word}")),
+            Some(method) if has_body && !method.has_body() => self.obstacle(format!("it sends a body with {word}")),
+            Some(_) => {}
+        }
+        if let Body::Members(_) = &self.body {
+            self.content_type("application/json");
+        }
+        if !self.obstacles.is_empty() {
+            return Inside::Never(self.obstacles.join("; "));
+        }
+        let body = match self.body {
+            Body::None => None,
+            Body::Members(members) => Some(format!("{{{}}}", members.join(", "))),
+            Body::Text(text) => Some(text),
+        };
+        let mut url = self.url;
+        for (index, pair) in self.query.iter().enumerate() {
+            url.push(if index == 0 && !url.contains('?') { '?' } else { '&' });
+            url.push_str(pair);
+        }
+        let timeout = self.node.parameter("options").and_then(|options| options.get("timeout")).and_then(Value::as_u64);
+        Inside::AsRequest(Box::new(Request {
+            http: HttpRequest {
+                url,
+                method: method.unwrap_or_default(),
+                headers: self.headers,
+                body,
+                body_parameters: Vec::new(),
+            },
+            timeout: timeout.map(Duration::from_millis),
+            losses: self.losses,
+        }))
+    }
+}
+
+fn body_slot(argument: &Argument) -> String {
+    format!("{{{{.input.{}}}}}", argument.key)
+}

@@ -1,0 +1,267 @@
+//! The older HTTP Request tool, whose slots are `{placeholders}` with definitions beside them.
+
+use bosun_core::{Binding, Tool};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Node,
+    from_ai::{Argument, Kind, object_schema},
+    http::{Draft, Target},
+    template::Part,
+    tool_name,
+};
+use crate::{
+    document::Path,
+    found::{Found, Origin, Report},
+};
+
+/// A value that the model gives.
+struct Parameter {
+    argument: Argument,
+    required: bool,
+    /// The model gives all of the query, headers or body as one object.
+    is_record: bool,
+}
+
+pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
+    let definitions = definitions(node, report);
+    let mut reader = Reader { definitions, parameters: Vec::new(), draft: Draft::new(node) };
+    let url = node.text("url").unwrap_or_default();
+    let parts = reader.slots(url);
+    reader.draft.url(&parts);
+    for (switch, specify, list, json, target) in [
+        ("sendQuery", "specifyQuery", "parametersQuery", "jsonQuery", Target::Query),
+        ("sendHeaders", "specifyHeaders", "parametersHeaders", "jsonHeaders", Target::Header),
+        ("sendBody", "specifyBody", "parametersBody", "jsonBody", Target::Body),
+    ] {
+        if node.is_on(switch) {
+            reader.part(node, specify, list, json, target);
+        }
+    }
+    let unused: Vec<_> = reader.unused().collect();
+    for (name, path) in unused {
+        report.fault(
+            &path,
+            "placeholder_unused",
+            format!("the placeholder `{name}` of `{}` is used nowhere", node.name),
+        );
+    }
+    let description = node.text("toolDescription").map_or_else(
+        || {
+            report.warn(&node.path, "description_assumed", format!("`{}` has no description", node.name));
+            format!("Makes an HTTP {} request to {url}", node.text("method").unwrap_or("GET"))
+        },
+        str::to_owned,
+    );
+    // The first version takes one text that holds JSON, and tells the model so in words.
+    let (description, parameters) = if node.version < 1.1 {
+        let input = json!({"input": {"type": "string", "description": "A JSON object"}});
+        (
+            describe_members(description, &reader.parameters),
+            json!({"type": "object", "properties": input, "required": ["input"]}),
+        )
+    } else {
+        (description, schema(&reader.parameters))
+    };
+    Some(Found {
+        tool: Tool::new(tool_name(node.name), description, parameters, Binding::External),
+        origin: Origin { path: node.path.clone(), parameters: None },
+        inside: reader.draft.finish(),
+    })
+}
+
+fn describe_members(mut description: String, parameters: &[Parameter]) -> String {
+    if !parameters.is_empty() {
+        description.push_str("\nThe input is a JSON object with these members:");
+    }
+    for Parameter { argument, required, .. } in parameters {
+        let need = if *required { "required" } else { "optional" };
+        let kind = match argument.kind {
+            Kind::String => "string",
+            Kind::Number => "number",
+            Kind::Boolean => "boolean",
+            Kind::Json => "object",
+        };
+        let about = argument.description.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+        description.push_str(&format!("\n- {} ({kind}, {need}){about}", argument.key));
+    }
+    description
+}
+
+/// In JSON that a person wrote, n8n puts the quotes around a text where they were left out.
+fn quote_texts(parts: Vec<Part>) -> Vec<Part> {
+    let mut quoted: Vec<Part> = Vec::new();
+    for part in parts {
+        let is_bare = matches!(&part, Part::Slot(argument) if argument.kind == Kind::String)
+            && !matches!(quoted.last(), Some(Part::Text(text)) if text.ends_with('"'));
+        if is_bare {
+            quoted.extend([Part::Text("\"".to_owned()), part, Part::Text("\"".to_owned())]);
+        } else {
+            quoted.push(part);
+        }
+    }
+    quoted
+}
+
+fn schema(parameters: &[Parameter]) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for parameter in parameters {
+        let argument = &parameter.argument;
+        let mut property = match argument.kind {
+            // Here, unlike in `$fromAI`, JSON is an object.
+            Kind::Json => Map::from_iter([("type".to_owned(), "object".into())]),
+            kind => kind.schema(),
+        };
+        if let Some(description) = &argument.description {
+            property.insert("description".to_owned(), description.as_str().into());
+        }
+        properties.insert(argument.key.clone(), property.into());
+        if parameter.required && !required.contains(&argument.key.as_str()) {
+            required.push(argument.key.as_str());
+        }
+    }
+    object_schema(properties, &required)
+}
+
+/// `placeholderDefinitions.values`: what the placeholders mean.
+fn definitions(node: &Node<'_>, report: &mut Report) -> Vec<(Argument, Path)> {
+    let path = node.path_of("placeholderDefinitions").key("values");
+    let values = node.parameter("placeholderDefinitions").and_then(|definitions| definitions.get("values"));
+    let mut definitions = Vec::new();
+    for (index, value) in values.and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let path = path.index(index);
+        let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let Some(name) = text("name") else {
+            report.fault(&path, "placeholder_unreadable", "a placeholder has no `name`");
+            continue;
+        };
+        let kind = match text("type") {
+            None | Some("not specified" | "string") => Kind::String,
+            Some("number") => Kind::Number,
+            Some("boolean") => Kind::Boolean,
+            Some("json") => Kind::Json,
+            Some(other) => {
+                report.fault(&path, "placeholder_unreadable", format!("`{other}` is no type of a placeholder"));
+                continue;
+            }
+        };
+        let key = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name).to_owned();
+        let description = text("description").map(str::to_owned);
+        definitions.push((Argument { key, description, kind, default: None, dynamic: None }, path));
+    }
+    definitions
+}
+
+struct Reader<'n> {
+    definitions: Vec<(Argument, Path)>,
+    parameters: Vec<Parameter>,
+    draft: Draft<'n>,
+}
+
+impl Reader<'_> {
+    fn argument(&self, key: &str) -> Argument {
+        let defined = self.definitions.iter().find(|(argument, _)| argument.key == key);
+        defined.map_or_else(
+            || Argument { key: key.to_owned(), description: None, kind: Kind::String, default: None, dynamic: None },
+            |(argument, _)| argument.clone(),
+        )
+    }
+
+    fn add(&mut self, argument: Argument, required: bool, is_record: bool) {
+        match self.parameters.iter_mut().find(|known| known.argument.key == argument.key) {
+            Some(known) => known.required |= required,
+            None => self.parameters.push(Parameter { argument, required, is_record }),
+        }
+    }
+
+    /// A text with its placeholders, each of which the model must give.
+    fn slots(&mut self, text: &str) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((before, name, after)) = placeholder(rest) {
+            if !before.is_empty() {
+                parts.push(Part::Text(before.to_owned()));
+            }
+            let argument = self.argument(name);
+            self.add(argument.clone(), true, false);
+            parts.push(Part::Slot(argument));
+            rest = after;
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest.to_owned()));
+        }
+        parts
+    }
+
+    /// The query, the headers or the body.
+    fn part(&mut self, node: &Node<'_>, specify: &str, list: &str, json: &str, target: Target) {
+        match node.text(specify).unwrap_or("keypair") {
+            "model" => {
+                let (key, what) = match target {
+                    Target::Query => ("qs", "Query"),
+                    Target::Header => ("headers", "Header"),
+                    Target::Body => ("body", "Body"),
+                };
+                let description = Some(format!("{what} parameters of the request, as names and values"));
+                let argument =
+                    Argument { key: key.to_owned(), description, kind: Kind::Json, default: None, dynamic: None };
+                self.draft.whole(target, &argument);
+                self.add(argument, true, true);
+            }
+            "json" => {
+                let text = node.text(json).unwrap_or_default();
+                let parts = quote_texts(self.slots(text));
+                self.draft.json(target, &parts);
+            }
+            _ => {
+                let values = node.parameter(list).and_then(|list| list.get("values")).and_then(Value::as_array);
+                for value in values.into_iter().flatten() {
+                    self.pair(value, target);
+                }
+            }
+        }
+    }
+
+    fn pair(&mut self, value: &Value, target: Target) {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let Some(name) = text("name") else { return };
+        match text("valueProvider").unwrap_or("modelRequired") {
+            "fieldValue" => {
+                let parts = self.slots(text("value").unwrap_or_default());
+                self.draft.pair(target, name, &parts);
+            }
+            provider => {
+                let argument = self.argument(name);
+                let required = provider != "modelOptional";
+                self.draft.pair(target, name, &[Part::Slot(argument.clone())]);
+                self.add(argument, required, false);
+            }
+        }
+    }
+
+    fn unused(&self) -> impl Iterator<Item = (String, Path)> {
+        let is_used =
+            |key: &str| self.parameters.iter().any(|parameter| !parameter.is_record && parameter.argument.key == key);
+        self.definitions
+            .iter()
+            .filter(move |(argument, _)| !is_used(&argument.key))
+            .map(|(argument, path)| (argument.key.clone(), path.clone()))
+    }
+}
+
+/// The first `{name}` of a text, with what stands before and behind it.
+fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let mut from = 0;
+    while let Some(open) = text[from..].find('{').map(|offset| from + offset) {
+        let name = &text[open + 1..];
+        let end = name.find(|letter: char| !letter.is_ascii_alphanumeric() && !matches!(letter, '_' | '-'));
+        match end {
+            Some(end) if end > 0 && name[end..].starts_with('}') => {
+                return Some((&text[..open], &name[..end], &name[end + 1..]));
+            }
+            _ => from = open + 1,
+        }
+    }
+    None
+}

@@ -1,0 +1,96 @@
+//! A value of a node's parameters as fixed text with slots that the model fills.
+
+use super::from_ai::{Argument, calls};
+use crate::format::clip;
+
+/// A piece of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Part {
+    Text(String),
+    Slot(Argument),
+}
+
+/// Reads a value in which expressions are `{{ … }}`. The error is the expression that is more than
+/// one call of `$fromAI`: only n8n can evaluate that.
+pub(super) fn parse(value: &str) -> Result<Vec<Part>, String> {
+    // n8n evaluates a value only if it begins with `=`.
+    let Some(mut rest) = value.strip_prefix('=') else { return Ok(text(value)) };
+    let mut parts = Vec::new();
+    while let Some((before, after)) = rest.split_once("{{") {
+        parts.extend(text(before));
+        let end = end_of_expression(after).ok_or_else(|| after.trim().to_owned())?;
+        parts.push(Part::Slot(slot(&after[..end])?));
+        rest = &after[end + 2..];
+    }
+    parts.extend(text(rest));
+    Ok(parts)
+}
+
+fn text(text: &str) -> Vec<Part> {
+    if text.is_empty() { Vec::new() } else { vec![Part::Text(text.to_owned())] }
+}
+
+/// Where the `}}` is that ends an expression, which may have others inside of its texts.
+fn end_of_expression(expression: &str) -> Option<usize> {
+    let bytes = expression.as_bytes();
+    let mut quote = None;
+    let mut at = 0;
+    while at < bytes.len() {
+        match (quote, bytes[at]) {
+            (Some(_), b'\\') => at += 1,
+            (Some(open), byte) if open == byte => quote = None,
+            (None, byte @ (b'\'' | b'"' | b'`')) => quote = Some(byte),
+            (None, b'}') if bytes.get(at + 1) == Some(&b'}') => return Some(at),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The one call that an expression consists of.
+fn slot(expression: &str) -> Result<Argument, String> {
+    let trimmed = expression.trim();
+    let bare = match trimmed.strip_prefix("/*").and_then(|comment| comment.split_once("*/")) {
+        Some((_, after)) => after.trim(),
+        None => trimmed,
+    };
+    match calls(bare) {
+        Ok(mut found) if found.len() == 1 && found[0].range == (0..bare.len()) => Ok(found.remove(0).argument),
+        _ => Err(clip(trimmed)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(value: &str, expect: Result<&str, &str>) {
+        let shown = parse(value).map(|parts| {
+            parts
+                .iter()
+                .map(|part| match part {
+                    Part::Text(text) => text.clone(),
+                    Part::Slot(argument) => format!("<{}>", argument.key),
+                })
+                .collect::<String>()
+        });
+        assert_eq!(shown.as_deref().map_err(String::as_str), expect, "{value}");
+    }
+
+    #[test]
+    fn a_value_is_text_and_slots() {
+        check("plain {{ $fromAI('a') }}", Ok("plain {{ $fromAI('a') }}"));
+        check("=https://x/{{ $fromAI('city') }}/now", Ok("https://x/<city>/now"));
+        check("={{ /*n8n-auto-generated-fromAI-override*/ $fromAI('a', 'with }} in it') }}", Ok("<a>"));
+        check("=", Ok(""));
+    }
+
+    #[test]
+    fn an_expression_of_n8n_is_named() {
+        check("={{ $json.city }}", Err("$json.city"));
+        check("={{ $fromAI('a') + 1 }}", Err("$fromAI('a') + 1"));
+        check("=x {{ $fromAI('a'", Err("$fromAI('a'"));
+    }
+}

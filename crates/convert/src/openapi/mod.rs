@@ -1,0 +1,130 @@
+//! The operations of an OpenAPI description, 3.0 or 3.1, as tools.
+//!
+//! Parameters and the body become one object schema that stands for itself: what it refers to in
+//! the document is copied beside it into `$defs`, so that cycles stay cycles and nothing is
+//! expanded. References out of the document are refused. Security schemes become references to
+//! secrets; the description holds no values and neither does the result. Responses are not read.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    document::{Document, Path},
+    fields::kind_of,
+    format::clip,
+    found::{Found, Report},
+};
+
+mod operation;
+mod reference;
+mod schema;
+mod security;
+
+/// The version decides how schemas are written: 3.0 has its own dialect, 3.1 has JSON Schema's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    V3_0,
+    V3_1,
+}
+
+/// What every operation of a description shares.
+struct Api<'a> {
+    root: &'a Value,
+    version: Version,
+    /// For the names of secrets.
+    title: &'a str,
+    /// How many values may still be copied out of the description.
+    budget: usize,
+}
+
+/// Enough for descriptions of thousands of operations, and far too little to fill a memory.
+const BUDGET: usize = 4_000_000;
+
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+pub(crate) fn read(document: &Document<'_>, report: &mut Report) -> Vec<Found> {
+    let mut tools = Vec::new();
+    for (path, value) in document.parts() {
+        read_description(value, &path, &mut tools, report);
+    }
+    tools
+}
+
+fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &mut Report) {
+    let Some(version) = version(root, path, report) else { return };
+    let title = root.pointer("/info/title").and_then(Value::as_str).unwrap_or("api");
+    let mut api = Api { root, version, title, budget: BUDGET };
+    if root.get("webhooks").is_some_and(|webhooks| webhooks.as_object().is_some_and(|map| !map.is_empty())) {
+        report.warn(&path.key("webhooks"), "webhooks_dropped", "webhooks are calls of the API to you and no tools");
+    }
+    let Some(paths) = root.get("paths") else { return };
+    let paths_path = path.key("paths");
+    let Value::Object(paths) = paths else {
+        report.fault(&paths_path, "wrong_type", format!("`paths` must be an object, not {}", kind_of(paths)));
+        return;
+    };
+    for (url, item) in paths {
+        if !url.starts_with('/') {
+            if !url.starts_with("x-") {
+                report.fault(&paths_path.key(url), "path_unreadable", "a path begins with `/`");
+            }
+            continue;
+        }
+        let item_path = paths_path.key(url);
+        let Some(item) = reference::follow(root, item, &item_path, report).and_then(Value::as_object) else { continue };
+        for method in METHODS {
+            let Some(operation) = item.get(method) else { continue };
+            let path = item_path.key(method);
+            let Value::Object(operation) = operation else {
+                report.fault(
+                    &path,
+                    "wrong_type",
+                    format!("an operation must be an object, not {}", kind_of(operation)),
+                );
+                continue;
+            };
+            let place = operation::Place { url, method, item, item_path: &item_path, path: &path };
+            tools.extend(operation::read(&mut api, operation, &place, report));
+        }
+    }
+}
+
+fn version(root: &Value, path: &Path, report: &mut Report) -> Option<Version> {
+    if let Some(version) = root.get("swagger") {
+        let message = format!("Swagger {} is not read", clip(version.as_str().unwrap_or("2")));
+        report.fault_with_hint(&path.key("swagger"), "version_unknown", message, "convert it to OpenAPI 3 first");
+        return None;
+    }
+    let version = root.get("openapi");
+    let text = match version {
+        Some(Value::String(text)) => text.clone(),
+        // In YAML, a version without quotes is a number.
+        Some(Value::Number(number)) => number.to_string(),
+        _ => String::new(),
+    };
+    if text.starts_with("3.0") {
+        return Some(Version::V3_0);
+    }
+    if text.starts_with("3.1") {
+        return Some(Version::V3_1);
+    }
+    let message = format!("OpenAPI `{}` is not read; 3.0 and 3.1 are", clip(&text));
+    report.fault(&path.key("openapi"), "version_unknown", message);
+    None
+}
+
+/// The base of every URL, with its variables at their defaults; why not, if there is none.
+fn server(api: &Api<'_>, operation: &Map<String, Value>, item: &Map<String, Value>) -> Result<String, String> {
+    let lists = [operation.get("servers"), item.get("servers"), api.root.get("servers")];
+    let first = lists.into_iter().flatten().filter_map(Value::as_array).find_map(|list| list.first());
+    let Some(server) = first else { return Err("the description names no server".to_owned()) };
+    let mut url = server.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
+    for (name, variable) in server.get("variables").and_then(Value::as_object).into_iter().flatten() {
+        let default = variable.get("default").and_then(Value::as_str).unwrap_or_default();
+        url = url.replace(&format!("{{{name}}}"), default);
+    }
+    let is_absolute = url.starts_with("https://") || url.starts_with("http://");
+    if !is_absolute || url.contains(['{', '}']) {
+        return Err(format!("the server's URL `{}` is not a whole address", clip(&url)));
+    }
+    Ok(url.trim_end_matches('/').to_owned())
+}

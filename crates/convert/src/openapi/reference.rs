@@ -1,0 +1,62 @@
+//! `$ref` within one document.
+
+use serde_json::Value;
+
+use crate::{document::Path, format::clip, found::Report};
+
+/// Longer chains of references are cycles.
+const LONGEST_CHAIN: usize = 32;
+
+/// What a `$ref` points at, as text: `#/components/schemas/Pet`.
+pub(super) fn of(value: &Value) -> Option<&str> {
+    value.get("$ref").and_then(Value::as_str)
+}
+
+/// The value that a local reference names.
+pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, (&'static str, String)> {
+    let Some(pointer) = reference.strip_prefix('#') else {
+        let message =
+            format!("`{}` points out of the document; only references inside of it are followed", clip(reference));
+        return Err(("remote_ref", message));
+    };
+    let target = percent_decode(pointer).and_then(|pointer| root.pointer(&pointer));
+    target.ok_or_else(|| ("dangling_ref", format!("there is no `{}` in the document", clip(reference))))
+}
+
+/// The value itself, or what it refers to in the end. A fault if that is nowhere.
+pub(super) fn follow<'a>(root: &'a Value, value: &'a Value, path: &Path, report: &mut Report) -> Option<&'a Value> {
+    let mut current = value;
+    for _ in 0..LONGEST_CHAIN {
+        let Some(reference) = of(current) else { return Some(current) };
+        match resolve(root, reference) {
+            Ok(target) => current = target,
+            Err((code, message)) => {
+                report.fault(&path.key("$ref"), code, message);
+                return None;
+            }
+        }
+    }
+    report.fault(&path.key("$ref"), "cyclic_ref", "the reference leads back to itself");
+    None
+}
+
+/// The fragment of a URL as the text that it stands for.
+fn percent_decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b'%' {
+            let digits = text.get(at + 1..at + 3)?;
+            decoded.push(u8::from_str_radix(digits, 16).ok()?);
+            at += 3;
+        } else {
+            decoded.push(bytes[at]);
+            at += 1;
+        }
+    }
+    String::from_utf8(decoded).ok()
+}

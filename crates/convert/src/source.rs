@@ -1,0 +1,93 @@
+//! Where a byte of a text is, in the words of an editor.
+//!
+//! Lines and columns start at 1 and columns count characters, not bytes. A [`Locator`] indexes the
+//! lines of a text once, so that a thousand faults do not mean a thousand scans.
+
+/// A place in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl Place {
+    /// The first character of a text.
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Turns byte offsets of one text into lines and columns.
+#[derive(Clone, Debug)]
+pub struct Locator<'text> {
+    text: &'text str,
+    line_starts: Vec<usize>,
+}
+
+impl<'text> Locator<'text> {
+    #[must_use]
+    pub fn new(text: &'text str) -> Self {
+        let after_newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        Self { text, line_starts: std::iter::once(0).chain(after_newlines).collect() }
+    }
+
+    /// The place of the character that holds byte `offset`; the end of the text for anything beyond it.
+    #[must_use]
+    pub fn place(&self, offset: usize) -> Place {
+        let offset = offset.min(self.text.len());
+        let line = self.line_starts.partition_point(|start| *start <= offset);
+        let start = self.line_starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
+        let before = self.text.as_bytes().get(start..offset).unwrap_or_default();
+        let characters = before.iter().filter(|byte| !is_continuation(**byte)).count();
+        let inside_a_character = self.text.as_bytes().get(offset).is_some_and(|byte| is_continuation(*byte));
+        Place { line, column: characters + usize::from(!inside_a_character) }
+    }
+}
+
+/// Whether a byte of UTF-8 continues a character that began before it.
+fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Locator, Place};
+
+    #[track_caller]
+    fn check(text: &str, offset: usize, line: usize, column: usize) {
+        assert_eq!(Locator::new(text).place(offset), Place { line, column }, "{text:?} at {offset}");
+    }
+
+    #[test]
+    fn the_first_character_is_line_one_column_one() {
+        check("", 0, 1, 1);
+        check("abc", 0, 1, 1);
+    }
+
+    #[test]
+    fn a_newline_belongs_to_the_line_it_ends() {
+        check("ab\ncd", 2, 1, 3);
+        check("ab\ncd", 3, 2, 1);
+        check("ab\r\ncd", 4, 2, 1);
+        check("a\n\nb", 2, 2, 1);
+        check("a\n\nb", 3, 3, 1);
+    }
+
+    #[test]
+    fn columns_count_characters() {
+        check("äöü = 1", 7, 1, 5);
+        check("äöü = 1", 1, 1, 1);
+        check("x\n😀y", 6, 2, 2);
+        check("x\n😀y", 3, 2, 1);
+    }
+
+    #[test]
+    fn an_offset_beyond_the_end_is_the_end() {
+        check("ab\nc", 99, 2, 2);
+        check("ab\n", 3, 2, 1);
+    }
+}

@@ -1,0 +1,255 @@
+//! `tool-config.json`: tools as configuration, run through Nango.
+//!
+//! `{"tools": […]}`, or the older `{"Category": […]}`. It is a file of our own, so an unknown field
+//! is a fault. What a tool does is data: `source`, `action` and `cache_model`, where `{entityType}`
+//! in a model stands for an enum of the tool's input.
+
+use bosun_core::{
+    Binding, Tool,
+    tool::{Annotations, Nango},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Warning,
+    document::{Document, Path},
+    fields::{Fields, duration_text, kind_of},
+    format::{clip, is_by_category},
+    found::{Found, Inside, Origin, Report},
+};
+
+/// The provider of tools that need none.
+const META: &str = "__META__";
+
+pub(crate) fn read(document: &Document<'_>, report: &mut Report) -> Vec<Found> {
+    let mut tools = Vec::new();
+    for (path, value) in document.parts() {
+        read_config(value, path, &mut tools, report);
+    }
+    tools
+}
+
+fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &mut Report) {
+    match value {
+        Value::Array(list) => read_list(list, &path, None, &Map::new(), tools, report),
+        Value::Object(object) if object.contains_key("tools") => {
+            let mut fields = Fields::new(object, path);
+            let providers = fields.object("providers", report).cloned().unwrap_or_default();
+            let list = fields.list("tools", report).unwrap_or_default();
+            fields.skip(&["$schema", "beats", "strict_optional"]);
+            read_list(list, &fields.path_of("tools"), None, &providers, tools, report);
+            fields.refuse_the_rest(report);
+        }
+        Value::Object(object) if is_by_category(object) => {
+            for (category, list) in object {
+                let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
+                read_list(list, &path.key(category), Some(category), &Map::new(), tools, report);
+            }
+        }
+        other => {
+            let message = format!("a tool-config is an object with a list of `tools`, not {}", kind_of(other));
+            report.fault(&path, "not_a_tool_config", message);
+        }
+    }
+}
+
+fn read_list(
+    list: &[Value],
+    path: &Path,
+    category: Option<&str>,
+    providers: &Map<String, Value>,
+    tools: &mut Vec<Found>,
+    report: &mut Report,
+) {
+    for (index, entry) in list.iter().enumerate() {
+        let Some(fields) = Fields::of(entry, path.index(index), "a tool", report) else { continue };
+        let faults = report.faults.len();
+        let found = read_tool(fields, category, providers, report);
+        tools.extend(found.filter(|_| report.faults.len() == faults));
+    }
+}
+
+fn read_tool(
+    mut fields: Fields<'_>,
+    category: Option<&str>,
+    providers: &Map<String, Value>,
+    report: &mut Report,
+) -> Option<Found> {
+    let name = fields.required_text("name", report);
+    let description = fields.required_text("description", report);
+    let parameters_path = fields.path_of("parameters");
+    let parameters = fields.object("parameters", report).cloned();
+    let display_name = fields.text("display_name", report).map(str::to_owned);
+    let lc_name = fields.text("lc_name", report).map(str::to_owned);
+    let own_category = fields.text("category", report);
+    let version = fields.text("version", report).map(str::to_owned);
+    let timeout = fields.duration("timeout", report);
+    let cache_for = fields.duration("cache", report);
+    let annotations = Annotations {
+        read_only_hint: fields.boolean("read_only", report),
+        destructive_hint: fields.boolean("destructive", report),
+        idempotent_hint: fields.boolean("idempotent", report),
+        open_world_hint: fields.boolean("open_world", report),
+    };
+    let deprecated = fields.deprecation(report);
+    let labels = fields.texts("labels", report);
+    let binding = binding(&mut fields, name.unwrap_or_default(), providers, report);
+    fields.refuse_the_rest(report);
+
+    let has_parameters = parameters.is_some();
+    let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
+    let mut tool = Tool::new(name?, description?, parameters, binding?);
+    tool.display_name = display_name;
+    tool.lc_name = lc_name;
+    tool.category = own_category.or(category).map(str::to_owned);
+    tool.version = version;
+    tool.timeout = timeout;
+    tool.cache_for = cache_for;
+    tool.annotations = annotations;
+    tool.deprecated = deprecated;
+    tool.labels = labels;
+    let is_external = tool.is_external();
+    let origin = Origin { path: fields.path().clone(), parameters: has_parameters.then_some(parameters_path) };
+    let mut found = Found::new(tool, origin);
+    if is_external {
+        found.inside = Inside::Never("it names no provider".to_owned());
+    }
+    Some(found)
+}
+
+fn binding(
+    fields: &mut Fields<'_>,
+    name: &str,
+    providers: &Map<String, Value>,
+    report: &mut Report,
+) -> Option<Binding> {
+    let provider =
+        fields.text("providerConfigKey", report).map(str::trim).filter(|key| !key.is_empty() && *key != META);
+    let source = fields.text("source", report);
+    let action = fields.text("action", report).map(str::to_owned);
+    let model = fields.text("cache_model", report).map(str::to_owned);
+    let entity_aliases = fields.texts("entity_aliases", report);
+    let Some(provider) = provider else {
+        return without_provider(fields, name, source, report);
+    };
+    let provider = provider.to_owned();
+    match source {
+        // A tool that does not say is one that acts.
+        None | Some("action") => {
+            let action = action.unwrap_or_else(|| name.replace('_', "-"));
+            Some(Binding::Nango(Nango::Action { provider, action }))
+        }
+        Some("cache") => {
+            let of_provider =
+                providers.get(&provider).and_then(|settings| settings.get("cache_model")).and_then(Value::as_str);
+            let Some(model) = model.or_else(|| of_provider.map(str::to_owned)) else {
+                report.fault_with_hint(
+                    fields.path(),
+                    "cache_model_missing",
+                    format!("`{}` reads from the cache and does not say which model", clip(name)),
+                    format!("add `\"cache_model\": \"…\"` to the tool, or to `providers.{}`", clip(&provider)),
+                );
+                return None;
+            };
+            Some(Binding::Nango(Nango::Cache { provider, model, entity_aliases }))
+        }
+        Some(other) => {
+            report.fault(
+                &fields.path_of("source"),
+                "source_unknown",
+                format!("`{}` is neither `cache` nor `action`", clip(other)),
+            );
+            None
+        }
+    }
+}
+
+/// Tools that steer the conversation need no provider; any other is run by whoever owns it.
+fn without_provider(fields: &Fields<'_>, name: &str, source: Option<&str>, report: &mut Report) -> Option<Binding> {
+    if name.is_empty() {
+        // That there is no name is told already.
+        return None;
+    }
+    if name == "request_missing_parameters" {
+        return Some(Binding::Builtin { name: name.to_owned() });
+    }
+    if let Some(source @ ("cache" | "action")) = source {
+        let message = format!("`{}` has the source `{source}` and no `providerConfigKey`", clip(name));
+        report.fault(fields.path(), "provider_missing", message);
+        return None;
+    }
+    let message = format!("`{}` names no provider: a client has to run it", clip(name));
+    report.warn(fields.path(), "binding_unknown", message);
+    Some(Binding::External)
+}
+
+/// Tools as a `tool-config.json`.
+pub(crate) fn write(tools: &[Found], warnings: &mut Vec<Warning>) -> Value {
+    let entries: Vec<Value> = tools.iter().filter_map(|found| write_tool(found, warnings)).collect();
+    json!({"tools": entries})
+}
+
+fn write_tool(found: &Found, warnings: &mut Vec<Warning>) -> Option<Value> {
+    let tool = &found.tool;
+    let mut entry = Map::new();
+    let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
+    put("name", tool.name.as_str().into());
+    put("description", tool.description.as_str().into());
+    for (key, value) in [
+        ("display_name", &tool.display_name),
+        ("lc_name", &tool.lc_name),
+        ("category", &tool.category),
+        ("version", &tool.version),
+    ] {
+        if let Some(value) = value {
+            put(key, value.as_str().into());
+        }
+    }
+    match &tool.binding {
+        Binding::Nango(Nango::Action { provider, action }) => {
+            put("providerConfigKey", provider.as_str().into());
+            put("source", "action".into());
+            put("action", action.as_str().into());
+        }
+        Binding::Nango(Nango::Cache { provider, model, entity_aliases }) => {
+            put("providerConfigKey", provider.as_str().into());
+            put("source", "cache".into());
+            put("cache_model", model.as_str().into());
+            if !entity_aliases.is_empty() {
+                put("entity_aliases", json!(entity_aliases));
+            }
+        }
+        Binding::External => {}
+        Binding::Builtin { name } if name == "request_missing_parameters" && *name == tool.name => {}
+        _ => {
+            let message =
+                format!("`{}` cannot move: a tool-config knows only tools of Nango and of clients", tool.name);
+            warnings.push(Warning { path: found.origin.path.to_string(), code: "cannot_move", message });
+            return None;
+        }
+    }
+    if !tool.labels.is_empty() {
+        put("labels", json!(tool.labels));
+    }
+    let hints = tool.annotations;
+    for (key, hint) in [
+        ("read_only", hints.read_only_hint),
+        ("destructive", hints.destructive_hint),
+        ("idempotent", hints.idempotent_hint),
+        ("open_world", hints.open_world_hint),
+    ] {
+        if let Some(hint) = hint {
+            put(key, hint.into());
+        }
+    }
+    for (key, time) in [("timeout", tool.timeout), ("cache", tool.cache_for)] {
+        if let Some(time) = time {
+            put(key, duration_text(time).into());
+        }
+    }
+    if let Some(deprecated) = &tool.deprecated {
+        put("deprecated", json!(deprecated));
+    }
+    put("parameters", tool.parameters.as_ref().clone());
+    Some(entry.into())
+}

@@ -1,0 +1,326 @@
+//! Finds the tools of a source.
+//!
+//! Three forms are certain: `new DynamicStructuredTool({…})` and `new DynamicTool({…})`, `tool(fn, {…})`,
+//! and a class that extends `StructuredTool` or `Tool`. A plain object counts if it has a `name`, a
+//! `description` and either a `schema` or something to call. What is certain must be readable; a plain
+//! object whose name is computed is only remarked upon, because it may be no tool at all.
+
+use std::collections::HashSet;
+
+use bosun_core::{Binding, Tool};
+use oxc_ast::ast::{Argument, Class, ClassElement, Expression, ObjectExpression, ObjectPropertyKind, Span};
+use oxc_span::GetSpan;
+use serde_json::{Value as Json, json};
+
+use super::{
+    fault::{Gather, Problem, Problems, Read},
+    library::Remark,
+    module::{Candidate, Meaning, Module, ThroughCalls, root_name},
+    read::Reader,
+    value::{Record, Value},
+};
+
+/// How a tool was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolForm {
+    /// `new DynamicStructuredTool({…})`
+    DynamicStructuredTool,
+    /// `new DynamicTool({…})`, which takes one string as `input`
+    DynamicTool,
+    /// `tool(fn, {…})`
+    ToolFunction,
+    /// `class … extends StructuredTool`
+    Class,
+    /// `{name, description, schema, call}`
+    Object,
+}
+
+/// A tool, before its place is known in lines.
+pub(super) struct Found {
+    pub(super) tool: Tool,
+    pub(super) offset: u32,
+    pub(super) form: ToolForm,
+}
+
+#[derive(Default)]
+pub(super) struct Findings {
+    pub(super) tools: Vec<Found>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) remarks: Vec<Remark>,
+}
+
+pub(super) fn find<'a>(module: &Module<'a>, reader: &mut Reader<'_, 'a>) -> Findings {
+    let mut finder =
+        Finder { module, reader, findings: Findings::default(), claimed: HashSet::new(), inside_zod: Vec::new() };
+    // Options written as a constant look like a plain object, so the certain forms go first.
+    for candidate in &module.candidates {
+        finder.certain(*candidate);
+    }
+    for candidate in &module.candidates {
+        if let Candidate::Object(object) = candidate {
+            finder.plain(object);
+        }
+    }
+    let mut findings = finder.findings;
+    findings.tools.sort_by_key(|found| found.offset);
+    findings.problems.sort_by_key(|problem| problem.offset);
+    findings.problems.dedup();
+    findings
+}
+
+struct Finder<'f, 'm, 'a> {
+    module: &'f Module<'a>,
+    reader: &'f mut Reader<'m, 'a>,
+    findings: Findings,
+    /// Object literals that are the options of a tool.
+    claimed: HashSet<u32>,
+    /// Calls of Zod: an object in their arguments is a shape, not a tool.
+    inside_zod: Vec<Span>,
+}
+
+impl<'a> Finder<'_, '_, 'a> {
+    fn certain(&mut self, candidate: Candidate<'a>) {
+        match candidate {
+            Candidate::New(new) => {
+                let form = match self.imported_name(&new.callee) {
+                    Some("DynamicStructuredTool") => ToolForm::DynamicStructuredTool,
+                    Some("DynamicTool") => ToolForm::DynamicTool,
+                    _ => return,
+                };
+                self.options(new.arguments.first(), new.span, form);
+            }
+            Candidate::Call(call) => {
+                if self.is_zod(&call.callee) {
+                    self.inside_zod.push(call.span);
+                } else if self.imported_name(&call.callee) == Some("tool") {
+                    match call.arguments.as_slice() {
+                        [_, options, ..] => self.options(Some(options), call.span, ToolForm::ToolFunction),
+                        _ => self.remark(
+                            call.span,
+                            "tool_not_read",
+                            "`tool(…)` with one argument names no tool and is not read",
+                        ),
+                    }
+                }
+            }
+            Candidate::Class(class) => self.class(class),
+            Candidate::Object(_) => {}
+        }
+    }
+
+    fn remark(&mut self, span: Span, code: &'static str, message: impl Into<String>) {
+        self.findings.remarks.push(Remark { offset: span.start, code, message: message.into() });
+    }
+
+    /// What a callee was called where it comes from: `import { tool as t }` makes `t` mean `tool`.
+    fn imported_name(&self, callee: &Expression<'a>) -> Option<&'a str> {
+        match callee {
+            Expression::Identifier(name) => match self.module.meaning(name.name.as_str(), name.span.start) {
+                Some(Meaning::Import { imported, .. }) => Some(imported),
+                None => Some(name.name.as_str()),
+                Some(_) => None,
+            },
+            Expression::StaticMemberExpression(member) => match &member.object {
+                // `tools.DynamicTool` of a namespace import, but not a method of just any object.
+                Expression::Identifier(object) => match self.module.meaning(object.name.as_str(), object.span.start) {
+                    Some(Meaning::Import { imported: "*" | "default", .. }) => Some(member.property.name.as_str()),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn is_zod(&self, callee: &Expression<'a>) -> bool {
+        let Some((name, offset)) = root_name(callee, ThroughCalls::Yes) else { return false };
+        match self.module.meaning(name, offset) {
+            Some(Meaning::Import { module, .. }) => module == "zod" || module.starts_with("zod/"),
+            Some(
+                Meaning::Value(Expression::CallExpression(call)) | Meaning::Member(Expression::CallExpression(call), _),
+            ) => {
+                matches!(&call.callee, Expression::Identifier(name) if name.name == "require")
+                    || self.is_zod(&call.callee)
+            }
+            Some(_) => false,
+            None => name == "z",
+        }
+    }
+
+    fn options(&mut self, argument: Option<&'a Argument<'a>>, span: Span, form: ToolForm) {
+        let value =
+            argument.and_then(|argument| argument.as_expression()).map(|expression| self.reader.read(expression));
+        match value {
+            Some(Value::Record(record)) => {
+                self.claimed.insert(record.offset);
+                let found = self.tool(&record, span, form);
+                self.keep(found);
+            }
+            Some(Value::Unreadable(problems)) => self.keep(Err(problems)),
+            _ => {
+                let problem = Problem::new(
+                    span.start,
+                    "options_missing",
+                    "a tool is made from an object with `name` and `description`",
+                );
+                self.keep(Err(problem.into()));
+            }
+        }
+    }
+
+    fn keep(&mut self, found: Read<Found>) {
+        match found {
+            Ok(found) => self.findings.tools.push(found),
+            Err(problems) => self.findings.problems.extend(problems.iter().cloned()),
+        }
+    }
+
+    fn tool(&mut self, record: &Record<'a>, span: Span, form: ToolForm) -> Read<Found> {
+        let member = |name: &str| record.get(name).filter(|member| !member.getter);
+        let mut gather = Gather::default();
+        let name = gather.take(match member("name").map(|member| &member.value) {
+            Some(Value::Text(name)) => Ok(name.as_ref().to_owned()),
+            Some(Value::Unreadable(problems)) => Err(problems.clone()),
+            Some(other) => Err(Problem::new(
+                span.start,
+                "name_unreadable",
+                format!("the name of a tool is a string, not {}", other.kind()),
+            )
+            .into()),
+            None => Err(Problem::new(span.start, "name_missing", "the tool has no `name`").into()),
+        });
+        let description = gather.take(match member("description").map(|member| &member.value) {
+            Some(Value::Text(description)) => Ok(Some(description.as_ref().to_owned())),
+            Some(Value::Undefined) | None => Ok(None),
+            Some(Value::Unreadable(problems)) => Err(problems.clone()),
+            Some(other) => {
+                let message = format!("the description of a tool is a string, not {}", other.kind());
+                Err(Problem::new(span.start, "description_unreadable", message).into())
+            }
+        });
+        let schema = member("schema").map(|member| (member.value.clone(), member.offset));
+        let parameters = self.parameters(schema, form, span);
+        let parameters = gather.take(parameters);
+        let (Some(name), Some(description), Some(parameters)) = (name, description, parameters) else {
+            return gather.finish(()).and_then(|()| Err(unread(span)));
+        };
+        if description.is_none() {
+            self.remark(span, "description_missing", format!("the tool `{name}` has no description"));
+        }
+        let tool = Tool::new(name, description.unwrap_or_default(), parameters, Binding::External);
+        Ok(Found { tool, offset: span.start, form })
+    }
+
+    fn parameters(&mut self, schema: Option<(Value<'a>, u32)>, form: ToolForm, span: Span) -> Read<Json> {
+        match schema {
+            None | Some((Value::Undefined | Value::Null, _)) => Ok(match form {
+                // LangChain gives these a schema of their own: one optional string.
+                ToolForm::DynamicTool | ToolForm::ToolFunction => {
+                    json!({ "type": "object", "properties": { "input": { "type": "string" } } })
+                }
+                _ => json!({ "type": "object", "properties": {} }),
+            }),
+            Some((Value::Schema(schema), offset)) => {
+                let written = self.reader.write(schema)?;
+                self.findings.remarks.extend(written.remarks);
+                if written.schema.get("type") != Some(&json!("object")) {
+                    let message = "the schema is not an object, which the parameters of a tool must be";
+                    self.findings.remarks.push(Remark {
+                        offset,
+                        code: "parameters_not_object",
+                        message: message.to_owned(),
+                    });
+                }
+                Ok(written.schema)
+            }
+            Some((Value::Unreadable(problems), _)) => Err(problems),
+            // LangChain also takes a JSON Schema as it is.
+            Some((value @ Value::Record(_), offset)) => Ok(value.to_json(offset)?.unwrap_or_else(|| json!({}))),
+            Some((other, offset)) => {
+                let problem = Problem::new(
+                    offset,
+                    "schema_unreadable",
+                    format!("a Zod schema or a JSON Schema is expected, not {}", other.kind()),
+                );
+                Err(if offset == 0 { Problem { offset: span.start, ..problem } } else { problem }.into())
+            }
+        }
+    }
+
+    fn plain(&mut self, object: &'a ObjectExpression<'a>) {
+        let has = |name: &str| {
+            object.properties.iter().any(|property| match property {
+                ObjectPropertyKind::ObjectProperty(property) => {
+                    !property.computed && property.key.is_specific_static_name(name)
+                }
+                ObjectPropertyKind::SpreadProperty(_) => false,
+            })
+        };
+        let callable = ["schema", "call", "func", "invoke"].into_iter().any(has);
+        let inside_zod =
+            self.inside_zod.iter().any(|call| call.start <= object.span.start && object.span.end <= call.end);
+        if !(has("name") && has("description") && callable) || inside_zod || self.claimed.contains(&object.span.start) {
+            return;
+        }
+        match self.reader.read_object_literal(object) {
+            Value::Record(record) => match record.get("name").map(|member| &member.value) {
+                Some(Value::Text(_)) => {
+                    let found = self.tool(&record, object.span, ToolForm::Object);
+                    self.keep(found);
+                }
+                Some(Value::Unreadable(_)) => {
+                    self.remark(
+                        object.span,
+                        "tool_not_read",
+                        "an object that looks like a tool has a computed name and is left out",
+                    );
+                }
+                _ => {}
+            },
+            Value::Unreadable(_) => {
+                self.remark(
+                    object.span,
+                    "tool_not_read",
+                    "an object that looks like a tool has computed members and is left out",
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// `class X extends StructuredTool { name = "x"; … }`
+    fn class(&mut self, class: &'a Class<'a>) {
+        let Some(heritage) = &class.heritage else { return };
+        if !matches!(self.imported_name(&heritage.expression), Some("StructuredTool" | "Tool")) {
+            return;
+        }
+        let mut members = Vec::new();
+        for element in &class.body.body {
+            let ClassElement::PropertyDefinition(property) = element else { continue };
+            let (Ok(key), false) = (self.reader.read_key(&property.key, property.computed), property.r#static) else {
+                continue;
+            };
+            if let Some(value) = &property.value
+                && matches!(key.as_str(), "name" | "description" | "schema")
+            {
+                let value = self.reader.read(value);
+                members.push((key, super::value::Member { value, offset: property.span.start, getter: false }));
+            }
+        }
+        let is_string_tool = self.imported_name(&heritage.expression) == Some("Tool");
+        // An abstract base or one whose name comes from its constructor defines no tool by itself.
+        if !members.iter().any(|(key, _)| key == "name") {
+            self.remark(class.span, "tool_not_read", "a tool class without a constant `name` is left out");
+            return;
+        }
+        let record = Record::new(class.span.start, members);
+        let form = if is_string_tool { ToolForm::DynamicTool } else { ToolForm::Class };
+        let found = self.tool(&record, class.span(), form).map(|found| Found { form: ToolForm::Class, ..found });
+        self.keep(found);
+    }
+}
+
+fn unread(span: Span) -> Problems {
+    Problem::new(span.start, "tool_unreadable", "the tool cannot be read").into()
+}

@@ -1,0 +1,174 @@
+//! The few globals and methods of the language that constants are made with.
+//!
+//! Each is pure and total over the values it takes; for anything else the answer is `None`, and the
+//! reader says that the value is computed.
+
+use std::rc::Rc;
+
+use super::value::{LONGEST_LIST, LONGEST_TEXT, Member, Record, Regex, Value};
+
+const NAMES: [&str; 8] = ["Number", "Math", "Object", "BigInt", "RegExp", "String", "Boolean", "Symbol"];
+
+pub(super) fn find<'a>(name: &str) -> Option<Value<'a>> {
+    match name {
+        "undefined" => Some(Value::Undefined),
+        "NaN" => Some(Value::Number(f64::NAN)),
+        "Infinity" => Some(Value::Number(f64::INFINITY)),
+        "Date" | "Map" | "Set" | "File" | "Blob" | "Error" | "URL" | "Buffer" | "Uint8Array" => {
+            Some(Value::Instance("class"))
+        }
+        _ => NAMES.iter().find(|known| **known == name).map(|name| Value::Global(name)),
+    }
+}
+
+pub(super) fn member<'a>(object: &str, name: &str) -> Option<Value<'a>> {
+    const LARGEST_SAFE: f64 = 9_007_199_254_740_991.0;
+    Some(Value::Number(match (object, name) {
+        ("Number", "MAX_SAFE_INTEGER") => LARGEST_SAFE,
+        ("Number", "MIN_SAFE_INTEGER") => -LARGEST_SAFE,
+        ("Number", "MAX_VALUE") => f64::MAX,
+        ("Number", "MIN_VALUE") => 5e-324,
+        ("Number", "EPSILON") => f64::EPSILON,
+        ("Number", "POSITIVE_INFINITY") => f64::INFINITY,
+        ("Number", "NEGATIVE_INFINITY") => f64::NEG_INFINITY,
+        ("Number", "NaN") => f64::NAN,
+        ("Math", "PI") => std::f64::consts::PI,
+        ("Math", "E") => std::f64::consts::E,
+        _ => return None,
+    }))
+}
+
+/// `Object.keys(…)` and the like, by dotted name.
+pub(super) fn call<'a>(path: &str, arguments: &[Value<'a>]) -> Option<Value<'a>> {
+    match (path, arguments) {
+        ("BigInt", [Value::Number(value)]) if value.fract() == 0.0 && value.abs() < 1e30 =>
+        {
+            #[expect(clippy::cast_possible_truncation, reason = "a whole number below 1e30 fits into 128 bits")]
+            Some(Value::BigInt(*value as i128))
+        }
+        ("BigInt", [Value::BigInt(value)]) => Some(Value::BigInt(*value)),
+        ("BigInt", [Value::Text(text)]) => text.trim().parse().ok().map(Value::BigInt),
+        ("String", [value]) => value.to_text().map(Value::text),
+        ("RegExp", [Value::Regex(regex)]) => {
+            Some(Value::Regex(Rc::new(Regex { source: regex.source.clone(), flags: regex.flags.clone() })))
+        }
+        ("RegExp", [Value::Text(source)]) => Some(regex(source, "")),
+        ("RegExp", [Value::Text(source), Value::Text(flags)]) => Some(regex(source, flags)),
+        ("RegExp", [Value::Regex(source), Value::Text(flags)]) => Some(regex(&source.source, flags)),
+        ("Symbol" | "Symbol.for", _) => Some(Value::Instance("Symbol")),
+        ("Object.freeze" | "Object.seal", [value @ (Value::Record(_) | Value::List(_))]) => Some(value.clone()),
+        ("Object.keys", [Value::Record(record)]) => Some(Value::list(record.keys().map(Value::text).collect())),
+        ("Object.values", [Value::Record(record)]) => values(record).map(Value::list),
+        ("Object.entries", [Value::Record(record)]) => {
+            let pairs =
+                record.keys().zip(values(record)?).map(|(key, value)| Value::list(vec![Value::text(key), value]));
+            Some(Value::list(pairs.collect()))
+        }
+        ("Object.fromEntries", [Value::List(pairs)]) => {
+            let members = pairs.iter().map(|pair| match pair {
+                Value::List(pair) => match pair.as_slice() {
+                    [key, value] => Some((key.to_text()?, Member { value: value.clone(), offset: 0, getter: false })),
+                    _ => None,
+                },
+                _ => None,
+            });
+            let members: Option<Vec<_>> = members.collect();
+            Some(Value::Record(Rc::new(Record::new(0, members?))))
+        }
+        _ => None,
+    }
+}
+
+fn values<'a>(record: &Record<'a>) -> Option<Vec<Value<'a>>> {
+    record.iter().map(|(_, member)| (!member.getter).then(|| member.value.clone())).collect()
+}
+
+/// Methods of strings and arrays.
+pub(super) fn method<'a>(receiver: &Value<'a>, name: &str, arguments: &[Value<'a>]) -> Option<Value<'a>> {
+    match (receiver, name, arguments) {
+        (Value::Text(text), "trim", []) => Some(Value::text(text.trim())),
+        (Value::Text(text), "trimStart", []) => Some(Value::text(text.trim_start())),
+        (Value::Text(text), "trimEnd", []) => Some(Value::text(text.trim_end())),
+        (Value::Text(text), "toUpperCase", []) => Some(Value::text(text.to_uppercase())),
+        (Value::Text(text), "toLowerCase", []) => Some(Value::text(text.to_lowercase())),
+        (Value::Text(text), "concat", parts) => {
+            let mut joined = text.as_ref().to_owned();
+            for part in parts {
+                joined.push_str(&part.to_text()?);
+                if joined.len() > LONGEST_TEXT {
+                    break;
+                }
+            }
+            Some(Value::text(joined))
+        }
+        (Value::List(values), "join", separator) => {
+            let separator = match separator {
+                [] | [Value::Undefined] => ",",
+                [Value::Text(separator)] => separator,
+                _ => return None,
+            };
+            let parts = values.iter().map(|value| match value {
+                Value::Undefined | Value::Null => Some(String::new()),
+                value => value.to_text(),
+            });
+            let mut joined = String::new();
+            for (index, part) in parts.enumerate() {
+                if index > 0 {
+                    joined.push_str(separator);
+                }
+                joined.push_str(&part?);
+                // The reader refuses it; there is no need to finish it first.
+                if joined.len() > LONGEST_TEXT {
+                    break;
+                }
+            }
+            Some(Value::text(joined))
+        }
+        (Value::List(values), "concat", more) => {
+            let mut all = values.as_ref().clone();
+            for value in more {
+                if all.len() > LONGEST_LIST {
+                    break;
+                }
+                match value {
+                    Value::List(values) => all.extend(values.iter().cloned()),
+                    value => all.push(value.clone()),
+                }
+            }
+            Some(Value::list(all))
+        }
+        (Value::List(_), "slice", []) => Some(receiver.clone()),
+        _ => None,
+    }
+}
+
+fn regex<'a>(pattern: &str, flags: &str) -> Value<'a> {
+    Value::Regex(Rc::new(Regex { source: regex_source(pattern), flags: flags.to_owned() }))
+}
+
+/// What `new RegExp(pattern).source` gives: slashes and line ends come back escaped.
+pub(super) fn regex_source(pattern: &str) -> String {
+    if pattern.is_empty() {
+        return "(?:)".to_owned();
+    }
+    let mut source = String::with_capacity(pattern.len());
+    let mut in_class = false;
+    let mut escaped = false;
+    for character in pattern.chars() {
+        match character {
+            '\n' => source.push_str(if escaped { "n" } else { "\\n" }),
+            '\r' => source.push_str(if escaped { "r" } else { "\\r" }),
+            '\u{2028}' => source.push_str(if escaped { "u2028" } else { "\\u2028" }),
+            '\u{2029}' => source.push_str(if escaped { "u2029" } else { "\\u2029" }),
+            '/' if !in_class && !escaped => source.push_str("\\/"),
+            _ => source.push(character),
+        }
+        match character {
+            '[' if !escaped => in_class = true,
+            ']' if !escaped => in_class = false,
+            _ => {}
+        }
+        escaped = character == '\\' && !escaped;
+    }
+    source
+}

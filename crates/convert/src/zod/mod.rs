@@ -1,0 +1,285 @@
+//! Zod schemas and LangChain tools in TypeScript or JavaScript source.
+//!
+//! [`convert`] reads a file and returns its tools; [`schema_to_json`] does the same for one
+//! expression. The source is parsed, never run: a schema that only the running program knows is a
+//! [`Fault`] with line and column, and all faults come at once. The JSON Schema is what
+//! `zod-to-json-schema` gives for Zod 3 (everything inlined, no `$schema`, extra keys mentioned only
+//! by `.strict()` and `.catchall()`) and what `z.toJSONSchema` gives for Zod 4, key for key; the
+//! corpus in `fixtures/zod` holds both to it.
+//!
+//! ```
+//! use bosun_convert::zod;
+//!
+//! let source = r#"
+//!     import { z } from "zod";
+//!     export const calculator = {
+//!         name: "calculator",
+//!         description: "Perform mathematical calculations",
+//!         schema: z.object({ expression: z.string().describe("Mathematical expression to evaluate") }),
+//!         call: async (input) => evaluate(input),
+//!     };
+//! "#;
+//! let converted = zod::convert(source, "tools.ts", zod::Options::default()).unwrap();
+//! assert_eq!(converted.tools[0].tool.name, "calculator");
+//! assert_eq!(converted.tools[0].tool.parameters["required"][0], "expression");
+//! ```
+
+mod fault;
+mod find;
+mod globals;
+mod library;
+mod limits;
+mod module;
+mod probe;
+mod read;
+mod v3;
+mod v4;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use bosun_core::Tool;
+use oxc_allocator::Allocator;
+use oxc_ast::ast::{Expression, Program, Statement};
+use oxc_parser::Parser;
+use oxc_span::{GetSpan, SourceType};
+use serde_json::Value as Json;
+
+use crate::{Warning, source::Locator};
+use fault::Problem;
+use find::Findings;
+use library::{Library, Remark, as_schema};
+use module::Module;
+use read::Reader;
+
+pub use fault::Fault;
+pub use find::ToolForm;
+
+/// The major version of Zod that a source is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum ZodVersion {
+    #[serde(rename = "3")]
+    V3,
+    #[serde(rename = "4")]
+    V4,
+}
+
+/// How to read a source.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The version behind `import … from "zod"`. Without it, an import from `zod/v4` means Zod 4 and
+    /// everything else Zod 3.
+    pub version: Option<ZodVersion>,
+}
+
+/// The tools of a source, in its order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Converted {
+    pub tools: Vec<FoundTool>,
+    pub warnings: Vec<Warning>,
+}
+
+/// A tool and where it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundTool {
+    pub tool: Tool,
+    pub line: usize,
+    pub column: usize,
+    pub form: ToolForm,
+}
+
+/// A JSON Schema and what had to be assumed for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConvertedSchema {
+    pub schema: Json,
+    pub warnings: Vec<Warning>,
+}
+
+/// Reads the tools of a TypeScript or JavaScript file. `file_name` is used in warnings only.
+///
+/// # Errors
+/// Every fault of the source, in its order, if there is one.
+pub fn convert(source: &str, file_name: &str, options: Options) -> Result<Converted, Vec<Fault>> {
+    guarded(source, |locator| {
+        with_program(
+            source,
+            locator,
+            |module, program, version, mut remarks| {
+                let mut reader = Reader::new(module, library(version));
+                let Findings { tools, problems, remarks: found } = find::find(module, &mut reader);
+                if !problems.is_empty() {
+                    return Err(problems.iter().map(|problem| problem.locate(locator)).collect());
+                }
+                remarks.extend(found);
+                remarks.extend(reader.assumed_zod.map(|offset| not_imported(offset, version)));
+                if tools.is_empty() {
+                    let message = "no tool was found".to_owned();
+                    remarks.push(Remark { offset: program.span.start, code: "no_tools", message });
+                }
+                let tools = tools.into_iter().map(|found| {
+                    let place = locator.place(found.offset as usize);
+                    FoundTool { tool: found.tool, line: place.line, column: place.column, form: found.form }
+                });
+                Ok(Converted { tools: tools.collect(), warnings: warnings(&remarks, locator, file_name) })
+            },
+            options,
+        )
+    })
+}
+
+/// The JSON Schema of one expression. Statements may stand before it, and `z` need not be imported.
+///
+/// # Errors
+/// Every fault of the source, in its order, if there is one.
+pub fn schema_to_json(source: &str, version: ZodVersion) -> Result<ConvertedSchema, Vec<Fault>> {
+    guarded(source, |locator| {
+        let options = Options { version: Some(version) };
+        with_program(
+            source,
+            locator,
+            |module, program, version, mut remarks| {
+                let mut reader = Reader::new(module, library(version));
+                let written = last_expression(program).and_then(|expression| {
+                    let value = reader.read(expression);
+                    let schema = as_schema(&value, expression.span().start)?;
+                    reader.write(schema)
+                });
+                match written {
+                    Ok(written) => {
+                        remarks.extend(written.remarks);
+                        Ok(ConvertedSchema { schema: written.schema, warnings: warnings(&remarks, locator, "") })
+                    }
+                    Err(problems) => Err(problems.iter().map(|problem| problem.locate(locator)).collect()),
+                }
+            },
+            options,
+        )
+    })
+}
+
+fn library<'a>(version: ZodVersion) -> Box<dyn Library<'a> + 'a> {
+    match version {
+        ZodVersion::V3 => Box::new(v3::Zod3::default()),
+        ZodVersion::V4 => Box::new(v4::Zod4::default()),
+    }
+}
+
+/// Runs the work on a stack that fits the deepest source that [`limits`] lets through.
+fn guarded<T: Send>(
+    source: &str,
+    work: impl FnOnce(&Locator<'_>) -> Result<T, Vec<Fault>> + Send,
+) -> Result<T, Vec<Fault>> {
+    let too_much =
+        |code, message: &str| vec![Fault { line: 1, column: 1, code, message: message.to_owned(), hint: None }];
+    if source.len() > limits::LONGEST_SOURCE {
+        return Err(limits::check(source).err().iter().map(|problem| problem.locate(&Locator::new(""))).collect());
+    }
+    let locator = Locator::new(source);
+    limits::check(source).map_err(|problem| vec![problem.locate(&locator)])?;
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("zod".to_owned()).stack_size(limits::STACK);
+        match thread.spawn_scoped(scope, || work(&locator)) {
+            Ok(thread) => {
+                thread.join().unwrap_or_else(|_| Err(too_much("parser_failed", "the parser gave up on this source")))
+            }
+            Err(_) => Err(too_much("no_thread", "no thread could be started to read this source")),
+        }
+    })
+}
+
+fn with_program<T>(
+    source: &str,
+    locator: &Locator<'_>,
+    work: impl for<'p, 'a> FnOnce(&'p Module<'a>, &'a Program<'a>, ZodVersion, Vec<Remark>) -> Result<T, Vec<Fault>>,
+    options: Options,
+) -> Result<T, Vec<Fault>> {
+    let allocator = Allocator::default();
+    // TypeScript is a superset of what JavaScript sources of tools use, and JSX is not read: its text
+    // follows other lexical rules than the ones that bound the depth.
+    let parsed = Parser::new(&allocator, source, SourceType::ts()).parse();
+    let syntax: Vec<Fault> = parsed
+        .diagnostics
+        .errors()
+        .map(|error| {
+            let offset = error.labels.first().map_or(0, |label| label.offset());
+            let place = locator.place(offset as usize);
+            Fault {
+                line: place.line,
+                column: place.column,
+                code: "syntax_error",
+                message: error.message.to_string(),
+                hint: error.help.as_ref().map(ToString::to_string),
+            }
+        })
+        .collect();
+    if !syntax.is_empty() {
+        return Err(syntax);
+    }
+    let program: &Program<'_> = allocator.alloc(parsed.program);
+    let module = Module::new(program);
+    let (version, remarks) = choose_version(&module, options).map_err(|problem| vec![problem.locate(locator)])?;
+    work(&module, program, version, remarks)
+}
+
+/// Explicit paths speak for themselves; the option decides what `zod` alone means.
+fn choose_version(module: &Module<'_>, options: Options) -> Result<(ZodVersion, Vec<Remark>), Problem> {
+    let imported = |path: &str| module.imports.iter().find(|(module, _)| *module == path).map(|(_, offset)| *offset);
+    let (three, four) = (imported("zod/v3"), imported("zod/v4"));
+    let by_path = match (three, four) {
+        (Some(three), Some(four)) => {
+            let problem =
+                Problem::new(three.max(four), "mixed_zod_versions", "the file imports both `zod/v3` and `zod/v4`");
+            return Err(problem.hint("convert the tools of each version from a file of their own"));
+        }
+        (Some(offset), None) => Some((ZodVersion::V3, offset)),
+        (None, Some(offset)) => Some((ZodVersion::V4, offset)),
+        (None, None) => None,
+    };
+    Ok(match (by_path, options.version) {
+        (Some((by_path, offset)), Some(asked)) if by_path != asked => {
+            let message = format!("the import says Zod {}, but Zod {} was asked for", name(by_path), name(asked));
+            (asked, vec![Remark { offset, code: "zod_version_differs", message }])
+        }
+        (Some((version, _)), _) => (version, Vec::new()),
+        (None, asked) => (asked.unwrap_or(ZodVersion::V3), Vec::new()),
+    })
+}
+
+fn name(version: ZodVersion) -> &'static str {
+    match version {
+        ZodVersion::V3 => "3",
+        ZodVersion::V4 => "4",
+    }
+}
+
+fn not_imported(offset: u32, version: ZodVersion) -> Remark {
+    let message = format!("`z` is not imported; it is read as Zod {}", name(version));
+    Remark { offset, code: "zod_not_imported", message }
+}
+
+fn last_expression<'a>(program: &'a Program<'a>) -> fault::Read<&'a Expression<'a>> {
+    match program.body.last() {
+        Some(Statement::ExpressionStatement(statement)) => Ok(&statement.expression),
+        _ => {
+            Err(Problem::new(program.span.end, "schema_missing", "the source must end with the expression of a schema")
+                .into())
+        }
+    }
+}
+
+fn warnings(remarks: &[Remark], locator: &Locator<'_>, file_name: &str) -> Vec<Warning> {
+    let mut remarks: Vec<&Remark> = remarks.iter().collect();
+    remarks.sort_by_key(|remark| remark.offset);
+    remarks.dedup();
+    let warning = |remark: &Remark| {
+        let place = locator.place(remark.offset as usize);
+        let path = if file_name.is_empty() { String::new() } else { format!("{file_name}:") };
+        Warning {
+            path: format!("{path}{}:{}", place.line, place.column),
+            code: remark.code,
+            message: remark.message.clone(),
+        }
+    };
+    remarks.into_iter().map(warning).collect()
+}

@@ -1,0 +1,395 @@
+//! One source file, indexed: what its names mean, and where its tools may be.
+//!
+//! The census is one walk over the tree. A name is looked up by the place where it is used: the
+//! innermost scope around that place that declares it wins, as in the language. Names that are
+//! assigned or changed after their declaration are remembered, because their initial value would be
+//! a guess. Types are not walked; they mean nothing at run time.
+
+use std::collections::{HashMap, HashSet};
+
+use oxc_ast::{
+    AstKind,
+    ast::{
+        BindingPattern, CallExpression, Class, Expression, Function as FunctionNode, ImportDeclaration,
+        ImportDeclarationSpecifier, NewExpression, ObjectExpression, Program, SimpleAssignmentTarget, Span,
+        TSEnumDeclaration, TSInterfaceDeclaration, TSType, TSTypeAliasDeclaration, TSTypeAnnotation,
+        TSTypeParameterDeclaration, TSTypeParameterInstantiation, VariableDeclarationKind,
+    },
+};
+use oxc_ast_visit::Visit;
+use oxc_span::GetSpan;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Meaning<'a> {
+    /// `const name = initial`.
+    Value(&'a Expression<'a>),
+    /// `const { key: name } = initial`.
+    Member(&'a Expression<'a>, &'a str),
+    Enum(&'a TSEnumDeclaration<'a>),
+    Function(&'a FunctionNode<'a>),
+    Class,
+    /// `import { imported as name } from module`; `*` and `default` as in the language.
+    Import {
+        module: &'a str,
+        imported: &'a str,
+    },
+    Parameter,
+    /// Declared, but not in a way that says its value: `let name;`, an array pattern, a loop variable.
+    Unknown,
+}
+
+#[derive(Debug)]
+pub(super) struct Declaration<'a> {
+    scope: Span,
+    pub(super) meaning: Meaning<'a>,
+    pub(super) changed: Option<Change>,
+}
+
+/// Why the initial value of a name does not tell its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Assigned,
+    Mutated,
+}
+
+/// Something that may define a tool.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Candidate<'a> {
+    New(&'a NewExpression<'a>),
+    Call(&'a CallExpression<'a>),
+    Object(&'a ObjectExpression<'a>),
+    Class(&'a Class<'a>),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Module<'a> {
+    names: HashMap<&'a str, Vec<usize>>,
+    declarations: Vec<Declaration<'a>>,
+    /// In the order of the source.
+    pub(super) candidates: Vec<Candidate<'a>>,
+    /// Every module that is imported, in the order of the source.
+    pub(super) imports: Vec<(&'a str, u32)>,
+}
+
+impl<'a> Module<'a> {
+    pub(super) fn new(program: &Program<'a>) -> Self {
+        let mut census =
+            Census { module: Module::default(), scopes: Vec::new(), changes: Vec::new(), loops: HashSet::new() };
+        census.visit_program(program);
+        let Census { mut module, changes, .. } = census;
+        for (name, offset, change) in changes {
+            if let Some(index) = module.index_of(name, offset)
+                && let Some(declaration) = module.declarations.get_mut(index)
+            {
+                declaration.changed.get_or_insert(change);
+            }
+        }
+        module
+    }
+
+    /// The declaration that `name` refers to when it is used at `offset`.
+    pub(super) fn index_of(&self, name: &str, offset: u32) -> Option<usize> {
+        let around = |index: &usize| {
+            let scope = self.declarations.get(*index)?.scope;
+            (scope.start <= offset && offset < scope.end.max(scope.start + 1)).then(|| (scope.size(), *index))
+        };
+        // The smallest scope; a later declaration in the same scope replaces an earlier one.
+        self.names
+            .get(name)?
+            .iter()
+            .filter_map(around)
+            .min_by_key(|(size, index)| (*size, usize::MAX - index))
+            .map(|(_, index)| index)
+    }
+
+    pub(super) fn declaration(&self, index: usize) -> Option<&Declaration<'a>> {
+        self.declarations.get(index)
+    }
+
+    pub(super) fn meaning(&self, name: &str, offset: u32) -> Option<Meaning<'a>> {
+        self.declaration(self.index_of(name, offset)?).map(|declaration| declaration.meaning)
+    }
+}
+
+struct Census<'a> {
+    module: Module<'a>,
+    scopes: Vec<Scope>,
+    changes: Vec<(&'a str, u32, Change)>,
+    /// Declarations in the head of a `for … of`, whose variable takes many values.
+    loops: HashSet<u32>,
+}
+
+struct Scope {
+    span: Span,
+    is_function: bool,
+}
+
+impl<'a> Census<'a> {
+    fn declare(&mut self, name: &'a str, scope: Span, meaning: Meaning<'a>) {
+        self.module.names.entry(name).or_default().push(self.module.declarations.len());
+        self.module.declarations.push(Declaration { scope, meaning, changed: None });
+    }
+
+    fn block(&self) -> Span {
+        self.scopes.last().map(|scope| scope.span).unwrap_or_default()
+    }
+
+    fn function(&self) -> Span {
+        self.scopes.iter().rev().find(|scope| scope.is_function).map(|scope| scope.span).unwrap_or_default()
+    }
+
+    fn declare_pattern(&mut self, pattern: &'a BindingPattern<'a>, scope: Span, whole: Meaning<'a>) {
+        match pattern {
+            BindingPattern::BindingIdentifier(name) => self.declare(name.name.as_str(), scope, whole),
+            BindingPattern::ObjectPattern(object) => {
+                for property in &object.properties {
+                    let key = property.key.static_name().filter(|_| !property.computed);
+                    let part = match (whole, key) {
+                        (Meaning::Value(initial), Some(std::borrow::Cow::Borrowed(key))) => {
+                            Meaning::Member(initial, key)
+                        }
+                        (Meaning::Parameter, _) => Meaning::Parameter,
+                        _ => Meaning::Unknown,
+                    };
+                    self.declare_pattern(&property.value, scope, part);
+                }
+                if let Some(rest) = &object.rest {
+                    self.declare_pattern(&rest.argument, scope, unknown_or_parameter(whole));
+                }
+            }
+            BindingPattern::ArrayPattern(array) => {
+                for element in array.elements.iter().flatten() {
+                    self.declare_pattern(element, scope, unknown_or_parameter(whole));
+                }
+                if let Some(rest) = &array.rest {
+                    self.declare_pattern(&rest.argument, scope, unknown_or_parameter(whole));
+                }
+            }
+            BindingPattern::AssignmentPattern(assignment) => {
+                self.declare_pattern(&assignment.left, scope, unknown_or_parameter(whole));
+            }
+        }
+    }
+
+    fn declare_imports(&mut self, import: &'a ImportDeclaration<'a>) {
+        let module = import.source.value.as_str();
+        if import.import_kind.is_type() {
+            return;
+        }
+        self.module.imports.push((module, import.span.start));
+        for specifier in import.specifiers.iter().flatten() {
+            let (local, imported) = match specifier {
+                ImportDeclarationSpecifier::ImportSpecifier(specifier) if specifier.import_kind.is_type() => continue,
+                ImportDeclarationSpecifier::ImportSpecifier(specifier) => {
+                    (&specifier.local, specifier.imported.name().as_str())
+                }
+                ImportDeclarationSpecifier::ImportDefaultSpecifier(specifier) => (&specifier.local, "default"),
+                ImportDeclarationSpecifier::ImportNamespaceSpecifier(specifier) => (&specifier.local, "*"),
+            };
+            let scope = self.scopes.first().map(|scope| scope.span).unwrap_or_default();
+            self.declare(local.name.as_str(), scope, Meaning::Import { module, imported });
+        }
+    }
+
+    /// `name.x = …`, `name[x]++`, `delete name.x`: the value of `name` is not what it began as.
+    fn mutates(&mut self, target: &Expression<'a>) {
+        if let Some((name, offset)) = root_name(target, ThroughCalls::No) {
+            self.changes.push((name, offset, Change::Mutated));
+        }
+    }
+
+    fn assigns(&mut self, target: &SimpleAssignmentTarget<'a>) {
+        match target {
+            SimpleAssignmentTarget::AssignmentTargetIdentifier(name) => {
+                self.changes.push((name.name.as_str(), name.span.start, Change::Assigned));
+            }
+            SimpleAssignmentTarget::StaticMemberExpression(member) => self.mutates(&member.object),
+            SimpleAssignmentTarget::ComputedMemberExpression(member) => self.mutates(&member.object),
+            _ => {}
+        }
+    }
+
+    fn calls(&mut self, call: &'a CallExpression<'a>) {
+        self.module.candidates.push(Candidate::Call(call));
+        if let Expression::StaticMemberExpression(callee) = &call.callee {
+            let method = callee.property.name.as_str();
+            let is_object = matches!(&callee.object, Expression::Identifier(name) if name.name == "Object");
+            if is_object && matches!(method, "assign" | "defineProperty" | "defineProperties" | "setPrototypeOf") {
+                if let Some(target) = call.arguments.first().and_then(|argument| argument.as_expression()) {
+                    self.mutates(target);
+                }
+            } else if matches!(
+                method,
+                "push" | "pop" | "shift" | "unshift" | "splice" | "sort" | "reverse" | "fill" | "copyWithin"
+            ) {
+                self.mutates(&callee.object);
+            }
+        }
+        if let Expression::Identifier(callee) = &call.callee
+            && callee.name == "require"
+            && let Some(Expression::StringLiteral(module)) =
+                call.arguments.first().and_then(|argument| argument.as_expression())
+        {
+            self.module.imports.push((module.value.as_str(), call.span.start));
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Census<'a> {
+    fn enter_node(&mut self, kind: AstKind<'a>) {
+        match kind {
+            AstKind::Program(program) => self.scopes.push(Scope { span: program.span, is_function: true }),
+            AstKind::Function(function) => {
+                if let Some(name) = &function.id {
+                    // The name of an expression is visible only inside of it.
+                    let scope = if function.is_declaration() { self.block() } else { function.span };
+                    self.declare(name.name.as_str(), scope, Meaning::Function(function));
+                }
+                self.scopes.push(Scope { span: function.span, is_function: true });
+            }
+            AstKind::ArrowFunctionExpression(function) => {
+                self.scopes.push(Scope { span: function.span, is_function: true });
+            }
+            AstKind::StaticBlock(block) => self.scopes.push(Scope { span: block.span, is_function: true }),
+            AstKind::TSModuleBlock(block) => self.scopes.push(Scope { span: block.span, is_function: true }),
+            AstKind::BlockStatement(block) => self.scopes.push(Scope { span: block.span, is_function: false }),
+            AstKind::ForStatement(statement) => self.scopes.push(Scope { span: statement.span, is_function: false }),
+            AstKind::ForInStatement(statement) => {
+                self.loops.insert(statement.left.span().start);
+                self.scopes.push(Scope { span: statement.span, is_function: false });
+            }
+            AstKind::ForOfStatement(statement) => {
+                self.loops.insert(statement.left.span().start);
+                self.scopes.push(Scope { span: statement.span, is_function: false });
+            }
+            AstKind::SwitchStatement(statement) => self.scopes.push(Scope { span: statement.span, is_function: false }),
+            AstKind::CatchClause(clause) => self.scopes.push(Scope { span: clause.span, is_function: false }),
+            AstKind::VariableDeclaration(declaration) => {
+                let scope =
+                    if declaration.kind == VariableDeclarationKind::Var { self.function() } else { self.block() };
+                let in_loop = self.loops.contains(&declaration.span.start);
+                for declarator in &declaration.declarations {
+                    let whole = match &declarator.init {
+                        Some(initial) if !in_loop => Meaning::Value(initial),
+                        _ => Meaning::Unknown,
+                    };
+                    self.declare_pattern(&declarator.id, scope, whole);
+                }
+            }
+            AstKind::FormalParameter(parameter) => {
+                let scope = self.block();
+                self.declare_pattern(&parameter.pattern, scope, Meaning::Parameter);
+            }
+            AstKind::FormalParameterRest(parameter) => {
+                let scope = self.block();
+                self.declare_pattern(&parameter.rest.argument, scope, Meaning::Parameter);
+            }
+            AstKind::CatchParameter(parameter) => {
+                let scope = self.block();
+                self.declare_pattern(&parameter.pattern, scope, Meaning::Parameter);
+            }
+            AstKind::Class(class) => {
+                if let Some(name) = &class.id {
+                    let scope = if class.is_declaration() { self.block() } else { class.span };
+                    self.declare(name.name.as_str(), scope, Meaning::Class);
+                }
+                self.module.candidates.push(Candidate::Class(class));
+            }
+            AstKind::TSEnumDeclaration(declaration) => {
+                let name = &declaration.id;
+                let scope = self.block();
+                self.declare(name.name.as_str(), scope, Meaning::Enum(declaration));
+            }
+            AstKind::ImportDeclaration(import) => self.declare_imports(import),
+            AstKind::TSImportEqualsDeclaration(import) => {
+                let scope = self.block();
+                self.declare(import.id.name.as_str(), scope, Meaning::Unknown);
+            }
+            AstKind::AssignmentExpression(assignment) => {
+                if let Some(target) = assignment.left.as_simple_assignment_target() {
+                    self.assigns(target);
+                }
+            }
+            AstKind::ArrayAssignmentTarget(array) => {
+                for element in array.elements.iter().flatten() {
+                    let target = element.as_assignment_target().and_then(|target| target.as_simple_assignment_target());
+                    if let Some(target) = target {
+                        self.assigns(target);
+                    }
+                }
+            }
+            AstKind::AssignmentTargetPropertyProperty(property) => {
+                let target = property.binding.as_assignment_target();
+                if let Some(target) = target.and_then(|target| target.as_simple_assignment_target()) {
+                    self.assigns(target);
+                }
+            }
+            AstKind::AssignmentTargetPropertyIdentifier(target) => {
+                self.changes.push((target.binding.name.as_str(), target.binding.span.start, Change::Assigned));
+            }
+            AstKind::UpdateExpression(update) => self.assigns(&update.argument),
+            AstKind::UnaryExpression(unary) if unary.operator.is_delete() => self.mutates(&unary.argument),
+            AstKind::NewExpression(new) => self.module.candidates.push(Candidate::New(new)),
+            AstKind::CallExpression(call) => self.calls(call),
+            AstKind::ObjectExpression(object) => self.module.candidates.push(Candidate::Object(object)),
+            _ => {}
+        }
+    }
+
+    fn leave_node(&mut self, kind: AstKind<'a>) {
+        if matches!(
+            kind,
+            AstKind::Program(_)
+                | AstKind::Function(_)
+                | AstKind::ArrowFunctionExpression(_)
+                | AstKind::StaticBlock(_)
+                | AstKind::TSModuleBlock(_)
+                | AstKind::BlockStatement(_)
+                | AstKind::ForStatement(_)
+                | AstKind::ForInStatement(_)
+                | AstKind::ForOfStatement(_)
+                | AstKind::SwitchStatement(_)
+                | AstKind::CatchClause(_)
+        ) {
+            self.scopes.pop();
+        }
+    }
+
+    fn visit_ts_type(&mut self, _: &TSType<'a>) {}
+    fn visit_ts_type_annotation(&mut self, _: &TSTypeAnnotation<'a>) {}
+    fn visit_ts_type_alias_declaration(&mut self, _: &TSTypeAliasDeclaration<'a>) {}
+    fn visit_ts_interface_declaration(&mut self, _: &TSInterfaceDeclaration<'a>) {}
+    fn visit_ts_type_parameter_declaration(&mut self, _: &TSTypeParameterDeclaration<'a>) {}
+    fn visit_ts_type_parameter_instantiation(&mut self, _: &TSTypeParameterInstantiation<'a>) {}
+}
+
+fn unknown_or_parameter(whole: Meaning<'_>) -> Meaning<'_> {
+    match whole {
+        Meaning::Parameter => Meaning::Parameter,
+        _ => Meaning::Unknown,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ThroughCalls {
+    Yes,
+    No,
+}
+
+/// The name at the bottom of `name.a[b].c`, and of `name.a(…).b` too if calls are looked through.
+pub(super) fn root_name<'a>(expression: &Expression<'a>, calls: ThroughCalls) -> Option<(&'a str, u32)> {
+    let mut expression = expression;
+    loop {
+        expression = match expression {
+            Expression::Identifier(name) => return Some((name.name.as_str(), name.span.start)),
+            Expression::StaticMemberExpression(member) => &member.object,
+            Expression::ComputedMemberExpression(member) => &member.object,
+            Expression::CallExpression(call) if calls == ThroughCalls::Yes => &call.callee,
+            Expression::ParenthesizedExpression(inner) => &inner.expression,
+            Expression::TSNonNullExpression(inner) => &inner.expression,
+            Expression::TSAsExpression(inner) => &inner.expression,
+            _ => return None,
+        };
+    }
+}

@@ -1,0 +1,238 @@
+//! What a small function does when it is called with `undefined`.
+//!
+//! Zod 3 finds out whether a key is optional by parsing `undefined`, which runs refinements and
+//! preprocessors. Most of them are one expression over their parameter, and on `undefined` even a
+//! handful of rules decides them. Where the rules do not reach, the answer is [`Outcome::Unknown`]
+//! and the caller says what it assumed.
+
+use oxc_ast::ast::{
+    ArrowFunctionBody, BinaryOperator, BindingPattern, CallExpression, Expression, FormalParameters, FunctionBody,
+    LogicalOperator, Statement, UnaryOperator,
+};
+
+use super::value::{Function, Value};
+
+#[derive(Clone, Debug)]
+pub(super) enum Outcome<'a> {
+    Returns(Value<'a>),
+    Throws,
+    Unknown,
+}
+
+use Outcome::{Returns, Throws, Unknown};
+
+pub(super) fn call_with_undefined(function: Function<'_>) -> Outcome<'_> {
+    match function {
+        Function::Global("String") => Returns(Value::text("undefined")),
+        Function::Global("Number") => Returns(Value::Number(f64::NAN)),
+        Function::Global("Boolean") => Returns(Value::Bool(false)),
+        Function::Global(_) => Unknown,
+        Function::Arrow(arrow) if arrow.r#async => Unknown,
+        Function::Arrow(arrow) => match &arrow.body {
+            ArrowFunctionBody::FunctionBody(body) => run(&arrow.params, Body::Block(body)),
+            body => body.as_expression().map_or(Unknown, |expression| run(&arrow.params, Body::Expression(expression))),
+        },
+        Function::Full(full) if full.r#async || full.generator => Unknown,
+        Function::Full(full) => full.body.as_deref().map_or(Unknown, |body| run(&full.params, Body::Block(body))),
+    }
+}
+
+/// Whether the body is nothing but a `throw`.
+pub(super) fn throws(function: Function<'_>) -> bool {
+    matches!(call_with_undefined(function), Throws)
+}
+
+enum Body<'a> {
+    Expression(&'a Expression<'a>),
+    Block(&'a FunctionBody<'a>),
+}
+
+fn run<'a>(parameters: &'a FormalParameters<'a>, body: Body<'a>) -> Outcome<'a> {
+    let parameter = match parameters.items.first() {
+        None => None,
+        Some(first) => match (&first.pattern, &first.initializer) {
+            (BindingPattern::BindingIdentifier(name), None) => Some(name.name.as_str()),
+            (_, None) => return Throws,
+            (_, Some(_)) => return Unknown,
+        },
+    };
+    let scope = Scope { parameter };
+    match body {
+        Body::Expression(expression) => scope.evaluate(expression),
+        Body::Block(body) => match body.statements.first() {
+            None => Returns(Value::Undefined),
+            Some(Statement::ReturnStatement(statement)) => {
+                statement.argument.as_ref().map_or(Returns(Value::Undefined), |argument| scope.evaluate(argument))
+            }
+            Some(Statement::ThrowStatement(_)) => Throws,
+            Some(_) => Unknown,
+        },
+    }
+}
+
+struct Scope<'a> {
+    parameter: Option<&'a str>,
+}
+
+impl<'a> Scope<'a> {
+    fn evaluate(&self, expression: &'a Expression<'a>) -> Outcome<'a> {
+        match expression {
+            Expression::NullLiteral(_) => Returns(Value::Null),
+            Expression::BooleanLiteral(literal) => Returns(Value::Bool(literal.value)),
+            Expression::NumericLiteral(literal) => Returns(Value::Number(literal.value)),
+            Expression::StringLiteral(literal) if !literal.lone_surrogates => {
+                Returns(Value::text(literal.value.as_str()))
+            }
+            Expression::ArrayExpression(array) if array.elements.is_empty() => Returns(Value::list(Vec::new())),
+            Expression::Identifier(name) if self.parameter == Some(name.name.as_str()) => Returns(Value::Undefined),
+            Expression::Identifier(name) if name.name == "undefined" => Returns(Value::Undefined),
+            Expression::ParenthesizedExpression(inner) => self.evaluate(&inner.expression),
+            Expression::TSAsExpression(inner) => self.evaluate(&inner.expression),
+            Expression::TSNonNullExpression(inner) => self.evaluate(&inner.expression),
+            Expression::UnaryExpression(unary) => match (unary.operator, self.evaluate(&unary.argument)) {
+                (_, Throws) => Throws,
+                (UnaryOperator::Typeof, Returns(value)) => {
+                    type_of(&value).map_or(Unknown, |name| Returns(Value::text(name)))
+                }
+                (UnaryOperator::LogicalNot, Returns(value)) => {
+                    value.truthy().map_or(Unknown, |truthy| Returns(Value::Bool(!truthy)))
+                }
+                (UnaryOperator::UnaryPlus, Returns(Value::Undefined)) => Returns(Value::Number(f64::NAN)),
+                _ => Unknown,
+            },
+            Expression::LogicalExpression(logical) => {
+                let left = self.evaluate(&logical.left);
+                let Returns(value) = &left else { return left };
+                let keeps_left = match logical.operator {
+                    LogicalOperator::And => value.truthy().map(|truthy| !truthy),
+                    LogicalOperator::Or => value.truthy(),
+                    LogicalOperator::Coalesce => Some(!matches!(value, Value::Undefined | Value::Null)),
+                };
+                match keeps_left {
+                    Some(true) => left,
+                    Some(false) => self.evaluate(&logical.right),
+                    None => Unknown,
+                }
+            }
+            Expression::ConditionalExpression(conditional) => match self.evaluate(&conditional.test) {
+                Returns(value) => match value.truthy() {
+                    Some(true) => self.evaluate(&conditional.consequent),
+                    Some(false) => self.evaluate(&conditional.alternate),
+                    None => Unknown,
+                },
+                other => other,
+            },
+            Expression::BinaryExpression(binary) => self.compare(binary.operator, &binary.left, &binary.right),
+            Expression::StaticMemberExpression(member) => self.member_of(&member.object),
+            Expression::ComputedMemberExpression(member) => self.member_of(&member.object),
+            // `v?.x` is undefined when `v` is.
+            Expression::ChainExpression(chain) => match chain.expression.as_member_expression() {
+                Some(member)
+                    if member.optional() && matches!(self.evaluate(member.object()), Returns(Value::Undefined)) =>
+                {
+                    Returns(Value::Undefined)
+                }
+                _ => Unknown,
+            },
+            Expression::CallExpression(call) => self.call(call),
+            _ => Unknown,
+        }
+    }
+
+    /// Reading a member of `undefined` throws; of anything else it is not followed.
+    fn member_of(&self, object: &'a Expression<'a>) -> Outcome<'a> {
+        match self.evaluate(object) {
+            Returns(Value::Undefined | Value::Null) | Throws => Throws,
+            _ => Unknown,
+        }
+    }
+
+    fn call(&self, call: &'a CallExpression<'a>) -> Outcome<'a> {
+        let argument = call.arguments.first().and_then(|argument| argument.as_expression());
+        match &call.callee {
+            Expression::Identifier(name) if matches!(name.name.as_str(), "String" | "Number" | "Boolean") => {
+                match argument.map(|argument| self.evaluate(argument)) {
+                    Some(Returns(Value::Undefined)) => match name.name.as_str() {
+                        "String" => Returns(Value::text("undefined")),
+                        "Number" => Returns(Value::Number(f64::NAN)),
+                        _ => Returns(Value::Bool(false)),
+                    },
+                    Some(Throws) => Throws,
+                    _ => Unknown,
+                }
+            }
+            Expression::Identifier(name) if matches!(name.name.as_str(), "parseInt" | "parseFloat") => {
+                match argument.map(|argument| self.evaluate(argument)) {
+                    Some(Returns(Value::Undefined)) => Returns(Value::Number(f64::NAN)),
+                    Some(Throws) => Throws,
+                    _ => Unknown,
+                }
+            }
+            Expression::StaticMemberExpression(callee) => {
+                let is = |object: &str, method: &str| {
+                    matches!(&callee.object, Expression::Identifier(name) if name.name == object)
+                        && callee.property.name == method
+                };
+                let on_undefined =
+                    matches!(argument.map(|argument| self.evaluate(argument)), Some(Returns(Value::Undefined)));
+                if on_undefined && (is("Array", "isArray") || is("Number", "isInteger")) {
+                    return Returns(Value::Bool(false));
+                }
+                if is("JSON", "parse") && on_undefined {
+                    return Throws;
+                }
+                self.member_of(&callee.object)
+            }
+            _ => Unknown,
+        }
+    }
+
+    fn compare(&self, operator: BinaryOperator, left: &'a Expression<'a>, right: &'a Expression<'a>) -> Outcome<'a> {
+        let left = match self.evaluate(left) {
+            Returns(value) => value,
+            other => return other,
+        };
+        if operator == BinaryOperator::Instanceof {
+            let is_primitive = type_of(&left).is_some_and(|name| name != "object" || matches!(left, Value::Null));
+            return if is_primitive { Returns(Value::Bool(false)) } else { Unknown };
+        }
+        let right = match self.evaluate(right) {
+            Returns(value) => value,
+            other => return other,
+        };
+        let nullish = |value: &Value<'_>| matches!(value, Value::Undefined | Value::Null);
+        let equal = left.same(&right);
+        let loosely = equal || (nullish(&left) && nullish(&right));
+        let undecided = !loosely && !nullish(&left) && !nullish(&right) && type_of(&left) != type_of(&right);
+        Returns(Value::Bool(match operator {
+            BinaryOperator::StrictEquality => equal,
+            BinaryOperator::StrictInequality => !equal,
+            BinaryOperator::Equality if !undecided => loosely,
+            BinaryOperator::Inequality if !undecided => !loosely,
+            // `undefined` compares as NaN.
+            BinaryOperator::LessThan
+            | BinaryOperator::LessEqualThan
+            | BinaryOperator::GreaterThan
+            | BinaryOperator::GreaterEqualThan
+                if matches!(left, Value::Undefined) || matches!(right, Value::Undefined) =>
+            {
+                false
+            }
+            _ => return Unknown,
+        }))
+    }
+}
+
+/// `typeof value`, for the values that reading can give.
+fn type_of(value: &Value<'_>) -> Option<&'static str> {
+    Some(match value {
+        Value::Undefined => "undefined",
+        Value::Null | Value::List(_) | Value::Record(_) | Value::Regex(_) => "object",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::BigInt(_) => "bigint",
+        Value::Text(_) => "string",
+        Value::Function(_) => "function",
+        _ => return None,
+    })
+}

@@ -1,0 +1,6 @@
+//! Tests of the converter from the outside.
+
+mod corpus;
+mod hostile;
+mod seed;
+mod tools;

@@ -1,0 +1,296 @@
+//! Which tools are found, how names are resolved, and what is refused, with its place.
+
+use serde_json::json;
+
+use super::super::{Options, ToolForm, ZodVersion, convert, schema_to_json};
+
+/// `line:column code` of every fault.
+fn faults(source: &str) -> Vec<String> {
+    match convert(source, "tools.ts", Options::default()) {
+        Ok(converted) => panic!("converted to {:?}", converted.tools),
+        Err(faults) => faults.iter().map(|fault| format!("{}:{} {}", fault.line, fault.column, fault.code)).collect(),
+    }
+}
+
+#[track_caller]
+fn refuses(source: &str, expect: &[&str]) {
+    assert_eq!(faults(source), expect, "{source}");
+}
+
+/// `name form` of every tool.
+#[track_caller]
+fn finds(source: &str, expect: &[(&str, ToolForm)]) {
+    let converted = convert(source, "tools.ts", Options::default()).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let found: Vec<(&str, ToolForm)> =
+        converted.tools.iter().map(|found| (found.tool.name.as_str(), found.form)).collect();
+    assert_eq!(found, expect, "{source}");
+}
+
+#[track_caller]
+fn warns(source: &str, expect: &[&str]) {
+    let converted = convert(source, "tools.ts", Options::default()).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let found: Vec<String> =
+        converted.warnings.iter().map(|warning| format!("{} {}", warning.path, warning.code)).collect();
+    assert_eq!(found, expect, "{source}");
+}
+
+#[track_caller]
+fn parameters(source: &str, expect: serde_json::Value) {
+    let converted = convert(source, "tools.ts", Options::default()).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    assert_eq!(*converted.tools[0].tool.parameters, expect, "{source}");
+}
+
+#[track_caller]
+fn schema(source: &str, expect: serde_json::Value) {
+    match schema_to_json(source, ZodVersion::V3) {
+        Ok(converted) => assert_eq!(converted.schema, expect, "{source}"),
+        Err(faults) => panic!("{source}\n{faults:#?}"),
+    }
+}
+
+#[test]
+fn every_form_of_tool_is_found_in_the_order_of_the_source() {
+    finds(
+        r#"
+        import { DynamicStructuredTool as Structured, tool as make, DynamicTool, StructuredTool } from "@langchain/core/tools";
+        import * as tools from "@langchain/core/tools";
+        import { z } from "zod";
+        export const a = new Structured({ name: "a", description: "A", schema: z.object({}), func: async () => "" });
+        const b = make(async ({ x }) => x, { name: "b", description: "B", schema: z.object({ x: z.string() }) });
+        export default [a, b, { name: "c", description: "C", schema: z.object({}), call() {} }];
+        class D extends StructuredTool { name = "d"; description = "D"; schema = z.object({}); async _call() { return ""; } }
+        module.exports = { e: new DynamicTool({ name: "e", description: "E", func: run }) };
+        function more() {
+            const schema = z.object({ y: z.number() });
+            return [new tools.DynamicTool({ name: "f", description: "F", func: run }), make(run, { name: "g", description: "G", schema })];
+        }
+        "#,
+        &[
+            ("a", ToolForm::DynamicStructuredTool),
+            ("b", ToolForm::ToolFunction),
+            ("c", ToolForm::Object),
+            ("d", ToolForm::Class),
+            ("e", ToolForm::DynamicTool),
+            ("f", ToolForm::DynamicTool),
+            ("g", ToolForm::ToolFunction),
+        ],
+    );
+}
+
+#[test]
+fn options_written_as_a_constant_are_one_tool() {
+    finds(
+        "const options = { name: 'a', description: 'A', schema: z.object({}) }; const t = tool(run, options); tool(run, { ...options, name: 'b' });",
+        &[("a", ToolForm::ToolFunction), ("b", ToolForm::ToolFunction)],
+    );
+}
+
+#[test]
+fn a_shape_with_the_names_of_a_tool_is_not_a_tool() {
+    finds(
+        "const t = { name: 'a', description: 'A', schema: z.object({ o: z.object({ name: z.string(), description: z.string(), schema: z.any() }) }) };
+         const shape = { name: z.string(), description: z.string(), call: z.string() };",
+        &[("a", ToolForm::Object)],
+    );
+}
+
+#[test]
+fn langchain_gives_a_tool_without_a_schema_one_string() {
+    let expected = json!({ "type": "object", "properties": { "input": { "type": "string" } } });
+    parameters("new DynamicTool({ name: 'a', description: 'A', func })", expected.clone());
+    parameters("tool(run, { name: 'a', description: 'A' })", expected);
+    parameters("const t = { name: 'a', description: 'A', call() {} }", json!({ "type": "object", "properties": {} }));
+}
+
+#[test]
+fn a_json_schema_is_taken_as_it_is() {
+    parameters(
+        "tool(run, { name: 'a', description: 'A', schema: { type: 'object', properties: { x: { type: 'string' } }, required: ['x'] } })",
+        json!({ "type": "object", "properties": { "x": { "type": "string" } }, "required": ["x"] }),
+    );
+}
+
+#[test]
+fn constants_are_followed() {
+    schema(
+        "const a = z.string(); const b = { a, ...{ c: z.number() } }; z.object(b)",
+        json!({
+            "type": "object", "properties": { "a": { "type": "string" }, "c": { "type": "number" } }, "required": ["a", "c"],
+        }),
+    );
+    schema("const LIMITS = { max: 5 }; z.string().max(LIMITS.max)", json!({ "type": "string", "maxLength": 5 }));
+    schema("const { max } = { max: 5 }; z.string().max(max)", json!({ "type": "string", "maxLength": 5 }));
+    schema(
+        "const names = ['a', 'b'] as const; z.string().describe(`one of ${names.join(', ')}`)",
+        json!({ "type": "string", "description": "one of a, b" }),
+    );
+    schema("const more = ['c']; z.enum(['a', ...more])", json!({ "type": "string", "enum": ["a", "c"] }));
+    schema(
+        "z.enum(Object.keys({ a: 1, b: 2 }) as [string, ...string[]])",
+        json!({ "type": "string", "enum": ["a", "b"] }),
+    );
+    schema("enum E { A = 'a', B = 'b' } z.literal(E.B)", json!({ "type": "string", "const": "b" }));
+    schema(
+        "const Colour = z.enum(['red', 'blue']); z.literal(Colour.enum.red)",
+        json!({ "type": "string", "const": "red" }),
+    );
+    schema("const text = z.string; text().min(1)", json!({ "type": "string", "minLength": 1 }));
+    schema("(z.string() as any)!.min(1)", json!({ "type": "string", "minLength": 1 }));
+    schema("z.number().max(60 * 60 * 24 - 1)", json!({ "type": "number", "maximum": 86_399 }));
+}
+
+#[test]
+fn the_innermost_declaration_wins() {
+    finds(
+        "const name = 'outer';
+         function f() { const name = 'inner'; return tool(run, { name, description: 'd' }); }
+         const g = tool(run, { name, description: 'd' });",
+        &[("inner", ToolForm::ToolFunction), ("outer", ToolForm::ToolFunction)],
+    );
+}
+
+#[test]
+fn zod_is_found_however_it_is_imported() {
+    for import in [
+        "import { z } from 'zod';",
+        "import z from 'zod';",
+        "import * as z from 'zod';",
+        "import { z as zed } from 'zod'; const z = zed;",
+        "import zod from 'zod'; const z = zod.z;",
+        "const { z } = require('zod');",
+        "const z = require('zod').z;",
+        "import { z } from 'zod/v3';",
+    ] {
+        let source = format!("{import} tool(run, {{ name: 'a', description: 'A', schema: z.object({{}}) }})");
+        let converted =
+            convert(&source, "tools.ts", Options::default()).unwrap_or_else(|faults| panic!("{import} {faults:?}"));
+        assert_eq!(converted.warnings, [], "{import}");
+    }
+    finds(
+        "import { object, string } from 'zod'; tool(run, { name: 'a', description: 'A', schema: object({ a: string() }) })",
+        &[("a", ToolForm::ToolFunction)],
+    );
+}
+
+#[test]
+fn the_import_and_the_option_choose_the_version() {
+    let tool = "tool(run, { name: 'a', description: 'A', schema: z.object({}) })";
+    let strict = |import: &str, version: Option<ZodVersion>| {
+        let converted = convert(&format!("{import} {tool}"), "tools.ts", Options { version }).unwrap();
+        let codes: Vec<&str> = converted.warnings.iter().map(|warning| warning.code).collect();
+        (converted.tools[0].tool.parameters.get("$schema").is_some(), codes.join(","))
+    };
+    assert_eq!(strict("import { z } from 'zod';", None), (false, String::new()));
+    assert_eq!(strict("import { z } from 'zod';", Some(ZodVersion::V4)), (true, String::new()));
+    assert_eq!(strict("import { z } from 'zod/v4';", None), (true, String::new()));
+    assert_eq!(strict("import { z } from 'zod/v4';", Some(ZodVersion::V3)), (false, "zod_version_differs".to_owned()));
+    assert_eq!(strict("", None), (false, "zod_not_imported".to_owned()));
+    refuses(
+        &format!("import {{ z }} from 'zod/v3';\nimport * as four from 'zod/v4';\n{tool}"),
+        &["2:1 mixed_zod_versions"],
+    );
+    refuses(
+        "import * as z from 'zod/mini'; tool(run, { name: 'a', description: 'A', schema: z.object({}) })",
+        &["1:81 unsupported_zod"],
+    );
+}
+
+#[test]
+fn what_only_the_program_knows_is_refused_with_its_place() {
+    let tool = |schema: &str| {
+        format!(
+            "import {{ z }} from 'zod';\nimport {{ other }} from './other';\nconst t = tool(run, {{\n  name: 'a', description: 'A',\n  schema: {schema},\n}});"
+        )
+    };
+    refuses(&tool("buildSchema()"), &["5:11 unknown_name"]);
+    refuses(&tool("other"), &["5:11 imported_value"]);
+    refuses(&tool("z.object({ a: other.shape.a })"), &["5:25 imported_value"]);
+    refuses(&tool("z.string().frobnicate()"), &["5:22 unknown_method"]);
+    refuses(&tool("z.frobnicate()"), &["5:13 unknown_function"]);
+    refuses(&tool("z.enum(flag ? ['a'] : ['b'])"), &["5:18 computed_value"]);
+    refuses(&tool("z.string().min(other.length)"), &["5:26 imported_value"]);
+    refuses(&tool("z.object({ a: await other() })"), &["5:25 computed_value"]);
+    refuses(&tool("z.lazy(() => other)"), &["5:24 imported_value"]);
+    refuses(&tool("5"), &["5:3 schema_unreadable"]);
+    refuses("function f(x) {\n  return tool(run, { name: x, description: 'A' });\n}", &["2:28 computed_value"]);
+    refuses(
+        "let x = z.string();\nx = z.number();\ntool(run, { name: 'a', description: 'A', schema: z.object({ x }) })",
+        &["3:61 changed_value"],
+    );
+    refuses(
+        "const s = { a: z.string() };\ns.b = z.number();\ntool(run, { name: 'a', description: 'A', schema: z.object(s) })",
+        &["3:59 changed_value"],
+    );
+    refuses(
+        "const a = z.object({ b: a });\ntool(run, { name: 'a', description: 'A', schema: a })",
+        &["1:25 used_before_definition"],
+    );
+    refuses(
+        "tool(run, { name: 'a', description: 'A', schema: z.object({ __proto__: z.string() }) })",
+        &["1:61 prototype_key"],
+    );
+    refuses("tool(run, options)", &["1:11 unknown_name"]);
+    refuses("new DynamicTool()", &["1:1 options_missing"]);
+    refuses("tool(run, { description: 'A' })", &["1:1 name_missing"]);
+}
+
+#[test]
+fn all_faults_come_at_once() {
+    refuses(
+        "import { a } from './a';\ntool(run, { name: b, description: a, schema: z.object({ x: c, y: z.string().nope(), z: z.number().min('1') }) });\ntool(run, { name: 'x', description: d });",
+        &[
+            "2:19 unknown_name",
+            "2:35 imported_value",
+            "2:60 unknown_name",
+            "2:77 unknown_method",
+            "2:99 wrong_argument",
+            "3:37 unknown_name",
+        ],
+    );
+}
+
+#[test]
+fn what_does_not_matter_need_not_be_readable() {
+    schema(
+        "z.string().min(1, message()).email({ message: t('x') }).refine(check, other)",
+        json!({ "type": "string", "minLength": 1, "format": "email" }),
+    );
+    schema(
+        "z.object({ a: z.string().transform(parse) }).superRefine(check)",
+        json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] }),
+    );
+    finds(
+        "tool(run, { name: 'a', description: 'A', schema: z.object({}), metadata: load(), ...undefined })",
+        &[("a", ToolForm::ToolFunction)],
+    );
+}
+
+#[test]
+fn what_was_assumed_is_said() {
+    warns(
+        "import { z } from 'zod';\ntool(run, { name: 'a', schema: z.string() })",
+        &["tools.ts:2:1 description_missing", "tools.ts:2:24 parameters_not_object"],
+    );
+    warns(
+        "import { z } from 'zod';\nconst n = z.object({ n: z.lazy(() => n) }); tool(run, { name: 'a', description: 'A', schema: n })",
+        &["tools.ts:2:13 recursive_schema"],
+    );
+    warns(
+        "import { z } from 'zod';\ntool(run, { name: 'a', description: 'A', schema: z.object({ a: z.string().optional().refine(check) }) })",
+        &["tools.ts:2:86 optional_assumed"],
+    );
+    warns(
+        "import { z } from 'zod/v4';\ntool(run, { name: 'a', description: 'A', schema: z.object({ a: z.string().default('x') }) })",
+        &["tools.ts:2:75 default_is_required"],
+    );
+    warns(
+        "import { z } from 'zod';\nconst t = (x) => ({ name: x.name, description: 'A', schema: x.schema });",
+        &["tools.ts:1:1 no_tools", "tools.ts:2:19 tool_not_read"],
+    );
+}
+
+#[test]
+fn syntax_errors_have_a_place() {
+    refuses("const a = ;", &["1:11 syntax_error"]);
+    refuses("tool(run, {\n  name: 'a'", &["2:12 syntax_error"]);
+}

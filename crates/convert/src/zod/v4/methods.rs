@@ -1,0 +1,416 @@
+//! The methods of Zod 4's schemas.
+
+use std::rc::Rc;
+
+use super::{
+    super::{
+        fault::{Gather, Problem, Problems, Read},
+        library::Call,
+        value::{Member, Record, SchemaId, Value, array_index},
+    },
+    Kind, Meta, Node, Shape, Zod4,
+    checks::{self, Check},
+    keys_as_enum, known,
+    traits::enum_values,
+};
+
+impl<'a> Zod4<'a> {
+    pub(super) fn apply(&mut self, receiver: SchemaId, call: &Call<'_, 'a>) -> Read<Value<'a>> {
+        if let Some(schema) = self.apply_to_any(receiver, call)? {
+            return Ok(Value::Schema(schema));
+        }
+        let (_, node) = self.node(receiver)?;
+        let kind = node.kind.clone();
+        let check = match &kind {
+            Kind::String(_) => self.string_check(call)?,
+            Kind::Number(_) if call.name == "finite" => return Ok(Value::Schema(receiver)),
+            Kind::Number(_) => checks::number_check(call)?,
+            Kind::BigInt => bigint_check(call),
+            Kind::Date => matches!(call.name, "min" | "max").then_some(Check::Silent),
+            Kind::Map | Kind::Set => matches!(call.name, "min" | "max" | "size" | "nonempty").then_some(Check::Silent),
+            Kind::Array(_) => match call.name {
+                "min" => Some(Check::Least(call.number(0)?)),
+                "max" => Some(Check::Most(call.number(0)?)),
+                "length" => Some(Check::Exactly(call.number(0)?)),
+                "nonempty" => Some(Check::Least(1.0)),
+                _ => None,
+            },
+            Kind::File => match call.name {
+                "min" => Some(Check::Least(call.number(0)?)),
+                "max" => Some(Check::Most(call.number(0)?)),
+                "mime" => Some(checks::mime(call)?),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(check) = check {
+            return Ok(Value::Schema(self.with_checks(receiver, [check], call.offset)?));
+        }
+        match (&kind, call.name) {
+            (
+                Kind::Optional { inner, .. }
+                | Kind::Nullable(inner)
+                | Kind::Default { inner, .. }
+                | Kind::Prefault(inner)
+                | Kind::NonOptional(inner)
+                | Kind::Catch { inner, .. }
+                | Kind::Readonly(inner)
+                | Kind::Promise(inner)
+                | Kind::Lazy(inner)
+                | Kind::Array(inner),
+                "unwrap",
+            )
+            | (Kind::Default { inner, .. }, "removeDefault")
+            | (Kind::Catch { inner, .. }, "removeCatch") => Ok(Value::Schema(*inner)),
+            (Kind::Tuple { items, .. }, "rest") => {
+                let kind = Kind::Tuple { items: items.clone(), rest: Some(call.schema(0)?) };
+                Ok(Value::Schema(self.changed(receiver, kind, call.offset)?))
+            }
+            (Kind::Tuple { items, rest }, "partial") => {
+                if !self.node(receiver)?.1.checks.is_empty() {
+                    return Err(call.throws(".partial() cannot be used on tuple schemas containing refinements"));
+                }
+                let (items, rest) = (items.clone(), *rest);
+                let items = items
+                    .into_iter()
+                    .map(|inner| self.add(Kind::Optional { inner, exact: false }, call.offset))
+                    .collect();
+                Ok(Value::Schema(self.changed(receiver, Kind::Tuple { items, rest }, call.offset)?))
+            }
+            (Kind::Enum(entries), "extract" | "exclude") => {
+                let kind = Kind::Enum(select(entries, call)?);
+                Ok(Value::Schema(self.add(kind, call.offset)))
+            }
+            (Kind::Function, "input" | "output" | "implement") => Ok(Value::Schema(receiver)),
+            (Kind::Object { shape, catchall }, _) => {
+                let (shape, catchall) = (shape.clone(), *catchall);
+                self.apply_to_object(receiver, shape, catchall, call)
+            }
+            _ => Err(unknown_method(&kind, call)),
+        }
+    }
+
+    /// What every schema can do.
+    fn apply_to_any(&mut self, receiver: SchemaId, call: &Call<'_, 'a>) -> Read<Option<SchemaId>> {
+        let kind = match call.name {
+            "describe" => {
+                let description = known(call, 0)?.to_json(call.offset)?;
+                return Ok(Some(self.registered(
+                    receiver,
+                    Meta::from_iter([("description".to_owned(), description)]),
+                    call.offset,
+                )?));
+            }
+            "meta" => {
+                let meta = meta(call, 0)?;
+                return Ok(Some(self.registered(receiver, meta, call.offset)?));
+            }
+            "register" => {
+                if matches!(call.argument(0), Value::Zod(path) if &**path == "globalRegistry") {
+                    let meta = meta(call, 1)?;
+                    let (id, _) = self.node(receiver)?;
+                    if let Some(node) = self.nodes.get_mut(id.0) {
+                        node.meta = Some(meta);
+                    }
+                }
+                return Ok(Some(receiver));
+            }
+            "brand" => return Ok(Some(receiver)),
+            "clone" => return Ok(Some(self.clone_of(receiver, call.offset)?)),
+            "refine" | "superRefine" | "overwrite" => {
+                return Ok(Some(self.with_checks(receiver, [Check::Silent], call.offset)?));
+            }
+            "check" | "with" => {
+                let checks = self.given_checks(call)?;
+                return Ok(Some(self.with_checks(receiver, checks, call.offset)?));
+            }
+            "optional" => Kind::Optional { inner: receiver, exact: false },
+            "exactOptional" => Kind::Optional { inner: receiver, exact: true },
+            "nullable" => Kind::Nullable(receiver),
+            "nullish" => {
+                let nullable = self.add(Kind::Nullable(receiver), call.offset);
+                Kind::Optional { inner: nullable, exact: false }
+            }
+            "nonoptional" => Kind::NonOptional(receiver),
+            "array" => Kind::Array(receiver),
+            "or" => Kind::Union { options: vec![receiver, call.schema(0)?], exclusive: false },
+            "and" => Kind::Intersection(receiver, call.schema(0)?),
+            "transform" => Kind::Pipe { input: receiver, output: self.add(Kind::Transform, call.offset) },
+            "pipe" => Kind::Pipe { input: receiver, output: call.schema(0)? },
+            "default" => Kind::Default { inner: receiver, value: known(call, 0)? },
+            "prefault" => Kind::Prefault(receiver),
+            "catch" => Kind::Catch { inner: receiver, value: call.argument(0).clone() },
+            "readonly" => Kind::Readonly(receiver),
+            _ => return Ok(None),
+        };
+        Ok(Some(self.add(kind, call.offset)))
+    }
+
+    fn given_checks(&self, call: &Call<'_, 'a>) -> Read<Vec<Check>> {
+        let mut gather = Gather::default();
+        let given = call.arguments.iter().filter_map(|argument| {
+            gather.take(match argument {
+                Value::Check(id) => Ok(self.checks.get(id.0).cloned().unwrap_or(Check::Silent)),
+                Value::Function(_) => Ok(Check::Silent),
+                // A format is a schema and a check at once: `z.string().check(z.email())`.
+                Value::Schema(schema) => match self.node(*schema) {
+                    Ok((_, Node { kind: Kind::String(Some(check)) | Kind::Number(Some(check)), .. })) => {
+                        Ok(check.clone())
+                    }
+                    Ok(_) => Ok(Check::Silent),
+                    Err(problems) => Err(problems),
+                },
+                Value::Unreadable(problems) => Err(problems.clone()),
+                other => {
+                    Err(call.fail("wrong_argument", format!("`{}` takes checks, not {}", call.name, other.kind())))
+                }
+            })
+        });
+        let given = given.collect();
+        gather.finish(given)
+    }
+
+    /// A refined schema, which inherits the metadata of the one it refines.
+    fn with_checks(
+        &mut self,
+        receiver: SchemaId,
+        more: impl IntoIterator<Item = Check>,
+        offset: u32,
+    ) -> Read<SchemaId> {
+        let (id, node) = self.node(receiver)?;
+        let mut checks = node.checks.clone();
+        checks.extend(more);
+        let kind = node.kind.clone();
+        let refined = self.add_with(kind, checks, offset);
+        if let Some(node) = self.nodes.get_mut(refined.0) {
+            node.parent = Some(id);
+        }
+        Ok(refined)
+    }
+
+    fn clone_of(&mut self, receiver: SchemaId, offset: u32) -> Read<SchemaId> {
+        self.with_checks(receiver, [], offset)
+    }
+
+    fn registered(&mut self, receiver: SchemaId, meta: Meta, offset: u32) -> Read<SchemaId> {
+        let clone = self.clone_of(receiver, offset)?;
+        if let Some(node) = self.nodes.get_mut(clone.0) {
+            node.meta = Some(meta);
+        }
+        Ok(clone)
+    }
+
+    /// A schema with the same checks but another definition: it has no parent.
+    fn changed(&mut self, receiver: SchemaId, kind: Kind<'a>, offset: u32) -> Read<SchemaId> {
+        let checks = self.node(receiver)?.1.checks.clone();
+        Ok(self.add_with(kind, checks, offset))
+    }
+
+    fn apply_to_object(
+        &mut self,
+        receiver: SchemaId,
+        shape: Shape,
+        catchall: Option<SchemaId>,
+        call: &Call<'_, 'a>,
+    ) -> Read<Value<'a>> {
+        let offset = call.offset;
+        let refined = !self.node(receiver)?.1.checks.is_empty();
+        let unrefined = |name: &str| {
+            if refined {
+                Err(call.throws(format!(".{name}() cannot be used on object schemas containing refinements")))
+            } else {
+                Ok(())
+            }
+        };
+        let (shape, catchall) = match call.name {
+            "strict" => (shape, Some(self.add(Kind::Never, offset))),
+            "passthrough" | "loose" => (shape, Some(self.add(Kind::Unknown, offset))),
+            "strip" => (shape, None),
+            "catchall" => (shape, Some(call.schema(0)?)),
+            "keyof" => {
+                let kind = Kind::Enum(keys_as_enum(&shape, offset));
+                return Ok(Value::Schema(self.add(kind, offset)));
+            }
+            "extend" | "safeExtend" => {
+                let more = self.shape_argument(call, 0)?;
+                if refined && call.name == "extend" && more.keys().any(|key| shape.contains_key(key)) {
+                    return Err(call.throws(
+                        "Cannot overwrite keys on object schemas containing refinements. Use `.safeExtend()` instead.",
+                    ));
+                }
+                (merged(shape, more), catchall)
+            }
+            "merge" => {
+                let (_, other) = self.node(call.schema(0)?)?;
+                let Kind::Object { shape: more, catchall } = &other.kind else {
+                    return Err(call.wrong(0, "an object schema"));
+                };
+                if refined {
+                    return Err(call.throws(
+                        ".merge() cannot be used on object schemas containing refinements. Use .safeExtend() instead.",
+                    ));
+                }
+                let kind = Kind::Object { shape: merged(shape, more.clone()), catchall: *catchall };
+                let checks = other.checks.clone();
+                return Ok(Value::Schema(self.add_with(kind, checks, offset)));
+            }
+            "pick" => {
+                unrefined("pick")?;
+                let keys = masked_keys(&shape, call)?;
+                (
+                    ordered(
+                        keys.iter()
+                            .filter_map(|key| shape.get_key_value(key))
+                            .map(|(key, id)| (key.clone(), *id))
+                            .collect(),
+                    ),
+                    catchall,
+                )
+            }
+            "omit" => {
+                unrefined("omit")?;
+                let keys = masked_keys(&shape, call)?;
+                (shape.into_iter().filter(|(key, _)| !keys.contains(key)).collect(), catchall)
+            }
+            "partial" | "exactPartial" => {
+                unrefined(call.name)?;
+                let exact = call.name == "exactPartial";
+                (self.wrapped(shape, call, |inner| Kind::Optional { inner, exact })?, catchall)
+            }
+            "required" => (self.wrapped(shape, call, Kind::NonOptional)?, catchall),
+            _ => return Err(unknown_method(&Kind::Object { shape, catchall }, call)),
+        };
+        Ok(Value::Schema(self.changed(receiver, Kind::Object { shape, catchall }, offset)?))
+    }
+
+    /// The fields that the mask names, or all of them, each inside a wrapper of its own.
+    fn wrapped(&mut self, shape: Shape, call: &Call<'_, 'a>, wrapper: impl Fn(SchemaId) -> Kind<'a>) -> Read<Shape> {
+        let keys = match call.argument(0) {
+            Value::Undefined => None,
+            _ => Some(masked_keys(&shape, call)?),
+        };
+        let wrap = |(key, inner): (String, SchemaId)| {
+            let touched = keys.as_ref().is_none_or(|keys| keys.contains(&key));
+            let schema = if touched { self.add(wrapper(inner), call.offset) } else { inner };
+            (key, schema)
+        };
+        Ok(shape.into_iter().map(wrap).collect())
+    }
+
+    pub(super) fn member(&mut self, receiver: SchemaId, name: &str, offset: u32) -> Option<Value<'a>> {
+        if name == "description" {
+            let description = self.meta(receiver).ok()?.shift_remove("description")??;
+            return description.as_str().map(Value::text);
+        }
+        let (_, node) = self.node(receiver).ok()?;
+        let record = |members: Vec<(String, Value<'a>)>| {
+            let member = |(key, value)| (key, Member { value, offset, getter: false });
+            Value::Record(Rc::new(Record::new(offset, members.into_iter().map(member))))
+        };
+        match (&node.kind, name) {
+            (Kind::Object { shape, .. }, "shape") => {
+                Some(record(shape.iter().map(|(key, schema)| (key.clone(), Value::Schema(*schema))).collect()))
+            }
+            (Kind::Array(schema), "element")
+            | (Kind::Record { key: schema, .. }, "keyType")
+            | (Kind::Record { value: schema, .. }, "valueType")
+            | (Kind::Pipe { input: schema, .. }, "in")
+            | (Kind::Pipe { output: schema, .. }, "out") => Some(Value::Schema(*schema)),
+            (Kind::Enum(entries), "enum") => Some(Value::Record(Rc::clone(entries))),
+            (Kind::Enum(entries), "options") => Some(Value::list(enum_values(entries))),
+            (Kind::Union { options, .. }, "options") => {
+                Some(Value::list(options.iter().copied().map(Value::Schema).collect()))
+            }
+            (Kind::Literal(values), "value") => match values.as_slice() {
+                [value] => Some(value.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+fn meta(call: &Call<'_, '_>, index: usize) -> Read<Meta> {
+    let record = call.record(index)?;
+    let mut gather = Gather::default();
+    let mut meta = Meta::new();
+    for (key, member) in record.iter() {
+        if let Some(value) = gather.take(member.value.to_json(member.offset)) {
+            meta.insert(key.to_owned(), value);
+        }
+    }
+    gather.finish(meta)
+}
+
+fn merged(mut shape: Shape, more: Shape) -> Shape {
+    shape.extend(more);
+    ordered(shape)
+}
+
+/// The order in which JavaScript lists the keys.
+fn ordered(mut shape: Shape) -> Shape {
+    shape.sort_by_cached_key(|key, _| array_index(key).map_or(u64::MAX, u64::from));
+    shape
+}
+
+fn masked_keys(shape: &Shape, call: &Call<'_, '_>) -> Read<Vec<String>> {
+    let mut gather = Gather::default();
+    let mut keys = Vec::new();
+    for (key, member) in call.record(0)?.iter() {
+        let chosen = match &member.value {
+            Value::Unreadable(problems) => Err(problems.clone()),
+            _ if !shape.contains_key(key) => Err(call.throws(format!("Unrecognized key: \"{key}\""))),
+            value => Ok(value.truthy().unwrap_or(true)),
+        };
+        if gather.take(chosen) == Some(true) {
+            keys.push(key.to_owned());
+        }
+    }
+    gather.finish(keys)
+}
+
+/// `extract` and `exclude` of an enum.
+fn select<'a>(entries: &Record<'a>, call: &Call<'_, 'a>) -> Read<Rc<Record<'a>>> {
+    let Value::List(names) = call.argument(0) else { return Err(call.wrong(0, "an array of names")) };
+    let mut gather = Gather::default();
+    let name = |value: &Value<'a>| match value.to_text() {
+        Some(name) if entries.get(&name).is_some() => Ok(name),
+        Some(name) => Err(call.throws(format!("Key {name} not found in enum"))),
+        None => Err(call.wrong(0, "an array of names")),
+    };
+    let names: Vec<String> = names.iter().filter_map(|value| gather.take(name(value))).collect();
+    let names = gather.finish(names)?;
+    let copy = |key: &str| entries.get(key).map(|member| (key.to_owned(), member.clone()));
+    let kept: Vec<(String, Member<'a>)> = if call.name == "extract" {
+        names.iter().filter_map(|key| copy(key)).collect()
+    } else {
+        entries.keys().filter(|key| !names.iter().any(|name| name == key)).filter_map(copy).collect()
+    };
+    Ok(Rc::new(Record::new(call.offset, kept)))
+}
+
+fn bigint_check(call: &Call<'_, '_>) -> Option<Check> {
+    let known =
+        ["min", "gte", "gt", "max", "lte", "lt", "positive", "negative", "nonpositive", "nonnegative", "multipleOf"];
+    known.contains(&call.name).then_some(Check::Silent)
+}
+
+fn unknown_method(kind: &Kind<'_>, call: &Call<'_, '_>) -> Problems {
+    let schema = match kind {
+        Kind::String(_) => "string",
+        Kind::Number(_) => "number",
+        Kind::BigInt => "bigint",
+        Kind::Array(_) => "array",
+        Kind::Object { .. } => "object",
+        Kind::Enum(_) => "enum",
+        Kind::Tuple { .. } => "tuple",
+        Kind::Optional { .. } => "optional",
+        Kind::Nullable(_) => "nullable",
+        Kind::Pipe { .. } => "pipe",
+        _ => "this",
+    };
+    let message = format!("`.{}()` is not a method that gives a schema of Zod 4's {schema} schema", call.name);
+    Problem::new(call.offset, "unknown_method", message)
+        .hint("is this a source for Zod 3? then convert it with `--zod 3`")
+        .into()
+}

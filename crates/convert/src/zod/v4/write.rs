@@ -1,0 +1,526 @@
+//! The first pass of `z.toJSONSchema`: every schema to its own piece of JSON Schema.
+//!
+//! Pieces refer to each other by schema, not by value, because later passes (`document`, `fold`)
+//! change them in place: a recursive one becomes a `$ref`, a refined one takes over what its parent
+//! says. The order of keys is Zod's.
+
+use std::{collections::HashMap, rc::Rc};
+
+use indexmap::IndexMap;
+use serde_json::{Value as Json, json};
+
+use super::{
+    super::{
+        fault::{Problem, Problems, Read},
+        library::Remark,
+        value::{SchemaId, Value, number_json, number_text},
+    },
+    Kind, Node, RecordMode, Zod4,
+    checks::Sum,
+    regexes,
+    traits::{MOST_STEPS, enum_values},
+};
+
+/// How deep schemas may be nested.
+const DEEPEST: usize = 300;
+
+/// A piece of JSON Schema.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    Json(Json),
+    Schema(SchemaId),
+    List(Rc<Vec<Part>>),
+    Object(Rc<Body>),
+    /// A key whose value is `undefined`: present for inheritance, absent in the end.
+    Undefined,
+}
+
+pub(super) type Body = IndexMap<String, Part>;
+
+/// One schema that was met.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) body: Body,
+    /// The body, once `body` itself became a `$ref` to it.
+    pub(super) definition: Option<Body>,
+    pub(super) definition_id: Option<String>,
+    /// The schema whose keywords this one takes over.
+    pub(super) reference: Option<SchemaId>,
+    pub(super) flattened: bool,
+    pub(super) is_cycle: bool,
+}
+
+pub(super) struct Writer<'z, 'a> {
+    pub(super) zod: &'z Zod4<'a>,
+    /// In the order in which they were met.
+    pub(super) seen: IndexMap<SchemaId, Seen>,
+    pub(super) intersections: Vec<Rc<Vec<Part>>>,
+    pub(super) records: Vec<SchemaId>,
+    pub(super) remarks: Vec<Remark>,
+    /// Which schemas may be missing from the output, as far as was asked.
+    optional: HashMap<SchemaId, bool>,
+    /// The schemas around the one being written.
+    around: Vec<SchemaId>,
+}
+
+pub(super) fn text(value: &str) -> Part {
+    Part::Json(json!(value))
+}
+
+fn unrepresentable(node: &Node<'_>, message: impl Into<String>) -> Problems {
+    let problem = Problem::new(node.offset, "not_representable", message);
+    problem.hint("`z.toJSONSchema` refuses this schema too").into()
+}
+
+impl<'z, 'a> Writer<'z, 'a> {
+    pub(super) fn new(zod: &'z Zod4<'a>) -> Self {
+        Self {
+            zod,
+            seen: IndexMap::new(),
+            intersections: Vec::new(),
+            records: Vec::new(),
+            remarks: Vec::new(),
+            optional: HashMap::new(),
+            around: Vec::new(),
+        }
+    }
+
+    pub(super) fn schema(&mut self, id: SchemaId) -> Read<SchemaId> {
+        let (id, node) = self.zod.node(id)?;
+        if let Some(seen) = self.seen.get_mut(&id) {
+            seen.is_cycle |= self.around.contains(&id);
+            return Ok(id);
+        }
+        if self.around.len() >= DEEPEST {
+            return Err(Problem::new(
+                node.offset,
+                "nested_too_deeply",
+                format!("the schema is more than {DEEPEST} levels deep"),
+            )
+            .into());
+        }
+        self.seen.insert(id, Seen::default());
+        self.around.push(id);
+        let (mut body, mut reference) = self.kind(id, node)?;
+        if let Some(parent) = node.parent {
+            let parent = self.schema(parent)?;
+            reference.get_or_insert(parent);
+        }
+        self.around.pop();
+        for (key, value) in self.zod.meta(id)? {
+            body.insert(key, value.map_or(Part::Undefined, Part::Json));
+        }
+        if let Some(seen) = self.seen.get_mut(&id) {
+            seen.body = body;
+            seen.reference = reference;
+        }
+        Ok(id)
+    }
+
+    fn part(&mut self, id: SchemaId) -> Read<Part> {
+        self.schema(id).map(Part::Schema)
+    }
+
+    fn parts(&mut self, ids: &[SchemaId]) -> Read<Vec<Part>> {
+        ids.iter().map(|id| self.part(*id)).collect()
+    }
+
+    /// The keywords of a schema, and the schema from which it takes all others.
+    fn kind(&mut self, id: SchemaId, node: &Node<'a>) -> Read<(Body, Option<SchemaId>)> {
+        let mut body = Body::new();
+        let reference = match &node.kind {
+            Kind::Optional { inner, .. }
+            | Kind::NonOptional(inner)
+            | Kind::Prefault(inner)
+            | Kind::Promise(inner)
+            | Kind::Lazy(inner)
+            | Kind::Readonly(inner)
+            | Kind::Pipe { output: inner, .. }
+            | Kind::Default { inner, .. }
+            | Kind::Catch { inner, .. } => Some(self.schema(*inner)?),
+            _ => None,
+        };
+        match &node.kind {
+            Kind::String(own) => write_text(&mut body, &Sum::of(own.iter().chain(&node.checks))),
+            Kind::Number(own) => write_number(&mut body, node, &Sum::of(own.iter().chain(&node.checks)))?,
+            Kind::File => write_file(&mut body, &Sum::of(node.checks.iter())),
+            Kind::Boolean | Kind::Success => {
+                body.insert("type".to_owned(), text("boolean"));
+            }
+            Kind::Null => {
+                body.insert("type".to_owned(), text("null"));
+            }
+            Kind::Never => {
+                body.insert("not".to_owned(), Part::Json(json!({})));
+            }
+            Kind::Any | Kind::Unknown => {}
+            Kind::BigInt => return Err(unrepresentable(node, "BigInt cannot be represented in JSON Schema")),
+            Kind::Symbol => return Err(unrepresentable(node, "Symbols cannot be represented in JSON Schema")),
+            Kind::Undefined => return Err(unrepresentable(node, "Undefined cannot be represented in JSON Schema")),
+            Kind::Void => return Err(unrepresentable(node, "Void cannot be represented in JSON Schema")),
+            Kind::Date => return Err(unrepresentable(node, "Date cannot be represented in JSON Schema")),
+            Kind::NaN => return Err(unrepresentable(node, "NaN cannot be represented in JSON Schema")),
+            Kind::Custom => return Err(unrepresentable(node, "Custom types cannot be represented in JSON Schema")),
+            Kind::Function => return Err(unrepresentable(node, "Function types cannot be represented in JSON Schema")),
+            Kind::Transform => return Err(unrepresentable(node, "Transforms cannot be represented in JSON Schema")),
+            Kind::Map => return Err(unrepresentable(node, "Map cannot be represented in JSON Schema")),
+            Kind::Set => return Err(unrepresentable(node, "Set cannot be represented in JSON Schema")),
+            Kind::Enum(entries) => write_enum(&mut body, node, &enum_values(entries))?,
+            Kind::Literal(values) => write_literal(&mut body, node, values)?,
+            Kind::TemplateLiteral(source) => {
+                body.insert("type".to_owned(), text("string"));
+                body.insert("pattern".to_owned(), text(source));
+            }
+            Kind::Array(element) => {
+                let sum = Sum::of(node.checks.iter());
+                insert_number(&mut body, "minItems", sum.minimum);
+                insert_number(&mut body, "maxItems", sum.maximum);
+                body.insert("type".to_owned(), text("array"));
+                body.insert("items".to_owned(), self.part(*element)?);
+            }
+            Kind::Object { .. } => self.object(&mut body, node)?,
+            Kind::Union { options, exclusive } => {
+                let options = self.parts(options)?;
+                body.insert(if *exclusive { "oneOf" } else { "anyOf" }.to_owned(), Part::List(Rc::new(options)));
+            }
+            Kind::Intersection(left, right) => {
+                let sides = [self.schema(*left)?, self.schema(*right)?];
+                let mut all_of = Vec::new();
+                for side in sides {
+                    match self.seen.get(&side).map(|seen| &seen.body) {
+                        // An intersection that says nothing else is one with this.
+                        Some(body) if body.len() == 1 => match body.get("allOf") {
+                            Some(Part::List(more)) => all_of.extend(more.iter().cloned()),
+                            _ => all_of.push(Part::Schema(side)),
+                        },
+                        _ => all_of.push(Part::Schema(side)),
+                    }
+                }
+                let all_of = Rc::new(all_of);
+                self.intersections.push(Rc::clone(&all_of));
+                body.insert("allOf".to_owned(), Part::List(all_of));
+            }
+            Kind::Tuple { items, rest } => self.tuple(&mut body, node, items, *rest)?,
+            Kind::Record { key, value, mode } => {
+                self.record(&mut body, *key, *value, *mode)?;
+                if body.contains_key("propertyNames") {
+                    self.records.push(id);
+                }
+            }
+            Kind::Nullable(inner) => {
+                let options = vec![self.part(*inner)?, Part::Json(json!({ "type": "null" }))];
+                body.insert("anyOf".to_owned(), Part::List(Rc::new(options)));
+            }
+            Kind::Default { value, .. } => match value.to_json(node.offset)? {
+                Some(_) if has_bigint(value) => {
+                    return Err(unrepresentable(node, "BigInt defaults cannot be represented in JSON Schema"));
+                }
+                Some(value) => {
+                    body.insert("default".to_owned(), Part::Json(value));
+                }
+                None => {
+                    return Err(unrepresentable(
+                        node,
+                        "a default that is undefined cannot be represented in JSON Schema",
+                    ));
+                }
+            },
+            Kind::Catch { value, .. } => {
+                let value = match value {
+                    Value::Unreadable(problems) if problems.iter().any(|problem| problem.code == "function_throws") => {
+                        return Err(unrepresentable(node, "Dynamic catch values are not supported in JSON Schema"));
+                    }
+                    value => value.to_json(node.offset)?,
+                };
+                body.insert("default".to_owned(), value.map_or(Part::Undefined, Part::Json));
+            }
+            Kind::Readonly(_) => {
+                body.insert("readOnly".to_owned(), Part::Json(json!(true)));
+            }
+            Kind::Optional { .. }
+            | Kind::NonOptional(_)
+            | Kind::Prefault(_)
+            | Kind::Promise(_)
+            | Kind::Lazy(_)
+            | Kind::Pipe { .. } => {}
+            Kind::Deferred | Kind::Alias(_) => {
+                return Err(Problem::new(
+                    node.offset,
+                    "computed_value",
+                    "this schema is known only when the program runs",
+                )
+                .into());
+            }
+        }
+        Ok((body, reference))
+    }
+
+    fn object(&mut self, body: &mut Body, node: &Node<'a>) -> Read<()> {
+        let Kind::Object { shape, catchall } = &node.kind else { return Ok(()) };
+        body.insert("type".to_owned(), text("object"));
+        let mut properties = Body::new();
+        for (key, field) in shape {
+            properties.insert(key.clone(), self.part(*field)?);
+        }
+        body.insert("properties".to_owned(), Part::Object(Rc::new(properties)));
+        let mut required = Vec::new();
+        for (key, field) in shape {
+            if !self.zod.optional_output(*field, &mut self.optional)? {
+                required.push(json!(key));
+                self.remark_on_default(key, *field)?;
+            }
+        }
+        if !required.is_empty() {
+            body.insert("required".to_owned(), Part::Json(Json::Array(required)));
+        }
+        match catchall {
+            None => {
+                body.insert("additionalProperties".to_owned(), Part::Json(json!(false)));
+            }
+            Some(catchall) if matches!(self.zod.node(*catchall)?.1.kind, Kind::Never) => {
+                body.insert("additionalProperties".to_owned(), Part::Json(json!(false)));
+            }
+            Some(catchall) => {
+                body.insert("additionalProperties".to_owned(), self.part(*catchall)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// `z.toJSONSchema` describes what comes out of parsing, where a default has been filled in.
+    fn remark_on_default(&mut self, key: &str, field: SchemaId) -> Read<()> {
+        let (_, node) = self.zod.node(field)?;
+        if matches!(node.kind, Kind::Default { .. } | Kind::Prefault(_)) {
+            let message = format!("`{key}` has a default, and `z.toJSONSchema` lists it as required all the same");
+            self.remarks.push(Remark { offset: node.offset, code: "default_is_required", message });
+        }
+        Ok(())
+    }
+
+    fn tuple(&mut self, body: &mut Body, node: &Node<'a>, items: &[SchemaId], rest: Option<SchemaId>) -> Read<()> {
+        body.insert("type".to_owned(), text("array"));
+        let prefix = self.parts(items)?;
+        let rest = rest.map(|rest| self.part(rest)).transpose()?;
+        let mut least = items.len();
+        while let Some(item) = least.checked_sub(1).and_then(|last| items.get(last)) {
+            if !self.zod.optional_output(*item, &mut self.optional)? {
+                break;
+            }
+            least -= 1;
+        }
+        body.insert("prefixItems".to_owned(), Part::List(Rc::new(prefix)));
+        let is_closed = rest.is_none();
+        body.insert("items".to_owned(), rest.unwrap_or(Part::Json(json!(false))));
+        if least > 0 {
+            body.insert("minItems".to_owned(), Part::Json(json!(least)));
+        }
+        if is_closed {
+            body.insert("maxItems".to_owned(), Part::Json(json!(items.len())));
+        }
+        let sum = Sum::of(node.checks.iter());
+        insert_number(body, "minItems", sum.minimum);
+        insert_number(body, "maxItems", sum.maximum);
+        Ok(())
+    }
+
+    fn record(&mut self, body: &mut Body, key: SchemaId, value: SchemaId, mode: RecordMode) -> Read<()> {
+        body.insert("type".to_owned(), text("object"));
+        let (_, key_node) = self.zod.node(key)?;
+        let patterns = match &key_node.kind {
+            Kind::String(own) => Sum::of(own.iter().chain(&key_node.checks)).patterns,
+            _ => Vec::new(),
+        };
+        if mode == RecordMode::Loose && !patterns.is_empty() {
+            let value = self.part(value)?;
+            let by_pattern =
+                patterns.iter().map(|pattern| (regexes::exact(&pattern.source).to_owned(), value.clone())).collect();
+            body.insert("patternProperties".to_owned(), Part::Object(Rc::new(by_pattern)));
+        } else {
+            body.insert("propertyNames".to_owned(), self.part(key)?);
+            body.insert("additionalProperties".to_owned(), self.part(value)?);
+        }
+        let mut steps = MOST_STEPS;
+        if mode != RecordMode::Partial
+            && let Some(keys) = self.zod.values(key, &mut steps)?
+        {
+            let keys: Vec<Json> = keys
+                .iter()
+                .filter(|key| matches!(key, Value::Text(_) | Value::Number(_)))
+                .filter_map(Value::to_text)
+                .map(Json::String)
+                .collect();
+            if !keys.is_empty() {
+                body.insert("required".to_owned(), Part::Json(Json::Array(keys)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn has_bigint(value: &Value<'_>) -> bool {
+    match value {
+        Value::BigInt(_) => true,
+        Value::List(values) => values.iter().any(has_bigint),
+        Value::Record(record) => record.iter().any(|(_, member)| has_bigint(&member.value)),
+        _ => false,
+    }
+}
+
+fn insert_number(body: &mut Body, keyword: &str, value: Option<f64>) {
+    if let Some(value) = value {
+        body.insert(keyword.to_owned(), Part::Json(number_json(value)));
+    }
+}
+
+fn write_text(body: &mut Body, sum: &Sum) {
+    body.insert("type".to_owned(), text("string"));
+    insert_number(body, "minLength", sum.minimum);
+    insert_number(body, "maxLength", sum.maximum);
+    if let Some(format) = &sum.format
+        && format != "time"
+        && !sum.lax
+    {
+        let format = match format.as_str() {
+            "guid" => "uuid",
+            "url" => "uri",
+            "datetime" => "date-time",
+            "json_string" => "json-string",
+            "regex" => "",
+            other => other,
+        };
+        if !format.is_empty() {
+            body.insert("format".to_owned(), text(format));
+        }
+    }
+    if let Some(encoding) = &sum.content_encoding {
+        body.insert("contentEncoding".to_owned(), text(encoding));
+    }
+    match sum.patterns.as_slice() {
+        [] => {}
+        [pattern] => {
+            body.insert("pattern".to_owned(), text(regexes::exact(&pattern.source)));
+        }
+        patterns => {
+            let all = patterns
+                .iter()
+                .map(|pattern| Part::Json(json!({ "pattern": regexes::exact(&pattern.source) })))
+                .collect();
+            body.insert("allOf".to_owned(), Part::List(Rc::new(all)));
+        }
+    }
+}
+
+fn write_number(body: &mut Body, node: &Node<'_>, sum: &Sum) -> Read<()> {
+    body.insert("type".to_owned(), text(if sum.is_integer { "integer" } else { "number" }));
+    match sum.exclusive_minimum {
+        Some(value) if value >= sum.minimum.unwrap_or(f64::NEG_INFINITY) => {
+            insert_number(body, "exclusiveMinimum", Some(value));
+        }
+        _ => insert_number(body, "minimum", sum.minimum),
+    }
+    match sum.exclusive_maximum {
+        Some(value) if value <= sum.maximum.unwrap_or(f64::INFINITY) => {
+            insert_number(body, "exclusiveMaximum", Some(value));
+        }
+        _ => insert_number(body, "maximum", sum.maximum),
+    }
+    let mut divisors: Vec<f64> = Vec::new();
+    for divisor in &sum.multiple_of {
+        if !divisor.is_finite() || *divisor == 0.0 {
+            let divisor = number_text(*divisor);
+            return Err(unrepresentable(
+                node,
+                format!("A multipleOf divisor of {divisor} cannot be represented in JSON Schema"),
+            ));
+        }
+        if !divisors.contains(&divisor.abs()) {
+            divisors.push(divisor.abs());
+        }
+    }
+    if let [first, rest @ ..] = divisors.as_slice() {
+        insert_number(body, "multipleOf", Some(*first));
+        if !rest.is_empty() {
+            let all = rest.iter().map(|divisor| Part::Json(json!({ "multipleOf": number_json(*divisor) }))).collect();
+            body.insert("allOf".to_owned(), Part::List(Rc::new(all)));
+        }
+    }
+    Ok(())
+}
+
+fn write_file(body: &mut Body, sum: &Sum) {
+    body.insert("type".to_owned(), text("string"));
+    body.insert("format".to_owned(), text("binary"));
+    body.insert("contentEncoding".to_owned(), text("binary"));
+    insert_number(body, "minLength", sum.minimum);
+    insert_number(body, "maxLength", sum.maximum);
+    match sum.mime.as_deref() {
+        None => {}
+        Some([]) => {
+            body.insert("not".to_owned(), Part::Json(json!({})));
+        }
+        Some([mime]) => {
+            body.insert("contentMediaType".to_owned(), text(mime));
+        }
+        Some(types) => {
+            let any = types.iter().map(|mime| Part::Json(json!({ "contentMediaType": &**mime }))).collect();
+            body.insert("anyOf".to_owned(), Part::List(Rc::new(any)));
+        }
+    }
+}
+
+fn write_enum(body: &mut Body, node: &Node<'_>, values: &[Value<'_>]) -> Read<()> {
+    if values.is_empty() {
+        body.insert("not".to_owned(), Part::Json(json!({})));
+        return Ok(());
+    }
+    if values.iter().all(|value| matches!(value, Value::Number(_))) {
+        body.insert("type".to_owned(), text("number"));
+    }
+    if values.iter().all(|value| matches!(value, Value::Text(_))) {
+        body.insert("type".to_owned(), text("string"));
+    }
+    body.insert("enum".to_owned(), Part::Json(Json::Array(to_json(node, values)?)));
+    Ok(())
+}
+
+fn to_json(node: &Node<'_>, values: &[Value<'_>]) -> Read<Vec<Json>> {
+    values.iter().map(|value| Ok(value.to_json(node.offset)?.unwrap_or(Json::Null))).collect()
+}
+
+fn write_literal(body: &mut Body, node: &Node<'_>, values: &[Value<'_>]) -> Read<()> {
+    for value in values {
+        match value {
+            Value::Undefined => {
+                return Err(unrepresentable(node, "Literal `undefined` cannot be represented in JSON Schema"));
+            }
+            Value::BigInt(_) => {
+                return Err(unrepresentable(node, "BigInt literals cannot be represented in JSON Schema"));
+            }
+            _ => {}
+        }
+    }
+    let kind = |value: &Value<'_>| match value {
+        Value::Null => Some("null"),
+        Value::Bool(_) => Some("boolean"),
+        Value::Number(_) => Some("number"),
+        Value::Text(_) => Some("string"),
+        _ => None,
+    };
+    match values {
+        [] => {
+            body.insert("not".to_owned(), Part::Json(json!({})));
+        }
+        [value] => {
+            body.insert("type".to_owned(), text(kind(value).unwrap_or("object")));
+            body.insert("const".to_owned(), value.to_json(node.offset)?.map_or(Part::Undefined, Part::Json));
+        }
+        values => {
+            let first = values.first().and_then(kind);
+            if let Some(name) = first.filter(|name| values.iter().all(|value| kind(value) == Some(name))) {
+                body.insert("type".to_owned(), text(name));
+            }
+            body.insert("enum".to_owned(), Part::Json(Json::Array(to_json(node, values)?)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Every file of `fixtures/convert/` through the converters.
+//!
+//! `<format>/<case>.in.<ext>` is what is read, and must be recognised as `<format>`. Beside it stand
+//! `<case>.notes.txt`, what reading it has to say, and for each target `<case>.<target>.<ext>`, with
+//! `<case>.<target>.notes.txt` if writing has to say something. `UPDATE_FIXTURES=1` writes anew the
+//! files that are there; an empty file is how to ask for a new target.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use bosun_convert::{Conversion, Format, Warning, document, read, write};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/convert")
+}
+
+/// Compares, or writes anew when asked to. Says whether they agree.
+fn agrees(path: &Path, actual: &str) -> bool {
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    if expected == actual {
+        return true;
+    }
+    if std::env::var_os("UPDATE_FIXTURES").is_some() {
+        if actual.is_empty() {
+            fs::remove_file(path).unwrap()
+        } else {
+            fs::write(path, actual).unwrap()
+        }
+        return true;
+    }
+    eprintln!("--- {} differs; it should be:\n{actual}", path.display());
+    false
+}
+
+fn lines(warnings: &[Warning]) -> String {
+    warnings.iter().map(|warning| format!("warning {warning}\n")).collect()
+}
+
+fn notes(conversion: &Conversion) -> String {
+    let faults = conversion.faults.iter().map(|fault| {
+        let hint = fault.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        format!("fault {}: {} [{}]{hint}\n", fault.path, fault.message, fault.code)
+    });
+    faults.collect::<String>() + &lines(&conversion.warnings)
+}
+
+#[test]
+fn every_fixture_converts_as_written_down() {
+    let mut checked = 0;
+    let mut wrong = Vec::new();
+    for format in Format::ALL.into_iter().filter(|format| *format != Format::Zod) {
+        let folder = fixtures().join(format.name());
+        let mut files: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        for input in files.iter().filter(|path| path.file_stem().unwrap().to_str().unwrap().ends_with(".in")) {
+            let case = input.file_stem().unwrap().to_str().unwrap().strip_suffix(".in").unwrap();
+            let bytes = fs::read(input).unwrap();
+            let conversion = read(document::decode(&bytes).unwrap(), None).unwrap();
+            assert_eq!(conversion.format, format, "{}", input.display());
+            let file = |tail: &str| folder.join(format!("{case}.{tail}"));
+            let mut check = |path: PathBuf, actual: &str| {
+                checked += 1;
+                if !agrees(&path, actual) {
+                    wrong.push(path);
+                }
+            };
+            check(file("notes.txt"), &notes(&conversion));
+            for target in Format::TARGETS {
+                let (json, yaml) = (file(&format!("{target}.json")), file(&format!("{target}.yaml")));
+                if !json.exists() && !yaml.exists() {
+                    continue;
+                }
+                let written = write(&conversion.tools, target).unwrap();
+                if json.exists() {
+                    check(json, &written.documents.to_json());
+                } else {
+                    check(yaml, &written.documents.to_yaml().unwrap());
+                }
+                check(file(&format!("{target}.notes.txt")), &lines(&written.warnings));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(checked > 20, "only {checked} files were checked: are the fixtures there?");
+}

@@ -1,0 +1,175 @@
+//! From one format through another and back: nothing may be lost without a word.
+
+use bosun_convert::{Conversion, Format, read, write};
+use serde_json::{Value, json};
+
+/// Tools with nothing that any of the formats would have to change.
+fn plain() -> Value {
+    json!([
+        {
+            "type": "custom",
+            "name": "calculator",
+            "description": "Perform mathematical calculations",
+            "parameters": {
+                "type": "object",
+                "properties": {"expression": {"type": "string", "description": "Mathematical expression to evaluate"}},
+                "required": ["expression"],
+            },
+            "executionMode": "external",
+        },
+        {
+            "type": "custom",
+            "name": "plan_trip",
+            "description": "Plans a trip \u{2014} \"quoted\", with: colons, # signs and {braces}\nover two lines",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "legs": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {"$ref": "#/$defs/leg"},
+                    },
+                    "budget": {"type": ["number", "null"], "minimum": 0, "default": null},
+                    "mode": {"enum": ["train", "bus", 3, null, true]},
+                    "notes": {"type": "object", "additionalProperties": {"type": "string", "pattern": "^\\S+$"}},
+                    "on": {"type": "string", "format": "date", "examples": ["2026-11-15", "no", "0x10", "1e3", "~"]},
+                    "x_vendor": {"type": "boolean", "x-order": 3},
+                },
+                "required": ["legs"],
+                "additionalProperties": false,
+                "$defs": {"leg": {"type": "object", "properties": {"to": {"type": "string"}, "then": {"$ref": "#/$defs/leg"}}}},
+            },
+            "executionMode": "external",
+        },
+    ])
+}
+
+fn convert(value: &Value, target: Format, warnings: &mut Vec<String>) -> Value {
+    let conversion = read_again(&value.to_string(), warnings);
+    let written = write(&conversion.tools, target).unwrap();
+    warnings.extend(written.warnings.iter().map(ToString::to_string));
+    serde_json::from_str(&written.documents.to_json()).unwrap()
+}
+
+fn read_again(text: &str, warnings: &mut Vec<String>) -> Conversion {
+    let conversion = read(text, None).unwrap();
+    assert_eq!(conversion.faults, [], "{text}");
+    warnings.extend(conversion.warnings.iter().map(ToString::to_string));
+    conversion
+}
+
+#[test]
+fn ark_comes_back_from_every_list_as_it_was() {
+    for target in [
+        Format::OpenAi,
+        Format::OpenAiResponses,
+        Format::Anthropic,
+        Format::Gemini,
+        Format::Mcp,
+        Format::Langchain,
+        Format::ExternalTools,
+        Format::Ark,
+        Format::ToolConfig,
+    ] {
+        let mut warnings = Vec::new();
+        let through = convert(&plain(), target, &mut warnings);
+        let back = convert(&through, Format::Ark, &mut warnings);
+        assert_eq!(back, plain(), "through {target}: {warnings:#?}");
+        let expected = match target {
+            // It must be said there, and means nothing elsewhere.
+            Format::OpenAiResponses => vec!["[0].strict", "[1].strict"],
+            _ => vec![],
+        };
+        let places: Vec<&str> = warnings.iter().filter_map(|warning| warning.split(':').next()).collect();
+        assert_eq!(places, expected, "through {target}: {warnings:#?}");
+    }
+}
+
+#[test]
+fn every_list_comes_back_from_every_other() {
+    let targets = [
+        Format::OpenAi,
+        Format::OpenAiResponses,
+        Format::Anthropic,
+        Format::Gemini,
+        Format::Mcp,
+        Format::Langchain,
+        Format::ExternalTools,
+        Format::Ark,
+    ];
+    for first in targets {
+        let start = convert(&plain(), first, &mut Vec::new());
+        for second in targets {
+            let through = convert(&start, second, &mut Vec::new());
+            assert_eq!(convert(&through, first, &mut Vec::new()), start, "{first} through {second}");
+        }
+    }
+}
+
+#[test]
+fn yaml_and_json_say_the_same() {
+    for target in Format::TARGETS {
+        let conversion = read(&plain().to_string(), None).unwrap();
+        let documents = write(&conversion.tools, target).unwrap().documents;
+        let yaml = documents.to_yaml().unwrap();
+        if yaml.is_empty() {
+            continue;
+        }
+        let from_yaml = read(&yaml, Some(target)).unwrap();
+        let from_json = read(&documents.to_json(), Some(target)).unwrap();
+        assert_eq!(from_yaml.faults, [], "{target}\n{yaml}");
+        let tools =
+            |conversion: &Conversion| conversion.tools.iter().map(|found| found.tool.clone()).collect::<Vec<_>>();
+        assert_eq!(tools(&from_yaml), tools(&from_json), "{target}\n{yaml}");
+    }
+}
+
+#[test]
+fn manifests_come_back_with_their_bindings() {
+    let text = include_str!("../../../fixtures/convert/ark-manifest/tools.in.yaml");
+    let conversion = read(text, None).unwrap();
+    let yaml = write(&conversion.tools, Format::ArkManifest).unwrap().documents.to_yaml().unwrap();
+    let again = read(&yaml, None).unwrap();
+    assert_eq!(again.faults, []);
+    let tools = |conversion: &Conversion| conversion.tools.iter().map(|found| found.tool.clone()).collect::<Vec<_>>();
+    assert_eq!(tools(&conversion), tools(&again));
+}
+
+#[test]
+fn a_tool_config_comes_back_with_its_routes() {
+    let text = include_str!("../../../fixtures/convert/tool-config/tool-config.in.json");
+    let conversion = read(text, None).unwrap();
+    let json = write(&conversion.tools, Format::ToolConfig).unwrap().documents.to_json();
+    let again = read(&json, None).unwrap();
+    assert_eq!(again.faults, []);
+    let tools = |conversion: &Conversion| conversion.tools.iter().map(|found| found.tool.clone()).collect::<Vec<_>>();
+    assert_eq!(tools(&conversion), tools(&again));
+}
+
+/// Every key of a schema that is gone must be named by a warning.
+#[track_caller]
+fn assert_losses_are_told(target: Format, parameters: &Value, keywords: &[&str]) {
+    let tools = json!([{"name": "t", "description": "d", "parameters": parameters, "executionMode": "external"}]);
+    let conversion = read(&tools.to_string(), None).unwrap();
+    let written = write(&conversion.tools, target).unwrap();
+    let told: String = written.warnings.iter().map(|warning| format!("{warning}\n")).collect();
+    for keyword in keywords {
+        assert!(told.contains(&format!("`{keyword}`")), "{target} says nothing of `{keyword}`:\n{told}");
+    }
+}
+
+#[test]
+fn a_keyword_is_never_lost_without_a_word() {
+    let parameters = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$comment": "internal",
+        "type": "object",
+        "properties": {"a": {"type": "string", "prompt": "Which one?", "hint": "the first"}},
+        "anyOf": [{"required": ["a"]}],
+    });
+    assert_losses_are_told(Format::OpenAi, &parameters, &["$schema", "$comment", "prompt", "hint", "anyOf"]);
+    assert_losses_are_told(Format::OpenAiResponses, &parameters, &["$schema", "$comment", "prompt", "hint", "anyOf"]);
+    assert_losses_are_told(Format::Anthropic, &parameters, &["$schema", "$comment", "prompt", "hint", "anyOf"]);
+    assert_losses_are_told(Format::Gemini, &parameters, &["prompt", "hint"]);
+    assert_losses_are_told(Format::Mcp, &parameters, &["prompt", "hint"]);
+}
