@@ -32,8 +32,9 @@ impl Proof {
     pub(crate) fn begin(test: &'static str, seed: u64, scaling: &[(&str, u64)]) -> Self {
         let variables: String = scaling.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         let profile = if cfg!(debug_assertions) { "" } else { "--release " };
-        let command =
-            format!("BOSUN_SEED={seed} {variables}cargo test {profile}-p bosun --test it -- --exact --nocapture {test}");
+        let command = format!(
+            "BOSUN_SEED={seed} {variables}cargo test {profile}-p bosun --test it -- --exact --nocapture {test}"
+        );
         Self { test, seed, command, begun: Instant::now(), violations: Vec::new() }
     }
 
@@ -52,6 +53,7 @@ impl Proof {
 
     /// Prints the line, and fails the test if a promise was broken. `n` is how often it was tried;
     /// `figures` is an object with what else is worth knowing.
+    #[expect(clippy::print_stdout, reason = "the line is what the proof is run for")]
     pub(crate) fn finish(self, n: u64, figures: &Value) {
         let mut line = json!({
             "test": self.test,
