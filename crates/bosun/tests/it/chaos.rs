@@ -329,7 +329,7 @@ impl<'a> Actor<'a> {
         }
         let created = self.client.insist(Method::POST, path, Some(&body)).await;
         match created.answer.status {
-            200 | 201 | 202 => {
+            200..=202 => {
                 self.record.acknowledged = true;
                 created.answer
             }

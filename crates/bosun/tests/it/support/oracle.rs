@@ -129,7 +129,8 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     for entry in entries {
         match &entry.event {
             Event::CallAsked(asked) => {
-                if routes.insert(asked.call, &asked.route).is_some() {
+                let earlier = routes.insert(asked.call, &asked.route);
+                if earlier.is_some() {
                     fault(format!("{} was asked for twice", asked.call));
                 }
             }
@@ -325,7 +326,7 @@ pub(crate) fn read_journals(data: &Path, violations: &mut Vec<String>) -> Vec<Jo
         match fold(&head, &entries) {
             Ok(folded) if folded == head => {}
             Ok(folded) => {
-                violations.push(format!("{}: its head is {head:?}, and its journal says {folded:?}", head.name))
+                violations.push(format!("{}: its head is {head:?}, and its journal says {folded:?}", head.name));
             }
             Err(error) => violations.push(format!("{}: {error}", head.name)),
         }

@@ -53,6 +53,7 @@ impl Proof {
 
     /// Prints the line, and fails the test if a promise was broken. `n` is how often it was tried;
     /// `figures` is an object with what else is worth knowing.
+    #[expect(clippy::print_stdout, reason = "the line is what the proof is run for")]
     pub(crate) fn finish(self, n: u64, figures: &Value) {
         let mut line = json!({
             "test": self.test,

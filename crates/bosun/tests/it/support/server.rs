@@ -80,7 +80,7 @@ impl World {
     /// Starts a server that lives until it is killed.
     pub(crate) async fn start(&self) -> Server {
         match soon("the start of the server", self.spawn(None).ready()).await {
-            Started::Ready(server) => server,
+            Started::Ready(server) => *server,
             Started::Dead(death) => panic!("the server died of {death:?}: {}", tail(&self.log())),
         }
     }
@@ -96,7 +96,7 @@ pub(crate) struct Starting {
 
 #[derive(Debug)]
 pub(crate) enum Started {
-    Ready(Server),
+    Ready(Box<Server>),
     /// A fault was planned for the start itself.
     Dead(Death),
 }
@@ -126,7 +126,8 @@ impl Starting {
         while let Some(line) = self.lines.next_line().await.expect("the server's output is text") {
             if let Some(start) = line.find("http://") {
                 let base = line[start..].split_whitespace().next().unwrap_or_default().trim_end_matches('/').to_owned();
-                return Started::Ready(Server { base, child: self.child, _lines: self.lines, log: self.log });
+                let server = Server { base, child: self.child, _lines: self.lines, log: self.log };
+                return Started::Ready(Box::new(server));
             }
         }
         Started::Dead(death(&mut self.child, &self.log).await)
