@@ -8,9 +8,7 @@ use super::{
     from_ai::{self, object_schema},
     http, placeholders, tool_name,
 };
-use crate::{
-    found::{Found, Inside, Origin, Report},
-};
+use crate::found::{Found, Inside, Origin, Report};
 
 /// A node that takes one text and whose description comes with n8n, not with the export.
 struct Known {
@@ -293,10 +291,8 @@ fn schema_of_example(example: &Value, all_required: bool) -> Value {
             }
         }
         Value::Object(members) => {
-            let properties: Map<_, _> = members
-                .iter()
-                .map(|(key, value)| (key.clone(), schema_of_example(value, all_required)))
-                .collect();
+            let properties: Map<_, _> =
+                members.iter().map(|(key, value)| (key.clone(), schema_of_example(value, all_required))).collect();
             let required: Vec<&str> =
                 if all_required { members.keys().map(String::as_str).collect() } else { Vec::new() };
             object_schema(properties, &required)

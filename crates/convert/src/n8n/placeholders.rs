@@ -48,8 +48,8 @@ pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
     }
     let description = node.text("toolDescription").map_or_else(
         || {
-        report.warn(&node.path, "description_assumed", format!("`{}` has no description", node.name));
-        format!("Makes an HTTP {} request to {url}", node.text("method").unwrap_or("GET"))
+            report.warn(&node.path, "description_assumed", format!("`{}` has no description", node.name));
+            format!("Makes an HTTP {} request to {url}", node.text("method").unwrap_or("GET"))
         },
         str::to_owned,
     );
