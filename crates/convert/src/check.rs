@@ -16,10 +16,10 @@ use bosun_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    ConvertError, Format, Found, Warning,
+    ConvertError, Format, Found, Options, Text, Warning,
     document::{Document, Places},
     found::{Conversion, Fault},
-    read_document, recognise,
+    read_document, read_source,
     source::Place,
 };
 
@@ -78,7 +78,7 @@ impl Checked<'_> {
     /// Where the value at `path` stands in the text.
     #[must_use]
     pub fn place_of(&self, path: &str) -> Place {
-        let Some(document) = &self.document else { return Place::START };
+        let Some(document) = &self.document else { return place_in_source(path).unwrap_or(Place::START) };
         self.places.get_or_init(|| document.places()).find(path)
     }
 
@@ -108,23 +108,21 @@ impl Checked<'_> {
     }
 }
 
-/// Checks a text, whose format is recognised by its content unless it is given.
+/// Checks a text.
 #[must_use]
-pub fn check(text: &str, from: Option<Format>) -> Checked<'_> {
-    let document = match Document::read(text) {
-        Ok(document) => document,
-        Err(error) => return Checked::unreadable(&error.into()),
-    };
-    let format = match from.map_or_else(|| recognise(&document), Ok) {
-        Ok(format) => format,
-        Err(error) => return Checked::unreadable(&error),
-    };
-    let conversion = read_document(&document, format);
-    check_conversion(document, conversion)
+pub fn check(text: &str, options: Options) -> Checked<'_> {
+    match Text::read(text, options) {
+        Ok(Text::Source) => check_conversion(None, read_source(text, options)),
+        Ok(Text::Data(document, format)) => {
+            let conversion = read_document(&document, format);
+            check_conversion(Some(document), conversion)
+        }
+        Err(error) => Checked::unreadable(&error),
+    }
 }
 
 /// Checks the tools that were read from a document, and places everything that was said about it.
-fn check_conversion(document: Document<'_>, conversion: Conversion) -> Checked<'_> {
+fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> Checked<'_> {
     let Conversion { format, mut tools, warnings, mut faults } = conversion;
     let mut remarks: Vec<Remark> = warnings.into_iter().map(Remark::from).collect();
     let (mut broken, definition_faults) = definition_faults(&tools);
@@ -143,13 +141,7 @@ fn check_conversion(document: Document<'_>, conversion: Conversion) -> Checked<'
     let mut is_sound = broken.into_iter().map(|is_broken| !is_broken);
     tools.retain(|_| is_sound.next().unwrap_or(true));
 
-    let mut checked = Checked {
-        format: Some(format),
-        tools,
-        problems: Vec::new(),
-        document: Some(document),
-        places: OnceCell::new(),
-    };
+    let mut checked = Checked { format: Some(format), tools, problems: Vec::new(), document, places: OnceCell::new() };
     let mut problems: Vec<Problem> = Vec::new();
     for remark in remarks {
         let place = checked.place_of(&remark.path);
@@ -158,6 +150,13 @@ fn check_conversion(document: Document<'_>, conversion: Conversion) -> Checked<'
     problems.sort_by_key(|problem| problem.place);
     checked.problems = problems;
     checked
+}
+
+/// The place that a path into source code is: `12:5`, perhaps with a file before it.
+fn place_in_source(path: &str) -> Option<Place> {
+    let (rest, column) = path.rsplit_once(':')?;
+    let line = rest.rsplit(':').next()?;
+    Some(Place { line: line.parse().ok()?, column: column.parse().ok()? })
 }
 
 /// What is said about a path, before its place is known.
@@ -171,7 +170,10 @@ struct Remark {
 
 impl Remark {
     fn placed(self, place: Place) -> Problem {
-        let Self { severity, path, code, message, hint } = self;
+        let Self { severity, mut path, code, message, hint } = self;
+        if place_in_source(&path) == Some(place) {
+            path.clear();
+        }
         Problem { severity, place, path, code, message, hint }
     }
 }

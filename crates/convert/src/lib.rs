@@ -4,13 +4,13 @@
 //! what it could not carry over is a [`Warning`], what it cannot read is an error with its place.
 //!
 //! ```
-//! use bosun_convert::{Format, read, write};
+//! use bosun_convert::{Format, Options, read, write};
 //!
 //! let text = r#"[{"type": "function", "function": {
 //!     "name": "calculator", "description": "Evaluates an expression",
 //!     "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}}
 //! }}]"#;
-//! let conversion = read(text, None)?;
+//! let conversion = read(text, Options::default())?;
 //! assert_eq!(conversion.format, Format::OpenAi);
 //! assert_eq!(conversion.tools[0].tool.name, "calculator");
 //!
@@ -38,8 +38,9 @@ pub mod zod;
 
 use std::collections::HashSet;
 
-use document::{Document, ReadError};
+use document::{Document, Path, ReadError};
 use found::Report;
+use source::Place;
 
 pub use check::{Checked, Problem, Severity, check};
 pub use format::{Format, NoSuchFormat};
@@ -73,30 +74,73 @@ impl ConvertError {
     }
 }
 
-/// Reads the tools of a text, whose format is recognised by its content unless it is given.
+/// How to read a text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Its format; recognised by its content where absent.
+    pub from: Option<Format>,
+    /// The version of Zod that source code is written for; recognised by its imports where absent.
+    pub zod: Option<zod::ZodVersion>,
+}
+
+/// Reads the tools of a text.
 ///
 /// # Errors
 /// When the text cannot be read at all. A tool that is wrong is a [`Fault`] of the result.
-pub fn read(text: &str, from: Option<Format>) -> Result<Conversion, ConvertError> {
-    let document = Document::read(text)?;
-    let format = match from {
-        Some(format) => format,
-        None => recognise(&document)?,
-    };
-    Ok(read_document(&document, format))
+pub fn read(text: &str, options: Options) -> Result<Conversion, ConvertError> {
+    match Text::read(text, options)? {
+        Text::Source => Ok(read_source(text, options)),
+        Text::Data(document, format) => Ok(read_document(&document, format)),
+    }
 }
 
-/// The format of a document.
-///
-/// # Errors
-/// [`ConvertError::UnknownFormat`], with what the document looks like.
-pub fn recognise(document: &Document<'_>) -> Result<Format, ConvertError> {
-    format::recognise(document).map_err(|looks_like| ConvertError::UnknownFormat { looks_like })
+/// What a text is, before anybody looks for tools in it.
+enum Text<'a> {
+    Source,
+    Data(Document<'a>, Format),
+}
+
+impl<'a> Text<'a> {
+    fn read(text: &'a str, options: Options) -> Result<Self, ConvertError> {
+        if text.len() > document::MAX_SIZE {
+            return Err(ReadError::TooLarge.into());
+        }
+        let is_source = options.from.map_or_else(|| format::is_source(text), |from| from == Format::Zod);
+        if is_source {
+            return Ok(Self::Source);
+        }
+        let document = Document::read(text)?;
+        let format = match options.from {
+            Some(format) => format,
+            None => format::recognise(&document).map_err(|looks_like| ConvertError::UnknownFormat { looks_like })?,
+        };
+        Ok(Self::Data(document, format))
+    }
+}
+
+fn read_source(text: &str, options: Options) -> Conversion {
+    let mut report = Report::default();
+    let mut tools = Vec::new();
+    match zod::convert(text, "", zod::Options { version: options.zod }) {
+        Ok(converted) => {
+            report.warnings = converted.warnings;
+            tools.extend(converted.tools.into_iter().map(|found| {
+                let path = Path::of_source(Place { line: found.line, column: found.column });
+                let inside = Inside::Never("it is code".to_owned());
+                Found { tool: found.tool, origin: Origin { path, parameters: None }, inside }
+            }));
+        }
+        Err(faults) => report.faults.extend(faults.into_iter().map(|fault| {
+            let path = Path::of_source(Place { line: fault.line, column: fault.column });
+            Fault { path, code: fault.code, message: fault.message, hint: fault.hint }
+        })),
+    }
+    refuse_duplicates(&mut tools, &mut report);
+    Conversion { format: Format::Zod, tools, warnings: report.warnings, faults: report.faults }
 }
 
 /// Reads the tools of a document in a format.
-#[must_use]
-pub fn read_document(document: &Document<'_>, format: Format) -> Conversion {
+fn read_document(document: &Document<'_>, format: Format) -> Conversion {
     let mut report = Report::default();
     let mut tools = match format {
         Format::N8n => n8n::read(document, &mut report),

@@ -241,35 +241,40 @@ fn put_annotations(entry: &mut Value, tool: &Tool) {
 
 /// Says once for each field which tools lose it.
 fn warn_of_losses(tools: &[Found], format: Format, warnings: &mut Vec<Warning>) {
-    let keeps_policy = matches!(format, Format::Ark | Format::ExternalTools);
-    let keeps_title = keeps_policy || format == Format::Mcp;
-    let keeps_hints = keeps_policy || format == Format::Mcp;
-    let keeps_lc_name = format == Format::Langchain;
-    let is_bound = |tool: &Tool| match tool.binding {
-        Binding::External => false,
-        Binding::Builtin { .. } => format != Format::Ark,
-        _ => true,
-    };
-    let checks: [(&str, &dyn Fn(&Tool) -> bool); 10] = [
-        ("binding", &is_bound),
-        ("display_name", &|tool| tool.display_name.is_some() && !keeps_title),
-        ("lc_name", &|tool| tool.lc_name.is_some() && !keeps_lc_name),
-        ("category", &|tool| tool.category.is_some()),
-        ("labels", &|tool| !tool.labels.is_empty()),
-        ("version", &|tool| tool.version.is_some() && !keeps_policy),
-        ("deprecated", &|tool| tool.deprecated.is_some() && !keeps_policy),
-        ("annotations", &|tool| !tool.annotations.is_empty() && !keeps_hints),
-        ("timeout", &|tool| tool.timeout.is_some() && !keeps_policy),
-        ("cache", &|tool| tool.cache_for.is_some() && !keeps_policy),
-    ];
-    for (field, is_lost) in checks {
-        let losers: Vec<&Found> = tools.iter().filter(|found| is_lost(&found.tool)).collect();
-        let Some(first) = losers.first() else { continue };
-        let of = match losers.len() {
-            1 => format!("`{}`", first.tool.name),
-            count => format!("`{}` and {} more", first.tool.name, count - 1),
-        };
+    let mut lost: IndexMap<&str, (&Found, usize)> = IndexMap::new();
+    for found in tools {
+        for field in lost_fields(&found.tool, format) {
+            lost.entry(field).and_modify(|(_, more)| *more += 1).or_insert((found, 0));
+        }
+    }
+    for (field, (first, more)) in lost {
+        let name = &first.tool.name;
+        let of = if more == 0 { format!("`{name}`") } else { format!("`{name}` and {more} more") };
         let message = format!("`{field}` of {of} has no place in {format} and is left out");
         warnings.push(Warning { path: first.origin.path.to_string(), code: "field_dropped", message });
     }
+}
+
+/// The fields of a tool that a list in this format cannot hold.
+fn lost_fields(tool: &Tool, format: Format) -> impl Iterator<Item = &'static str> + use<> {
+    let keeps_policy = matches!(format, Format::Ark | Format::ExternalTools);
+    let keeps_hints = keeps_policy || format == Format::Mcp;
+    let keeps_binding = match tool.binding {
+        Binding::External => true,
+        Binding::Builtin { .. } => format == Format::Ark,
+        _ => false,
+    };
+    let fields = [
+        ("binding", !keeps_binding),
+        ("display_name", tool.display_name.is_some() && !keeps_hints),
+        ("lc_name", tool.lc_name.is_some() && format != Format::Langchain),
+        ("category", tool.category.is_some()),
+        ("labels", !tool.labels.is_empty()),
+        ("version", tool.version.is_some() && !keeps_policy),
+        ("deprecated", tool.deprecated.is_some() && !keeps_policy),
+        ("annotations", !tool.annotations.is_empty() && !keeps_hints),
+        ("timeout", tool.timeout.is_some() && !keeps_policy),
+        ("cache", tool.cache_for.is_some() && !keeps_policy),
+    ];
+    fields.into_iter().filter(|(_, is_lost)| *is_lost).map(|(field, _)| field)
 }

@@ -5,33 +5,33 @@
 //! `<case>.<target>.notes.txt` if writing has to say something. `UPDATE_FIXTURES=1` writes anew the
 //! files that are there; an empty file is how to ask for a new target.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
+
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use bosun_convert::{Conversion, Format, Warning, document, read, write};
+use bosun_convert::{Conversion, Format, Options, Warning, document, read, write};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/convert")
 }
 
-/// Compares, or writes anew when asked to. Says whether they agree.
-fn agrees(path: &Path, actual: &str) -> bool {
-    let expected = fs::read_to_string(path).unwrap_or_default();
-    if expected == actual {
-        return true;
+/// What is wrong with a file, if it does not hold `actual`. Writes it anew when asked to.
+fn difference(path: &Path, actual: &str) -> Option<String> {
+    if fs::read_to_string(path).unwrap_or_default() == actual {
+        return None;
     }
-    if std::env::var_os("UPDATE_FIXTURES").is_some() {
-        if actual.is_empty() {
-            fs::remove_file(path).unwrap()
-        } else {
-            fs::write(path, actual).unwrap()
-        }
-        return true;
+    if std::env::var_os("UPDATE_FIXTURES").is_none() {
+        return Some(format!("{} should be:\n{actual}", path.display()));
     }
-    eprintln!("--- {} differs; it should be:\n{actual}", path.display());
-    false
+    if actual.is_empty() {
+        fs::remove_file(path).unwrap();
+    } else {
+        fs::write(path, actual).unwrap();
+    }
+    None
 }
 
 fn lines(warnings: &[Warning]) -> String {
@@ -57,14 +57,12 @@ fn every_fixture_converts_as_written_down() {
         for input in files.iter().filter(|path| path.file_stem().unwrap().to_str().unwrap().ends_with(".in")) {
             let case = input.file_stem().unwrap().to_str().unwrap().strip_suffix(".in").unwrap();
             let bytes = fs::read(input).unwrap();
-            let conversion = read(document::decode(&bytes).unwrap(), None).unwrap();
+            let conversion = read(document::decode(&bytes).unwrap(), Options::default()).unwrap();
             assert_eq!(conversion.format, format, "{}", input.display());
             let file = |tail: &str| folder.join(format!("{case}.{tail}"));
             let mut check = |path: PathBuf, actual: &str| {
                 checked += 1;
-                if !agrees(&path, actual) {
-                    wrong.push(path);
-                }
+                wrong.extend(difference(&path, actual));
             };
             check(file("notes.txt"), &notes(&conversion));
             for target in Format::TARGETS {
@@ -82,6 +80,6 @@ fn every_fixture_converts_as_written_down() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(checked > 20, "only {checked} files were checked: are the fixtures there?");
 }

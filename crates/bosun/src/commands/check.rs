@@ -4,7 +4,7 @@ mod manifests;
 
 use std::{collections::HashMap, path::PathBuf, process::ExitCode};
 
-use bosun_convert::{Checked, Format, Problem, Severity, document, source::Place};
+use bosun_convert::{Checked, Format, Options, Problem, Severity, document, source::Place};
 use serde_json::json;
 
 use manifests::Manifests;
@@ -39,7 +39,7 @@ impl Check {
         let mut files = 0;
         for source in input::sources(&self.paths)? {
             let bytes = source.read()?;
-            let mut checked = read(&bytes, None);
+            let mut checked = read(&bytes, Options::default());
             if source.is_incidental && is_something_else(&checked) {
                 continue;
             }
@@ -72,9 +72,9 @@ impl Check {
 }
 
 /// All that can be said about the bytes of a file.
-pub(crate) fn read(bytes: &[u8], from: Option<Format>) -> Checked<'_> {
+pub(crate) fn read(bytes: &[u8], options: Options) -> Checked<'_> {
     match document::decode(bytes) {
-        Ok(text) => bosun_convert::check(text, from),
+        Ok(text) => bosun_convert::check(text, options),
         Err(error) => Checked::unreadable(&error.into()),
     }
 }

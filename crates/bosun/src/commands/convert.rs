@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use bosun_convert::{Checked, Format, write};
+use bosun_convert::{Checked, Format, Options, write, zod::ZodVersion};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
 /// Convert tools from one format into another.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  bosun convert tools.ts --to ark                      Zod and LangChain tools in TypeScript, without Node
   bosun convert workflow.json --to external-tools      the AI tools of an n8n workflow, for a client that runs them
   bosun convert workflow.json --to ark-manifest        its HTTP requests as tools that Bosun runs itself
   bosun convert petstore.yaml --to ark-manifest        the operations of an OpenAPI description
@@ -30,6 +31,9 @@ pub(crate) struct Convert {
     /// The format of the file, where its content does not tell
     #[arg(long, value_name = "FORMAT", value_parser = format_parser(&Format::ALL))]
     from: Option<Format>,
+    /// The version of Zod that source code is written for, where its imports do not tell
+    #[arg(long, value_name = "VERSION", value_enum)]
+    zod: Option<Zod>,
     /// How to write it: YAML for ark-manifest and JSON for all others, unless you say otherwise
     #[arg(long, value_name = "SYNTAX", value_enum)]
     format: Option<Syntax>,
@@ -39,6 +43,23 @@ pub(crate) struct Convert {
 enum Syntax {
     Json,
     Yaml,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Zod {
+    #[value(name = "3")]
+    Three,
+    #[value(name = "4")]
+    Four,
+}
+
+impl From<Zod> for ZodVersion {
+    fn from(version: Zod) -> Self {
+        match version {
+            Zod::Three => Self::V3,
+            Zod::Four => Self::V4,
+        }
+    }
 }
 
 /// A parser that knows the names of formats, so that `--help` and shells can list them.
@@ -52,7 +73,8 @@ impl Convert {
         let source = Source::named(&self.file);
         let shown = source.shown();
         let bytes = source.read()?;
-        let checked = check::read(&bytes, self.from);
+        let zod = self.zod.map(ZodVersion::from);
+        let checked = check::read(&bytes, Options { from: self.from, zod });
         for problem in &checked.problems {
             report::print(&shown, problem);
         }

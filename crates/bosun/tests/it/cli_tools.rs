@@ -1,6 +1,8 @@
 //! `bosun check`, `convert` and `tools`, as a user meets them: the real program, what it prints
 //! where, and its exit code.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
+
 use std::{
     fs,
     io::Write,
@@ -109,6 +111,36 @@ fn two_files_of_one_catalogue_may_not_share_a_name() {
 #[test]
 fn the_report_is_data_when_asked_for() {
     insta::assert_snapshot!(run(&["check", "--json", "openapi/broken.in.yaml"]));
+}
+
+#[test]
+fn source_code_becomes_ark_tools() {
+    let source = br#"import { z } from "zod";
+
+export const calculator = {
+    name: "calculator",
+    description: "Perform mathematical calculations",
+    schema: z.object({ expression: z.string().describe("Mathematical expression to evaluate") }),
+    call: async (input: string) => input,
+};
+"#;
+    let folder = with_file("tools.ts", source);
+    insta::assert_snapshot!(run_in(folder.path(), &["convert", "tools.ts", "--to", "ark"], b""));
+    insta::assert_snapshot!(run_in(folder.path(), &["convert", "tools.ts", "--to", "ark-manifest", "--zod", "4"], b""));
+}
+
+#[test]
+fn a_schema_that_only_the_running_program_knows_is_an_error_with_its_place() {
+    let source = br#"import { z } from "zod";
+export const lookup = {
+    name: "lookup",
+    description: "Looks something up",
+    schema: z.object(await fieldsOf("table")),
+    call: async () => "",
+};
+"#;
+    let folder = with_file("tools.ts", source);
+    insta::assert_snapshot!(run_in(folder.path(), &["check", "tools.ts"], b""));
 }
 
 #[test]

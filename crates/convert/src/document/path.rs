@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::source::Place;
+
 /// A place in a document. The empty path is the document itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path(String);
@@ -13,6 +15,12 @@ impl Path {
     #[must_use]
     pub fn root() -> Self {
         Self::default()
+    }
+
+    /// Source code has no paths; a line and a column stand for one.
+    #[must_use]
+    pub fn of_source(place: Place) -> Self {
+        Self(place.to_string())
     }
 
     /// The member `key` of the object here.
