@@ -1,4 +1,4 @@
-//! How often a cycle waits for the disk: twice, once for each answer.
+//! How often a cycle waits for the disk: twice at most, once for each answer.
 //!
 //! This is what the write path is made for, so it is counted, not timed. The server runs in this
 //! process, since only the store itself knows who waited for which commit.
@@ -19,7 +19,7 @@ use crate::support::{
 const CYCLES: u64 = 50;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cycle_waits_for_two_commits() {
+async fn a_cycle_waits_for_two_commits_at_most() {
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(directory.path().join("manifests"), directory.path().join("data")).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,7 +40,10 @@ async fn a_cycle_waits_for_two_commits() {
         assert_eq!((finished.state(), finished.body["response"].as_str()), ("completed", Some("42")));
     }
     let after = engine.store().stats();
-    assert_eq!(after.awaited_commits - before.awaited_commits, 2 * CYCLES);
+    let awaited = after.awaited_commits - before.awaited_commits;
+    // On a busy machine the writer's own timer may commit before anybody comes to wait for it: then a
+    // cycle waits for less. The engine's tests count exactly two, on a store without a timer.
+    assert!((CYCLES..=2 * CYCLES).contains(&awaited), "{awaited} awaited commits in {CYCLES} cycles");
 
     stopping.cancel();
     soon("the end of the server", server.join_next()).await;
