@@ -8,6 +8,8 @@ pub mod event;
 pub mod hash;
 pub mod head;
 pub mod id;
+#[cfg(test)]
+mod journal_fixtures;
 pub mod json;
 pub mod machine;
 pub mod query;
