@@ -22,7 +22,7 @@ use anyhow::{Context, bail};
 #[derive(Debug)]
 struct Options {
     server: PathBuf,
-    /// Of each measurement.
+    /// Of the measurement with many clients.
     time: Duration,
     /// How often server and floor take turns.
     rounds: usize,
@@ -44,7 +44,7 @@ fn main() -> anyhow::Result<()> {
 
 fn read_options(words: &[&str]) -> anyhow::Result<Options> {
     let mut options =
-        Options { server: PathBuf::new(), time: Duration::from_secs(5), rounds: 5, concurrency: 64, starts: 20 };
+        Options { server: PathBuf::new(), time: Duration::from_secs(10), rounds: 20, concurrency: 64, starts: 20 };
     for pair in words.chunks(2) {
         let [name, value] = pair else { bail!("`{}` has no value", pair[0]) };
         let number = || value.parse::<usize>().with_context(|| format!("`{name} {value}` is not a number"));
