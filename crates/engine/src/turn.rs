@@ -126,7 +126,7 @@ pub(crate) async fn toolset(
     };
     match Toolset::from_document(&document) {
         Ok(toolset) => {
-            let toolset = Arc::new(toolset);
+            let toolset = Arc::new(toolset.sharing(&inner.schemas));
             inner.toolsets.remember(Arc::clone(&toolset));
             Ok(Ok(toolset))
         }

@@ -49,7 +49,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
     let name = read_name(&mut fields, metadata.name, &mut findings);
     let input = read_input(&mut fields, &mut findings);
     let agent = read_target(&mut fields, &metadata.namespace, &mut findings);
-    let tools = tools::read(&mut fields, engine.registry(), &metadata.namespace, &mut findings);
+    let tools = tools::read(&mut fields, engine, &metadata.namespace, &mut findings);
     let limits = read_limits(&mut fields, engine, &metadata.namespace, agent.as_deref(), &mut findings);
     let session_id = read_session(&mut fields, &mut findings);
     let wait = read_body_wait(&mut fields, &mut findings);
