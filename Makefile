@@ -5,7 +5,7 @@ CARGO ?= cargo
 LOCKED := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test fmt lint unit doc deny bench clean
+.PHONY: help setup demo serve install test fmt lint unit doc deny chaos interop bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ demo: ## the whole story in ten seconds: no key, no service, nothing left behind
 
 serve: ## a server on 127.0.0.1:8080 with the example agents
 	@$(CARGO) run --quiet $(LOCKED) -p bosun -- serve --manifests examples/agents
+
+install: ## put `bosun` where cargo puts programs
+	$(CARGO) install --quiet $(LOCKED) --path crates/bosun
 
 test: setup lint unit doc ## everything that CI runs
 
@@ -41,7 +44,18 @@ doc: ## the documentation of the code, without a warning
 
 deny: ## check dependencies with cargo-deny, which is installed where missing (a few minutes)
 	@command -v cargo-deny >/dev/null 2>&1 || $(CARGO) install cargo-deny --locked
-	$(CARGO) deny --workspace check
+	$(CARGO) deny --workspace check bans licenses sources
+	@if $(CARGO) deny fetch db >/dev/null 2>&1; \
+	then $(CARGO) deny --workspace check --disable-fetch advisories; \
+	else echo "the database of advisories is out of reach: advisories are NOT checked"; fi
+
+chaos: ## the proofs at their full scale: thousands of kills, races and cuts (about an hour)
+	BOSUN_CHAOS_KILLS=2000 BOSUN_RACE_CALLS=100000 BOSUN_PARALLEL_ROUNDS=5000 BOSUN_DEADLINE_RACES=20000 \
+	BOSUN_CANCEL_RACES=20000 BOSUN_SSE_CUTS=5000 \
+	$(CARGO) test --release $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 chaos:: races:: sse::
+
+interop: ## the converters against the real packages they stand in for (needs Node.js and npm)
+	interop/zod/run.sh
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run

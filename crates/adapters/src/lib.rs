@@ -10,4 +10,5 @@ pub mod manifests;
 pub mod model;
 pub mod runner;
 pub mod secret;
+pub mod store;
 mod yaml;

@@ -3,8 +3,11 @@
 //! 0 is success, 1 a failure, 2 a command line that makes no sense. Nothing else is decided here;
 //! each command is a module under [`commands`].
 
+mod app;
 mod client;
 mod commands;
+mod config;
+mod telemetry;
 
 use std::process::ExitCode;
 
@@ -23,10 +26,16 @@ struct Arguments {
 fn main() -> ExitCode {
     match Arguments::parse().command.run() {
         Ok(code) => code,
+        // Whoever reads our output has seen enough: what `head` does is no failure.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let style = anstyle::AnsiColor::Red.on_default().bold();
             anstream::eprintln!("{style}error{style:#}: {error:#}");
             if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -7,7 +7,7 @@
 use std::{cell::Cell, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, map::Entry};
 
 use crate::ContentHash;
 
@@ -157,12 +157,13 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let inside = self.inside()?;
         let mut members = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            if members.contains_key(&key) {
-                self.refused.set(Some(Refused::Duplicate(key)));
-                return Err(A::Error::custom("duplicate key"));
+            match members.entry(key) {
+                Entry::Vacant(place) => _ = place.insert(access.next_value_seed(inside)?),
+                Entry::Occupied(twice) => {
+                    self.refused.set(Some(Refused::Duplicate(twice.key().clone())));
+                    return Err(A::Error::custom("duplicate key"));
+                }
             }
-            let value = access.next_value_seed(inside)?;
-            members.insert(key, value);
         }
         Ok(Value::Object(members))
     }

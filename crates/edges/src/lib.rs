@@ -12,7 +12,7 @@ mod tests;
 
 use bosun_engine::Engine;
 
-pub use http::{error::Code, serve::serve};
+pub use http::serve::serve;
 
 /// What every handler works on.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ use bosun_core::{
     Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript,
     machine::{self, Delivery, Verdict},
     query::View,
+    schema::SchemaCache,
     tool::toolset::{Mode, Toolset},
 };
 use tokio::sync::Semaphore;
@@ -24,6 +25,9 @@ use crate::{
     toolsets::Toolsets,
     watch::Watch,
 };
+
+/// How many compiled schemas are kept; others are compiled again when they are needed.
+const SCHEMAS_KEPT: usize = 4096;
 
 /// How the engine is set up.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +119,7 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) desk: Arc<Desk>,
     pub(crate) toolsets: Toolsets,
+    pub(crate) schemas: Arc<SchemaCache>,
     pub(crate) running: Semaphore,
     pub(crate) deadlines: Deadlines,
     pub(crate) tasks: TaskTracker,
@@ -148,6 +153,7 @@ impl Engine {
             settings,
             desk: Arc::default(),
             toolsets: Toolsets::default(),
+            schemas: Arc::new(SchemaCache::new(SCHEMAS_KEPT)),
             running: Semaphore::new(settings.max_running),
             deadlines: Deadlines::default(),
             tasks: TaskTracker::new(),
@@ -170,7 +176,11 @@ impl Engine {
             let (uid, key, spec, toolset) = inner.prepare(submission)?;
             let live = inner.desk.entry(&key);
             let mut locked = live.lock(&*inner.store).await?;
-            if locked.state().is_some() {
+            if let Some(state) = locked.state() {
+                let position = state.position;
+                drop(locked);
+                // To refuse the name is to say that the query exists: whoever repeats a request relies on it.
+                inner.make_durable(&live, position).await?;
                 return Err(EngineError::NameTaken(key.0, key.1));
             }
             let document = Document { hash: toolset.hash(), body: toolset.to_document().into() };
@@ -289,6 +299,12 @@ impl Engine {
         &self.inner.registry
     }
 
+    /// Schemas that were compiled lately, for whoever checks definitions before they are submitted.
+    #[must_use]
+    pub fn schemas(&self) -> &SchemaCache {
+        &self.inner.schemas
+    }
+
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
@@ -336,7 +352,17 @@ impl Engine {
         self.detached(async move |inner| {
             let live = inner.desk.entry(&key);
             let mut locked = live.lock(&*inner.store).await?;
-            let events = decide(&Inner::state_of(&locked, &key)?.head)?;
+            let state = Inner::state_of(&locked, &key)?;
+            let events = match decide(&state.head) {
+                Ok(events) => events,
+                Err(refusal) => {
+                    let position = state.position;
+                    drop(locked);
+                    // A refusal shows the state of the query, like any other answer.
+                    inner.make_durable(&live, position).await?;
+                    return Err(refusal);
+                }
+            };
             let position = locked.append(&*inner.store, inner.clock.now(), events)?;
             fault::point(point);
             inner.after_append(&live, &mut locked);
@@ -378,7 +404,8 @@ impl Inner {
             return Err(EngineError::ModelNotFound { namespace, agent, model });
         }
         let own = self.tools_of(&namespace, agent, submission.selected_tools.as_deref())?;
-        let toolset = Arc::new(Toolset::merge(submission.mode, own, submission.client_tools));
+        let toolset = Toolset::merge(submission.mode, own, submission.client_tools).sharing(&self.schemas);
+        let toolset = Arc::new(toolset);
         let uid = new_uid(&*self.clock)?;
         let name = submission.name.unwrap_or_else(|| QueryName::for_uid(uid));
         let spec = Spec {

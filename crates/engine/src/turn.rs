@@ -126,7 +126,7 @@ pub(crate) async fn toolset(
     };
     match Toolset::from_document(&document) {
         Ok(toolset) => {
-            let toolset = Arc::new(toolset);
+            let toolset = Arc::new(toolset.sharing(&inner.schemas));
             inner.toolsets.remember(Arc::clone(&toolset));
             Ok(Ok(toolset))
         }
@@ -167,7 +167,8 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
             } else {
                 Way::Inside { repeatable: tool.is_safe_to_repeat() }
             };
-            let written = Some(written).filter(|text| *text != arguments.value.to_string());
+            let compact = arguments.value.to_string();
+            let written = Some(written).filter(|text| *text != compact);
             Asked {
                 provider_id: provider_id.clone(),
                 tool: tool.name.clone(),

@@ -54,6 +54,11 @@ impl<'a> Following<'a> {
         }
     }
 
+    /// What the server wants said about the request that created the query.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.stream.as_ref().map(|stream| stream.warnings().collect()).unwrap_or_default()
+    }
+
     /// What comes next. Ask until an event says that the query has ended.
     pub(crate) async fn next(&mut self) -> Result<Seen, ClientError> {
         let Some(stream) = &mut self.stream else {

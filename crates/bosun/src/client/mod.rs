@@ -7,7 +7,7 @@
 mod follow;
 mod sse;
 
-use std::{error::Error, time::Duration};
+use std::{collections::VecDeque, error::Error, time::Duration};
 
 use anyhow::Context;
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
@@ -84,6 +84,8 @@ impl Client {
         let server = server.trim_end_matches('/');
         let url = Url::parse(server).with_context(|| format!("`{server}` is not a URL"))?;
         anyhow::ensure!(matches!(url.scheme(), "http" | "https"), "`{server}` is not an http URL");
+        // The process has one provider of cryptography; that it has it already is fine.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(SILENCE)
@@ -107,12 +109,6 @@ impl Client {
     pub(crate) async fn create(&self, query: &Value) -> Result<EventStream, ClientError> {
         let request = self.http.post(self.queries_url("?stream=true")).json(query);
         self.send(request).await.map(|response| EventStream::new(self.server.clone(), response))
-    }
-
-    /// Creates a query, or does anything else that a body is posted for, and reads the answer.
-    pub(crate) async fn post(&self, below: &str, body: &Value) -> Result<Value, ClientError> {
-        let response = self.send(self.http.post(self.queries_url(below)).json(body)).await?;
-        self.read(response).await
     }
 
     /// Follows a query from the event after `last_id`.
@@ -189,12 +185,18 @@ pub(crate) struct EventStream {
     server: String,
     response: Response,
     decoder: sse::Decoder,
-    ready: std::collections::VecDeque<Event>,
+    ready: VecDeque<Event>,
 }
 
 impl EventStream {
     fn new(server: String, response: Response) -> Self {
-        Self { server, response, decoder: sse::Decoder::default(), ready: std::collections::VecDeque::new() }
+        Self { server, response, decoder: sse::Decoder::default(), ready: VecDeque::new() }
+    }
+
+    /// What the server wants said about the request, although it was done.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let texts = self.response.headers().get_all("warning").iter().filter_map(|value| value.to_str().ok());
+        texts.filter_map(|text| Some(text.split_once('"')?.1.strip_suffix('"')?.replace('\\', "")))
     }
 
     /// The next event; `None` when the server has ended the stream.

@@ -2,9 +2,11 @@
 
 mod check;
 mod convert;
+mod demo;
 mod input;
 mod query;
 mod report;
+mod serve;
 mod tools;
 
 use std::{future::Future, process::ExitCode};
@@ -14,6 +16,8 @@ use anyhow::Context;
 /// The commands, in the order in which a newcomer meets them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Demo(demo::Demo),
+    Serve(serve::Serve),
     Query(query::Query),
     Check(check::Check),
     Convert(convert::Convert),
@@ -23,6 +27,8 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Demo(demo) => block_on(demo.run()),
+            Self::Serve(serve) => block_on_all_cores(serve.run()),
             Self::Query(query) => block_on(query.run()),
             Self::Check(check) => check.run(),
             Self::Convert(convert) => convert.run(),
@@ -40,4 +46,13 @@ pub(crate) struct Usage(pub(crate) String);
 fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the runtime does not start")?.block_on(command)
+}
+
+/// Runs a server. What is still running when it ends is dropped, not waited for.
+fn block_on_all_cores<T>(server: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("the runtime does not start")?;
+    let ended = runtime.block_on(server);
+    runtime.shutdown_background();
+    ended
 }

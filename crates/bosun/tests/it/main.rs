@@ -1,1 +1,22 @@
+//! The program, driven from outside.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "all of this is a test, also what is not marked as one: a panic is how it says that something is wrong"
+)]
+
+mod architecture;
+mod chaos;
 mod cli_tools;
+mod commits;
+mod demo;
+mod dependencies;
+mod program;
+mod query;
+mod races;
+mod readme;
+mod serve;
+mod sse;
+mod support;

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Schema, SchemaError};
+use super::{Schema, SchemaError, inspect};
 use crate::{ContentHash, json};
 
 type Compiled = Result<Arc<Schema>, SchemaError>;
@@ -51,6 +51,16 @@ impl SchemaCache {
         let slot = self.slot(json::content_hash(source));
         // Outside the lock: others need not wait for a schema that is not theirs.
         slot.get_or_init(|| Schema::compile(source).map(Arc::new)).clone()
+    }
+
+    /// [`super::faults`] of a schema, without a second look at one that has none.
+    #[must_use]
+    pub fn faults(&self, source: &Arc<Value>) -> Vec<SchemaError> {
+        if inspect::measure(source).is_ok() && self.compile(source).is_ok() {
+            Vec::new()
+        } else {
+            super::faults(source)
+        }
     }
 
     fn slot(&self, hash: ContentHash) -> Arc<OnceLock<Compiled>> {

@@ -138,7 +138,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
                 let required = if required { json!(["p"]) } else { json!([]) };
                 json!({"type": "object", "properties": {"p": p, "input": q}, "required": required, "additionalProperties": false})
             }),
-            (list.clone(), prop_oneof![Just("allOf"), Just("anyOf"), Just("oneOf"), Just("prefixItems"), Just("items")])
+            (list, prop_oneof![Just("allOf"), Just("anyOf"), Just("oneOf"), Just("prefixItems"), Just("items")])
                 .prop_map(|(list, keyword)| json!({keyword: list})),
             (
                 inner.clone(),
@@ -183,7 +183,7 @@ proptest! {
             Err(_) => prop_assert!(!faults(&source).is_empty(), "a refusal has a reason that can be told beforehand"),
             Ok(schema) => {
                 prop_assert_eq!(faults(&source), []);
-                match schema.check_value(arguments.clone()) {
+                match schema.check_value(arguments) {
                     Err(violations) => prop_assert!(!violations.is_empty()),
                     Ok(checked) => {
                         // What was let through needs no second repair.

@@ -56,7 +56,7 @@ pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
 }
 
 /// Depth and size, without recursion.
-pub(super) fn measure(source: &Value) -> Result<(), SchemaFault> {
+pub(crate) fn measure(source: &Value) -> Result<(), SchemaFault> {
     let mut bytes = 0;
     let mut pending = vec![(source, 1)];
     while let Some((value, depth)) = pending.pop() {

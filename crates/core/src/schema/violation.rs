@@ -17,7 +17,7 @@ use super::path;
 use crate::text::clip;
 
 /// One fault of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Violation {
     /// Where: `address.city`, `tags[1]`; empty for the value as a whole.
     pub path: String,

@@ -149,6 +149,13 @@ pub enum Nango {
 }
 
 impl Nango {
+    /// The action of a tool that names none: its own name, with `-` for `_`, as Nango's scripts are
+    /// called by custom.
+    #[must_use]
+    pub fn default_action(tool: &str) -> String {
+        tool.replace('_', "-")
+    }
+
     /// The integration that does it.
     #[must_use]
     pub fn provider(&self) -> &str {
@@ -242,6 +249,11 @@ mod tests {
                 "bodyParameters": [{"name": "tenant", "value": {"queryParameterRef": {"name": "tenant"}}}],
             }),
         );
+    }
+
+    #[test]
+    fn an_action_is_called_after_its_tool() {
+        assert_eq!(Nango::default_action("send_email"), "send-email");
     }
 
     #[test]

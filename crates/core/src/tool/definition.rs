@@ -28,7 +28,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Annotations, Binding, Deprecation, Tool, duration_from_json, name};
 use crate::{
-    schema::{self, SchemaFault, path},
+    schema::{self, SchemaCache, path},
     text::clip,
 };
 
@@ -95,7 +95,20 @@ const DUPLICATE_NAME: &str = "duplicate_name";
 /// # Errors
 /// Every fault of every definition.
 pub fn check(definitions: &Value, rules: Rules) -> Result<Vec<Tool>, DefinitionFaults> {
-    let mut checker = Checker { rules, faults: Vec::new() };
+    check_all(definitions, rules, None)
+}
+
+/// [`check`], with the schemas compiled in a cache: definitions that come with every request are
+/// then looked at once, and their tools are ready to be called.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_cached(definitions: &Value, rules: Rules, cache: &SchemaCache) -> Result<Vec<Tool>, DefinitionFaults> {
+    check_all(definitions, rules, Some(cache))
+}
+
+fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> Result<Vec<Tool>, DefinitionFaults> {
+    let mut checker = Checker { rules, cache, faults: Vec::new() };
     let Value::Array(entries) = definitions else {
         checker.wrong_type(String::new(), "array", Some(definitions));
         return Err(DefinitionFaults { faults: checker.faults, duplicates: Vec::new() });
@@ -114,12 +127,13 @@ pub fn check(definitions: &Value, rules: Rules) -> Result<Vec<Tool>, DefinitionF
     Err(DefinitionFaults { faults: checker.faults, duplicates })
 }
 
-struct Checker {
+struct Checker<'a> {
     rules: Rules,
+    cache: Option<&'a SchemaCache>,
     faults: Vec<DefinitionFault>,
 }
 
-impl Checker {
+impl Checker<'_> {
     fn fault(&mut self, path: String, code: &'static str, message: impl Into<String>) {
         self.faults.push(DefinitionFault { path, code, message: message.into() });
     }
@@ -193,6 +207,11 @@ impl Checker {
 
     fn description(&mut self, fields: &Map<String, Value>, here: &str) -> String {
         let here = path::with_key(here, "description");
+        if let Some(hidden) = fields.get("description").and_then(Value::as_str).and_then(name::hidden_in_text) {
+            let message =
+                format!("Description must not contain the control or invisible character U+{:04X}", u32::from(hidden));
+            self.fault(here.clone(), "invalid_format", message);
+        }
         match (fields.get("description"), self.rules) {
             (Some(Value::String(text)), Rules::Strict) => {
                 self.length(&here, text, STRICT_DESCRIPTION);
@@ -224,7 +243,16 @@ impl Checker {
                 return Arc::new(Value::Null);
             }
         };
-        let schema_faults = schema::faults(parameters);
+        // What recurses from here on may do so only when this has passed.
+        if let Err(fault) = schema::measure(parameters) {
+            self.fault(here, fault.code(), fault.to_string());
+            return Arc::new(Value::Null);
+        }
+        let parameters = Arc::new(parameters.clone());
+        let schema_faults = match self.cache {
+            Some(cache) => cache.faults(&parameters),
+            None => schema::faults(&parameters),
+        };
         let before = self.faults.len();
         match (parameters.get("type"), self.rules) {
             (Some(Value::String(kind)), _) if kind == "object" => {}
@@ -235,17 +263,13 @@ impl Checker {
             (Some(Value::Object(_)), _) | (None, Rules::Open) => {}
             (other, _) => self.wrong_type(path::with_key(&here, "properties"), "record", other),
         }
-        // The walk below and the copy at the end recurse; what is too deep for them is told already.
-        let bounded = !schema_faults
-            .iter()
-            .any(|error| matches!(error.fault, SchemaFault::TooDeep(_) | SchemaFault::TooLarge(_)));
-        if self.rules == Rules::Strict && bounded {
+        if self.rules == Rules::Strict {
             if let Some(other) = parameters.get("additionalProperties").filter(|value| !value.is_boolean()) {
                 self.wrong_type(path::with_key(&here, "additionalProperties"), "boolean", Some(other));
             }
-            self.strict_properties(parameters, &here);
+            self.strict_properties(&parameters, &here);
         }
-        self.required_names(parameters, &here);
+        self.required_names(&parameters, &here);
         // What was told above in the provider's words is not told again in the validator's.
         let told: HashSet<String> = self.faults[before..].iter().map(|fault| fault.path.clone()).collect();
         for error in schema_faults {
@@ -254,7 +278,7 @@ impl Checker {
                 self.fault(place, error.fault.code(), error.fault.to_string());
             }
         }
-        Arc::new(if bounded { parameters.clone() } else { Value::Null })
+        parameters
     }
 
     /// Every property says its type, one that JSON Schema has.

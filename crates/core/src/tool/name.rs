@@ -83,6 +83,16 @@ pub(crate) fn is_invisible(letter: char) -> bool {
         || (letter.is_alphabetic() && !letter.identifier_allowed())
 }
 
+/// The first letter of a text for people that a person would not see: control letters, and those that
+/// turn the reading order or stand for other letters unseen. What joins emoji and scripts is allowed.
+pub(crate) fn hidden_in_text(text: &str) -> Option<char> {
+    text.chars().find(|letter| match letter {
+        '\n' | '\r' | '\t' => false,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e0fff}' => true,
+        letter => letter.is_control(),
+    })
+}
+
 /// Pairs of different names that look alike: the index of the later one, and of the earlier.
 ///
 /// ASCII names are never accused: `l1` and `ll` are a matter of taste, not an attack.
@@ -108,6 +118,9 @@ pub(crate) fn lookalikes(names: &[&str]) -> Vec<(usize, usize)> {
 /// What the model calls each of these tools, in the same order. The names must be distinct.
 #[must_use]
 pub fn aliases(names: &[&str]) -> Vec<String> {
+    if names.iter().all(|name| fits_model(name)) {
+        return names.iter().map(|name| (*name).to_owned()).collect();
+    }
     // A name that needs no alias always keeps itself, whatever an alias of another would like.
     let mut taken: HashSet<String> =
         names.iter().filter(|name| fits_model(name)).map(|name| (*name).to_owned()).collect();
@@ -211,6 +224,16 @@ mod tests {
         refuses("a\u{a0}b", "Tool name must not contain the control or invisible character U+00A0");
         refuses("a\u{e0041}", "Tool name must not contain the control or invisible character U+E0041");
         refuses("p\u{430}ypal", "Tool name mixes letters of several scripts, which can be mistaken for another name");
+    }
+
+    #[test]
+    fn a_text_hides_nothing_from_a_person() {
+        for fine in ["", "a\nb\tc\r\n", "👩\u{200d}💻 ❤\u{fe0f}", "نص عربي"] {
+            assert_eq!(hidden_in_text(fine), None, "{fine}");
+        }
+        for (text, hidden) in [("a\u{1b}[0m", '\u{1b}'), ("a\u{202e}b", '\u{202e}'), ("x\u{e0049}", '\u{e0049}')] {
+            assert_eq!(hidden_in_text(text), Some(hidden));
+        }
     }
 
     #[test]

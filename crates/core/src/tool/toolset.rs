@@ -36,7 +36,6 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -127,6 +126,7 @@ impl Member {
 pub struct Toolset {
     members: Vec<Member>,
     by_name: HashMap<String, usize>,
+    /// Only where the alias is not the name.
     by_alias: HashMap<String, usize>,
     hash: OnceLock<ContentHash>,
     declarations: [OnceLock<Arc<Declarations>>; Dialect::ALL.len()],
@@ -167,21 +167,29 @@ impl Toolset {
             Mode::N8n => (client, Vec::new()),
             Mode::Hybrid => (client, ark),
         };
-        // A later tool of the same name takes the place of the earlier one.
-        let merged: IndexMap<String, Tool> =
-            first.into_iter().chain(then).map(|tool| (tool.name.clone(), tool)).collect();
-        let names: Vec<&str> = merged.keys().map(String::as_str).collect();
+        let mut tools: Vec<Tool> = Vec::with_capacity(first.len() + then.len());
+        let mut by_name = HashMap::with_capacity(first.len() + then.len());
+        for tool in first.into_iter().chain(then) {
+            // A later tool of the same name takes the place of the earlier one.
+            match by_name.get(&tool.name) {
+                Some(&index) => tools[index] = tool,
+                None => {
+                    by_name.insert(tool.name.clone(), tools.len());
+                    tools.push(tool);
+                }
+            }
+        }
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let aliases = name::aliases(&names);
-        Self::from_members(merged.into_values().zip(aliases).map(|(tool, alias)| Member::new(tool, alias)).collect())
+        let members = tools.into_iter().zip(aliases).map(|(tool, alias)| Member::new(tool, alias)).collect();
+        Self::from_members(members, by_name)
     }
 
-    fn from_members(members: Vec<Member>) -> Self {
-        let index = |key: fn(&Member) -> &String| {
-            members.iter().enumerate().map(|(index, member)| (key(member).clone(), index)).collect()
-        };
+    fn from_members(members: Vec<Member>, by_name: HashMap<String, usize>) -> Self {
+        let renamed = members.iter().enumerate().filter(|(_, member)| member.alias != member.tool.name);
         Self {
-            by_name: index(|member| &member.tool.name),
-            by_alias: index(|member| &member.alias),
+            by_alias: renamed.map(|(index, member)| (member.alias.clone(), index)).collect(),
+            by_name,
             members,
             hash: OnceLock::new(),
             declarations: Default::default(),
@@ -222,7 +230,10 @@ impl Toolset {
     /// The tool that the model means by this name.
     #[must_use]
     pub fn by_alias(&self, alias: &str) -> Option<&Member> {
-        self.by_alias.get(alias).map(|index| &self.members[*index])
+        match self.by_alias.get(alias) {
+            Some(index) => Some(&self.members[*index]),
+            None => self.get(alias).filter(|member| member.alias == alias),
+        }
     }
 
     /// What these tools are, in 32 bytes: the hash of their canonical JSON, in order.
@@ -250,8 +261,10 @@ impl Toolset {
         let document = json::parse(text, limits).map_err(DocumentError::Json)?;
         let document: Document =
             serde_json::from_value(document).map_err(|error| DocumentError::Form(error.to_string()))?;
-        let toolset =
-            Self::from_members(document.tools.into_iter().map(|entry| Member::new(entry.tool, entry.alias)).collect());
+        let members: Vec<Member> =
+            document.tools.into_iter().map(|entry| Member::new(entry.tool, entry.alias)).collect();
+        let by_name = members.iter().enumerate().map(|(index, member)| (member.tool.name.clone(), index)).collect();
+        let toolset = Self::from_members(members, by_name);
         for member in &toolset.members {
             let alone = |found: Option<&Member>| found.is_some_and(|found| std::ptr::eq(found, member));
             if !alone(toolset.get(&member.tool.name)) || !alone(toolset.by_alias(&member.alias)) {

@@ -2,6 +2,17 @@
 //!
 //! It is recognised once, from the schema, and taken off once, when the arguments have been checked.
 //! Whoever runs the tool gets the inner object; whoever reports gets paths with `input` in them.
+//!
+//! ```
+//! use bosun_core::tool::wrapper;
+//! use serde_json::json;
+//!
+//! let parameters = json!({"type": "object", "properties": {"input": {
+//!     "type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"],
+//! }}});
+//! assert_eq!(wrapper::unwrap(&parameters, json!({"input": {"to": "ada"}})), json!({"to": "ada"}));
+//! assert_eq!(wrapper::require_input(&parameters.into())["required"], json!(["input"]));
+//! ```
 
 use std::sync::Arc;
 

@@ -207,8 +207,9 @@ fn execution(call: &Call) -> Option<wire::Execution> {
         tool_call_id: call.asked.call.to_string(),
         tool_name: call.asked.tool.clone(),
         execution_mode: match call.asked.route {
-            Route::Outside { .. } => "external",
-            Route::Inside { .. } | Route::Refused { .. } => "internal",
+            Route::Outside { .. } => Some("external"),
+            Route::Inside { .. } => Some("internal"),
+            Route::Refused { .. } => None,
         },
         success: outcome.is_success(),
         duration: duration::format(at.since(call.started_at.unwrap_or(call.asked_at))),

@@ -88,8 +88,9 @@ fn read<'a>(
         seen.push(key);
         options.set(key, value, &mut findings);
     }
-    if let Some(id) = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty()) {
-        options.last_event_id = Some(id.to_owned());
+    if let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
+        // One that is not even text is no id of ours, and will be found to be none.
+        options.last_event_id = Some(String::from_utf8_lossy(id.as_bytes()).into_owned());
     }
     options.warnings = findings.conclude()?;
     Ok(options)
@@ -204,13 +205,11 @@ pub(super) fn clamp_wait(wait: Duration, findings: &mut Findings) -> Duration {
 
 /// Whether `Accept` asks for a stream. A client that takes JSON as well gets JSON.
 fn accepted_stream(headers: &HeaderMap) -> Option<bool> {
-    let mut ranges = headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let ranges: Vec<&str> = accept
         .flat_map(|value| value.split(','))
-        .map(|range| range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
-    let takes = |wanted: &str, ranges: &[String]| ranges.iter().any(|range| range == wanted);
-    let ranges: Vec<String> = ranges.by_ref().collect();
-    (takes("text/event-stream", &ranges) && !takes("application/json", &ranges)).then_some(true)
+        .map(|range| range.split(';').next().unwrap_or_default().trim())
+        .collect();
+    let takes = |wanted: &str| ranges.iter().any(|range| range.eq_ignore_ascii_case(wanted));
+    (takes("text/event-stream") && !takes("application/json")).then_some(true)
 }

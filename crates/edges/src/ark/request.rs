@@ -49,7 +49,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
     let name = read_name(&mut fields, metadata.name, &mut findings);
     let input = read_input(&mut fields, &mut findings);
     let agent = read_target(&mut fields, &metadata.namespace, &mut findings);
-    let tools = tools::read(&mut fields, engine.registry(), &metadata.namespace, &mut findings);
+    let tools = tools::read(&mut fields, engine, &metadata.namespace, &mut findings);
     let limits = read_limits(&mut fields, engine, &metadata.namespace, agent.as_deref(), &mut findings);
     let session_id = read_session(&mut fields, &mut findings);
     let wait = read_body_wait(&mut fields, &mut findings);
@@ -92,13 +92,20 @@ fn lay_flat(mut body: Object, findings: &mut Findings) -> Object {
     body
 }
 
-/// Takes out fields that are known and not served. One that asks for nothing may stand there.
+/// Takes out fields that are known and not served.
 pub(super) fn refuse_unserved(fields: &mut Object, unserved: &[(&str, &str)], findings: &mut Findings) {
     for (name, advice) in unserved {
         let path = fields.path_of(name);
-        if fields.take(name).is_some_and(|value| !asks_for_nothing(&value)) {
-            findings.refuse(Code::UnsupportedField, path, "unsupported_field", format!("is not served: {advice}"));
+        if let Some(value) = fields.take(name) {
+            refuse_unserved_field(path, &value, advice, findings);
         }
+    }
+}
+
+/// A field that is not served may stand there as long as it asks for nothing.
+pub(super) fn refuse_unserved_field(path: String, value: &Value, advice: &str, findings: &mut Findings) {
+    if !asks_for_nothing(value) {
+        findings.refuse(Code::UnsupportedField, path, "unsupported_field", format!("is not served: {advice}"));
     }
 }
 

@@ -72,27 +72,24 @@ async fn ready(State(app): State<App>) -> (StatusCode, Json<wire::Service>) {
 }
 
 /// `GET …/agents`
-async fn list_agents(State(app): State<App>, options: Options) -> Json<wire::List<wire::ListedAgent>> {
-    Json(agents::list(app.engine.registry(), &options.namespace()))
+async fn list_agents(State(app): State<App>, options: Options) -> Response {
+    with_warnings(Json(agents::list(app.engine.registry(), &options.namespace())), &options.warnings)
 }
 
 /// `GET …/agents/{name}`
-async fn get_agent(State(app): State<App>, options: Options) -> Result<Json<wire::Agent>, ApiError> {
+async fn get_agent(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let namespace = options.namespace();
     let registry = app.engine.registry();
     let agent =
         registry.agent(&namespace, &options.name).ok_or_else(|| agent_not_found(namespace.as_str(), &options.name))?;
-    Ok(Json(agents::detail(registry, agent)))
+    Ok(with_warnings(Json(agents::detail(registry, agent)), &options.warnings))
 }
 
 /// `GET …/queries`
-async fn list_queries(
-    State(app): State<App>,
-    options: Options,
-) -> Result<Json<wire::List<wire::ListedQuery>>, ApiError> {
+async fn list_queries(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let page = Page { limit: options.limit, before: options.before, status: options.state };
     let listed = app.engine.list(&options.namespace(), &page).await?;
-    Ok(Json(convert::list(listed)))
+    Ok(with_warnings(Json(convert::list(listed)), &options.warnings))
 }
 
 /// `POST …/queries`
@@ -160,20 +157,21 @@ async fn watch_query(State(app): State<App>, options: Options) -> Result<Respons
 
 /// A query as the answer to a request.
 fn answer(snapshot: &Snapshot, view: Option<View>, warnings: &[String]) -> Response {
-    with_warnings(Json(convert::query(snapshot, view, None, warnings)).into_response(), warnings)
+    with_warnings(Json(convert::query(snapshot, view, None, warnings)), warnings)
 }
 
 fn delivery_answer(delivered: delivery::Delivered, view: Option<View>) -> Response {
     let delivery::Delivered { snapshot, results, replayed, warnings } = delivered;
     let query = convert::query(&snapshot, view, results, &warnings);
-    let mut response = with_warnings(Json(query).into_response(), &warnings);
+    let mut response = with_warnings(Json(query), &warnings);
     if replayed {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
     response
 }
 
-fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
+fn with_warnings(response: impl IntoResponse, warnings: &[String]) -> Response {
+    let mut response = response.into_response();
     warning::add(response.headers_mut(), warnings);
     response
 }

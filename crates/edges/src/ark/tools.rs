@@ -6,15 +6,16 @@
 
 use bosun_core::{
     Namespace, Tool,
+    schema::SchemaCache,
     tool::{
         definition::{self, DefinitionFault, Rules},
         toolset::Mode,
     },
 };
-use bosun_engine::Registry;
+use bosun_engine::{Engine, Registry};
 use serde_json::Value;
 
-use super::request::refuse_unserved;
+use super::request::{refuse_unserved, refuse_unserved_field};
 use crate::http::{
     error::{Code, clip},
     json::{Findings, Object, kind_of},
@@ -57,20 +58,20 @@ const UNSERVED: &[(&str, &str)] = &[
 /// A definition and where it stood.
 type Placed = (String, Value);
 
-pub(super) fn read(fields: &mut Object, registry: &Registry, namespace: &Namespace, findings: &mut Findings) -> Tools {
+pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, findings: &mut Findings) -> Tools {
     let mut speaks_rfc = fields.has("externalTools");
     let mode = read_mode(fields, findings);
     let mut outside = placed(fields, "externalTools", findings);
     let mut selected = Vec::new();
     for (path, entry) in placed(fields, "tools", findings) {
-        if is_outside(&entry, registry, namespace) {
+        if is_outside(&entry, engine.registry(), namespace) {
             speaks_rfc = true;
             outside.push((path, entry));
         } else {
             selected.extend(read_selected(path, entry, findings));
         }
     }
-    let outside = check(outside, findings);
+    let outside = check(outside, engine.schemas(), findings);
     if mode == Mode::Ark && !outside.is_empty() {
         findings.warn("`toolSource` is `ark`, so the tools of the request are not shown to the model");
     }
@@ -135,14 +136,12 @@ fn read_selected(path: String, entry: Value, findings: &mut Findings) -> Option<
 
 /// Holds all definitions of the client against the open rules; their faults get the places that the
 /// client knows.
-fn check(definitions: Vec<Placed>, findings: &mut Findings) -> Vec<Tool> {
-    let (paths, mut definitions): (Vec<String>, Vec<Value>) = definitions.into_iter().unzip();
-    for (path, definition) in paths.iter().zip(&mut definitions) {
-        if definition.is_object() {
-            look_for_strangers(path.clone(), definition.clone(), findings);
-        }
+fn check(definitions: Vec<Placed>, schemas: &SchemaCache, findings: &mut Findings) -> Vec<Tool> {
+    let (paths, definitions): (Vec<String>, Vec<Value>) = definitions.into_iter().unzip();
+    for (path, definition) in paths.iter().zip(&definitions) {
+        look_for_strangers(path, definition, findings);
     }
-    match definition::check(&Value::Array(definitions), Rules::Open) {
+    match definition::check_cached(&Value::Array(definitions), Rules::Open, schemas) {
         Ok(tools) => tools,
         Err(faults) => {
             for fault in faults.faults {
@@ -154,13 +153,16 @@ fn check(definitions: Vec<Placed>, findings: &mut Findings) -> Vec<Tool> {
     }
 }
 
-fn look_for_strangers(path: String, definition: Value, findings: &mut Findings) {
-    let Some(mut definition) = Object::at(path, definition, findings) else { return };
-    refuse_unserved(&mut definition, UNSERVED, findings);
-    for known in DEFINITION {
-        let _ = definition.take(known);
+/// Fields of a definition that the checker does not read.
+fn look_for_strangers(path: &str, definition: &Value, findings: &mut Findings) {
+    let members = definition.as_object().into_iter().flatten();
+    for (name, value) in members.filter(|(name, value)| !DEFINITION.contains(&name.as_str()) && !value.is_null()) {
+        let path = clip(&format!("{path}.{name}"));
+        match UNSERVED.iter().find(|(unserved, _)| unserved == name) {
+            Some((_, advice)) => refuse_unserved_field(path, value, advice, findings),
+            None => findings.warn(format!("unknown field `{path}` was ignored")),
+        }
     }
-    definition.finish(findings);
 }
 
 /// `[3].name` in the list that was checked is `tools[1].name` to the client.

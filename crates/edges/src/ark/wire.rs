@@ -91,7 +91,9 @@ pub(super) struct ToolCall {
 pub(super) struct Execution {
     pub(super) tool_call_id: String,
     pub(super) tool_name: String,
-    pub(super) execution_mode: &'static str,
+    /// Who ran it; nobody did if it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) execution_mode: Option<&'static str>,
     pub(super) success: bool,
     pub(super) duration: String,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,24 +21,23 @@ macro_rules! codes {
     ($($(#[$meta:meta])* $variant:ident = $status:ident $text:literal,)*) => {
         /// Why a request was not done. Each has one HTTP status.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Code {
+        pub(crate) enum Code {
             $($(#[$meta])* $variant,)*
         }
 
         impl Code {
             /// All codes, in the order of `docs/errors.md`.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            #[cfg(test)]
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The word that clients see.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
+            pub(crate) fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
                 }
             }
 
-            #[must_use]
-            pub fn status(self) -> StatusCode {
+            pub(crate) fn status(self) -> StatusCode {
                 match self {
                     $(Self::$variant => StatusCode::$status,)*
                 }

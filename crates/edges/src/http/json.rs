@@ -63,9 +63,21 @@ impl Findings {
             .or_else(|| of_class(Code::UnsupportedTarget))
             .or_else(|| of_class(self.class))
             .unwrap_or(first.class);
-        let sentences: Vec<_> = self.faults.iter().map(|fault| format!("{}: {}", fault.path, fault.message)).collect();
         let details = self.faults.iter().map(Fault::to_detail).collect();
-        Err(ApiError::new(class, sentences.join("; ")).with_details(details))
+        Err(ApiError::new(class, self.sentence()).with_details(details))
+    }
+}
+
+impl Findings {
+    /// The first faults in words; all of them are in the details.
+    fn sentence(&self) -> String {
+        const SHOWN: usize = 10;
+        let mut parts: Vec<_> =
+            self.faults.iter().take(SHOWN).map(|fault| format!("{}: {}", fault.path, fault.message)).collect();
+        if let Some(more) = self.faults.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            parts.push(format!("and {more} more"));
+        }
+        parts.join("; ")
     }
 }
 

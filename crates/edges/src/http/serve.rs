@@ -99,7 +99,7 @@ async fn attend(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
-            .max_buf_size(MAX_HEADER_BYTES)
+            .max_header_size(MAX_HEADER_BYTES)
             .serve_connection(TokioIo::new(Impatient { stream, stalled: None }), service)
     );
     let ended = tokio::select! {
@@ -171,5 +171,28 @@ impl AsyncWrite for Impatient {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_reads_nothing_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _reader = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = Impatient { stream, stalled: None };
+        let before = tokio::time::Instant::now();
+        let error = loop {
+            if let Err(error) = stream.write_all(&[0; 1024 * 1024]).await {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(before.elapsed(), WRITE_TIMEOUT);
     }
 }

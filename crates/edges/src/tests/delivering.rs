@@ -7,7 +7,10 @@ use bosun_engine::testing::{ScriptedModel, Turn};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::world::{Answer, World, assert_answer, calculating, with_calculator};
+use super::{
+    streaming::Events,
+    world::{Answer, World, assert_answer, calculating, with_calculator},
+};
 
 const RESULTS: &str = "/v1/queries/q/tool-result";
 
@@ -333,6 +336,7 @@ async fn a_client_that_goes_away_leaves_its_result_behind() {
         // The handler has begun, and the connection breaks.
         assert!(futures_util::poll!(posting).is_pending());
     }
-    let query = world.get("/v1/queries/q?wait=true").await.ok();
-    assert_eq!(query["response"], "25% of 8,432 is 2,108");
+    let events = Events::of(&world, "q", None).await.rest().await;
+    let told: Vec<_> = events.iter().map(|event| event.event.as_str()).collect();
+    assert_eq!(told, ["agent_thinking", "tool_call", "tool_result_received", "agent_response", "complete"]);
 }

@@ -29,7 +29,7 @@ pub(super) struct Event {
 #[derive(Debug)]
 enum Block {
     Event(Event),
-    Comment(String),
+    Comment,
     Retry(String),
 }
 
@@ -56,7 +56,7 @@ impl Parser {
             let (field, value) = line.split_once(':').unwrap();
             let value = value.strip_prefix(' ').unwrap_or(value);
             match field {
-                "" => return Block::Comment(value.to_owned()),
+                "" => return Block::Comment,
                 "retry" => return Block::Retry(value.to_owned()),
                 "id" => event.id = Some(value.to_owned()),
                 "event" => value.clone_into(&mut event.event),
@@ -70,7 +70,7 @@ impl Parser {
     pub(super) fn events(&mut self, bytes: &[u8]) -> Vec<Event> {
         let only_events = |block| match block {
             Block::Event(event) => Some(event),
-            Block::Comment(_) | Block::Retry(_) => None,
+            Block::Comment | Block::Retry(_) => None,
         };
         self.feed(bytes).into_iter().filter_map(only_events).collect()
     }
@@ -102,7 +102,7 @@ impl Events {
         }
     }
 
-    async fn of(world: &World, name: &str, last: Option<&str>) -> Self {
+    pub(super) async fn of(world: &World, name: &str, last: Option<&str>) -> Self {
         let headers: Vec<_> = last.map(|id| ("last-event-id", id)).into_iter().collect();
         Self::open(world, "GET", &format!("/v1/queries/{name}/events"), &headers, Body::empty()).await
     }
@@ -129,7 +129,7 @@ impl Events {
         }
     }
 
-    async fn rest(mut self) -> Vec<Event> {
+    pub(super) async fn rest(mut self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);
@@ -291,6 +291,9 @@ async fn ids_of_other_queries_and_of_the_future_are_refused() {
         let answer = world.send("GET", "/v1/queries/q/events", &headers, "").await;
         assert_eq!(answer.refusal(), (400, "invalid_event_id"), "{id}");
     }
+    let request =
+        Request::get("/v1/queries/q/events").header("host", "localhost").header("last-event-id", &b"\xff"[..]);
+    assert_eq!(world.request(request.body(Body::empty()).unwrap()).await.refusal(), (400, "invalid_event_id"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -358,7 +361,7 @@ async fn a_silent_stream_shows_that_it_lives() {
     stream.next().await.unwrap();
     let before = tokio::time::Instant::now();
     for beat in 1..=3 {
-        assert!(matches!(stream.block().await, Some(Block::Comment(_))));
+        assert!(matches!(stream.block().await, Some(Block::Comment)));
         assert_eq!(before.elapsed(), Duration::from_secs(15 * beat));
     }
 }

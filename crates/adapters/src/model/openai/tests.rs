@@ -23,7 +23,7 @@ use bosun_engine::{
 use serde_json::json;
 
 use self::server::{Canned, Server};
-use super::{Backoff, Config, Connections, OpenAi, Patience};
+use super::{Backoff, Config, Connections, OpenAi};
 use crate::{
     golden,
     secret::{Secret, Secrets, Source},

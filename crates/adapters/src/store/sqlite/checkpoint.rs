@@ -20,18 +20,26 @@ use super::connect::Connector;
 
 /// At how many pages the log is long enough to be written back: 16 MiB.
 const LONG: i64 = 4_096;
+/// How much longer it may get before the next attempt, if a reader held up the last one.
+const LONGER: i64 = LONG / 4;
 /// How many pages the writer may be asked to copy itself.
 const SHORT: i64 = 256;
 /// How often the thread tries to get that close while the writer runs ahead.
 const ROUNDS: u32 = 4;
 
+const MEASURE: &str = "PRAGMA wal_checkpoint(NOOP)";
+/// Copies what it can without making anybody wait.
+const COPY: &str = "PRAGMA wal_checkpoint(PASSIVE)";
+
 /// The thread that copies, and its bell. Dropping it waits for the copy in hand.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     bell: Option<mpsc::SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
     /// The thread has copied what it could; the rest is the writer's.
     rest_is_short: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    /// At how many pages the bell is rung.
+    enough: i64,
 }
 
 /// How much of the log there is, and how much of it has been copied, in pages.
@@ -46,33 +54,33 @@ impl Checkpoints {
         let (bell, called) = mpsc::sync_channel(1);
         let done = Arc::clone(&rest_is_short);
         let thread = thread::Builder::new().name("bosun-checkpoint".into()).spawn(move || {
+            let mut connection = None;
             for () in called {
-                match copy_most(&connector) {
+                match copy_most(&connector, &mut connection) {
                     Ok(()) => done.store(true, Ordering::Release),
-                    Err(error) => tracing::warn!(error = %error, "the store's log cannot be written back"),
+                    Err(error) => {
+                        connection = None;
+                        tracing::warn!(error = %error, "the store's log cannot be written back");
+                    }
                 }
             }
         })?;
-        Ok(Self { bell: Some(bell), rest_is_short, thread: Some(thread) })
+        Ok(Self { bell: Some(bell), thread: Some(thread), rest_is_short, enough: LONG })
     }
 
     /// Called by the writer between commits.
-    pub(super) fn tend(&self, connection: &Connection) {
-        let tended = if self.rest_is_short.swap(false, Ordering::Acquire) {
-            checkpoint(connection, "PASSIVE")
-        } else {
-            checkpoint(connection, "NOOP").inspect(|log| {
-                if log.pages >= LONG
-                    && let Some(bell) = &self.bell
-                {
-                    // A bell that has been rung need not be rung again.
-                    let _ = bell.try_send(());
-                }
-            })
-        };
-        if let Err(error) = tended {
-            tracing::warn!(error = %error, "the store's log cannot be measured");
+    pub(super) fn tend(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        if self.rest_is_short.swap(false, Ordering::Acquire) {
+            let log = run(connection, COPY)?;
+            // When all of it is copied, the next commit begins it anew.
+            self.enough = if log.copied == log.pages { LONG } else { log.pages + LONGER };
+        } else if run(connection, MEASURE)?.pages >= self.enough
+            && let Some(bell) = &self.bell
+        {
+            // A bell that has been rung need not be rung again.
+            let _ = bell.try_send(());
         }
+        Ok(())
     }
 }
 
@@ -85,10 +93,13 @@ impl Drop for Checkpoints {
     }
 }
 
-fn copy_most(connector: &Connector) -> rusqlite::Result<()> {
-    let connection = connector.write()?;
+fn copy_most(connector: &Connector, connection: &mut Option<Connection>) -> rusqlite::Result<()> {
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(connector.write()?),
+    };
     for _ in 0..ROUNDS {
-        let log = checkpoint(&connection, "PASSIVE")?;
+        let log = run(connection, COPY)?;
         if log.pages - log.copied <= SHORT {
             break;
         }
@@ -96,8 +107,6 @@ fn copy_most(connector: &Connector) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<Log> {
-    connection
-        .prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?
-        .query_row([], |row| Ok(Log { pages: row.get(1)?, copied: row.get(2)? }))
+fn run(connection: &Connection, checkpoint: &str) -> rusqlite::Result<Log> {
+    connection.prepare_cached(checkpoint)?.query_row([], |row| Ok(Log { pages: row.get(1)?, copied: row.get(2)? }))
 }

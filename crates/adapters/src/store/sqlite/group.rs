@@ -32,9 +32,10 @@ pub(super) struct File {
     connector: Connector,
     /// Of this process; a commit fails when the database has another.
     epoch: i64,
+    /// Dropped before the connection below, which then is the last one and cleans the log up.
+    checkpoints: Checkpoints,
     /// Put back only after a commit that went well: what failed, or panicked, gets a fresh connection.
     open: Option<Open>,
-    checkpoints: Checkpoints,
 }
 
 struct Open {
@@ -61,7 +62,7 @@ impl From<rusqlite::Error> for Fault {
 
 impl File {
     pub(super) fn new(connector: Connector, epoch: i64, checkpoints: Checkpoints) -> Self {
-        Self { connector, epoch, open: None, checkpoints }
+        Self { connector, epoch, checkpoints, open: None }
     }
 }
 
@@ -90,8 +91,11 @@ impl Disk for File {
     }
 
     fn tidy(&mut self) {
-        if let Some(open) = &self.open {
-            self.checkpoints.tend(&open.connection);
+        if let Some(open) = &self.open
+            && let Err(error) = self.checkpoints.tend(&open.connection)
+        {
+            tracing::warn!(error = %error, "the store's log cannot be looked after");
+            self.open = None;
         }
     }
 }

@@ -90,8 +90,9 @@ impl Sqlite {
 
     /// Stops and waits for the writer. Blocks for as long as the last commit takes.
     fn stop(ledger: &Ledger, readers: &Readers, writer: Writer) {
-        ledger.stop(Rejection::Unavailable(Arc::new(Closed)));
+        // First the readers: the last connection cleans the log up, and only the writer's can.
         readers.close();
+        ledger.stop(Rejection::Unavailable(Arc::new(Closed)));
         if writer.thread.join().is_err() {
             tracing::error!("the store's writer crashed");
             ledger.abandon(&Rejection::Unavailable(Arc::new(Closed)));
@@ -129,12 +130,12 @@ impl Store for Sqlite {
     async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
         match self.readers.read(|connection| read::load(connection, namespace, name, SHORT_JOURNAL))? {
             Found::Nothing => return Ok(None),
-            Found::Query(stored) => return Ok(Some(stored)),
+            Found::Query(stored) => return Ok(Some(*stored)),
             Found::TooLong => {}
         }
         let (namespace, name) = (namespace.clone(), name.clone());
         match self.read(move |connection| read::load(connection, &namespace, &name, u64::MAX)).await? {
-            Found::Query(stored) => Ok(Some(stored)),
+            Found::Query(stored) => Ok(Some(*stored)),
             Found::Nothing | Found::TooLong => Ok(None),
         }
     }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use super::connect::Connector;
 
@@ -195,18 +195,20 @@ fn take_over(connector: &Connector) -> Result<i64, Fault> {
     let mut connection = connector.write()?;
     migrate(&mut connection, missing)?;
     check_schema(&connection)?;
-    let epoch = connection.query_row("UPDATE writer SET epoch = epoch + 1 RETURNING epoch", [], |row| row.get(0));
-    epoch.map_err(|error| match error {
-        rusqlite::Error::QueryReturnedNoRows => Fault::Damaged("it does not say who may write".into()),
-        error => error.into(),
-    })
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if transaction.execute("UPDATE writer SET epoch = epoch + 1", [])? != 1 {
+        return Err(Fault::Damaged("it does not say who may write".into()));
+    }
+    let epoch = transaction.query_row("SELECT epoch FROM writer", [], |row| row.get(0))?;
+    transaction.commit()?;
+    Ok(epoch)
 }
 
 /// Each step is one transaction with its number: a process that is killed in the middle leaves the
 /// last whole step behind, and the next one goes on from there.
 fn migrate(connection: &mut Connection, from: usize) -> rusqlite::Result<()> {
     for (index, step) in MIGRATIONS.iter().enumerate().skip(from) {
-        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute_batch(step)?;
         transaction.pragma_update(None, "user_version", index as i64 + 1)?;
         transaction.commit()?;

@@ -42,7 +42,7 @@ impl Readers {
         result
     }
 
-    /// Closes what is idle, so that the last connection of all can clean up.
+    /// Closes what is idle.
     pub(super) fn close(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -69,7 +69,7 @@ pub(super) const NEXT_DEADLINE: &str = "SELECT min(deadline) FROM queries WHERE 
 /// What a bounded load found.
 pub(super) enum Found {
     Nothing,
-    Query(Stored),
+    Query(Box<Stored>),
     /// It is there, but its journal has more bytes than were asked for.
     TooLong,
 }
@@ -97,7 +97,7 @@ pub(super) fn load(
         Ok(head) => head,
         Err(error) => fold(uid, namespace, name, &entries, error)?,
     };
-    Ok(Found::Query(Stored { head, entries }))
+    Ok(Found::Query(Box::new(Stored { head, entries })))
 }
 
 /// The head is a copy of what the journal says. If it cannot be read, the journal still can.

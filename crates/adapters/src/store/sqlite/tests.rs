@@ -3,7 +3,7 @@
 mod against_memory;
 mod opening;
 
-use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
+use std::{path::PathBuf, sync::atomic::Ordering};
 
 use bosun_core::machine;
 use bosun_engine::testing::{
@@ -14,8 +14,6 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use tempfile::TempDir;
 
 use super::*;
-
-const LONG: Duration = Duration::from_secs(600);
 
 /// A directory that goes away after the test.
 struct Directory(TempDir);

@@ -33,13 +33,17 @@ struct Crashed;
 /// Writes until the ledger stops.
 pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
     let mut pace = Pace::default();
+    let mut failing = false;
     while let Some(group) = ledger.next_group(pace.gather()) {
         let Some(last) = group.last().map(|append| append.position) else { continue };
         let began = Instant::now();
-        match guarded(|| disk.commit(&group, ledger)) {
+        match guarded(|| disk.commit(&group, ledger)).flatten() {
             Ok(settled) => {
                 let served = ledger.settle(last, settled);
                 pace.note(served, began.elapsed());
+                if std::mem::take(&mut failing) {
+                    tracing::info!("the store can be written to again");
+                }
             }
             Err(Rejection::Fenced) => {
                 tracing::error!("the store was taken over by another process; nothing more is written");
@@ -47,20 +51,24 @@ pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
                 return ledger.abandon(&Rejection::Fenced);
             }
             Err(reason) => {
-                if let Rejection::Unavailable(cause) = &reason {
-                    tracing::error!(appends = group.len(), error = %cause, "commit failed");
+                // Said once: those who wait are told each time.
+                if !std::mem::replace(&mut failing, true)
+                    && let Rejection::Unavailable(cause) = &reason
+                {
+                    tracing::error!(error = %cause, "the store cannot be written to");
                 }
                 ledger.reject(&group, &reason);
             }
         }
-        if guarded(|| Ok(disk.tidy())).is_err() {
+        if guarded(|| disk.tidy()).is_err() {
             tracing::error!("looking after the log crashed");
         }
     }
 }
 
-fn guarded<T>(work: impl FnOnce() -> Result<T, Rejection>) -> Result<T, Rejection> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Rejection::Unavailable(Arc::new(Crashed))))
+/// A panic ends what it interrupted, not the thread. The disk keeps nothing of a commit that did not end.
+fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Rejection> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| Rejection::Unavailable(Arc::new(Crashed)))
 }
 
 /// How long to wait for company before a commit.

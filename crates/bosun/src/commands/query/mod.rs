@@ -47,6 +47,7 @@ pub(crate) struct Query {
     /// Where the server is
     #[arg(long, value_name = "URL", env = "BOSUN_SERVER", default_value = "http://127.0.0.1:8080")]
     server: String,
+    /// Where the agent is, and the query will be
     #[arg(long, default_value = "default")]
     namespace: String,
     /// Name of the query; made up where absent
@@ -78,12 +79,12 @@ impl Query {
             body["timeout"] = timeout.into();
         }
         let mut screen = Screen::new(self.json);
-        screen.asking(&self.agent, &self.input);
+        screen.asking(&self.agent, &self.input)?;
         let session = Session { client: &client, name: &name, tools: &tools };
         tokio::select! {
             code = session.play(&body, &mut screen) => code,
             _ = tokio::signal::ctrl_c() => {
-                screen.left_behind(&client.queries_url(&format!("/{name}")));
+                screen.left_behind(&client.queries_url(&format!("/{name}")))?;
                 Ok(ExitCode::from(130))
             }
         }
@@ -102,72 +103,77 @@ struct Session<'a> {
     tools: &'a LocalTools,
 }
 
-/// A call that has been run here, and what the server said to its result.
-struct Served {
-    tool: String,
-    outcome: Result<String, String>,
-    posted: Result<(), ClientError>,
+/// How far a call has come on this side.
+enum Progress {
+    /// Its command has ended.
+    Ran { call: String, tool: String, outcome: Result<String, String> },
+    /// The server has answered to its result.
+    Posted { tool: String, answer: Result<(), ClientError> },
 }
 
 impl Session<'_> {
     /// Follows the query to its end and serves its calls on the way.
     async fn play(&self, body: &Value, screen: &mut Screen) -> anyhow::Result<ExitCode> {
         let mut following = Following::create(self.client, self.name, body).await?;
-        let mut serving: FuturesUnordered<LocalBoxFuture<'_, Served>> = FuturesUnordered::new();
+        for warning in following.warnings() {
+            screen.warning(&warning)?;
+        }
+        let mut serving: FuturesUnordered<LocalBoxFuture<'_, Progress>> = FuturesUnordered::new();
         let mut taken = HashSet::new();
         loop {
-            let event = tokio::select! {
-                seen = following.next() => match seen? {
-                    Seen::Event(event) => event,
-                    Seen::Lost(error) => {
-                        screen.lost(&error);
-                        continue;
+            let seen = tokio::select! {
+                biased;
+                Some(progress) = serving.next() => {
+                    match progress {
+                        Progress::Ran { call, tool, outcome } => {
+                            screen.served(&tool, &outcome)?;
+                            serving.push(self.post(tool.clone(), result_body(&call, &tool, &outcome)).boxed_local());
+                        }
+                        Progress::Posted { tool, answer: Err(error) } if is_overtaken(&error) => {
+                            screen.not_needed(&tool, &error)?;
+                        }
+                        Progress::Posted { answer, .. } => answer?,
                     }
-                    Seen::Back => {
-                        screen.back();
-                        continue;
-                    }
-                },
-                Some(served) = serving.next() => {
-                    screen.served(&served.tool, &served.outcome);
-                    match served.posted {
-                        Err(error) if is_overtaken(&error) => screen.not_needed(&served.tool, &error),
-                        posted => posted?,
-                    }
+                    continue;
+                }
+                seen = following.next() => seen?,
+            };
+            let event = match seen {
+                Seen::Event(event) => event,
+                Seen::Lost(error) => {
+                    screen.lost(&error)?;
+                    continue;
+                }
+                Seen::Back => {
+                    screen.back()?;
                     continue;
                 }
             };
             let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
-            screen.event(&event, &data);
+            screen.event(&event, &data)?;
             match event.name.as_str() {
-                "tool_call" if taken.insert(data["id"].as_str().unwrap_or_default().to_owned()) => {
-                    serving.push(self.serve(data).boxed_local());
-                }
-                "complete" => {
-                    return Ok(if data["status"] == "completed" { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-                }
+                "tool_call" if taken.insert(data["id"].to_string()) => serving.push(self.run(data).boxed_local()),
+                "complete" if data["status"] == "completed" => return Ok(ExitCode::SUCCESS),
+                "complete" => return Ok(ExitCode::FAILURE),
                 _ => {}
             }
         }
     }
 
-    /// Runs one call here and brings its result to the server.
-    async fn serve(&self, call: Value) -> Served {
+    /// Runs the command of a call.
+    async fn run(&self, call: Value) -> Progress {
         let text = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
-        let (id, tool) = (text("id"), text("name"));
-        let outcome = self.tools.run(&tool, &call["arguments"]).await;
-        let posted = self.post(&result_body(&id, &tool, &outcome)).await;
-        Served { tool, outcome, posted }
+        let outcome = self.tools.run(&text("name"), &call["arguments"]).await;
+        Progress::Ran { call: text("id"), tool: text("name"), outcome }
     }
 
     /// Posts until the server has the result: it is recorded once, however often it arrives.
-    async fn post(&self, body: &Value) -> Result<(), ClientError> {
+    async fn post(&self, tool: String, body: Value) -> Progress {
         let mut failures = 0;
         loop {
-            match self.client.deliver(self.name, body).await {
-                Ok(_) => return Ok(()),
+            match self.client.deliver(self.name, &body).await {
                 Err(error) if error.is_passing() && failures < MAX_POSTS => failures += 1,
-                Err(error) => return Err(error),
+                answer => return Progress::Posted { tool, answer: answer.map(|_| ()) },
             }
             tokio::time::sleep(pause(failures)).await;
         }

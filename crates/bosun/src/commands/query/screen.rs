@@ -6,11 +6,11 @@
 //! output gets the events as they came, and nothing else is said.
 
 use std::{
-    io::{IsTerminal, Write},
+    io::{self, IsTerminal, Write},
     time::Instant,
 };
 
-use anstream::{eprintln, print, println};
+use anstream::{stderr, stdout};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn new(json: bool) -> Self {
-        let live = !json && std::io::stdout().is_terminal();
+        let live = !json && io::stdout().is_terminal();
         Self {
             begun: Instant::now(),
             json,
@@ -54,48 +54,48 @@ impl Screen {
         }
     }
 
-    pub(super) fn asking(&mut self, agent: &str, input: &str) {
-        self.say(&format!("{BOLD}{agent}{BOLD:#}  {input}"));
+    pub(super) fn asking(&self, agent: &str, input: &str) -> io::Result<()> {
+        self.say(&format!("{BOLD}{agent}{BOLD:#}  {input}"))
     }
 
-    pub(super) fn event(&mut self, event: &Event, data: &Value) {
+    pub(super) fn event(&mut self, event: &Event, data: &Value) -> io::Result<()> {
         if self.json {
             let line = match &event.id {
                 Some(id) => json!({ "event": event.name, "id": id, "data": data }),
                 None => json!({ "event": event.name, "data": data }),
             };
-            println!("{line}");
-            return;
+            return writeln!(stdout(), "{line}");
         }
         let text = |pointer: &str| data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let name = text("/name");
         match event.name.as_str() {
             "agent_thinking" if data["attempt"].as_u64() > Some(1) => {
                 self.streamed.clear();
-                self.step(WARN, "↻", "the model is asked again; what it said of this turn is void");
+                self.step(WARN, "↻", "the model is asked again; what it said of this turn is void")
             }
             "agent_thinking" => self.step(DIM, "·", "thinking"),
             "agent_response_delta" => self.stream(data["turn"].as_u64().unwrap_or_default(), text("/delta")),
-            "tool_call" => {
-                self.step(TOOL, "→", &format!("{TOOL}{}{TOOL:#} {}", text("/name"), brief(&data["arguments"])));
-            }
-            "tool_result_received" => self.step(DIM, "·", &format!("the server has the result of {}", text("/name"))),
+            "tool_call" => self.step(TOOL, "→", &format!("{TOOL}{name}{TOOL:#} {}", brief(&data["arguments"]))),
+            "tool_result_received" => self.step(DIM, "·", &format!("the server has the result of {name}")),
             "tool_started" => {
-                let call = format!("{} {}", text("/name"), brief(&data["arguments"]));
-                self.step(DIM, "·", &format!("{call} {DIM}on the server{DIM:#}"));
+                self.step(DIM, "·", &format!("{name} {} {DIM}on the server{DIM:#}", brief(&data["arguments"])))
             }
             "tool_finished" if data["success"] == true => {
-                self.step(GOOD, "✓", &format!("{} {}", text("/name"), brief(&data["result"])));
+                self.step(GOOD, "✓", &format!("{name} {}", brief(&data["result"])))
             }
-            "tool_finished" => self.step(BAD, "✗", &format!("{}: {}", text("/name"), text("/error/message"))),
-            "agent_response" => text("/response").clone_into(&mut self.answer),
+            "tool_finished" => self.step(BAD, "✗", &format!("{name}: {}", text("/error/message"))),
+            "agent_response" => {
+                text("/response").clone_into(&mut self.answer);
+                Ok(())
+            }
             "error" => self.step(BAD, "✗", &format!("{} [{}]", text("/message"), text("/code"))),
             "complete" => self.complete(text("/status")),
-            _ => {}
+            _ => Ok(()),
         }
     }
 
     /// A local command has ended.
-    pub(super) fn served(&mut self, tool: &str, outcome: &Result<String, String>) {
+    pub(super) fn served(&mut self, tool: &str, outcome: &Result<String, String>) -> io::Result<()> {
         match outcome {
             Ok(result) => self.step(GOOD, "←", &format!("{TOOL}{tool}{TOOL:#} {}", clip(result))),
             Err(error) => self.step(BAD, "←", &format!("{TOOL}{tool}{TOOL:#} failed: {}", clip(error))),
@@ -103,63 +103,66 @@ impl Screen {
     }
 
     /// The result came too late to matter.
-    pub(super) fn not_needed(&mut self, tool: &str, error: &ClientError) {
-        self.step(WARN, "!", &format!("the result of {tool} was not taken: {error}"));
+    pub(super) fn not_needed(&mut self, tool: &str, error: &ClientError) -> io::Result<()> {
+        self.step(WARN, "!", &format!("the result of {tool} was not taken: {error}"))
     }
 
-    pub(super) fn lost(&mut self, error: &ClientError) {
-        self.step(WARN, "!", &format!("{error}; trying again"));
+    pub(super) fn warning(&mut self, text: &str) -> io::Result<()> {
+        self.step(WARN, "!", text)
     }
 
-    pub(super) fn back(&mut self) {
-        self.step(GOOD, "↻", "connected again; the run goes on where it was");
+    pub(super) fn lost(&mut self, error: &ClientError) -> io::Result<()> {
+        self.step(WARN, "!", &format!("{error}; trying again"))
+    }
+
+    pub(super) fn back(&mut self) -> io::Result<()> {
+        self.step(GOOD, "↻", "connected again; the run goes on where it was")
     }
 
     /// This program stops watching; the query does not stop.
-    pub(super) fn left_behind(&mut self, url: &str) {
-        self.say(&format!("the query goes on without this client\n  see it:    curl '{url}'\n  cancel it: curl -X PATCH '{url}/cancel'"));
+    pub(super) fn left_behind(&mut self, url: &str) -> io::Result<()> {
+        self.end_text()?;
+        self.say(&format!(
+            "the query goes on without this client\n  see it:    curl '{url}'\n  cancel it: curl -X PATCH '{url}/cancel'"
+        ))
     }
 
-    fn complete(&mut self, status: &str) {
-        self.end_text();
-        // What was streamed is on the terminal already.
-        if !self.answer.is_empty() && !(self.live && self.answer == self.streamed) {
-            println!("{}", printable(&self.answer));
+    fn complete(&mut self, status: &str) -> io::Result<()> {
+        self.end_text()?;
+        let is_on_terminal = self.live && self.answer == self.streamed;
+        if !self.answer.is_empty() && !is_on_terminal {
+            writeln!(stdout(), "{}", printable(&self.answer))?;
         }
         let (style, mark) = if status == "completed" { (GOOD, "✓") } else { (BAD, "✗") };
-        self.step(style, mark, status);
+        self.step(style, mark, status)
     }
 
-    fn stream(&mut self, turn: u64, text: &str) {
+    fn stream(&mut self, turn: u64, text: &str) -> io::Result<()> {
         if turn != self.turn {
             self.turn = turn;
             self.streamed.clear();
         }
         self.streamed.push_str(text);
-        if self.live {
-            print!("{}", printable(text));
-            // A terminal that has gone away is noticed at the next line.
-            let _ = std::io::stdout().flush();
-            self.in_text = true;
+        if !self.live {
+            return Ok(());
         }
+        self.in_text = true;
+        write!(stdout(), "{}", printable(text))?;
+        stdout().flush()
     }
 
-    fn end_text(&mut self) {
-        if std::mem::take(&mut self.in_text) {
-            println!();
-        }
+    fn end_text(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.in_text) { writeln!(stdout()) } else { Ok(()) }
     }
 
-    fn step(&mut self, style: Style, mark: &str, text: &str) {
-        self.end_text();
+    fn step(&mut self, style: Style, mark: &str, text: &str) -> io::Result<()> {
+        self.end_text()?;
         let seconds = self.begun.elapsed().as_secs_f64();
-        self.say(&format!("{DIM}{seconds:8.3} s{DIM:#}  {style}{mark}{style:#} {text}"));
+        self.say(&format!("{DIM}{seconds:8.3} s{DIM:#}  {style}{mark}{style:#} {text}"))
     }
 
-    fn say(&self, line: &str) {
-        if !self.json {
-            eprintln!("{line}");
-        }
+    fn say(&self, line: &str) -> io::Result<()> {
+        if self.json { Ok(()) } else { writeln!(stderr(), "{line}") }
     }
 }
 

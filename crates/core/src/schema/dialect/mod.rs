@@ -111,7 +111,7 @@ impl Declarations {
 }
 
 /// Something of a schema that the API is not told, or told less exactly.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Loss {
     pub tool: String,
     /// Where in the parameters.
@@ -130,7 +130,7 @@ impl std::fmt::Display for Loss {
 }
 
 /// A tool that the API is not told of at all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Quarantined {
     pub tool: String,
     pub reason: String,

@@ -62,7 +62,7 @@ pub struct Catalog {
 }
 
 /// Something wrong with one tool of a catalogue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct CatalogFault {
     pub tool: String,
     /// Which of the tools that were given, from 0.
@@ -84,7 +84,7 @@ impl std::fmt::Display for CatalogFault {
 }
 
 /// What a thorough look at a catalogue finds: faults stop a tool from working, warnings do not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Findings {
     pub faults: Vec<CatalogFault>,
     pub warnings: Vec<CatalogFault>,

@@ -4,7 +4,10 @@
 //! for more than one of the description. Equal scores keep the catalogue's order, so the same
 //! question always has the same answer.
 
-use std::collections::HashMap;
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BinaryHeap, HashMap},
+};
 
 use serde_json::Value;
 
@@ -113,21 +116,49 @@ impl Index {
                 *score += rarity * count * (K1 + 1.0) / (count + self.norms[position as usize]);
             }
         }
-        let mut found: Vec<(usize, f32)> = touched
-            .into_iter()
-            .map(|position| (position as usize, scores[position as usize]))
-            .filter(|(position, _)| keep(*position))
-            .collect();
-        let better =
-            |left: &(usize, f32), right: &(usize, f32)| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0));
-        if limit < found.len() {
-            found.select_nth_unstable_by(limit, better);
-            found.truncate(limit);
+        // The best so far, the worst of them on top: most tools are passed over with one comparison.
+        let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(limit.min(touched.len()) + 1);
+        for position in touched {
+            let ranked = Ranked { score: scores[position as usize], position: position as usize };
+            let full = best.len() >= limit;
+            if full && best.peek().is_none_or(|Reverse(worst)| ranked <= *worst) || !keep(ranked.position) {
+                continue;
+            }
+            best.push(Reverse(ranked));
+            if full {
+                best.pop();
+            }
         }
-        found.sort_unstable_by(better);
-        found
+        best.into_sorted_vec().into_iter().map(|Reverse(ranked)| (ranked.position, ranked.score)).collect()
     }
 }
+
+/// Greater is better: a higher score, or as high a one and earlier in the catalogue.
+#[derive(Clone, Copy, Debug)]
+struct Ranked {
+    score: f32,
+    position: usize,
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then_with(|| other.position.cmp(&self.position))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Ranked {}
 
 /// The words of a text, lower-case, `camelCase` and `snake_case` taken apart, plural or not.
 fn for_each_word(text: &str, mut visit: impl FnMut(&str)) {

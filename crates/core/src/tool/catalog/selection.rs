@@ -71,7 +71,7 @@ impl Catalog {
         let limit = selection.limit.unwrap_or(usize::MAX);
         let wanted = Wanted::of(self, selection);
         if let Some(text) = selection.text.as_deref().filter(|text| !text.trim().is_empty()) {
-            let found = self.index.search(text, limit, |position| wanted.includes(&self.tools[position]));
+            let found = self.index.search(text, limit, |position| wanted.includes_at(position, self));
             return found.into_iter().map(|(position, score)| Hit { tool: &self.tools[position], score }).collect();
         }
         let hit = |tool| Hit { tool, score: 0.0 };
@@ -89,15 +89,32 @@ struct Wanted<'a> {
     selection: &'a Selection,
     names: Vec<&'a str>,
     providers: Vec<String>,
+    /// By position, from the catalogue's own lists: to look at every tool would cost more than the
+    /// whole search. Empty where the category does not matter.
+    listed: Vec<bool>,
 }
 
 impl<'a> Wanted<'a> {
     fn of(catalog: &'a Catalog, selection: &'a Selection) -> Self {
+        let mut listed = Vec::new();
+        if !selection.categories.is_empty() {
+            listed.resize(catalog.len(), false);
+            for category in &selection.categories {
+                for position in catalog.by_category.get(category).into_iter().flatten() {
+                    listed[*position] = true;
+                }
+            }
+        }
         Self {
             selection,
+            listed,
             names: selection.names.iter().filter_map(|name| Some(catalog.find(name)?.name.as_str())).collect(),
             providers: selection.providers.iter().map(|provider| provider_key(provider)).collect(),
         }
+    }
+
+    fn includes_at(&self, position: usize, catalog: &Catalog) -> bool {
+        self.listed.get(position).copied().unwrap_or(true) && self.includes(&catalog.tools[position])
     }
 
     fn includes(&self, tool: &Tool) -> bool {

@@ -150,6 +150,15 @@ fn strict_descriptions_are_neither_empty_nor_long() {
 }
 
 #[test]
+fn descriptions_hide_nothing() {
+    let definition = with(&search_database(), "/description", json!("Search\u{e0041}"));
+    let expect =
+        "[0].description invalid_format Description must not contain the control or invisible character U+E0041";
+    strict(&definition, &[expect]);
+    open(&definition, &[expect]);
+}
+
+#[test]
 fn strict_parameters_are_an_object_with_properties() {
     let given = |parameters: Value| with(&search_database(), "/parameters", parameters);
     strict(
@@ -321,6 +330,19 @@ fn open_definitions_are_still_checked() {
         &json!({"name": "x", "description": "a".repeat(16 * 1024 + 1)}),
         &["[0].description too_big Too big: expected string to have <=16384 characters"],
     );
+}
+
+#[test]
+fn a_cache_changes_nothing_but_the_cost() {
+    let cache = SchemaCache::new(10);
+    let bad = with(&search_database(), "/parameters/properties/query/type", json!("strnig"));
+    for rules in [Rules::Strict, Rules::Open] {
+        for definitions in [json!([search_database(), my_tool()]), json!([bad]), json!([]), json!(5)] {
+            for _ in 0..2 {
+                assert_eq!(check_cached(&definitions, rules, &cache), check(&definitions, rules));
+            }
+        }
+    }
 }
 
 #[test]

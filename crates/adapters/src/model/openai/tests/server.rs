@@ -14,7 +14,7 @@ use axum::{
     response::Response,
 };
 use futures_util::{StreamExt, stream};
-use tokio::task::JoinSet;
+use tokio::{sync::Notify, task::JoinSet};
 
 use super::fixtures;
 use crate::model::scripted::{Script, wire};
@@ -93,7 +93,7 @@ enum Part {
 
 pub(super) struct Server {
     pub(super) url: String,
-    requests: Arc<Mutex<Vec<Recorded>>>,
+    requests: Arc<Requests>,
     /// Ends with the server.
     _tasks: JoinSet<()>,
 }
@@ -112,7 +112,7 @@ impl Server {
     async fn serve(part: Part) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::default();
+        let requests = Arc::<Requests>::default();
         let router = Router::new().fallback(answer).with_state((part, Arc::clone(&requests)));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -120,21 +120,33 @@ impl Server {
     }
 
     pub(super) fn requests(&self) -> Vec<Recorded> {
-        self.requests.lock().unwrap().clone()
+        self.requests.recorded.lock().unwrap().clone()
+    }
+
+    /// Waits for the next request.
+    pub(super) async fn asked(&self) {
+        self.requests.arrived.notified().await;
     }
 }
 
-type Shared = (Part, Arc<Mutex<Vec<Recorded>>>);
+#[derive(Default)]
+struct Requests {
+    recorded: Mutex<Vec<Recorded>>,
+    arrived: Notify,
+}
+
+type Shared = (Part, Arc<Requests>);
 
 async fn answer(State((part, requests)): State<Shared>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-    requests.lock().unwrap().push(Recorded {
+    requests.recorded.lock().unwrap().push(Recorded {
         method: head.method.to_string(),
         path: head.uri.path_and_query().unwrap().to_string(),
         headers: head.headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
     });
+    requests.arrived.notify_one();
     let canned = match part {
         Part::Canned(answers) => answers.lock().unwrap().pop_front().expect("one request too many"),
         Part::Script(script) => {

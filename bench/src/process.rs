@@ -1,0 +1,164 @@
+//! The processes that are measured: how they are started, what they use, how they end.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+};
+
+/// The kernel counts processor time in hundredths of a second.
+const TICK: Duration = Duration::from_millis(10);
+
+const MANIFESTS: &str = "\
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: scripted}
+spec: {provider: scripted, config: {scripted: {file: script.yaml}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {name: math-assistant}
+spec: {prompt: You are a careful mathematician., modelRef: {name: scripted}}
+";
+
+/// The RFC's first example, without a delay.
+const SCRIPT: &str = "\
+scenes:
+  - when: '25% of'
+    turns:
+      - call: [{tool: calculator, arguments: {expression: 0.25 * 8432}}]
+      - say: '25% of 8,432 is {{ result.calculator }}'
+";
+
+/// A directory for everything, and the program.
+#[derive(Debug)]
+pub(crate) struct World {
+    server: PathBuf,
+    directory: TempDir,
+}
+
+impl World {
+    pub(crate) fn new(server: &Path) -> anyhow::Result<Self> {
+        ensure!(server.is_file(), "there is no server at `{}`; `bench/run` builds one", server.display());
+        let directory = tempfile::Builder::new().prefix("bosun-bench-").tempdir()?;
+        let manifests = directory.path().join("manifests");
+        fs::create_dir(&manifests)?;
+        fs::write(manifests.join("agent.yaml"), MANIFESTS)?;
+        fs::write(manifests.join("script.yaml"), SCRIPT)?;
+        Ok(Self { server: server.to_owned(), directory })
+    }
+
+    /// A directory of this name for one server or floor.
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Starts a server and waits until it says where it listens.
+    pub(crate) async fn serve(&self, data: &Path) -> anyhow::Result<Running> {
+        let mut command = Command::new(&self.server);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--log", "json", "--until-stdin-ends"])
+            .arg("--data")
+            .arg(data)
+            .arg("--manifests")
+            .arg(self.directory.path().join("manifests"));
+        Running::start(command).await
+    }
+
+    /// Starts the floor on a store that a server has made.
+    pub(crate) async fn floor(&self, data: &Path, sample: &Path) -> anyhow::Result<Running> {
+        let mut command = own("floor")?;
+        command.arg(data).arg(sample);
+        Running::start(command).await
+    }
+}
+
+/// One of the other commands of this program.
+pub(crate) fn own(command: &str) -> anyhow::Result<Command> {
+    let mut process = Command::new(std::env::current_exe()?);
+    process.arg(command);
+    Ok(process)
+}
+
+/// A process that answers requests until its standard input ends.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) authority: String,
+    _lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    async fn start(mut command: Command) -> anyhow::Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting a server")?;
+        let mut lines = BufReader::new(child.stdout.take().context("a pipe")?).lines();
+        while let Some(line) = lines.next_line().await? {
+            if let Some((_, rest)) = line.split_once("http://") {
+                let authority = rest.split([' ', '/']).next().unwrap_or_default().to_owned();
+                return Ok(Self { child, authority, _lines: lines });
+            }
+        }
+        let mut log = String::new();
+        child.stderr.take().context("a pipe")?.read_to_string(&mut log).await?;
+        anyhow::bail!("the server does not start: {log}")
+    }
+
+    /// Processor time of the process so far, user and system.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        cpu_of(&self.child.id().context("a process that runs")?.to_string())
+    }
+
+    /// The largest resident size so far, in KiB.
+    pub(crate) fn peak_memory(&self) -> anyhow::Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id().context("a process that runs")?))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("a size")?;
+        Ok(line.trim().trim_end_matches(" kB").parse()?)
+    }
+
+    /// Lets the process stop in order, and gives back what its store counted, if it has one.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<Option<Commits>> {
+        drop(self.child.stdin.take());
+        let mut log = String::new();
+        self.child.stderr.take().context("a pipe")?.read_to_string(&mut log).await?;
+        let status = self.child.wait().await?;
+        ensure!(status.success(), "the server ended with {status}: {log}");
+        Ok(log.lines().filter_map(|line| serde_json::from_str(line).ok()).find_map(|line: Value| {
+            Some(Commits { all: line.get("commits")?.as_u64()?, awaited: line.get("awaited_commits")?.as_u64()? })
+        }))
+    }
+}
+
+/// What a store did in the life of its process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Commits {
+    pub(crate) all: u64,
+    pub(crate) awaited: u64,
+}
+
+/// Processor time that this process has used itself.
+pub(crate) fn own_cpu() -> anyhow::Result<Duration> {
+    cpu_of("self")
+}
+
+fn cpu_of(process: &str) -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name may contain anything; it ends with the last parenthesis. User and system time are fields 14 and 15.
+    let (_, fields) = stat.rsplit_once(')').context("a process")?;
+    let ticks: u32 = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>).sum::<Result<_, _>>()?;
+    Ok(TICK * ticks)
+}

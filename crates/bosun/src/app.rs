@@ -1,0 +1,121 @@
+//! A server, put together: store, manifests, engine, routes.
+//!
+//! This is the only place that sees adapters and edges at the same time; each is chosen here and
+//! nowhere else. Whatever is wrong with the files is found before the store is touched.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets, store::sqlite::Sqlite};
+use bosun_engine::{Engine, SystemClock, store::StoreStats};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+
+/// How long work in hand may take when a server is to stop.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// A server that takes no requests yet.
+#[derive(Debug)]
+pub(crate) struct App {
+    engine: Engine,
+    /// The names of all agents.
+    pub(crate) agents: Vec<String>,
+}
+
+impl App {
+    pub(crate) async fn open(config: &Config) -> anyhow::Result<Self> {
+        let clock = Arc::new(SystemClock);
+        let mut builtins = Builtins::new(clock.clone());
+        if let Some(file) = &config.ledger {
+            let opened = builtins.with_ledger(file);
+            builtins = opened.with_context(|| format!("the ledger {} cannot be opened", file.display()))?;
+        }
+        let manifests = manifests::load(&config.manifests, &builtins)
+            .map_err(|faults| anyhow::anyhow!("{}", Unusable { faults, directories: &config.manifests }))?;
+        let agents = manifests.agents.iter().map(|agent| agent.name.clone()).collect();
+        let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
+        let registry = manifests.build(&secrets, Arc::new(builtins));
+        let store = Arc::new(Sqlite::open(&config.data)?);
+        let engine = Engine::start(store, registry, clock, config.settings()).await?;
+        Ok(Self { engine, agents })
+    }
+
+    /// Serves until `stopping` fires and everything in hand has ended. Streams end when the engine
+    /// drains, so connections and engine stop side by side.
+    pub(crate) async fn serve(&self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
+        let router = bosun_edges::router(bosun_edges::App { engine: self.engine.clone() });
+        let served = bosun_edges::serve(listener, router, stopping.cancelled(), GRACE);
+        let closed = async {
+            stopping.cancelled().await;
+            self.engine.shut_down(GRACE).await
+        };
+        let ((), closed) = tokio::join!(served, closed);
+        let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
+        tracing::info!(appends, commits, awaited_commits, "stopped");
+        closed.context("the last commit failed; what was answered is safe")
+    }
+}
+
+/// The smallest agent that works, for whoever starts a server in an empty directory.
+const SMALLEST: &str = "\
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: default}
+spec:
+  provider: openai
+  model: {value: gpt-4o-mini}
+  config:
+    openai:
+      baseUrl: {value: https://api.openai.com/v1}
+      apiKey: {valueFrom: {secretKeyRef: {name: openai, key: api-key}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {name: assistant}
+spec:
+  prompt: You are a helpful assistant.
+";
+
+/// Everything that is wrong with the manifests, and a way out where there are none at all.
+struct Unusable<'a> {
+    faults: bosun_adapters::fault::Faults,
+    directories: &'a [PathBuf],
+}
+
+impl fmt::Display for Unusable<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.faults.iter().all(|fault| fault.code == "manifests_missing") {
+            let directory = self.directories.first().cloned().unwrap_or_default();
+            let directory = directory.display();
+            return write!(
+                formatter,
+                "there are no agents in {directory}
+
+Take the examples, which need no key:
+
+  bosun demo --examples {directory}
+
+Or begin with the smallest one that works. With the key in BOSUN_SECRET_OPENAI_API_KEY, and as {directory}/assistant.yaml:
+
+{SMALLEST}",
+            );
+        }
+        write!(formatter, "the manifests cannot be used\n\n{}", self.faults)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_agent_works() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("assistant.yaml"), SMALLEST).unwrap();
+        let builtins = Builtins::new(Arc::new(SystemClock));
+        let manifests = manifests::load(&[directory.path().to_owned()], &builtins).unwrap();
+        assert_eq!(manifests.agents[0].name, "assistant");
+    }
+}

@@ -1,0 +1,125 @@
+//! The client of the demonstration: one query, and what its stream tells, on the timeline.
+
+use std::io;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use super::timeline::{Side, Timeline, Tone};
+use crate::client::{Client, ClientError, Delivered, Event, EventStream};
+
+/// A query as the client that asked it sees it.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    timeline: &'a Timeline,
+    client: Client,
+    name: &'static str,
+    stream: EventStream,
+    last_id: Option<String>,
+}
+
+/// A call that the server has handed out.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) tool: String,
+    pub(super) arguments: Value,
+}
+
+impl<'a> Run<'a> {
+    /// Creates the query and begins to read its stream.
+    pub(super) async fn create(
+        timeline: &'a Timeline,
+        server: &str,
+        name: &'static str,
+        body: &Value,
+    ) -> anyhow::Result<Self> {
+        let client = Client::new(server, "default")?;
+        let stream = client.create(body).await?;
+        Ok(Self { timeline, client, name, stream, last_id: None })
+    }
+
+    /// Goes on with another server, from the last event that was seen.
+    pub(super) async fn reattach(self, server: &str) -> anyhow::Result<Self> {
+        let client = Client::new(server, "default")?;
+        let stream = client.follow(self.name, self.last_id.as_deref()).await?;
+        Ok(Self { client, stream, ..self })
+    }
+
+    /// Reads until the server hands a call out.
+    pub(super) async fn call(&mut self) -> anyhow::Result<Call> {
+        let call = self.read_until("tool_call").await?;
+        let text =
+            |field: &str| call[field].as_str().map(str::to_owned).with_context(|| format!("a call has no `{field}`"));
+        Ok(Call { id: text("id")?, tool: text("name")?, arguments: call["arguments"].clone() })
+    }
+
+    /// Reads until a tool of the server has answered.
+    pub(super) async fn inside_result(&mut self) -> anyhow::Result<Value> {
+        Ok(self.read_until("tool_finished").await?["result"].clone())
+    }
+
+    /// Reads until the agent has answered and the query is complete.
+    pub(super) async fn answer(&mut self) -> anyhow::Result<String> {
+        let answer = self.read_until("agent_response").await?;
+        self.read_until("complete").await?;
+        Ok(answer["response"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Brings the result of a call.
+    pub(super) async fn deliver(&self, call: &Call, result: &str) -> Result<Delivered, ClientError> {
+        let body = serde_json::json!({ "toolCallId": call.id, "toolName": call.tool, "toolResult": result });
+        self.client.deliver(self.name, &body).await
+    }
+
+    /// Where the query stands.
+    pub(super) async fn state(&self) -> anyhow::Result<String> {
+        Ok(self.client.get(self.name).await?["state"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// The last entry of the journal that this client knows to be on the disk.
+    pub(super) fn last_entry(&self) -> &str {
+        self.last_id.as_deref().and_then(|id| id.rsplit_once('.')).map_or("0", |(_, entry)| entry)
+    }
+
+    async fn read_until(&mut self, wanted: &str) -> anyhow::Result<Value> {
+        while let Some(event) = self.stream.next().await? {
+            let data: Value = serde_json::from_str(&event.data).context("an event is not JSON")?;
+            if let Some(id) = &event.id {
+                self.last_id = Some(id.clone());
+            }
+            self.show(&event, &data)?;
+            if event.name == wanted {
+                return Ok(data);
+            }
+            if event.name == "error" || event.name == "complete" {
+                bail!("query `{}` ended before `{wanted}`: {data}", self.name);
+            }
+        }
+        bail!("the stream of query `{}` ended before `{wanted}`", self.name)
+    }
+
+    fn show(&self, event: &Event, data: &Value) -> io::Result<()> {
+        let text = |field: &str| data[field].as_str().unwrap_or_default();
+        let timeline = self.timeline;
+        let entry = self.last_entry();
+        match event.name.as_str() {
+            "agent_thinking" => timeline.step(Side::Server, "…", "the model thinks"),
+            "tool_call" => {
+                let call = format!("tool_call_required: {} {}", text("name"), data["arguments"]);
+                timeline.step(Side::Server, "⇠", &call)?;
+                timeline.step(Side::Disk, "▪", &format!("the open call is entry {entry} of the query's journal"))
+            }
+            "tool_started" => {
+                timeline.step(Side::Server, "⚙", &format!("runs {} {} itself", text("name"), data["arguments"]))
+            }
+            "tool_finished" => timeline.step(Side::Server, "✓", &format!("{} = {}", text("name"), data["result"])),
+            "tool_result_received" => {
+                timeline.step(Side::Disk, "▪", &format!("the result is entry {entry}; the model goes on"))
+            }
+            "agent_response" => timeline.toned(Side::Server, "✓", Tone::Good, &format!("“{}”", text("response"))),
+            "complete" => timeline.step(Side::Disk, "▪", &format!("completed: entry {entry}, the last one")),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The timeline of the demonstration: when, on which side, what.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::{Duration, Instant},
+};
+
+use anstream::stdout;
+use anstyle::{AnsiColor, Style};
+
+const DIM: Style = Style::new().dimmed();
+const BOLD: Style = Style::new().bold();
+/// Wide enough for the texts, narrow enough for two windows side by side.
+const WIDTH: usize = 96;
+
+const BREATH: Duration = Duration::from_millis(1200);
+
+/// Where something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Client,
+    Server,
+    Disk,
+}
+
+impl Side {
+    fn label(self) -> (Style, &'static str) {
+        match self {
+            Self::Client => (AnsiColor::Cyan.on_default(), "client"),
+            Self::Server => (AnsiColor::Magenta.on_default(), "server"),
+            Self::Disk => (AnsiColor::Yellow.on_default(), "disk"),
+        }
+    }
+}
+
+/// How much something matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Good,
+    Bad,
+}
+
+#[derive(Debug)]
+pub(super) struct Timeline {
+    begun: Instant,
+}
+
+impl Timeline {
+    pub(super) fn begin() -> Self {
+        Self { begun: Instant::now() }
+    }
+
+    pub(super) fn elapsed(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    /// Lets whoever looks at a terminal read on. A pipe is not kept waiting.
+    pub(super) async fn breathe(&self) {
+        if io::stdout().is_terminal() {
+            tokio::time::sleep(BREATH).await;
+        }
+    }
+
+    /// A new part of the story; `note` says where it comes from.
+    pub(super) fn scene(&self, title: &str, note: &str) -> io::Result<()> {
+        let used = title.chars().count() + note.chars().count() + 8;
+        let rule = "─".repeat(WIDTH.saturating_sub(used).max(3));
+        writeln!(stdout(), "\n  {BOLD}{title}{BOLD:#} {DIM}{rule} {note}{DIM:#}\n")
+    }
+
+    pub(super) fn step(&self, side: Side, mark: &str, text: &str) -> io::Result<()> {
+        self.toned(side, mark, Tone::Plain, text)
+    }
+
+    pub(super) fn toned(&self, side: Side, mark: &str, tone: Tone, text: &str) -> io::Result<()> {
+        let (style, label) = side.label();
+        let emphasis = match tone {
+            Tone::Plain => Style::new(),
+            Tone::Good => AnsiColor::Green.on_default().bold(),
+            Tone::Bad => AnsiColor::Red.on_default().bold(),
+        };
+        writeln!(
+            stdout(),
+            "  {DIM}{:7.3} s{DIM:#}  {style}{label:<6}{style:#}  {emphasis}{mark}{emphasis:#}  {emphasis}{text}{emphasis:#}",
+            self.elapsed()
+        )
+    }
+}

@@ -1,0 +1,123 @@
+//! How a server is set up: the options of `bosun serve`, checked as they are read.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use bosun_core::{Limits, tool::parse_duration};
+use bosun_engine::Settings;
+
+use crate::telemetry::LogFormat;
+
+/// Where a server listens, what it serves, and what a query may use.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Config {
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = loopback)]
+    pub(crate) listen: SocketAddr,
+    /// Directory of the store; made where it does not exist
+    #[arg(long, value_name = "DIR", default_value = "./data")]
+    pub(crate) data: PathBuf,
+    /// Directory of agents, models and tools as YAML; may be given several times
+    #[arg(long, value_name = "DIR", default_value = "./agents")]
+    pub(crate) manifests: Vec<PathBuf>,
+    /// Directory of secrets, as NAMESPACE/NAME/KEY
+    #[arg(long, value_name = "DIR", default_value = "./secrets")]
+    pub(crate) secrets: PathBuf,
+    /// Log on standard error as text, or as json for machines; RUST_LOG says how much
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    pub(crate) log: LogFormat,
+
+    /// Running time of a query; waiting outside does not count
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, help_heading = "Limits")]
+    query_timeout: Duration,
+    /// Time for one call of an inside tool
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration, help_heading = "Limits")]
+    tool_timeout: Duration,
+    /// How long a call waits for its client
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration, help_heading = "Limits")]
+    external_timeout: Duration,
+    /// Tool calls of one query
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, help_heading = "Limits")]
+    max_tool_calls: u32,
+    /// Queries that run at the same time; the others wait their turn
+    #[arg(long, value_name = "NUMBER", default_value_t = 256, help_heading = "Limits",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
+    max_running: usize,
+
+    /// Die at a named point, as if killed: POINT or POINT:N for the Nth pass
+    #[arg(long, value_name = "POINT", hide = true)]
+    pub(crate) fault: Option<String>,
+    /// Offer tools that write each run into this file, so that effects can be counted
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) ledger: Option<PathBuf>,
+    /// Stop when standard input ends: a server that another program started goes with it
+    #[arg(long, hide = true)]
+    pub(crate) until_stdin_ends: bool,
+}
+
+impl Config {
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            limits: Limits {
+                query_timeout: self.query_timeout,
+                tool_timeout: self.tool_timeout,
+                external_timeout: self.external_timeout,
+                max_tool_calls: self.max_tool_calls,
+            },
+            max_running: self.max_running,
+        }
+    }
+}
+
+/// Whoever reaches the server may do everything, so only this machine may reach it.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address = match text.strip_prefix("localhost:").map(str::parse) {
+        Some(Ok(port)) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+        _ => text.parse().map_err(|_| "write it as ADDRESS:PORT, for instance 127.0.0.1:8080".to_owned())?,
+    };
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    Err(format!(
+        "{} can be reached from other machines, and this version has no authentication: \
+         listen on 127.0.0.1 and put a proxy that authenticates in front of it",
+        address.ip()
+    ))
+}
+
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    parse_duration(text).ok_or("write it as 250ms, 30s, 5m or 1h30m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_may_reach_the_server() {
+        for text in ["127.0.0.1:8080", "127.0.0.2:0", "[::1]:80", "localhost:8080"] {
+            assert!(loopback(text).is_ok_and(|address| address.ip().is_loopback()), "{text}");
+        }
+        for text in ["0.0.0.0:8080", "[::]:8080", "192.168.1.5:80", "10.0.0.1:80"] {
+            assert!(loopback(text).unwrap_err().contains("no authentication"), "{text}");
+        }
+        for text in ["", "8080", "127.0.0.1", "localhost", "example.com:80", "localhost:99999"] {
+            assert!(loopback(text).unwrap_err().starts_with("write it as"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_engine() {
+        #[derive(Debug, clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            config: Config,
+        }
+        let line = <Line as clap::Parser>::parse_from(["bosun"]);
+        let (ours, engines) = (line.config.settings(), Settings::default());
+        assert_eq!((ours.limits, ours.max_running), (engines.limits, engines.max_running));
+    }
+}

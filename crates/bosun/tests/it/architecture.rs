@@ -1,0 +1,210 @@
+//! The invariants of ARCHITECTURE.md that can be read off the source.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use crate::{dependencies::metadata, program::workspace};
+
+/// No file is longer, tests not counted.
+const LONGEST_FILE: usize = 700;
+
+/// Who may use whom. A crate that is missing here, or a new arrow, is a decision and not an accident.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("bosun", &["bosun-adapters", "bosun-convert", "bosun-core", "bosun-edges", "bosun-engine"]),
+    ("bosun-adapters", &["bosun-core", "bosun-engine"]),
+    ("bosun-convert", &["bosun-core"]),
+    ("bosun-core", &[]),
+    ("bosun-edges", &["bosun-core", "bosun-engine"]),
+    ("bosun-engine", &["bosun-core"]),
+];
+
+/// The pure crates never reach these, not even through somebody else.
+const IMPURE: &[&str] = &["axum", "hyper", "mio", "reqwest", "rusqlite", "socket2", "tokio", "tower"];
+
+/// Words of comments that put something off.
+const PUT_OFF: &[&str] = &["todo", "fixme", "xxx", "hack", "for now", "not implemented yet", "in a real system"];
+/// Ends of names that hide what a thing is.
+const VAGUE_NAMES: &[&str] = &["Manager", "Helper", "Util", "Utils", "Impl"];
+
+#[test]
+fn crates_depend_on_each_other_in_one_direction() {
+    let mut expected: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, uses) in ARROWS {
+        expected.insert((*name).to_owned(), uses.iter().map(|name| (*name).to_owned()).collect());
+    }
+    let found = metadata().workspace_arrows();
+    for (name, uses) in &found {
+        let allowed = expected.get(name).unwrap_or_else(|| panic!("crate `{name}` is not in the map"));
+        assert!(uses.is_subset(allowed), "`{name}` uses {:?}", uses.difference(allowed).collect::<Vec<_>>());
+    }
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+}
+
+#[test]
+fn the_domain_has_no_runtime_no_http_and_no_sql() {
+    let metadata = metadata();
+    for name in ["bosun-core", "bosun-convert"] {
+        let reached = metadata.reachable(name);
+        let impure: Vec<_> = IMPURE.iter().filter(|impure| reached.contains(**impure)).collect();
+        assert!(impure.is_empty(), "`{name}` reaches {impure:?}");
+    }
+}
+
+#[test]
+fn no_file_is_longer_than_a_reader_can_hold() {
+    let long: Vec<_> = sources()
+        .into_iter()
+        .filter(|source| !source.is_test())
+        .map(|source| (source.length_without_tests(), source.path))
+        .filter(|(length, _)| *length > LONGEST_FILE)
+        .collect();
+    assert!(long.is_empty(), "{long:?}");
+}
+
+#[test]
+fn nothing_is_put_off_and_names_say_what_things_are() {
+    let mut complaints = Vec::new();
+    for source in sources().into_iter().filter(|source| !source.path.ends_with("tests/it/architecture.rs")) {
+        for (number, line) in source.text.lines().enumerate() {
+            let place = || format!("{}:{}", source.path.display(), number + 1);
+            let comment = words(line.split_once("//").map_or("", |(_, comment)| comment));
+            let put_off = PUT_OFF.iter().filter(|put_off| comment.contains(&format!(" {put_off} ")));
+            complaints.extend(put_off.map(|put_off| format!("{}: `{put_off}`", place())));
+            if let Some(name) = type_name(line)
+                && VAGUE_NAMES.iter().any(|vague| name.ends_with(vague))
+            {
+                complaints.push(format!("{}: type `{name}`", place()));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn every_fault_point_is_listed_and_passed() {
+    let listed: BTreeSet<_> = bosun_engine::fault::POINTS.iter().map(|point| (*point).to_owned()).collect();
+    let mut passed = BTreeSet::new();
+    for source in
+        sources().into_iter().filter(|source| !source.is_test() && !source.path.ends_with("engine/src/fault.rs"))
+    {
+        // A point is passed by name, directly or through a function that takes the name along.
+        for point in &listed {
+            if source.text.contains(&format!("\"{point}\"")) {
+                passed.insert(point.clone());
+            }
+        }
+        for named in source.text.split("fault::point(\"").skip(1) {
+            let name = named.split('"').next().unwrap_or_default();
+            assert!(listed.contains(name), "{}: `{name}` is not listed", source.path.display());
+        }
+    }
+    assert_eq!(listed.difference(&passed).collect::<Vec<_>>(), Vec::<&String>::new(), "listed, and passed nowhere");
+}
+
+#[test]
+fn every_module_begins_with_what_it_is() {
+    let silent: Vec<_> = sources()
+        .into_iter()
+        .filter(|source| !source.is_test() && !source.text.starts_with("//!"))
+        .map(|source| source.path)
+        .collect();
+    assert!(silent.is_empty(), "{silent:?}");
+}
+
+#[test]
+fn the_map_names_places_that_exist() {
+    let page = std::fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    let mut missing = Vec::new();
+    for line in page.lines().filter(|line| line.starts_with("| `crates/")) {
+        let directory = workspace().join(quoted(line).next().unwrap());
+        let files = quoted(last_column(line)).map(|file| directory.join("src").join(file));
+        missing.extend(files.filter(|file| !file.exists()).map(|file| file.display().to_string()));
+    }
+    let (_, ideas) = page.split_once("## Where the ideas live").unwrap();
+    let places = ideas.lines().flat_map(|line| quoted(last_column(line))).filter(|place| place.contains("::"));
+    missing.extend(places.filter(|place| !is_place(place)).map(str::to_owned));
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+fn last_column(line: &str) -> &str {
+    line.rsplit('|').nth(1).unwrap_or_default()
+}
+
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Whether `core::tool::toolset::Mode` is there: modules are files, and what follows is a word in them.
+fn is_place(place: &str) -> bool {
+    let mut segments = place.split("::").peekable();
+    let mut module = workspace().join("crates").join(segments.next().unwrap_or_default()).join("src");
+    let mut file = module.join("lib.rs");
+    while let Some(segment) = segments.peek() {
+        let inner = module.join(segment);
+        let found = [inner.with_extension("rs"), inner.join("mod.rs")].into_iter().find(|file| file.exists());
+        let Some(found) = found else { break };
+        (module, file) = (inner, found);
+        segments.next();
+    }
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let is_word =
+        |word: &str| text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|found| found == word);
+    !text.is_empty() && segments.all(is_word)
+}
+
+struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    /// Whether the whole file is a test.
+    fn is_test(&self) -> bool {
+        let path = self.path.to_string_lossy();
+        let name = self.path.file_name().unwrap_or_default();
+        path.contains("/tests/") || path.contains("/testing") || name == "tests.rs" || name == "properties.rs"
+    }
+
+    fn length_without_tests(&self) -> usize {
+        self.text.lines().take_while(|line| *line != "#[cfg(test)]").count()
+    }
+}
+
+/// All Rust files of the workspace.
+fn sources() -> Vec<Source> {
+    let mut sources = Vec::new();
+    collect(&workspace().join("crates"), &mut sources);
+    assert!(sources.len() > 50, "only {} files found", sources.len());
+    sources
+}
+
+fn collect(directory: &Path, sources: &mut Vec<Source>) {
+    for entry in directory.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, sources);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            sources.push(Source { path, text });
+        }
+    }
+}
+
+/// A text as lower-case words with a blank around each.
+fn words(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let words = lower.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.fold(" ".to_owned(), |words, word| words + word + " ")
+}
+
+/// The name of a type that this line declares.
+fn type_name(line: &str) -> Option<&str> {
+    let rest = ["struct ", "enum ", "trait "].iter().find_map(|word| {
+        let (before, after) = line.split_once(word)?;
+        let before = before.trim();
+        (before.is_empty() || before.starts_with("pub")).then_some(after)
+    })?;
+    rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()
+}

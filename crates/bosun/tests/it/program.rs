@@ -1,0 +1,124 @@
+//! The program as a person runs it: from a shell, with a server of its own.
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+/// Longer than anything here takes on a busy machine; what takes longer is stuck.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The root of the source tree.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+/// The program, without anything of this machine's that would change what it says.
+pub(crate) fn bosun() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bosun"));
+    command.env_remove("RUST_LOG").env_remove("BOSUN_SERVER").stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) async fn run(command: &mut Command) -> Output {
+    let output = tokio::time::timeout(PATIENCE, command.output()).await;
+    output.expect("the command ends").expect("the command starts")
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("output is text")
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("output is text")
+}
+
+/// A port that is free at this moment, for commands that must know it beforehand.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+/// A server with a store of its own.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) base: String,
+    child: Child,
+    data: TempDir,
+    manifests: PathBuf,
+}
+
+impl Server {
+    /// With the example agents.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(&workspace().join("examples/agents")).await
+    }
+
+    pub(crate) async fn start_with(manifests: &Path) -> Self {
+        let data = tempfile::tempdir().expect("a directory");
+        let (child, base) = Self::spawn(data.path(), manifests, 0).await;
+        Self { base, child, data, manifests: manifests.to_owned() }
+    }
+
+    pub(crate) fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.base.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
+    }
+
+    /// Kills the process and starts another on the same data and the same port.
+    pub(crate) async fn kill_and_restart(&mut self) {
+        self.child.kill().await.expect("the server is killed");
+        (self.child, self.base) = Self::spawn(self.data.path(), &self.manifests, self.port()).await;
+    }
+
+    async fn spawn(data: &Path, manifests: &Path, port: u16) -> (Child, String) {
+        let mut child = bosun()
+            .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--until-stdin-ends"])
+            .arg("--data")
+            .arg(data)
+            .arg("--manifests")
+            .arg(manifests)
+            .env("RUST_LOG", "warn")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("the server is ready in time");
+        let line = line.expect("output is text").expect("the server is ready");
+        let base = line.strip_prefix("listening on ").and_then(|rest| rest.split(' ').next()).expect("an address");
+        (child, base.to_owned())
+    }
+}
+
+/// Runs the lines of a page in one shell, in a directory where the examples lie and the program is found.
+pub(crate) async fn run_shell(script: &str, directory: &Path) -> Output {
+    let program = Path::new(env!("CARGO_BIN_EXE_bosun")).parent().expect("the program lies in a directory");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(program.to_owned()).chain(std::env::split_paths(&path)));
+    let examples = directory.join("examples");
+    if !examples.exists() {
+        std::os::unix::fs::symlink(workspace().join("examples"), &examples).expect("a link to the examples");
+    }
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", &format!("set -eu -o pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}")])
+        .env("PATH", path.expect("a path"))
+        .env("RUST_LOG", "warn")
+        .env("NO_COLOR", "1")
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    run(&mut command).await
+}

@@ -1,0 +1,207 @@
+//! `bosun query` against a real server.
+
+use std::{path::Path, process::Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::TcpListener,
+    process::Command,
+};
+
+use crate::program::{Server, bosun, run, stderr, stdout};
+
+/// Scenes for what the examples do not show.
+const SCRIPT: &str = r#"
+scenes:
+  - when: one tool
+    turns:
+      - call: [{tool: probe, arguments: {word: "one"}}]
+      - say: "probe said {{ result.probe }}"
+  - when: two tools
+    turns:
+      - call:
+          - {tool: left, arguments: {}}
+          - {tool: right, arguments: {}}
+      - say: "{{ result.left }} {{ result.right }}"
+  - when: slowly
+    turns:
+      - {delay: 1m, say: "at last"}
+  - when: nothing works
+    turns:
+      - fail: {status: 400, message: "no such deployment"}
+"#;
+
+const MANIFESTS: &str = "
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: default}
+spec: {provider: scripted, config: {scripted: {file: model.script.yaml}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {name: tester}
+spec: {prompt: Do as the script says.}
+";
+
+/// A directory with manifests and a file of tools.
+fn workplace(tools: &[&str]) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let manifests = directory.path().join("agents");
+    std::fs::create_dir(&manifests).unwrap();
+    std::fs::write(manifests.join("agents.yaml"), MANIFESTS).unwrap();
+    std::fs::write(manifests.join("model.script.yaml"), SCRIPT).unwrap();
+    let definition = |name: &&str| json!({ "name": name, "description": "A tool", "parameters": { "type": "object" } });
+    let tools: Vec<_> = tools.iter().map(definition).collect();
+    std::fs::write(directory.path().join("tools.json"), json!(tools).to_string()).unwrap();
+    directory
+}
+
+async fn serve(workplace: &TempDir) -> Server {
+    Server::start_with(&workplace.path().join("agents")).await
+}
+
+fn query(base: &str, workplace: &Path, input: &str) -> Command {
+    let mut command = bosun();
+    command.args(["query", "--agent", "tester", input, "--server", base]).current_dir(workplace);
+    command
+}
+
+#[track_caller]
+fn check(output: &Output, code: i32, answer: &str, said: &[&str]) {
+    let (stdout, stderr) = (stdout(output), stderr(output));
+    assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");
+    assert_eq!(stdout, answer, "{stderr}");
+    for sentence in said {
+        assert!(stderr.contains(sentence), "`{sentence}` is not in:\n{stderr}");
+    }
+    assert!(!stderr.contains('\u{1b}'), "colour goes to terminals only: {stderr}");
+}
+
+#[tokio::test]
+async fn the_answer_is_all_that_standard_output_gets() {
+    let workplace = workplace(&["probe"]);
+    let server = serve(&workplace).await;
+    let mut command = query(&server.base, workplace.path(), "one tool");
+    let output = run(command.args(["--tools", "tools.json", "--run", "probe=cat"])).await;
+    let steps = ["· thinking", "→ probe {\"word\":\"one\"}", "← probe {\"word\":\"one\"}", "✓ completed"];
+    check(&output, 0, "probe said {\"word\":\"one\"}\n", &steps);
+}
+
+#[tokio::test]
+async fn calls_of_one_turn_run_at_the_same_time() {
+    let workplace = workplace(&["left", "right"]);
+    let server = serve(&workplace).await;
+    // Each command waits for the other: one after the other, they would never end.
+    let meet = |mine: &str, other: &str| format!("touch {mine}; until [ -e {other} ]; do :; done; echo {mine}");
+    let mut command = query(&server.base, workplace.path(), "two tools");
+    command.args(["--tools", "tools.json"]);
+    command.args(["--run", &format!("left={}", meet("l", "r")), "--run", &format!("right={}", meet("r", "l"))]);
+    check(&run(&mut command).await, 0, "l r\n", &["← left l", "← right r"]);
+}
+
+#[tokio::test]
+async fn the_model_reads_why_a_command_failed() {
+    let workplace = workplace(&["probe"]);
+    let server = serve(&workplace).await;
+    let mut command = query(&server.base, workplace.path(), "one tool");
+    let output = run(command.args(["--tools", "tools.json", "--run", "probe=echo out of paper >&2; exit 3"])).await;
+    let answer = "probe said Error: the command ended with exit status: 3: out of paper\n";
+    check(&output, 0, answer, &["← probe failed: the command ended with exit status: 3"]);
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_in_the_middle_is_found_again() {
+    let workplace = workplace(&["probe"]);
+    let mut server = serve(&workplace).await;
+    // The command calls here when it runs, and goes on when it gets an answer.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let call = format!("probe=curl --silent http://{}", listener.local_addr().unwrap());
+    let mut command = query(&server.base, workplace.path(), "one tool");
+    let asked = run(command.args(["--tools", "tools.json", "--run", &call]));
+    let restart = async {
+        let (connection, _) = listener.accept().await.unwrap();
+        let mut connection = BufReader::new(connection);
+        while connection.read_line(&mut String::new()).await.unwrap() > "\r\n".len() {}
+        server.kill_and_restart().await;
+        connection.write_all(b"HTTP/1.0 200 OK\r\n\r\nafter the restart").await.unwrap();
+    };
+    let (output, ()) = tokio::join!(asked, restart);
+    check(&output, 0, "probe said after the restart\n", &["trying again", "connected again", "✓ completed"]);
+}
+
+#[tokio::test]
+async fn events_come_as_json_where_a_program_reads_them() {
+    let workplace = workplace(&["probe"]);
+    let server = serve(&workplace).await;
+    let mut command = query(&server.base, workplace.path(), "one tool");
+    let output =
+        run(command.args(["--tools", "tools.json", "--run", "probe=echo ok", "--json", "--name", "as-json"])).await;
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let events: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<_> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    let durable: Vec<_> = names.iter().filter(|name| **name != "agent_response_delta").copied().collect();
+    assert_eq!(durable, ["agent_thinking", "tool_call", "tool_result_received", "agent_response", "complete"]);
+    assert_eq!(events[0]["data"]["queryName"], "as-json");
+    assert!(events[0]["id"].is_string());
+}
+
+#[tokio::test]
+async fn a_query_that_fails_ends_with_one() {
+    let workplace = workplace(&[]);
+    let server = serve(&workplace).await;
+    let output = run(&mut query(&server.base, workplace.path(), "nothing works")).await;
+    check(&output, 1, "", &["no such deployment", "[model_refused]", "✗ failed"]);
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_is_an_error_with_its_code() {
+    let workplace = workplace(&[]);
+    let server = serve(&workplace).await;
+    let ask = |arguments: &[&str]| {
+        let mut command = bosun();
+        command.args(["query", "--server", &server.base]).args(arguments);
+        command
+    };
+    let output = run(&mut ask(&["--agent", "nobody", "hello"])).await;
+    check(&output, 1, "", &["error: Agent 'nobody' not found in namespace default [agent_not_found]"]);
+    for expected in ["✗ failed", "error: Query 'twice' already exists in namespace default [query_exists]"] {
+        let output = run(&mut ask(&["--agent", "tester", "nothing works", "--name", "twice"])).await;
+        check(&output, 1, "", &[expected]);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_is_passed_on_and_a_warning_is_passed_back() {
+    let workplace = workplace(&["probe"]);
+    let server = serve(&workplace).await;
+    let mut command = query(&server.base, workplace.path(), "slowly");
+    let output = run(command.args(["--timeout", "20ms"])).await;
+    check(&output, 1, "", &["[query_timeout]", "✗ failed"]);
+    let mut command = query(&server.base, workplace.path(), "nothing works");
+    let output = run(command.args(["--tools", "tools.json", "--run", "probe=cat", "--tool-source", "ark"])).await;
+    check(&output, 1, "", &["! `toolSource` is `ark`, so the tools of the request are not shown to the model"]);
+}
+
+#[tokio::test]
+async fn tools_and_commands_are_matched_before_anything_is_sent() {
+    let workplace = workplace(&["probe"]);
+    // Nobody listens there, and nobody is asked.
+    let nowhere = "http://127.0.0.1:1";
+    let mut command = query(nowhere, workplace.path(), "one tool");
+    check(&run(command.args(["--tools", "tools.json"])).await, 2, "", &["error: tool `probe` has no command"]);
+    let mut command = query(nowhere, workplace.path(), "one tool");
+    command.args(["--tools", "tools.json", "--run", "probe=cat", "--run", "prob=cat"]);
+    check(&run(&mut command).await, 2, "", &["error: `--run prob=…` names no tool of the file, which has: probe"]);
+    let mut command = query(nowhere, workplace.path(), "one tool");
+    check(&run(command.args(["--tools", "missing.json"])).await, 1, "", &["error: cannot read missing.json"]);
+}
+
+#[tokio::test]
+async fn without_a_server_it_says_how_to_start_one() {
+    let output = run(&mut query("http://127.0.0.1:1", Path::new("."), "hello")).await;
+    check(&output, 1, "", &["error: no server answers at http://127.0.0.1:1", "start one with `bosun serve`"]);
+    let output = run(&mut query("nonsense", Path::new("."), "hello")).await;
+    check(&output, 1, "", &["error: `nonsense` is not a URL"]);
+}

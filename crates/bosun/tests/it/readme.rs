@@ -1,0 +1,139 @@
+//! Every command that a page shows is run, as it stands there.
+//!
+//! Blocks marked `sh` are commands, in order, in one shell; other blocks are not. A request that the
+//! server refuses fails the test. What is replaced is only what a test must not share with the rest of
+//! the machine: the port, and `make`.
+
+use std::{fmt::Write, path::Path};
+
+use crate::program::{Server, free_port, run_shell, stderr, stdout, workspace};
+
+/// The blocks of a page that are marked with `language`.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(bool, String)> = None;
+    for line in page.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(marked)) => open = Some((marked == language, String::new())),
+            (Some(_), Some(_)) => blocks.extend(open.take().filter(|(wanted, _)| *wanted).map(|(_, text)| text)),
+            (Some((_, text)), None) => writeln!(text, "{line}").expect("a string takes everything"),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    blocks
+}
+
+fn read(page: &str) -> String {
+    std::fs::read_to_string(workspace().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
+}
+
+/// The commands of a page as one script for a server on `port`.
+fn script(page: &str, port: u16) -> String {
+    let mut script = String::new();
+    for block in blocks(page, "sh") {
+        if block.starts_with("curl -N") {
+            // It stays open until the query ends, for which a later command is needed.
+            writeln!(script, "{} &", block.trim_end()).expect("a string takes everything");
+            if let Some(name) = created(&block) {
+                let wait =
+                    format!("curl --silent --retry 9 --retry-all-errors 'localhost:8080/v1/queries/{name}?wait=20s'\n");
+                script.push_str(&wait);
+            }
+        } else {
+            script.extend(block.lines().map(|line| known_target(line) + "\n"));
+        }
+    }
+    script.push_str("wait\n");
+    script
+        .replace("bosun serve ", &format!("bosun serve --listen 127.0.0.1:{port} "))
+        .replace("localhost:8080", &format!("127.0.0.1:{port}"))
+}
+
+/// The query that a command creates.
+fn created(command: &str) -> Option<&str> {
+    command.contains("/queries?").then(|| command.split_once("\"name\": \"")?.1.split('"').next()).flatten()
+}
+
+/// `make test` would run this very test: of `make` it is only checked that it knows the target.
+fn known_target(line: &str) -> String {
+    match line.strip_prefix("make ").and_then(|rest| rest.split_whitespace().next()) {
+        Some(target) => format!("make --silent --dry-run --directory '{}' {target} >/dev/null", workspace().display()),
+        None => line.to_owned(),
+    }
+}
+
+async fn play(page: &str, port: u16, directory: &Path) -> String {
+    let script = script(&read(page), port);
+    assert!(script.contains("curl"), "{page} has no commands");
+    let script = format!(
+        "export BOSUN_SERVER=http://127.0.0.1:{port}\n\
+         curl() {{ command curl --fail-with-body --max-time 60 \"$@\"; }}\n\
+         {script}"
+    );
+    let output = run_shell(&script, directory).await;
+    assert!(
+        output.status.success(),
+        "{page} ended with {}\n--- output\n{}\n--- errors\n{}",
+        output.status,
+        stdout(&output),
+        stderr(&output)
+    );
+    stdout(&output)
+}
+
+#[tokio::test]
+async fn the_tour_of_the_readme_runs_as_it_is_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = play("README.md", free_port(), directory.path()).await;
+    assert_eq!(said.matches("25% of 8,432 is 2,108").count(), 3, "{said}");
+    assert!(said.contains(r#""status": "tool_call_required""#), "{said}");
+    assert!(said.contains("searched for Rust programming language news"), "{said}");
+    assert!(said.contains("event: complete"), "{said}");
+}
+
+#[tokio::test]
+async fn the_commands_of_the_api_page_run() {
+    let server = Server::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    play("docs/api.md", server.port(), directory.path()).await;
+}
+
+#[tokio::test]
+async fn the_commands_of_the_streaming_page_run() {
+    let server = Server::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let said = play("docs/streaming.md", server.port(), directory.path()).await;
+    assert!(said.contains("event: complete"), "{said}");
+}
+
+#[test]
+fn the_manifests_of_the_readme_can_be_served() {
+    let manifests = blocks(&read("README.md"), "yaml");
+    assert_eq!(manifests.len(), 1);
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("agents.yaml"), &manifests[0]).unwrap();
+    let builtins = bosun_adapters::runner::builtin::Builtins::new(std::sync::Arc::new(bosun_engine::SystemClock));
+    let loaded = bosun_adapters::manifests::load(&[directory.path().to_owned()], &builtins).unwrap();
+    assert_eq!((loaded.agents.len(), loaded.models.len()), (1, 1));
+}
+
+#[test]
+fn pages_link_to_pages_that_exist() {
+    for page in ["README.md", "ARCHITECTURE.md", "docs/api.md", "docs/streaming.md", "docs/errors.md"] {
+        let text = read(page);
+        let directory = workspace().join(page).parent().unwrap().to_owned();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            if !target.is_empty() && !target.contains("://") {
+                assert!(directory.join(target).exists(), "{page} links to {target}");
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_are_told_apart_by_their_mark() {
+    let page = "a\n```sh\none\ntwo\n```\n```text\nno\n```\n```sh\nthree\n```\n";
+    assert_eq!(blocks(page, "sh"), ["one\ntwo\n", "three\n"]);
+    assert_eq!(blocks(page, "text"), ["no\n"]);
+}

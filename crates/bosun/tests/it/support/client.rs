@@ -1,0 +1,231 @@
+//! A client that outlives the server.
+//!
+//! It knows at each moment which process is the server. A request that is not answered says so; the
+//! client then waits for the *next* process instead of trying the dead one again and again.
+
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder, Response};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{PATIENCE, soon, sse::SseEvent};
+
+/// The n-th process, and where it listens.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Address {
+    pub(crate) generation: u64,
+    pub(crate) base: String,
+}
+
+/// What the server answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// `Idempotent-Replayed: true`
+    pub(crate) replayed: bool,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// The code of an error.
+    pub(crate) fn code(&self) -> &str {
+        self.body.pointer("/error/code").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The engine's word for where the query stands.
+    pub(crate) fn state(&self) -> &str {
+        self.body["state"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn waiting_calls(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let calls = self.body["toolCalls"].as_array().into_iter().flatten();
+        calls.map(|call| (text(&call["id"]), text(&call["name"]))).collect()
+    }
+}
+
+/// The process died before it answered; whether it did what it was asked is not known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    generation: u64,
+}
+
+/// Why there is no stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NoStream {
+    Lost(Lost),
+    /// The server answered with this status.
+    Refused(u16),
+}
+
+/// An answer, and whether it took more than one request to get it.
+#[derive(Clone, Debug)]
+pub(crate) struct Insisted {
+    pub(crate) answer: Answer,
+    pub(crate) repeated: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    address: watch::Receiver<Address>,
+    /// Counts the answers that anybody got.
+    answers: watch::Sender<u64>,
+}
+
+impl Client {
+    pub(crate) fn new(address: watch::Receiver<Address>) -> Self {
+        // Another client of this process may have done so before.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            // Shorter than the server's own patience, so that no request meets a connection that is just being closed.
+            .pool_idle_timeout(Duration::from_secs(2))
+            .timeout(PATIENCE)
+            .build()
+            .expect("a client");
+        Self { http, address, answers: watch::Sender::new(0) }
+    }
+
+    /// A client of one server that stays.
+    pub(crate) fn of(base: &str) -> Self {
+        Self::new(watch::channel(Address { generation: 1, base: base.to_owned() }).1)
+    }
+
+    pub(crate) fn answers(&self) -> watch::Receiver<u64> {
+        self.answers.subscribe()
+    }
+
+    fn request(&self, method: &Method, path: &str) -> (u64, RequestBuilder) {
+        let address = self.address.borrow();
+        let url = format!("{}/v1/namespaces/default/queries{path}", address.base);
+        (address.generation, self.http.request(method.clone(), url))
+    }
+
+    /// Asks once.
+    pub(crate) async fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, Lost> {
+        let (generation, mut request) = self.request(method, path);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let lost = |_| Lost { generation };
+        let response = request.send().await.map_err(lost)?;
+        let status = response.status().as_u16();
+        let replayed = response.headers().get("idempotent-replayed").is_some_and(|value| value == "true");
+        let text = response.bytes().await.map_err(lost)?;
+        let body = serde_json::from_slice(&text).unwrap_or(Value::Null);
+        self.answers.send_modify(|answers| *answers += 1);
+        Ok(Answer { status, replayed, body })
+    }
+
+    /// Asks until somebody answers.
+    pub(crate) async fn insist(&self, method: Method, path: &str, body: Option<&Value>) -> Insisted {
+        let mut repeated = false;
+        loop {
+            match self.ask(&method, path, body).await {
+                Ok(answer) => return Insisted { answer, repeated },
+                Err(lost) => self.outlive(lost).await,
+            }
+            repeated = true;
+        }
+    }
+
+    /// Waits until there is another process.
+    pub(crate) async fn outlive(&self, lost: Lost) {
+        let mut address = self.address.clone();
+        let next = address.wait_for(|address| address.generation > lost.generation);
+        soon("the next start of the server", next).await.expect("somebody starts servers");
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.insist(Method::GET, path, None).await.answer
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.insist(Method::POST, path, Some(body)).await.answer
+    }
+
+    /// Opens a stream of events behind `last_id`.
+    pub(crate) async fn events(&self, name: &str, last_id: Option<&str>) -> Result<Stream, NoStream> {
+        let (generation, mut request) = self.request(&Method::GET, &format!("/{name}/events"));
+        if let Some(id) = last_id {
+            request = request.header("last-event-id", id);
+        }
+        Stream::open(generation, request).await
+    }
+
+    /// Creates a query and streams it in the same request.
+    pub(crate) async fn create_stream(&self, body: &Value) -> Result<Stream, NoStream> {
+        let (generation, request) = self.request(&Method::POST, "?stream=true");
+        Stream::open(generation, request.json(body)).await
+    }
+
+    /// The whole stream of a query, to its end.
+    pub(crate) async fn all_events(&self, name: &str) -> Vec<SseEvent> {
+        loop {
+            let lost = match self.events(name, None).await {
+                Ok(mut stream) => match stream.rest().await {
+                    Ok(events) => return events,
+                    Err(lost) => lost,
+                },
+                Err(NoStream::Lost(lost)) => lost,
+                Err(NoStream::Refused(status)) => panic!("the stream of {name} was refused with {status}"),
+            };
+            self.outlive(lost).await;
+        }
+    }
+}
+
+/// One connection that events come out of.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    generation: u64,
+    response: Response,
+    decoder: super::sse::Decoder,
+    /// Read from the connection, and not yet decoded.
+    bytes: std::collections::VecDeque<u8>,
+}
+
+impl Stream {
+    async fn open(generation: u64, request: RequestBuilder) -> Result<Self, NoStream> {
+        let response = request.send().await.map_err(|_| NoStream::Lost(Lost { generation }))?;
+        if !response.status().is_success() {
+            return Err(NoStream::Refused(response.status().as_u16()));
+        }
+        Ok(Self { generation, response, decoder: super::sse::Decoder::default(), bytes: Default::default() })
+    }
+
+    /// The next event; `None` when the server has ended the stream, or when `budget` bytes have been read.
+    pub(crate) async fn next(&mut self, budget: &mut u64) -> Result<Option<SseEvent>, Lost> {
+        while *budget > 0 {
+            if let Some(byte) = self.bytes.pop_front() {
+                *budget -= 1;
+                if let Some(event) = self.decoder.feed(byte) {
+                    return Ok(Some(event));
+                }
+                continue;
+            }
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.bytes.extend(chunk),
+                Ok(None) => return Ok(None),
+                Err(_) => return Err(Lost { generation: self.generation }),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn rest(&mut self) -> Result<Vec<SseEvent>, Lost> {
+        let mut events = Vec::new();
+        let mut budget = u64::MAX;
+        while let Some(event) = self.next(&mut budget).await? {
+            events.push(event);
+        }
+        Ok(events)
+    }
+}
+
+/// The body of one result.
+pub(crate) fn result(call: &str, content: &str) -> Value {
+    json!({"toolCallId": call, "toolResult": content})
+}

@@ -1,0 +1,26 @@
+//! What the proofs share: the real server as a process, a client that outlives it, and an oracle.
+//!
+//! The proofs use the program only from outside: its command line, its HTTP API, and, after it has
+//! stopped, its files. Nothing here waits without an end, and every random choice comes from a seed
+//! that is printed, so a run that fails can be told apart from one that cannot be repeated.
+
+pub(crate) mod client;
+pub(crate) mod oracle;
+pub(crate) mod proof;
+pub(crate) mod rng;
+pub(crate) mod scenes;
+pub(crate) mod server;
+pub(crate) mod sse;
+
+use std::time::Duration;
+
+/// Longer than anything here takes on a busy machine; what takes longer is stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for `what`, and says what it was if it does not come.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what} did not happen within {PATIENCE:?}"),
+    }
+}

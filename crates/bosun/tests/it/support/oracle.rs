@@ -1,0 +1,348 @@
+//! What must be true of the files that a server leaves behind, whatever happened to it.
+//!
+//! Clients keep a [`Record`] of what they were told; the journals are read from the store's file after
+//! the last process has gone; the ledger has one line for each run of a tool. The oracle holds them
+//! against each other. It reads the file as data and decides by itself: of the program's own code it
+//! uses only the reading of an entry and the fold of a journal, which is one of the things it checks.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::Path,
+};
+
+use bosun_core::{
+    CallId, Entry, Event, Head, Outcome, Status, Timestamp, Transcript,
+    event::Route,
+    head::{CallState, FoldError},
+    machine::outcome_code,
+    transcript::Message,
+};
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+
+use super::server::World;
+
+/// What one client was told about one query.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) name: String,
+    /// The server said that the query exists.
+    pub(crate) acknowledged: bool,
+    /// The client asked for its end.
+    pub(crate) cancelled: bool,
+    pub(crate) posts: Vec<Post>,
+    /// State and answer, as the client saw them at the end.
+    pub(crate) ended: Option<(String, Option<String>)>,
+    /// What the client itself found wrong.
+    pub(crate) violations: Vec<String>,
+}
+
+/// One result that was sent, and what the server said to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Post {
+    pub(crate) call: String,
+    pub(crate) content: String,
+    pub(crate) said: Said,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    Accepted,
+    Replayed,
+    /// 409: there is another result.
+    Conflict,
+    /// 410: too late.
+    Gone,
+}
+
+/// One query as its journal tells it.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    pub(crate) head: Head,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// What the oracle counted on the way.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) queries: u64,
+    pub(crate) entries: u64,
+    /// Queries that nobody cancelled, and those of them that completed.
+    pub(crate) meant_to_succeed: u64,
+    pub(crate) succeeded: u64,
+    pub(crate) outcome_unknown: u64,
+    pub(crate) recoveries: u64,
+    pub(crate) ledger_lines: u64,
+    /// Runs of the idempotent tool for a call beyond its first.
+    pub(crate) repeated_runs: u64,
+    /// Runs of the idempotent tool for a query that was never acknowledged and did not survive.
+    pub(crate) orphaned_runs: u64,
+}
+
+/// Holds the records of the clients and the files of the world against each other.
+pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>) {
+    let mut violations = Vec::new();
+    let mut figures = Figures::default();
+    let journals = read_journals(&world.data(), &mut violations);
+    let by_name: HashMap<_, _> = journals.iter().map(|journal| (journal.head.name.as_str(), journal)).collect();
+    for journal in &journals {
+        figures.queries += 1;
+        figures.entries += journal.entries.len() as u64;
+        figures.recoveries +=
+            journal.entries.iter().filter(|entry| matches!(entry.event, Event::Recovered)).count() as u64;
+        check_journal(journal, &mut violations);
+    }
+    for record in records {
+        violations.extend(record.violations.iter().map(|what| format!("{}: {what}", record.name)));
+        match by_name.get(record.name.as_str()) {
+            Some(journal) => check_record(record, journal, &mut violations),
+            None if record.acknowledged => violations.push(format!("{}: was acknowledged and is lost", record.name)),
+            None => {}
+        }
+        let completed = by_name.get(record.name.as_str()).is_some_and(|it| it.head.status() == Status::Completed);
+        if !record.cancelled {
+            figures.meant_to_succeed += 1;
+            figures.succeeded += u64::from(completed);
+        }
+    }
+    check_ledger(&world.ledger(), &journals, &mut figures, &mut violations);
+    let log = std::fs::read_to_string(world.log()).unwrap_or_default();
+    violations.extend(log.lines().filter(|line| line.contains("panicked")).map(|line| format!("log: {line}")));
+    (figures, violations)
+}
+
+/// The promises that a journal must keep by itself.
+fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
+    let Journal { head, entries } = journal;
+    let mut fault = |what: String| violations.push(format!("{}: {what}", head.name));
+    if !head.status().is_final() {
+        fault(format!("never ended: {:?}, last entry {:?}", head.status(), entries.last()));
+    }
+    let finals = entries.iter().filter(|entry| entry.event.is_final()).count();
+    if finals > 1 || (finals == 1 && !entries.last().is_some_and(|entry| entry.event.is_final())) {
+        fault("something happened after the end".into());
+    }
+    let mut outcomes: BTreeMap<CallId, u32> = BTreeMap::new();
+    let mut starts: BTreeMap<CallId, u32> = BTreeMap::new();
+    let mut turns: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut routes: BTreeMap<CallId, &Route> = BTreeMap::new();
+    for entry in entries {
+        match &entry.event {
+            Event::CallAsked(asked) => {
+                let earlier = routes.insert(asked.call, &asked.route);
+                if earlier.is_some() {
+                    fault(format!("{} was asked for twice", asked.call));
+                }
+            }
+            Event::CallStarted { call, .. } => *starts.entry(*call).or_default() += 1,
+            Event::CallFinished { call, .. } | Event::CallResolved { call, .. } | Event::CallExpired { call } => {
+                *outcomes.entry(*call).or_default() += 1;
+            }
+            Event::TurnEnded { turn, .. } => *turns.entry(*turn).or_default() += 1,
+            _ => {}
+        }
+    }
+    for (call, route) in &routes {
+        let recorded = outcomes.get(call).copied().unwrap_or_default();
+        let wanted = u32::from(!matches!(route, Route::Refused { .. }));
+        let cut_short = head.status() != Status::Completed && recorded == 0;
+        if recorded != wanted && !cut_short {
+            fault(format!("{call} has {recorded} outcomes"));
+        }
+        if matches!(route, Route::Inside { repeatable: false }) && starts.get(call).is_some_and(|starts| *starts > 1) {
+            fault(format!("{call} must not run twice and was started {} times", starts[call]));
+        }
+    }
+    if routes.len() > head.limits.max_tool_calls as usize {
+        fault(format!("{} calls are more than allowed", routes.len()));
+    }
+    if let Some((turn, times)) = turns.iter().find(|(_, times)| **times > 1) {
+        fault(format!("turn {turn} ended {times} times"));
+    }
+    check_answer(journal, violations);
+}
+
+/// Every scene's answer is made of the results that the model was shown: they must be those of the
+/// journal, in the order in which it asked.
+fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
+    let Some(Event::Created { spec }) = journal.entries.first().map(|entry| &entry.event) else { return };
+    if journal.head.status() != Status::Completed || matches!(spec.input.as_str(), "text" | "words") {
+        return;
+    }
+    let shown: Vec<_> = messages(&journal.entries)
+        .into_iter()
+        .filter_map(|message| if let Message::Tool { content, .. } = message { Some(content) } else { None })
+        .collect();
+    let answer = answer(&journal.entries).unwrap_or_default();
+    if answer != shown.join("|") {
+        violations.push(format!("{}: answered `{answer}` after results {shown:?}", journal.head.name));
+    }
+}
+
+fn messages(entries: &[Entry]) -> Vec<Message> {
+    let Some(mut transcript) = entries.first().and_then(Transcript::new) else { return Vec::new() };
+    entries[1..].iter().for_each(|entry| transcript.apply(entry));
+    transcript.messages()
+}
+
+fn answer(entries: &[Entry]) -> Option<&str> {
+    entries.iter().rev().find_map(|entry| match &entry.event {
+        Event::TurnEnded { text: Some(text), calls: 0, .. } => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+/// What one client was told must be what the journal says.
+fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>) {
+    let mut fault = |what: String| violations.push(format!("{}: {what}", record.name));
+    match &record.ended {
+        None => fault("its client was never told how it ended".into()),
+        Some((state, response)) => {
+            if state != journal.head.status().as_str() {
+                fault(format!("was {state} to its client and is {:?}", journal.head.status()));
+            }
+            if response.as_deref() != answer(&journal.entries) {
+                fault(format!("answered {response:?} to its client and {:?} in its journal", answer(&journal.entries)));
+            }
+        }
+    }
+    let mut fresh: BTreeMap<&str, u32> = BTreeMap::new();
+    for post in &record.posts {
+        let Ok(call) = post.call.parse::<CallId>() else {
+            fault(format!("`{}` is not the id of a call", post.call));
+            continue;
+        };
+        let resolved = journal.entries.iter().find_map(|entry| match &entry.event {
+            Event::CallResolved { call: resolved, outcome } if *resolved == call => Some(outcome),
+            _ => None,
+        });
+        let same = resolved == Some(&Outcome::success(post.content.as_str()));
+        match post.said {
+            Said::Accepted | Said::Replayed if !same => {
+                fault(format!("{call}: result `{}` was acknowledged, and {resolved:?} is recorded", post.content));
+            }
+            Said::Conflict if same || resolved.is_none() => {
+                fault(format!("{call}: result `{}` was told to be another one than {resolved:?}", post.content));
+            }
+            Said::Gone => {
+                let state = journal.head.call(call).map(|call| call.state);
+                if !matches!(state, Some(CallState::Expired | CallState::Cancelled)) {
+                    fault(format!("{call}: was told to be too late, and is {state:?}"));
+                }
+            }
+            Said::Accepted | Said::Replayed | Said::Conflict => {}
+        }
+        if post.said == Said::Accepted {
+            *fresh.entry(&post.call).or_default() += 1;
+        }
+    }
+    for (call, times) in fresh.into_iter().filter(|(_, times)| *times > 1) {
+        fault(format!("{call}: a result was accepted {times} times"));
+    }
+}
+
+/// Each line of the ledger is one real run of a tool.
+fn check_ledger(ledger: &Path, journals: &[Journal], figures: &mut Figures, violations: &mut Vec<String>) {
+    let mut runs: BTreeMap<String, (String, u64)> = BTreeMap::new();
+    for line in std::fs::read_to_string(ledger).unwrap_or_default().lines() {
+        figures.ledger_lines += 1;
+        let line: Value = match serde_json::from_str(line) {
+            Ok(line) => line,
+            Err(error) => {
+                violations.push(format!("ledger: `{line}` is not a whole line: {error}"));
+                continue;
+            }
+        };
+        let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        runs.entry(text("call")).or_insert_with(|| (text("tool"), 0)).1 += 1;
+    }
+    let mut known = BTreeSet::new();
+    for journal in journals {
+        for entry in &journal.entries {
+            match &entry.event {
+                Event::CallAsked(asked) => {
+                    known.insert(asked.call.to_string());
+                }
+                Event::CallFinished { call, outcome } => {
+                    let ran = runs.get(&call.to_string()).map_or(0, |(_, times)| *times);
+                    let tool = journal.head.call(*call).map_or("", |call| call.tool.as_str());
+                    let is_unknown =
+                        matches!(outcome, Outcome::Failure { code, .. } if code == outcome_code::OUTCOME_UNKNOWN);
+                    figures.outcome_unknown += u64::from(is_unknown);
+                    if tool.starts_with("ledger") && outcome.is_success() && ran == 0 {
+                        violations.push(format!("ledger: {call} is said to have run and did not"));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    for (call, (tool, times)) in runs {
+        let may_repeat = tool == "ledger_idempotent";
+        if !may_repeat && times > 1 {
+            violations.push(format!("ledger: {call} must not run twice and ran {times} times"));
+        }
+        if may_repeat {
+            figures.repeated_runs += times - 1;
+        }
+        if !known.contains(&call) {
+            if may_repeat {
+                figures.orphaned_runs += times;
+            } else {
+                violations.push(format!("ledger: {call} ran, and no journal knows of it"));
+            }
+        }
+    }
+}
+
+/// All journals of a store that no process has open. Each must be whole, and the stored head its fold.
+pub(crate) fn read_journals(data: &Path, violations: &mut Vec<String>) -> Vec<Journal> {
+    let file = Connection::open_with_flags(data.join("bosun.db"), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("a store");
+    let damage: String = file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
+    if damage != "ok" {
+        violations.push(format!("store: {damage}"));
+    }
+    let mut rows = file.prepare("SELECT id, head FROM queries ORDER BY id").expect("a table of queries");
+    let queries: Vec<(i64, String)> = rows
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .expect("queries")
+        .map(|row| row.expect("a row"))
+        .collect();
+    let mut rows =
+        file.prepare("SELECT seq, at, body FROM journal WHERE query = ?1 ORDER BY seq").expect("a table of entries");
+    let mut journals = Vec::new();
+    let mut entries_read = 0;
+    for (id, head) in queries {
+        let head: Head = serde_json::from_str(&head).expect("a head");
+        let entries: Vec<Entry> = rows
+            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?)))
+            .expect("entries")
+            .map(|row| {
+                let (seq, at, body) = row.expect("a row");
+                Entry { seq, at: Timestamp(at), event: Event::decode(&body).expect("an event") }
+            })
+            .collect();
+        entries_read += entries.len();
+        match fold(&head, &entries) {
+            Ok(folded) if folded == head => {}
+            Ok(folded) => {
+                violations.push(format!("{}: its head is {head:?}, and its journal says {folded:?}", head.name));
+            }
+            Err(error) => violations.push(format!("{}: {error}", head.name)),
+        }
+        journals.push(Journal { head, entries });
+    }
+    let all: usize = file.query_row("SELECT count(*) FROM journal", [], |row| row.get(0)).expect("a count");
+    if all != entries_read {
+        violations.push(format!("store: {} entries belong to no query", all - entries_read));
+    }
+    journals
+}
+
+/// What the journal folds to. An entry that is missing, or there twice, is an error.
+fn fold(head: &Head, entries: &[Entry]) -> Result<Head, FoldError> {
+    let (first, rest) = entries.split_first().ok_or(FoldError::NotCreated(head.uid))?;
+    let mut folded = Head::new(head.uid, head.namespace.clone(), head.name.clone(), first)?;
+    rest.iter().try_for_each(|entry| folded.apply(entry))?;
+    Ok(folded)
+}

@@ -1,0 +1,166 @@
+//! What the scripted model plays in the proofs, and the requests that make it do so.
+//!
+//! Every scene ends with a sentence made of the results that the model was shown, in the order in
+//! which it asked for them, so the answer of a query tells what the model has seen.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+/// What a query is about; its input is the name of the scene.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Scene {
+    /// One outside call.
+    Outside,
+    /// The same without a pause anywhere.
+    Quick,
+    /// Two outside calls at once.
+    Pair,
+    /// An outside call, one that must not be repeated and one that may be, all at once.
+    Hybrid,
+    /// Two turns of inside calls.
+    Inside,
+    /// An answer at once.
+    Text,
+    /// So many outside calls at once, from two to ten.
+    Several(u32),
+    /// An outside call between two answers that are written word by word.
+    Words,
+}
+
+impl Scene {
+    pub(crate) fn input(self) -> String {
+        match self {
+            Self::Outside => "outside".into(),
+            Self::Quick => "quick".into(),
+            Self::Pair => "pair".into(),
+            Self::Hybrid => "hybrid".into(),
+            Self::Inside => "inside".into(),
+            Self::Text => "text".into(),
+            Self::Several(calls) => format!("several-{calls}"),
+            Self::Words => "words".into(),
+        }
+    }
+}
+
+/// The body that creates a query.
+pub(crate) fn query(name: &str, scene: Scene) -> Value {
+    let tool = |name: &str| {
+        json!({
+            "name": name,
+            "description": "Looks something up where only the client can",
+            "parameters": {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]},
+        })
+    };
+    json!({
+        "name": name,
+        "input": scene.input(),
+        "target": {"type": "agent", "name": "prover"},
+        "toolSource": "hybrid",
+        "externalTools": [tool("lookup"), tool("fetch")],
+    })
+}
+
+/// Writes the manifests and the script into `directory`.
+pub(crate) fn write(directory: &Path) {
+    fs::create_dir_all(directory).expect("a directory");
+    fs::write(directory.join("agent.yaml"), MANIFESTS).expect("a manifest");
+    fs::write(directory.join("script.yaml"), script()).expect("a script");
+}
+
+const MANIFESTS: &str = "\
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata:
+  name: scripted
+spec:
+  provider: scripted
+  config:
+    scripted:
+      file: script.yaml
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata:
+  name: prover
+spec:
+  prompt: Prove it.
+  modelRef:
+    name: scripted
+  tools:
+    - type: built-in
+      name: ledger
+    - type: built-in
+      name: ledger_idempotent
+    - type: built-in
+      name: calculator
+";
+
+fn script() -> String {
+    let several = (2..=10).map(|calls| {
+        let asked: String =
+            (0..calls).map(|key| format!("          - {{tool: lookup, arguments: {{key: 'k{key}'}}}}\n")).collect();
+        let shown: Vec<_> = (0..calls).map(|index| format!("{{{{ result[{index}] }}}}")).collect();
+        let (input, shown) = (Scene::Several(calls).input(), shown.join("|"));
+        format!("  - when: {{exactly: {input}}}\n    turns:\n      - call:\n{asked}      - say: \"{shown}\"\n")
+    });
+    SCRIPT.to_owned() + &several.collect::<String>()
+}
+
+const SCRIPT: &str = "\
+scenes:
+  - when: {exactly: outside}
+    turns:
+      - delay: 1ms
+        say: Let me look.
+        call:
+          - {tool: lookup, arguments: {key: one}}
+      - delay: 1ms
+        say: \"{{ result[0] }}\"
+  - when: {exactly: quick}
+    turns:
+      - call:
+          - {tool: lookup, arguments: {key: one}}
+      - say: \"{{ result[0] }}\"
+  - when: {exactly: pair}
+    turns:
+      - call:
+          - {tool: lookup, arguments: {key: one}}
+          - {tool: fetch, arguments: {key: two}}
+      - delay: 2ms
+        say: \"{{ result[0] }}|{{ result[1] }}\"
+  - when: {exactly: hybrid}
+    turns:
+      - delay: 1ms
+        call:
+          - {tool: ledger, arguments: {entry: once}}
+          - {tool: lookup, arguments: {key: one}}
+          - {tool: ledger_idempotent, arguments: {entry: again}}
+      - delay: 1ms
+        say: \"{{ result[0] }}|{{ result[1] }}|{{ result[2] }}\"
+  - when: {exactly: inside}
+    turns:
+      - delay: 2ms
+        call:
+          - {tool: ledger, arguments: {entry: first}}
+          - {tool: ledger_idempotent, arguments: {entry: second}}
+      - delay: 2ms
+        call:
+          - {tool: calculator, arguments: {expression: '6 * 7'}}
+          - {tool: ledger, arguments: {entry: third}}
+      - delay: 2ms
+        say: \"{{ result[0] }}|{{ result[1] }}|{{ result[2] }}|{{ result[3] }}\"
+  - when: {exactly: text}
+    turns:
+      - delay: 3ms
+        say: Nothing to look up.
+  - when: {exactly: words}
+    turns:
+      - words: 1ms
+        say: 'I have to look that up, which may take you a while to read — 待って.'
+        call:
+          - {tool: lookup, arguments: {key: one}}
+          - {tool: calculator, arguments: {expression: '6 * 7'}}
+      - words: 1ms
+        say: 'You gave me, and I repeat it word for word as it came: {{ result[0] }}|{{ result[1] }}'
+";

@@ -1,0 +1,172 @@
+//! The server as a process: started, awaited, killed.
+
+use std::{
+    fs::File,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+};
+
+use super::{scenes, soon};
+
+/// A directory with everything that one server has, whichever process it is.
+#[derive(Debug)]
+pub(crate) struct World {
+    directory: TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::Builder::new().prefix("bosun-proof-").tempdir().expect("a directory");
+        scenes::write(&directory.path().join("manifests"));
+        Self { directory }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path("data")
+    }
+
+    /// The file in which the ledger tools count their effects.
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.path("ledger")
+    }
+
+    /// What all processes of this world have said on their standard error.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path("log")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Keeps the files for a person to look at, and says where they are.
+    pub(crate) fn keep(mut self) -> PathBuf {
+        self.directory.disable_cleanup(true);
+        self.directory.path().to_owned()
+    }
+
+    /// Starts a process, which may die at once if `fault` says so.
+    pub(crate) fn spawn(&self, fault: Option<&str>) -> Starting {
+        let log = File::options().create(true).append(true).open(self.log()).expect("a log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bosun"));
+        command
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .arg("--data")
+            .arg(self.data())
+            .arg("--manifests")
+            .arg(self.path("manifests"))
+            .arg("--ledger")
+            .arg(self.ledger())
+            .env("RUST_LOG", "warn")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .kill_on_drop(true);
+        if let Some(fault) = fault {
+            command.args(["--fault", fault]);
+        }
+        let mut child = command.spawn().expect("the server starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Starting { child, lines, log: self.log() }
+    }
+
+    /// Starts a server that lives until it is killed.
+    pub(crate) async fn start(&self) -> Server {
+        match soon("the start of the server", self.spawn(None).ready()).await {
+            Started::Ready(server) => *server,
+            Started::Dead(death) => panic!("the server died of {death:?}: {}", tail(&self.log())),
+        }
+    }
+}
+
+/// A process that has not said yet that it is ready.
+#[derive(Debug)]
+pub(crate) struct Starting {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    log: PathBuf,
+}
+
+#[derive(Debug)]
+pub(crate) enum Started {
+    Ready(Box<Server>),
+    /// A fault was planned for the start itself.
+    Dead(Death),
+}
+
+/// A process that answers requests.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) base: String,
+    child: Child,
+    // Kept open: a server that cannot print must not be what is tested.
+    _lines: Lines<BufReader<ChildStdout>>,
+    log: PathBuf,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// SIGKILL, from the test.
+    Killed,
+    /// SIGABRT, at a fault point.
+    AtFaultPoint,
+}
+
+impl Starting {
+    /// Waits for the line with the address.
+    pub(crate) async fn ready(mut self) -> Started {
+        while let Some(line) = self.lines.next_line().await.expect("the server's output is text") {
+            if let Some(start) = line.find("http://") {
+                let base = line[start..].split_whitespace().next().unwrap_or_default().trim_end_matches('/').to_owned();
+                let server = Server { base, child: self.child, _lines: self.lines, log: self.log };
+                return Started::Ready(Box::new(server));
+            }
+        }
+        Started::Dead(death(&mut self.child, &self.log).await)
+    }
+
+    pub(crate) async fn kill(mut self) -> Death {
+        kill(&mut self.child, &self.log).await
+    }
+}
+
+impl Server {
+    pub(crate) async fn kill(&mut self) -> Death {
+        kill(&mut self.child, &self.log).await
+    }
+
+    /// Waits until the process dies by itself.
+    pub(crate) async fn death(&mut self) -> Death {
+        death(&mut self.child, &self.log).await
+    }
+}
+
+async fn kill(child: &mut Child, log: &Path) -> Death {
+    // It may have died already.
+    let _ = child.start_kill();
+    death(child, log).await
+}
+
+async fn death(child: &mut Child, log: &Path) -> Death {
+    let status = child.wait().await.expect("a child to wait for");
+    match status.signal() {
+        Some(9) => Death::Killed,
+        Some(6) => Death::AtFaultPoint,
+        _ => panic!("the server ended by itself with {status}: {}", tail(log)),
+    }
+}
+
+/// The end of a log, for a message.
+fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
