@@ -317,7 +317,7 @@ fn both<'a>(left: Parsed<'a>, right: Parsed<'a>) -> Parsed<'a> {
         (Aborted, _) | (_, Aborted) => Aborted,
         (Unknown, _) | (_, Unknown) => Unknown,
         (Valid(Some(left)) | Dirty(Some(left)), Valid(Some(right)) | Dirty(Some(right)))
-            if !left.same(&right) && !(is_container(&left) && is_container(&right)) =>
+            if !(left.same(&right) || is_container(&left) && is_container(&right)) =>
         {
             Aborted
         }
