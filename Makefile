@@ -5,7 +5,7 @@ CARGO ?= cargo
 LOCKED := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve install test fmt lint unit doc deny chaos interop bench clean
+.PHONY: help setup demo serve install test fmt lint unit doc deny chaos interop bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,10 @@ interop: ## the converters against the real packages they stand in for (needs No
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (60), with cargo-fuzz, which is installed where missing
+	@command -v cargo-fuzz >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
+	fuzz/run.sh $(or $(FUZZ_SECONDS),60)
 
 clean: ## remove what was built
 	$(CARGO) clean

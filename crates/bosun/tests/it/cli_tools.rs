@@ -1,8 +1,6 @@
 //! `bosun check`, `convert` and `tools`, as a user meets them: the real program, what it prints
 //! where, and its exit code.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
-
 use std::{
     fs,
     io::Write,
