@@ -5,7 +5,7 @@
 //! `description` and either a `schema` or something to call. What is certain must be readable; a plain
 //! object whose name is computed is only remarked upon, because it may be no tool at all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bosun_core::{Binding, Tool};
 use oxc_ast::ast::{Argument, Class, ClassElement, Expression, ObjectExpression, ObjectPropertyKind, Span};
@@ -51,8 +51,14 @@ pub(super) struct Findings {
 }
 
 pub(super) fn find<'a>(module: &Module<'a>, reader: &mut Reader<'_, 'a>) -> Findings {
-    let mut finder =
-        Finder { module, reader, findings: Findings::default(), claimed: HashSet::new(), inside_zod: Vec::new() };
+    let mut finder = Finder {
+        module,
+        reader,
+        findings: Findings::default(),
+        claimed: HashSet::new(),
+        made_by_zod: HashMap::new(),
+        inside_zod: Vec::new(),
+    };
     // Options written as a constant look like a plain object, so the certain forms go first.
     for candidate in &module.candidates {
         finder.certain(*candidate);
@@ -75,7 +81,9 @@ struct Finder<'f, 'm, 'a> {
     findings: Findings,
     /// Object literals that are the options of a tool.
     claimed: HashSet<u32>,
-    /// Calls of Zod: an object in their arguments is a shape, not a tool.
+    /// Which declarations hold Zod or something that Zod made, as far as was asked.
+    made_by_zod: HashMap<usize, bool>,
+    /// The outermost calls of Zod: an object in their arguments is a shape, not a tool.
     inside_zod: Vec<Span>,
 }
 
@@ -92,7 +100,10 @@ impl<'a> Finder<'_, '_, 'a> {
             }
             Candidate::Call(call) => {
                 if self.is_zod(&call.callee) {
-                    self.inside_zod.push(call.span);
+                    // Candidates come in the order in which they begin, so the outermost comes first.
+                    if self.inside_zod.last().is_none_or(|last| last.end <= call.span.start) {
+                        self.inside_zod.push(call.span);
+                    }
                 } else if self.imported_name(&call.callee) == Some("tool") {
                     match call.arguments.as_slice() {
                         [_, options, ..] => self.options(Some(options), call.span, ToolForm::ToolFunction),
@@ -133,9 +144,16 @@ impl<'a> Finder<'_, '_, 'a> {
         }
     }
 
-    fn is_zod(&self, callee: &Expression<'a>) -> bool {
+    /// Whether a call is one of Zod or of something that Zod made.
+    fn is_zod(&mut self, callee: &Expression<'a>) -> bool {
         let Some((name, offset)) = root_name(callee, ThroughCalls::Yes) else { return false };
-        match self.module.meaning(name, offset) {
+        let Some(index) = self.module.index_of(name, offset) else { return name == "z" };
+        if let Some(known) = self.made_by_zod.get(&index) {
+            return *known;
+        }
+        // A name that is defined by itself is not Zod's.
+        self.made_by_zod.insert(index, false);
+        let by_zod = match self.module.declaration(index).map(|declaration| declaration.meaning) {
             Some(Meaning::Import { module, .. }) => module == "zod" || module.starts_with("zod/"),
             Some(
                 Meaning::Value(Expression::CallExpression(call)) | Meaning::Member(Expression::CallExpression(call), _),
@@ -143,9 +161,10 @@ impl<'a> Finder<'_, '_, 'a> {
                 matches!(&call.callee, Expression::Identifier(name) if name.name == "require")
                     || self.is_zod(&call.callee)
             }
-            Some(_) => false,
-            None => name == "z",
-        }
+            _ => false,
+        };
+        self.made_by_zod.insert(index, by_zod);
+        by_zod
     }
 
     fn options(&mut self, argument: Option<&'a Argument<'a>>, span: Span, form: ToolForm) {
@@ -200,7 +219,7 @@ impl<'a> Finder<'_, '_, 'a> {
             }
         });
         let schema = member("schema").map(|member| (member.value.clone(), member.offset));
-        let parameters = self.parameters(schema, form, span);
+        let parameters = self.parameters(schema, form);
         let parameters = gather.take(parameters);
         let (Some(name), Some(description), Some(parameters)) = (name, description, parameters) else {
             return gather.finish(()).and_then(|()| Err(unread(span)));
@@ -212,7 +231,7 @@ impl<'a> Finder<'_, '_, 'a> {
         Ok(Found { tool, offset: span.start, form })
     }
 
-    fn parameters(&mut self, schema: Option<(Value<'a>, u32)>, form: ToolForm, span: Span) -> Read<Json> {
+    fn parameters(&mut self, schema: Option<(Value<'a>, u32)>, form: ToolForm) -> Read<Json> {
         match schema {
             None | Some((Value::Undefined | Value::Null, _)) => Ok(match form {
                 // LangChain gives these a schema of their own: one optional string.
@@ -238,12 +257,8 @@ impl<'a> Finder<'_, '_, 'a> {
             // LangChain also takes a JSON Schema as it is.
             Some((value @ Value::Record(_), offset)) => Ok(value.to_json(offset)?.unwrap_or_else(|| json!({}))),
             Some((other, offset)) => {
-                let problem = Problem::new(
-                    offset,
-                    "schema_unreadable",
-                    format!("a Zod schema or a JSON Schema is expected, not {}", other.kind()),
-                );
-                Err(if offset == 0 { Problem { offset: span.start, ..problem } } else { problem }.into())
+                let message = format!("a Zod schema or a JSON Schema is expected, not {}", other.kind());
+                Err(Problem::new(offset, "schema_unreadable", message).into())
             }
         }
     }
@@ -258,8 +273,11 @@ impl<'a> Finder<'_, '_, 'a> {
             })
         };
         let callable = ["schema", "call", "func", "invoke"].into_iter().any(has);
-        let inside_zod =
-            self.inside_zod.iter().any(|call| call.start <= object.span.start && object.span.end <= call.end);
+        let before = self.inside_zod.partition_point(|call| call.start <= object.span.start);
+        let inside_zod = before
+            .checked_sub(1)
+            .and_then(|last| self.inside_zod.get(last))
+            .is_some_and(|call| object.span.end <= call.end);
         if !(has("name") && has("description") && callable) || inside_zod || self.claimed.contains(&object.span.start) {
             return;
         }

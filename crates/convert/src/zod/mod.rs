@@ -101,30 +101,22 @@ pub struct ConvertedSchema {
 /// # Errors
 /// Every fault of the source, in its order, if there is one.
 pub fn convert(source: &str, file_name: &str, options: Options) -> Result<Converted, Vec<Fault>> {
-    guarded(source, |locator| {
-        with_program(
-            source,
-            locator,
-            |module, program, version, mut remarks| {
-                let mut reader = Reader::new(module, library(version));
-                let Findings { tools, problems, remarks: found } = find::find(module, &mut reader);
-                if !problems.is_empty() {
-                    return Err(problems.iter().map(|problem| problem.locate(locator)).collect());
-                }
-                remarks.extend(found);
-                remarks.extend(reader.assumed_zod.map(|offset| not_imported(offset, version)));
-                if tools.is_empty() {
-                    let message = "no tool was found".to_owned();
-                    remarks.push(Remark { offset: program.span.start, code: "no_tools", message });
-                }
-                let tools = tools.into_iter().map(|found| {
-                    let place = locator.place(found.offset as usize);
-                    FoundTool { tool: found.tool, line: place.line, column: place.column, form: found.form }
-                });
-                Ok(Converted { tools: tools.collect(), warnings: warnings(&remarks, locator, file_name) })
-            },
-            options,
-        )
+    read_file(source, options, |file| {
+        let mut reader = Reader::new(file.module, library(file.version));
+        let Findings { tools, problems, remarks } = find::find(file.module, &mut reader);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let mut remarks = [file.remarks, remarks].concat();
+        remarks.extend(reader.assumed_zod.map(|offset| not_imported(offset, file.version)));
+        if tools.is_empty() {
+            remarks.push(Remark { offset: 0, code: "no_tools", message: "no tool was found".to_owned() });
+        }
+        let tools = tools.into_iter().map(|found| {
+            let place = file.locator.place(found.offset as usize);
+            FoundTool { tool: found.tool, line: place.line, column: place.column, form: found.form }
+        });
+        Ok(Converted { tools: tools.collect(), warnings: warnings(&remarks, file.locator, file_name) })
     })
 }
 
@@ -133,28 +125,16 @@ pub fn convert(source: &str, file_name: &str, options: Options) -> Result<Conver
 /// # Errors
 /// Every fault of the source, in its order, if there is one.
 pub fn schema_to_json(source: &str, version: ZodVersion) -> Result<ConvertedSchema, Vec<Fault>> {
-    guarded(source, |locator| {
-        let options = Options { version: Some(version) };
-        with_program(
-            source,
-            locator,
-            |module, program, version, mut remarks| {
-                let mut reader = Reader::new(module, library(version));
-                let written = last_expression(program).and_then(|expression| {
-                    let value = reader.read(expression);
-                    let schema = as_schema(&value, expression.span().start)?;
-                    reader.write(schema)
-                });
-                match written {
-                    Ok(written) => {
-                        remarks.extend(written.remarks);
-                        Ok(ConvertedSchema { schema: written.schema, warnings: warnings(&remarks, locator, "") })
-                    }
-                    Err(problems) => Err(problems.iter().map(|problem| problem.locate(locator)).collect()),
-                }
-            },
-            options,
-        )
+    read_file(source, Options { version: Some(version) }, |file| {
+        let mut reader = Reader::new(file.module, library(file.version));
+        let written = last_expression(file.program).and_then(|expression| {
+            let value = reader.read(expression);
+            let schema = as_schema(&value, expression.span().start)?;
+            reader.write(schema)
+        });
+        let written = written.map_err(|problems| problems.iter().cloned().collect::<Vec<Problem>>())?;
+        let remarks = [file.remarks, written.remarks].concat();
+        Ok(ConvertedSchema { schema: written.schema, warnings: warnings(&remarks, file.locator, "") })
     })
 }
 
@@ -165,61 +145,65 @@ fn library<'a>(version: ZodVersion) -> Box<dyn Library<'a> + 'a> {
     }
 }
 
-/// Runs the work on a stack that fits the deepest source that [`limits`] lets through.
-fn guarded<T: Send>(
-    source: &str,
-    work: impl FnOnce(&Locator<'_>) -> Result<T, Vec<Fault>> + Send,
-) -> Result<T, Vec<Fault>> {
-    let too_much =
-        |code, message: &str| vec![Fault { line: 1, column: 1, code, message: message.to_owned(), hint: None }];
-    if source.len() > limits::LONGEST_SOURCE {
-        return Err(limits::check(source).err().iter().map(|problem| problem.locate(&Locator::new(""))).collect());
-    }
-    let locator = Locator::new(source);
-    limits::check(source).map_err(|problem| vec![problem.locate(&locator)])?;
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("zod".to_owned()).stack_size(limits::STACK);
-        match thread.spawn_scoped(scope, || work(&locator)) {
-            Ok(thread) => {
-                thread.join().unwrap_or_else(|_| Err(too_much("parser_failed", "the parser gave up on this source")))
-            }
-            Err(_) => Err(too_much("no_thread", "no thread could be started to read this source")),
-        }
-    })
+/// A source that could be parsed.
+struct File<'f, 'a> {
+    module: &'f Module<'a>,
+    program: &'a Program<'a>,
+    version: ZodVersion,
+    remarks: Vec<Remark>,
+    locator: &'f Locator<'f>,
 }
 
-fn with_program<T>(
+/// Parses a source within its [`limits`] and does `work` on it, on a stack that fits the deepest
+/// source that they let through.
+fn read_file<T: Send>(
     source: &str,
-    locator: &Locator<'_>,
-    work: impl for<'p, 'a> FnOnce(&'p Module<'a>, &'a Program<'a>, ZodVersion, Vec<Remark>) -> Result<T, Vec<Fault>>,
     options: Options,
+    work: impl for<'f, 'a> FnOnce(File<'f, 'a>) -> Result<T, Vec<Problem>> + Send,
 ) -> Result<T, Vec<Fault>> {
+    if let Err(problem) = limits::check(source) {
+        // The lines of a source that is too long are not worth counting.
+        let text = if source.len() > limits::LONGEST_SOURCE { "" } else { source };
+        return Err(vec![problem.locate(&Locator::new(text))]);
+    }
+    let locator = Locator::new(source);
+    let result = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("zod".to_owned()).stack_size(limits::STACK);
+        match thread.spawn_scoped(scope, || parse(source, options, &locator, work)) {
+            Ok(thread) => thread
+                .join()
+                .unwrap_or_else(|_| Err(vec![Problem::new(0, "parser_failed", "the parser gave up on this source")])),
+            Err(_) => Err(vec![Problem::new(0, "no_thread", "no thread could be started to read this source")]),
+        }
+    });
+    result.map_err(|problems| problems.iter().map(|problem| problem.locate(&locator)).collect())
+}
+
+fn parse<T>(
+    source: &str,
+    options: Options,
+    locator: &Locator<'_>,
+    work: impl for<'f, 'a> FnOnce(File<'f, 'a>) -> Result<T, Vec<Problem>>,
+) -> Result<T, Vec<Problem>> {
     let allocator = Allocator::default();
     // TypeScript is a superset of what JavaScript sources of tools use, and JSX is not read: its text
     // follows other lexical rules than the ones that bound the depth.
     let parsed = Parser::new(&allocator, source, SourceType::ts()).parse();
-    let syntax: Vec<Fault> = parsed
-        .diagnostics
-        .errors()
-        .map(|error| {
-            let offset = error.labels.first().map_or(0, |label| label.offset());
-            let place = locator.place(offset as usize);
-            Fault {
-                line: place.line,
-                column: place.column,
-                code: "syntax_error",
-                message: error.message.to_string(),
-                hint: error.help.as_ref().map(ToString::to_string),
-            }
-        })
-        .collect();
-    if !syntax.is_empty() {
-        return Err(syntax);
+    let errors = parsed.diagnostics.errors().map(|error| {
+        let offset = error.labels.first().map_or(0, |label| label.offset());
+        Problem::new(offset, "syntax_error", error.message.to_string())
+    });
+    let errors: Vec<Problem> = errors.collect();
+    if !errors.is_empty() {
+        return Err(errors);
     }
     let program: &Program<'_> = allocator.alloc(parsed.program);
-    let module = Module::new(program);
-    let (version, remarks) = choose_version(&module, options).map_err(|problem| vec![problem.locate(locator)])?;
-    work(&module, program, version, remarks)
+    let module = &Module::new(program);
+    if let Some(offset) = module.too_deep {
+        return Err(vec![Problem::new(offset, "nested_too_deeply", "blocks and functions are nested too deeply")]);
+    }
+    let (version, remarks) = choose_version(module, options).map_err(|problem| vec![problem])?;
+    work(File { module, program, version, remarks, locator })
 }
 
 /// Explicit paths speak for themselves; the option decides what `zod` alone means.

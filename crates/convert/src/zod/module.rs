@@ -41,7 +41,6 @@ pub(super) enum Meaning<'a> {
 
 #[derive(Debug)]
 pub(super) struct Declaration<'a> {
-    scope: Span,
     pub(super) meaning: Meaning<'a>,
     pub(super) changed: Option<Change>,
 }
@@ -62,10 +61,24 @@ pub(super) enum Candidate<'a> {
     Class(&'a Class<'a>),
 }
 
+/// How deep scopes may be nested. A name is looked up in all that surround it.
+const DEEPEST_SCOPE: usize = 500;
+
+#[derive(Debug)]
+struct Scope {
+    span: Span,
+    parent: Option<usize>,
+    is_function: bool,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Module<'a> {
-    names: HashMap<&'a str, Vec<usize>>,
+    /// In the order in which they begin.
+    scopes: Vec<Scope>,
+    names: HashMap<(usize, &'a str), usize>,
     declarations: Vec<Declaration<'a>>,
+    /// Where scopes are nested too deeply.
+    pub(super) too_deep: Option<u32>,
     /// In the order of the source.
     pub(super) candidates: Vec<Candidate<'a>>,
     /// Every module that is imported, in the order of the source.
@@ -75,7 +88,7 @@ pub(super) struct Module<'a> {
 impl<'a> Module<'a> {
     pub(super) fn new(program: &Program<'a>) -> Self {
         let mut census =
-            Census { module: Module::default(), scopes: Vec::new(), changes: Vec::new(), loops: HashSet::new() };
+            Census { module: Module::default(), open: Vec::new(), changes: Vec::new(), loops: HashSet::new() };
         census.visit_program(program);
         let Census { mut module, changes, .. } = census;
         for (name, offset, change) in changes {
@@ -90,17 +103,18 @@ impl<'a> Module<'a> {
 
     /// The declaration that `name` refers to when it is used at `offset`.
     pub(super) fn index_of(&self, name: &str, offset: u32) -> Option<usize> {
-        let around = |index: &usize| {
-            let scope = self.declarations.get(*index)?.scope;
-            (scope.start <= offset && offset < scope.end.max(scope.start + 1)).then(|| (scope.size(), *index))
-        };
-        // The smallest scope; a later declaration in the same scope replaces an earlier one.
-        self.names
-            .get(name)?
-            .iter()
-            .filter_map(around)
-            .min_by_key(|(size, index)| (*size, usize::MAX - index))
-            .map(|(_, index)| index)
+        let last = self.scopes.partition_point(|scope| scope.span.start <= offset);
+        let mut next = last.checked_sub(1);
+        while let Some(index) = next {
+            let scope = self.scopes.get(index)?;
+            if (offset < scope.span.end || scope.parent.is_none())
+                && let Some(declaration) = self.names.get(&(index, name))
+            {
+                return Some(*declaration);
+            }
+            next = scope.parent;
+        }
+        None
     }
 
     pub(super) fn declaration(&self, index: usize) -> Option<&Declaration<'a>> {
@@ -114,32 +128,38 @@ impl<'a> Module<'a> {
 
 struct Census<'a> {
     module: Module<'a>,
-    scopes: Vec<Scope>,
+    /// The scopes around the node that is visited.
+    open: Vec<usize>,
     changes: Vec<(&'a str, u32, Change)>,
     /// Declarations in the head of a `for … of`, whose variable takes many values.
     loops: HashSet<u32>,
 }
 
-struct Scope {
-    span: Span,
-    is_function: bool,
-}
-
 impl<'a> Census<'a> {
-    fn declare(&mut self, name: &'a str, scope: Span, meaning: Meaning<'a>) {
-        self.module.names.entry(name).or_default().push(self.module.declarations.len());
-        self.module.declarations.push(Declaration { scope, meaning, changed: None });
+    fn enter(&mut self, span: Span, is_function: bool) {
+        let scope = self.module.scopes.len();
+        self.module.scopes.push(Scope { span, parent: self.open.last().copied(), is_function });
+        self.open.push(scope);
+        if self.open.len() > DEEPEST_SCOPE {
+            self.module.too_deep.get_or_insert(span.start);
+        }
     }
 
-    fn block(&self) -> Span {
-        self.scopes.last().map(|scope| scope.span).unwrap_or_default()
+    fn declare(&mut self, name: &'a str, scope: usize, meaning: Meaning<'a>) {
+        self.module.names.insert((scope, name), self.module.declarations.len());
+        self.module.declarations.push(Declaration { meaning, changed: None });
     }
 
-    fn function(&self) -> Span {
-        self.scopes.iter().rev().find(|scope| scope.is_function).map(|scope| scope.span).unwrap_or_default()
+    fn block(&self) -> usize {
+        self.open.last().copied().unwrap_or_default()
     }
 
-    fn declare_pattern(&mut self, pattern: &'a BindingPattern<'a>, scope: Span, whole: Meaning<'a>) {
+    fn function(&self) -> usize {
+        let is_function = |scope: &&usize| self.module.scopes.get(**scope).is_some_and(|scope| scope.is_function);
+        self.open.iter().rev().find(is_function).copied().unwrap_or_default()
+    }
+
+    fn declare_pattern(&mut self, pattern: &'a BindingPattern<'a>, scope: usize, whole: Meaning<'a>) {
         match pattern {
             BindingPattern::BindingIdentifier(name) => self.declare(name.name.as_str(), scope, whole),
             BindingPattern::ObjectPattern(object) => {
@@ -187,8 +207,7 @@ impl<'a> Census<'a> {
                 ImportDeclarationSpecifier::ImportDefaultSpecifier(specifier) => (&specifier.local, "default"),
                 ImportDeclarationSpecifier::ImportNamespaceSpecifier(specifier) => (&specifier.local, "*"),
             };
-            let scope = self.scopes.first().map(|scope| scope.span).unwrap_or_default();
-            self.declare(local.name.as_str(), scope, Meaning::Import { module, imported });
+            self.declare(local.name.as_str(), 0, Meaning::Import { module, imported });
         }
     }
 
@@ -239,32 +258,33 @@ impl<'a> Census<'a> {
 impl<'a> Visit<'a> for Census<'a> {
     fn enter_node(&mut self, kind: AstKind<'a>) {
         match kind {
-            AstKind::Program(program) => self.scopes.push(Scope { span: program.span, is_function: true }),
+            AstKind::Program(program) => self.enter(program.span, true),
             AstKind::Function(function) => {
+                let outer = self.block();
+                self.enter(function.span, true);
                 if let Some(name) = &function.id {
                     // The name of an expression is visible only inside of it.
-                    let scope = if function.is_declaration() { self.block() } else { function.span };
+                    let scope = if function.is_declaration() { outer } else { self.block() };
                     self.declare(name.name.as_str(), scope, Meaning::Function(function));
                 }
-                self.scopes.push(Scope { span: function.span, is_function: true });
             }
             AstKind::ArrowFunctionExpression(function) => {
-                self.scopes.push(Scope { span: function.span, is_function: true });
+                self.enter(function.span, true);
             }
-            AstKind::StaticBlock(block) => self.scopes.push(Scope { span: block.span, is_function: true }),
-            AstKind::TSModuleBlock(block) => self.scopes.push(Scope { span: block.span, is_function: true }),
-            AstKind::BlockStatement(block) => self.scopes.push(Scope { span: block.span, is_function: false }),
-            AstKind::ForStatement(statement) => self.scopes.push(Scope { span: statement.span, is_function: false }),
+            AstKind::StaticBlock(block) => self.enter(block.span, true),
+            AstKind::TSModuleBlock(block) => self.enter(block.span, true),
+            AstKind::BlockStatement(block) => self.enter(block.span, false),
+            AstKind::ForStatement(statement) => self.enter(statement.span, false),
             AstKind::ForInStatement(statement) => {
                 self.loops.insert(statement.left.span().start);
-                self.scopes.push(Scope { span: statement.span, is_function: false });
+                self.enter(statement.span, false);
             }
             AstKind::ForOfStatement(statement) => {
                 self.loops.insert(statement.left.span().start);
-                self.scopes.push(Scope { span: statement.span, is_function: false });
+                self.enter(statement.span, false);
             }
-            AstKind::SwitchStatement(statement) => self.scopes.push(Scope { span: statement.span, is_function: false }),
-            AstKind::CatchClause(clause) => self.scopes.push(Scope { span: clause.span, is_function: false }),
+            AstKind::SwitchStatement(statement) => self.enter(statement.span, false),
+            AstKind::CatchClause(clause) => self.enter(clause.span, false),
             AstKind::VariableDeclaration(declaration) => {
                 let scope =
                     if declaration.kind == VariableDeclarationKind::Var { self.function() } else { self.block() };
@@ -291,7 +311,7 @@ impl<'a> Visit<'a> for Census<'a> {
             }
             AstKind::Class(class) => {
                 if let Some(name) = &class.id {
-                    let scope = if class.is_declaration() { self.block() } else { class.span };
+                    let scope = self.block();
                     self.declare(name.name.as_str(), scope, Meaning::Class);
                 }
                 self.module.candidates.push(Candidate::Class(class));
@@ -352,7 +372,7 @@ impl<'a> Visit<'a> for Census<'a> {
                 | AstKind::SwitchStatement(_)
                 | AstKind::CatchClause(_)
         ) {
-            self.scopes.pop();
+            self.open.pop();
         }
     }
 

@@ -37,7 +37,7 @@ const MOST_CALLS: usize = 20_000;
 const MOST_BUILT: usize = 64 * 1024 * 1024;
 
 /// How much all schemas of a file may weigh together.
-const MOST_WRITTEN: usize = 20 * MOST_NODES;
+const MOST_WRITTEN: usize = 5 * MOST_NODES;
 
 pub(super) struct Reader<'m, 'a> {
     module: &'m Module<'a>,
@@ -90,11 +90,11 @@ impl<'m, 'a> Reader<'m, 'a> {
             let offset = function_offset(function);
             self.library.settle(deferred, as_schema(&value, offset));
         }
-        let written = self.library.write(schema)?;
-        self.written += weight(&written.schema);
         if self.written > MOST_WRITTEN {
             return Err(Problem::new(0, "value_too_large", "the schemas of this file are too large together").into());
         }
+        let written = self.library.write(schema)?;
+        self.written += weight(&written.schema);
         Ok(written)
     }
 
@@ -128,6 +128,7 @@ impl<'m, 'a> Reader<'m, 'a> {
                 | Expression::CallExpression(_)
                 | Expression::ArrayExpression(_)
                 | Expression::ObjectExpression(_)
+                | Expression::StaticMemberExpression(_)
         );
         if is_built {
             self.built = self.built.saturating_add(cost);

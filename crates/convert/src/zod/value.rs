@@ -15,6 +15,9 @@ use super::fault::{Gather, Problem, Problems, Read};
 /// How large one JSON document may be, in [`weight`]. Constants that use constants grow exponentially.
 pub(super) const MOST_NODES: usize = 50_000;
 
+/// How much all schemas of a file may hold together.
+pub(super) const MOST_WEIGHT: usize = 1_000_000;
+
 /// The longest text that reading may build.
 pub(super) const LONGEST_TEXT: usize = 256 * 1024;
 

@@ -1,6 +1,6 @@
 //! Input that was made to hurt: every answer is a fault or a result, in bounded time and memory.
 
-use super::super::{Options, ZodVersion, convert, schema_to_json};
+use super::super::{Options, ZodVersion, convert, limits, schema_to_json};
 
 fn codes(source: &str) -> Vec<&'static str> {
     match convert(source, "tools.ts", Options::default()) {
@@ -46,8 +46,8 @@ fn the_deepest_source_that_is_let_through_fits_the_stack() {
     ];
     for (open, times, close) in units {
         let source = format!("const a = {}x{}", open.repeat(times), close.repeat(times));
-        let codes = codes(&source);
-        assert!(!codes.contains(&"nested_too_deeply"), "{open} {codes:?}");
+        assert!(limits::check(&source).is_ok(), "{open}");
+        codes(&source);
     }
     for statement in ["if (a) ", "{", "for (;;) ", "a: ", "if (a); else ", "while (a) "] {
         codes(&format!("{};", statement.repeat(1_500)));
@@ -117,6 +117,8 @@ fn endless_recursion_ends() {
             "const a = z.intersection(z.lazy(() => a), z.lazy(() => a)); z.object({ a })",
             "const a = z.record(z.lazy(() => a), z.lazy(() => a)); a",
             "const f = () => z.lazy(f); f()",
+            "const a = a.b(); a.c()",
+            "const a = b.b(), b = a.a(); a.c()",
             "const a = z.lazy(() => z.array(z.lazy(() => a))); a.array()",
         ] {
             let _ = schema_to_json(source, version);
@@ -157,5 +159,54 @@ fn names_of_prototypes_are_only_names() {
         "({}).constructor.constructor('x')()",
     ] {
         assert!(schema_code(source, ZodVersion::V3).is_some(), "{source}");
+    }
+}
+
+#[test]
+fn constants_that_grow_a_little_every_time_are_refused() {
+    for (first, step) in [
+        ("z.string()", "c{before}.min(1)"),
+        ("z.object({})", "c{before}.extend({ k{index}: z.any() })"),
+        ("z.union([z.string()])", "z.union([...c{before}.options, z.number()])"),
+    ] {
+        let mut source = format!("const c0 = {first};");
+        for index in 1..20_000 {
+            let step = step.replace("{before}", &(index - 1).to_string()).replace("{index}", &index.to_string());
+            source.push_str(&format!("const c{index} = {step};\n"));
+            if index % 50 == 0 {
+                source.push_str(&format!(
+                    "tool(run, {{ name: 't{index}', description: 'T', schema: z.object({{ a: c{index} }}) }});\n"
+                ));
+            }
+        }
+        let codes = codes(&source);
+        assert!(codes.iter().any(|code| matches!(*code, "value_too_large" | "nested_too_deeply")), "{step} {codes:?}");
+    }
+}
+
+#[test]
+fn many_tools_with_one_large_schema_are_refused() {
+    let fields: String =
+        (0..2_000).map(|index| format!("k{index}: z.string().describe('a field of the schema'),")).collect();
+    let tools = "tool(run, { name: 't', description: 'T', schema: s });\n".repeat(2_000);
+    for import in ["zod/v3", "zod/v4"] {
+        let source = format!("import {{ z }} from '{import}';\nconst s = z.object({{ {fields} }});\n{tools}");
+        assert!(codes(&source).contains(&"value_too_large"), "{import}");
+    }
+}
+
+#[test]
+fn many_names_in_many_scopes_are_found_quickly() {
+    let source =
+        format!("{} tool(run, {{ name: 'a', description: 'A' }})", "{ const a = 1; a.b = 2; };\n".repeat(50_000));
+    assert_eq!(codes(&source), [""; 0]);
+    let deep = format!("{}{}", "{ const a = 1;".repeat(1_000), "}".repeat(1_000));
+    assert_eq!(codes(&deep), ["nested_too_deeply"]);
+}
+
+#[test]
+fn schemas_that_make_schemas_without_end_are_refused() {
+    for version in BOTH {
+        assert_eq!(schema_code("const make = () => z.lazy(make); z.lazy(make)", version), Some("recursive_value"));
     }
 }

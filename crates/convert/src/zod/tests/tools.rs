@@ -294,3 +294,34 @@ fn syntax_errors_have_a_place() {
     refuses("const a = ;", &["1:11 syntax_error"]);
     refuses("tool(run, {\n  name: 'a'", &["2:12 syntax_error"]);
 }
+
+/// The files of `fixtures/zod/tools` as lists of ARK tools. `BLESS=1` writes what there is.
+#[test]
+fn whole_files_give_what_is_written_beside_them() {
+    let folder = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/zod/tools");
+    for name in ["langchain.ts", "plain.js", "zod4.ts"] {
+        let source = std::fs::read_to_string(folder.join(name)).unwrap();
+        let converted =
+            convert(&source, name, Options::default()).unwrap_or_else(|faults| panic!("{name} {faults:#?}"));
+        let tools: Vec<serde_json::Value> = converted
+            .tools
+            .iter()
+            .map(|found| {
+                json!({
+                    "type": "custom",
+                    "name": found.tool.name,
+                    "description": found.tool.description,
+                    "parameters": *found.tool.parameters,
+                    "executionMode": "external",
+                })
+            })
+            .collect();
+        let given =
+            serde_json::to_string_pretty(&json!({ "tools": tools, "warnings": converted.warnings })).unwrap() + "\n";
+        let file = folder.join(format!("{name}.json"));
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&file, &given).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), given, "{name}");
+    }
+}

@@ -9,14 +9,14 @@ mod optional;
 mod strings;
 mod write;
 
-use std::{collections::VecDeque, rc::Rc};
+use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
 use indexmap::IndexMap;
 
 use super::{
     fault::{Gather, Read},
     library::{Call, Library, Written, as_schema},
-    value::{Function, Record, SchemaId, Value},
+    value::{Function, MOST_WEIGHT, Record, SchemaId, Value, too_large},
 };
 
 pub(super) use strings::StringCheck;
@@ -26,6 +26,10 @@ pub(super) use strings::StringCheck;
 pub(super) struct Zod3<'a> {
     nodes: Vec<Node<'a>>,
     deferred: VecDeque<(SchemaId, Function<'a>)>,
+    /// How much all schemas hold together: a chain of constants copies a little more every time.
+    weight: usize,
+    /// How many steps were taken to find out which keys are optional.
+    steps: Cell<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -169,6 +173,7 @@ enum BigIntCheck {
 
 impl<'a> Zod3<'a> {
     fn add(&mut self, kind: Kind<'a>, description: Option<Rc<str>>, offset: u32) -> SchemaId {
+        self.weight += 1 + weight(&kind);
         self.nodes.push(Node { kind, description, offset });
         SchemaId(self.nodes.len() - 1)
     }
@@ -442,13 +447,34 @@ impl<'a> Zod3<'a> {
     }
 }
 
+/// How much a schema holds, beyond being one.
+fn weight(kind: &Kind<'_>) -> usize {
+    match kind {
+        Kind::String { checks, .. } => checks.len(),
+        Kind::Number { checks, .. } => checks.len(),
+        Kind::BigInt { checks, .. } => checks.len(),
+        Kind::Object { shape, .. } => 2 * shape.len(),
+        Kind::Union(options) | Kind::DiscriminatedUnion { options, .. } | Kind::Tuple { items: options, .. } => {
+            options.len()
+        }
+        Kind::Enum(values) => values.len(),
+        _ => 0,
+    }
+}
+
 impl<'a> Library<'a> for Zod3<'a> {
     fn construct(&mut self, call: &Call<'_, 'a>) -> Read<Value<'a>> {
+        if self.weight > MOST_WEIGHT {
+            return Err(too_large(call.offset));
+        }
         let (kind, description) = self.make(call)?;
         Ok(Value::Schema(self.add(kind, description, call.offset)))
     }
 
     fn method(&mut self, receiver: SchemaId, call: &Call<'_, 'a>) -> Read<Value<'a>> {
+        if self.weight > MOST_WEIGHT {
+            return Err(too_large(call.offset));
+        }
         self.apply(receiver, call)
     }
 

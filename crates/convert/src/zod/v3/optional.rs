@@ -47,8 +47,12 @@ enum Origin {
 impl<'z, 'a> Parse<'z, 'a> {
     pub(super) fn undefined(zod: &'z Zod3<'a>, schema: SchemaId) -> Parsed<'a> {
         const MOST_STEPS: usize = 20_000;
-        let parse = Self { zod, steps: Cell::new(MOST_STEPS) };
-        parse.parse(schema, &Value::Undefined, Origin::Absence, 0)
+        const MOST_STEPS_OF_ALL: usize = 2_000_000;
+        let steps = MOST_STEPS.min(MOST_STEPS_OF_ALL.saturating_sub(zod.steps.get()));
+        let parse = Self { zod, steps: Cell::new(steps) };
+        let parsed = parse.parse(schema, &Value::Undefined, Origin::Absence, 0);
+        zod.steps.set(zod.steps.get() + steps - parse.steps.get());
+        parsed
     }
 
     fn parse(&self, schema: SchemaId, value: &Value<'a>, origin: Origin, depth: usize) -> Parsed<'a> {
@@ -316,9 +320,7 @@ fn both<'a>(left: Parsed<'a>, right: Parsed<'a>) -> Parsed<'a> {
         (Throws, _) | (_, Throws) => Throws,
         (Aborted, _) | (_, Aborted) => Aborted,
         (Unknown, _) | (_, Unknown) => Unknown,
-        (Valid(Some(left)) | Dirty(Some(left)), Valid(Some(right)) | Dirty(Some(right)))
-            if !(left.same(&right) || is_container(&left) && is_container(&right)) =>
-        {
+        (Valid(Some(left)) | Dirty(Some(left)), Valid(Some(right)) | Dirty(Some(right))) if !merges(&left, &right) => {
             Aborted
         }
         (Valid(left), Valid(Some(_))) => Valid(left),
@@ -327,8 +329,10 @@ fn both<'a>(left: Parsed<'a>, right: Parsed<'a>) -> Parsed<'a> {
     }
 }
 
-fn is_container(value: &Value<'_>) -> bool {
-    matches!(value, Value::List(_) | Value::Record(_))
+/// Whether Zod can make one value of two: of equal ones, and of two objects or two lists.
+fn merges(left: &Value<'_>, right: &Value<'_>) -> bool {
+    let containers = matches!((left, right), (Value::List(_), Value::List(_)) | (Value::Record(_), Value::Record(_)));
+    containers || left.same(right)
 }
 
 fn number_passes(check: NumberCheck, number: f64) -> bool {

@@ -1,6 +1,7 @@
 //! The later passes of `z.toJSONSchema`: definitions, inheritance, and the document itself.
 
-use indexmap::IndexMap;
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value as Json, json};
 
 use super::{
@@ -45,7 +46,7 @@ impl Writer<'_, '_> {
 
     /// Turns the root, named schemas and recursive ones into references.
     fn extract(&mut self, root: SchemaId) -> Read<()> {
-        let mut names: IndexMap<String, SchemaId> = IndexMap::new();
+        let mut names: HashMap<String, SchemaId> = HashMap::new();
         let mut anonymous = 0_usize;
         let ids: Vec<SchemaId> = self.seen.keys().copied().collect();
         for id in &ids {
@@ -60,8 +61,9 @@ impl Writer<'_, '_> {
                 return Err(Problem::new(offset, "not_representable", message).into());
             }
         }
+        let named: HashSet<SchemaId> = names.into_values().collect();
         for id in ids {
-            let named = names.values().any(|other| *other == id);
+            let named = named.contains(&id);
             let Some(seen) = self.seen.get_mut(&id) else { continue };
             if !(id == root || named || seen.is_cycle) || seen.body.contains_key("$ref") {
                 continue;

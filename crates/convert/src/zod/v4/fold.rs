@@ -36,14 +36,18 @@ impl Writer<'_, '_> {
             self.compact(*id, place, &mut done);
         }
         self.rewrite_keys();
-        for all_of in self.intersections.clone() {
-            for id in &ids {
-                for place in [Place::Body, Place::Definition] {
-                    let holds = self.at(*id, place).and_then(|body| body.get("allOf"));
-                    if matches!(holds, Some(Part::List(list)) if Rc::ptr_eq(list, &all_of)) {
-                        self.fold_intersection(*id, place)?;
-                    }
+        // A schema that takes over an intersection holds the same list, and folds with it.
+        let mut holders: HashMap<*const Vec<Part>, Vec<(SchemaId, Place)>> = HashMap::new();
+        for id in &ids {
+            for place in [Place::Body, Place::Definition] {
+                if let Some(Part::List(list)) = self.at(*id, place).and_then(|body| body.get("allOf")) {
+                    holders.entry(Rc::as_ptr(list)).or_default().push((*id, place));
                 }
+            }
+        }
+        for all_of in self.intersections.clone() {
+            for (id, place) in holders.get(&Rc::as_ptr(&all_of)).into_iter().flatten() {
+                self.fold_intersection(*id, *place)?;
             }
         }
         Ok(())

@@ -23,7 +23,7 @@ use serde_json::Value as Json;
 use super::{
     fault::{Gather, Problem, Read},
     library::{Call, Library, Written, as_schema},
-    value::{CheckId, Function, Record, Regex, SchemaId, Value},
+    value::{CheckId, Function, MOST_WEIGHT, Member, Record, Regex, SchemaId, Value, too_large},
 };
 use checks::{Check, Pattern};
 
@@ -35,6 +35,8 @@ pub(super) struct Zod4<'a> {
     deferred: VecDeque<(SchemaId, Function<'a>)>,
     /// The function behind every deferred schema.
     getters: HashMap<SchemaId, Function<'a>>,
+    /// How much all schemas hold together: a chain of constants copies a little more every time.
+    weight: usize,
     /// Zod's own regular expressions, each of which exists once.
     patterns: HashMap<&'static str, Pattern>,
 }
@@ -138,6 +140,7 @@ impl<'a> Zod4<'a> {
     }
 
     fn add_with(&mut self, kind: Kind<'a>, checks: Vec<Check>, offset: u32) -> SchemaId {
+        self.weight += 1 + checks.len() + weight(&kind);
         self.nodes.push(Node { kind, checks, parent: None, meta: None, offset });
         SchemaId(self.nodes.len() - 1)
     }
@@ -365,8 +368,7 @@ fn known<'a>(call: &Call<'_, 'a>, index: usize) -> Read<Value<'a>> {
 }
 
 fn keys_as_enum<'a>(shape: &Shape, offset: u32) -> Rc<Record<'a>> {
-    let member =
-        |key: &String| (key.clone(), super::value::Member { value: Value::text(key.as_str()), offset, getter: false });
+    let member = |key: &String| (key.clone(), Member { value: Value::text(key.as_str()), offset, getter: false });
     Rc::new(Record::new(offset, shape.keys().map(member)))
 }
 
@@ -378,9 +380,7 @@ fn enum_entries<'a>(call: &Call<'_, 'a>) -> Read<Rc<Record<'a>>> {
             let mut gather = Gather::default();
             let entry = |value: &Value<'a>| match (value, value.to_text()) {
                 (Value::Unreadable(problems), _) => Err(problems.clone()),
-                (value, Some(key)) => {
-                    Ok((key, super::value::Member { value: value.clone(), offset: call.offset, getter: false }))
-                }
+                (value, Some(key)) => Ok((key, Member { value: value.clone(), offset: call.offset, getter: false })),
                 (value, None) => {
                     Err(call.fail("wrong_argument", format!("an enum is made of strings, not of {}", value.kind())))
                 }
@@ -392,8 +392,22 @@ fn enum_entries<'a>(call: &Call<'_, 'a>) -> Read<Rc<Record<'a>>> {
     }
 }
 
+/// How much a schema holds, beyond being one.
+fn weight(kind: &Kind<'_>) -> usize {
+    match kind {
+        Kind::Object { shape, .. } => 2 * shape.len(),
+        Kind::Union { options, .. } | Kind::Tuple { items: options, .. } => options.len(),
+        Kind::Literal(values) => values.len(),
+        Kind::TemplateLiteral(source) => source.len() / 64,
+        _ => 0,
+    }
+}
+
 impl<'a> Library<'a> for Zod4<'a> {
     fn construct(&mut self, call: &Call<'_, 'a>) -> Read<Value<'a>> {
+        if self.weight > MOST_WEIGHT {
+            return Err(too_large(call.offset));
+        }
         if call.name == "json" {
             return Ok(Value::Schema(self.json(call.offset)));
         }
@@ -406,6 +420,9 @@ impl<'a> Library<'a> for Zod4<'a> {
     }
 
     fn method(&mut self, receiver: SchemaId, call: &Call<'_, 'a>) -> Read<Value<'a>> {
+        if self.weight > MOST_WEIGHT {
+            return Err(too_large(call.offset));
+        }
         self.apply(receiver, call)
     }
 
