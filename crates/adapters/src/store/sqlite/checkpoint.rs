@@ -108,7 +108,5 @@ fn copy_most(connector: &Connector, connection: &mut Option<Connection>) -> rusq
 }
 
 fn run(connection: &Connection, checkpoint: &str) -> rusqlite::Result<Log> {
-    connection
-        .prepare_cached(checkpoint)?
-        .query_row([], |row| Ok(Log { pages: row.get(1)?, copied: row.get(2)? }))
+    connection.prepare_cached(checkpoint)?.query_row([], |row| Ok(Log { pages: row.get(1)?, copied: row.get(2)? }))
 }

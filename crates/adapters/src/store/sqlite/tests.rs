@@ -380,14 +380,14 @@ fn every_read_goes_by_an_index() {
             read::LOAD,
             vec![
                 "SEARCH queries USING INDEX queries_by_name (namespace=? AND name=?)",
-                "SEARCH journal USING PRIMARY KEY (query=?)",
+                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
             ],
         ),
         (
             read::LIST,
             vec![
                 "SEARCH queries USING INDEX queries_by_age (namespace=? AND uid<?)",
-                "SEARCH journal USING PRIMARY KEY (query=? AND seq=?)",
+                "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)",
             ],
         ),
         (read::UNFINISHED, vec!["SEARCH queries USING INDEX queries_unfinished (uid>?)"]),
