@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context;
 use axum::{Router, body::Bytes, extract::State, http::header, response::IntoResponse, routing::post};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, config::DbConfig, params};
 use serde_json::Value;
 use tokio::{io::AsyncReadExt, net::TcpListener};
 
@@ -83,9 +83,10 @@ impl Floor {
 }
 
 impl Store {
-    /// The pragmas of the real store.
+    /// The settings of the real store.
     fn open(data: &Path) -> anyhow::Result<Self> {
         let connection = Connection::open(data.join("bosun.db"))?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.execute_batch(
             "PRAGMA journal_mode = WAL;
              PRAGMA synchronous = FULL;

@@ -7,58 +7,15 @@
 // as text: the order of keys is part of them.
 
 import { readFileSync, writeFileSync } from 'node:fs';
-import ts from 'typescript';
-import { z as zod3 } from 'zod/v3';
-import { zodToJsonSchema } from 'zod-to-json-schema';
-import { z as zod4 } from 'zod4';
+import { version3, version4, versions } from './packages.mjs';
 
 const fixtures = new URL('../../fixtures/zod/', import.meta.url);
-const version = (name) => JSON.parse(readFileSync(new URL(`node_modules/${name}/package.json`, import.meta.url))).version;
-
-/** The value of the last expression, with `z` in scope. TypeScript is reduced to JavaScript first. */
-function evaluate(source, z) {
-  const { outputText } = ts.transpileModule(source, {
-    compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.None },
-  });
-  const javascript = outputText.replace(/^"use strict";\n/, '');
-  return new Function('z', 'code', 'return eval(code)')(z, javascript);
-}
-
-function version3(source) {
-  const schema = zodToJsonSchema(evaluate(source, zod3), {
-    $refStrategy: 'none',
-    removeAdditionalStrategy: 'strict',
-    allowedAdditionalProperties: undefined,
-  });
-  delete schema.$schema;
-  return schema;
-}
-
-function version4(source) {
-  zod4.globalRegistry.clear();
-  return zod4.toJSONSchema(evaluate(source, zod4));
-}
-
-function attempt(convert, source) {
-  try {
-    return { schema: JSON.parse(JSON.stringify(convert(source))) };
-  } catch (error) {
-    return { throws: String(error.message).split('\n')[0] };
-  }
-}
-
-console.warn = () => {}; // zod-to-json-schema reports every recursion there
-
 const corpus = JSON.parse(readFileSync(new URL('corpus.json', fixtures)));
 const results = {};
 for (const { id, source } of corpus) {
-  results[id] = { v3: attempt(version3, source), v4: attempt(version4, source) };
+  results[id] = { v3: version3(source), v4: version4(source) };
 }
-const recorded = {
-  packages: { zod: version('zod'), 'zod-to-json-schema': version('zod-to-json-schema'), zod4: version('zod4') },
-  results,
-};
-const text = `${JSON.stringify(recorded, null, 1)}\n`;
+const text = `${JSON.stringify({ packages: versions, results }, null, 1)}\n`;
 const file = new URL('recorded.json', fixtures);
 
 if (process.argv.includes('--check')) {

@@ -13,12 +13,12 @@ use bosun_core::{
         routing::{Route, RouteFault},
     },
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     ConvertError, Format, Found, Options, Text, Warning,
     document::{Document, Places},
-    found::{Conversion, Fault},
+    found::{Conversion, Fault, Report},
     read_document, read_source,
     source::Place,
 };
@@ -123,24 +123,27 @@ pub fn check(text: &str, options: Options) -> Checked<'_> {
 
 /// Checks the tools that were read from a document, and places everything that was said about it.
 fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> Checked<'_> {
-    let Conversion { format, mut tools, warnings, mut faults } = conversion;
-    let mut remarks: Vec<Remark> = warnings.into_iter().map(Remark::from).collect();
-    let (mut broken, definition_faults) = definition_faults(&tools);
-    faults.extend(definition_faults);
+    let Conversion { format, mut tools, warnings, faults } = conversion;
+    let mut report = Report::default();
+    warnings.into_iter().for_each(|warning| report.push_warning(warning));
+    faults.into_iter().for_each(|fault| report.push_fault(fault));
+    let mut broken = vec![false; tools.len()];
+    definition_faults(&tools, &mut broken, &mut report);
     for (found, is_broken) in tools.iter().zip(&mut broken) {
         if let Some(fault) = route_fault(found) {
             *is_broken = true;
-            faults.push(fault);
+            report.push_fault(fault);
+        }
+        schema_remarks(found, &mut report);
+        if let Some(message) = found.tool.deprecation_warning() {
+            report.warn(&found.origin.place_of("deprecated"), "tool_deprecated", message);
         }
     }
-    for found in &tools {
-        remarks.extend(schema_remarks(found));
-        remarks.extend(deprecation(found));
-    }
-    remarks.extend(faults.into_iter().map(Remark::from));
     let mut is_sound = broken.into_iter().map(|is_broken| !is_broken);
     tools.retain(|_| is_sound.next().unwrap_or(true));
 
+    let Conversion { format, tools, warnings, faults } = report.conclude(format, tools);
+    let remarks = warnings.into_iter().map(Remark::from).chain(faults.into_iter().map(Remark::from));
     let mut checked = Checked { format: Some(format), tools, problems: Vec::new(), document, places: OnceCell::new() };
     let mut problems: Vec<Problem> = Vec::new();
     for remark in remarks {
@@ -190,21 +193,16 @@ impl From<Fault> for Remark {
     }
 }
 
-/// The faults of the tools by the open rules, at the places where the tools were read, and which
-/// tools have any.
-fn definition_faults(tools: &[Found]) -> (Vec<bool>, Vec<Fault>) {
+/// Reports the faults of the tools by the open rules, at the places where the tools were read, and
+/// marks the tools that have any.
+fn definition_faults(tools: &[Found], broken: &mut [bool], report: &mut Report) {
     /// The checker's own limit on one list.
     const AT_ONCE: usize = 1_000;
-    let mut faults = Vec::new();
-    let mut broken = vec![false; tools.len()];
     for (chunk, broken) in tools.chunks(AT_ONCE).zip(broken.chunks_mut(AT_ONCE)) {
-        let definitions: Vec<Value> = chunk
-            .iter()
-            .map(|Found { tool, .. }| {
-                json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
-            })
-            .collect();
-        let Err(found) = definition::check(&Value::Array(definitions), Rules::Open) else { continue };
+        let definitions = chunk.iter().map(|Found { tool, .. }| {
+            json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
+        });
+        let Err(found) = definition::check(&definitions.collect(), Rules::Open) else { continue };
         for fault in found.faults {
             // `[2].parameters.type` is about the third tool.
             let split = fault.path.strip_prefix('[').and_then(|path| path.split_once(']'));
@@ -212,31 +210,17 @@ fn definition_faults(tools: &[Found]) -> (Vec<bool>, Vec<Fault>) {
             let Some((index, inside)) = split.filter(|(index, _)| *index < chunk.len()) else { continue };
             broken[index] = true;
             let path = chunk[index].origin.place_of(inside.trim_start_matches('.'));
-            faults.push(Fault { path, code: fault.code, message: fault.message, hint: None });
+            report.push_fault(Fault { path, code: fault.code, message: fault.message, hint: None });
         }
     }
-    (broken, faults)
 }
 
-fn schema_remarks(found: &Found) -> Vec<Remark> {
-    let Ok(normalized) = normalize(&found.tool.parameters) else { return Vec::new() };
-    let remarks = normalized.warnings.into_iter().map(|warning| {
+fn schema_remarks(found: &Found, report: &mut Report) {
+    // What is no schema is a fault, and told as one.
+    for warning in normalize(&found.tool.parameters).map(|normalized| normalized.warnings).unwrap_or_default() {
         let path = found.origin.place_of(&format!("parameters.{}", warning.path));
-        Remark {
-            severity: Severity::Warning,
-            path: path.into(),
-            code: "schema_suspicious",
-            message: warning.message,
-            hint: None,
-        }
-    });
-    remarks.collect()
-}
-
-fn deprecation(found: &Found) -> Option<Remark> {
-    let message = found.tool.deprecation_warning()?;
-    let path = found.origin.place_of("deprecated").to_string();
-    Some(Remark { severity: Severity::Warning, path, code: "tool_deprecated", message, hint: None })
+        report.warn(&path, "schema_suspicious", warning.message);
+    }
 }
 
 /// A cache tool must say which model it reads, whatever its arguments are.

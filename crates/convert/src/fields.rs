@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, time::Duration};
 use bosun_core::tool::{Deprecation, duration_from_json};
 use serde_json::{Map, Value};
 
-use crate::{document::Path, found::Report};
+use crate::{document::Path, format::clip, found::Report};
+
+/// So many unknown members of one object are told one by one.
+const TOLD: usize = 20;
 
 /// An object that is being read.
 pub(crate) struct Fields<'a> {
@@ -91,9 +94,9 @@ impl<'a> Fields<'a> {
 
     /// A text without which the object means nothing.
     pub(crate) fn required_text(&mut self, key: &'static str, report: &mut Report) -> Option<&'a str> {
-        let faults = report.faults.len();
+        let faults = report.fault_count();
         let text = self.text(key, report);
-        if text.is_none() && report.faults.len() == faults {
+        if text.is_none() && report.fault_count() == faults {
             report.fault(&self.path, "field_missing", format!("`{key}` is missing"));
         }
         text
@@ -155,15 +158,24 @@ impl<'a> Fields<'a> {
 
     /// Says of every member that nobody took that it is lost.
     pub(crate) fn warn_of_the_rest(&self, report: &mut Report) {
-        for key in self.unknown() {
-            report.warn(&self.path_of(key), "field_dropped", format!("`{key}` has no place in a tool and is left out"));
+        for key in self.unknown().take(TOLD) {
+            let message = format!("`{}` has no place in a tool and is left out", clip(key));
+            report.warn(&self.path_of(key), "field_dropped", message);
+        }
+        let more = self.unknown().skip(TOLD).count();
+        if more > 0 {
+            report.warn(
+                &self.path,
+                "field_dropped",
+                format!("{more} more fields have no place in a tool and are left out"),
+            );
         }
     }
 
     /// For files of our own: a member that nobody took is a mistake, most likely of spelling.
     pub(crate) fn refuse_the_rest(&self, report: &mut Report) {
-        for key in self.unknown() {
-            let message = format!("unknown field `{key}`");
+        for key in self.unknown().take(TOLD) {
+            let message = format!("unknown field `{}`", clip(key));
             match nearest(key, &self.known) {
                 Some(known) => {
                     report.fault_with_hint(
@@ -175,6 +187,10 @@ impl<'a> Fields<'a> {
                 }
                 None => report.fault(&self.path_of(key), "unknown_field", message),
             }
+        }
+        let more = self.unknown().skip(TOLD).count();
+        if more > 0 {
+            report.fault(&self.path, "unknown_field", format!("{more} more fields are unknown"));
         }
     }
 }

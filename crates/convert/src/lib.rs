@@ -57,8 +57,8 @@ pub enum ConvertError {
     UnknownFormat { looks_like: String },
     #[error("tools cannot be written as {0}, only as {list}", list = format::names(&Format::TARGETS))]
     NotATarget(Format),
-    #[error("this could not be written as YAML: {0}")]
-    Yaml(String),
+    #[error("the result could not be written: {0}")]
+    NotWritten(String),
 }
 
 impl ConvertError {
@@ -69,7 +69,7 @@ impl ConvertError {
             Self::Read(error) => error.code(),
             Self::UnknownFormat { .. } => "unknown_format",
             Self::NotATarget(_) => "not_a_target",
-            Self::Yaml(_) => "yaml_not_written",
+            Self::NotWritten(_) => "not_written",
         }
     }
 }
@@ -123,20 +123,22 @@ fn read_source(text: &str, options: Options) -> Conversion {
     let mut tools = Vec::new();
     match zod::convert(text, "", zod::Options { version: options.zod }) {
         Ok(converted) => {
-            report.warnings = converted.warnings;
+            converted.warnings.into_iter().for_each(|warning| report.push_warning(warning));
             tools.extend(converted.tools.into_iter().map(|found| {
                 let path = Path::of_source(Place { line: found.line, column: found.column });
                 let inside = Inside::Never("it is code".to_owned());
                 Found { tool: found.tool, origin: Origin { path, parameters: None }, inside }
             }));
         }
-        Err(faults) => report.faults.extend(faults.into_iter().map(|fault| {
-            let path = Path::of_source(Place { line: fault.line, column: fault.column });
-            Fault { path, code: fault.code, message: fault.message, hint: fault.hint }
-        })),
+        Err(faults) => {
+            for fault in faults {
+                let path = Path::of_source(Place { line: fault.line, column: fault.column });
+                report.push_fault(Fault { path, code: fault.code, message: fault.message, hint: fault.hint });
+            }
+        }
     }
     refuse_duplicates(&mut tools, &mut report);
-    Conversion { format: Format::Zod, tools, warnings: report.warnings, faults: report.faults }
+    report.conclude(Format::Zod, tools)
 }
 
 /// Reads the tools of a document in a format.
@@ -150,7 +152,7 @@ fn read_document(document: &Document<'_>, format: Format) -> Conversion {
         list => lists::read(document, list, &mut report),
     };
     refuse_duplicates(&mut tools, &mut report);
-    Conversion { format, tools, warnings: report.warnings, faults: report.faults }
+    report.conclude(format, tools)
 }
 
 /// Two tools of one name could not be told apart. The first one stays.

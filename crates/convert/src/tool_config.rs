@@ -36,7 +36,12 @@ fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &mut R
             let mut fields = Fields::new(object, path);
             let providers = fields.object("providers", report).cloned().unwrap_or_default();
             let list = fields.list("tools", report).unwrap_or_default();
-            fields.skip(&["$schema", "beats", "strict_optional"]);
+            fields.skip(&["$schema"]);
+            for (key, why) in [("beats", "they are no tools"), ("strict_optional", "`required` alone decides")] {
+                if fields.take(key).is_some() {
+                    report.warn(&fields.path_of(key), "field_dropped", format!("`{key}` is not used: {why}"));
+                }
+            }
             read_list(list, &fields.path_of("tools"), None, &providers, tools, report);
             fields.refuse_the_rest(report);
         }
@@ -63,9 +68,9 @@ fn read_list(
 ) {
     for (index, entry) in list.iter().enumerate() {
         let Some(fields) = Fields::of(entry, path.index(index), "a tool", report) else { continue };
-        let faults = report.faults.len();
+        let faults = report.fault_count();
         let found = read_tool(fields, category, providers, report);
-        tools.extend(found.filter(|_| report.faults.len() == faults));
+        tools.extend(found.filter(|_| report.fault_count() == faults));
     }
 }
 
@@ -133,6 +138,14 @@ fn binding(
         return without_provider(fields, name, source, report);
     };
     let provider = provider.to_owned();
+    let unused = match source {
+        Some("cache") => [("action", action.is_some()), ("", false)],
+        _ => [("cache_model", model.is_some()), ("entity_aliases", !entity_aliases.is_empty())],
+    };
+    for (field, _) in unused.into_iter().filter(|(_, is_there)| *is_there) {
+        let message = format!("`{field}` has no meaning for a tool whose source is `{}`", source.unwrap_or("action"));
+        report.warn(&fields.path_of(field), "field_unused", message);
+    }
     match source {
         // A tool that does not say is one that acts.
         None | Some("action") => {

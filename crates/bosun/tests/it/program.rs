@@ -4,6 +4,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Output, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
     time::Duration,
 };
 
@@ -42,9 +43,18 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("output is text")
 }
 
-/// A port that is free at this moment, for commands that must know it beforehand.
+/// A port for commands that must know it beforehand, and use it a little later.
+///
+/// It lies below the range from which the operating system serves those who do not care: a port from
+/// there may be gone by then, to one of the many connections of the tests that run beside this one.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Tests run in many processes at once: each begins somewhere else.
+    let first = 20_000 + (std::process::id() % 1_000) as u16 * 10;
+    (0..1_000)
+        .map(|_| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000)
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("a free port")
 }
 
 /// A server with a store of its own.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::source::{Locator, Place};
 
 pub use path::Path;
+pub(crate) use path::Trail;
 pub use places::Places;
 
 mod json;

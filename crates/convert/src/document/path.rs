@@ -26,8 +26,12 @@ impl Path {
     /// The member `key` of the object here.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
+        /// A path is for people. One with a longer key in it leads as far as the value around it.
+        const LONGEST_KEY: usize = 200;
         let mut path = self.0.clone();
-        if is_plain(key) {
+        if let Some((end, _)) = key.char_indices().nth(LONGEST_KEY) {
+            path.push_str(&format!("[{}]", serde_json::Value::from(format!("{}…", &key[..end]))));
+        } else if is_plain(key) {
             if !path.is_empty() {
                 path.push('.');
             }
@@ -76,6 +80,24 @@ fn is_plain(key: &str) -> bool {
     !key.is_empty()
         && !key.starts_with(|letter: char| letter.is_ascii_digit())
         && key.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '$'))
+}
+
+/// A path in the making, on the way down into a value. It costs nothing until somebody asks for it:
+/// a walk over a million values would otherwise write down a million paths.
+pub(crate) enum Trail<'a> {
+    At(&'a Path),
+    Key(&'a Trail<'a>, &'a str),
+    Index(&'a Trail<'a>, usize),
+}
+
+impl Trail<'_> {
+    pub(crate) fn to_path(&self) -> Path {
+        match self {
+            Self::At(path) => (*path).clone(),
+            Self::Key(parent, key) => parent.to_path().key(key),
+            Self::Index(parent, index) => parent.to_path().index(*index),
+        }
+    }
 }
 
 /// One step of a path.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{NOT_SAID, described};
 use crate::{
-    document::Path,
+    document::Trail,
     fields::Fields,
     found::{Found, Report},
 };
@@ -40,30 +40,30 @@ fn declaration_of(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> 
         described(&mut fields, &["parametersJsonSchema", "parameters_json_schema", "parameters"], report)?;
     let path = described.origin.parameters.clone();
     if let Some(path) = path.filter(|path| path.as_str().ends_with("parameters")) {
-        described.parameters = json_schema(&described.parameters, &path, report);
+        described.parameters = json_schema(&described.parameters, &Trail::At(&path), report);
     }
     fields.warn_of_the_rest(report);
     Some(described.external(NOT_SAID))
 }
 
 /// Gemini's own schema language is OpenAPI's of 3.0, with the types in capitals.
-fn json_schema(schema: &Value, path: &Path, report: &mut Report) -> Value {
+fn json_schema(schema: &Value, trail: &Trail<'_>, report: &mut Report) -> Value {
     let Value::Object(schema) = schema else { return schema.clone() };
     let mut copy = Map::new();
     for (key, value) in schema {
-        let key_path = path.key(key);
+        let here = Trail::Key(trail, key);
         let value = match (key.as_str(), value) {
             ("type", Value::String(kind)) => kind.to_ascii_lowercase().into(),
-            ("items", schema) => json_schema(schema, &key_path, report),
+            ("items", schema) => json_schema(schema, &here, report),
             ("anyOf", Value::Array(items)) => items
                 .iter()
                 .enumerate()
-                .map(|(index, item)| json_schema(item, &key_path.index(index), report))
+                .map(|(index, item)| json_schema(item, &Trail::Index(&here, index), report))
                 .collect(),
             ("properties", Value::Object(members)) => Value::Object(
                 members
                     .iter()
-                    .map(|(name, member)| (name.clone(), json_schema(member, &key_path.key(name), report)))
+                    .map(|(name, member)| (name.clone(), json_schema(member, &Trail::Key(&here, name), report)))
                     .collect(),
             ),
             (
@@ -79,8 +79,8 @@ fn json_schema(schema: &Value, path: &Path, report: &mut Report) -> Value {
                 continue;
             }
             ("propertyOrdering", _) => {
-                report.warn(
-                    &key_path,
+                report.warn_at(
+                    &here,
                     "keyword_dropped",
                     "`propertyOrdering` means nothing outside of Gemini and is left out",
                 );

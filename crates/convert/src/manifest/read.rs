@@ -65,7 +65,7 @@ fn resource(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
             report.fault(fields.path(), "field_missing", format!("`{name}` is missing"));
         }
     }
-    let faults = report.faults.len();
+    let faults = report.fault_count();
     let mut labels = BTreeMap::new();
     let mut annotations = BTreeMap::new();
     let name = metadata.and_then(|metadata| {
@@ -80,7 +80,7 @@ fn resource(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
     // A resource without a name is still read, so that all of its faults are told at once.
     let spec = Fields::new(spec?, spec_path);
     let found = specification(name.unwrap_or_default(), spec, annotations.remove("description"), report);
-    if name.is_none() || report.faults.len() != faults {
+    if name.is_none() || report.fault_count() != faults {
         return None;
     }
     let mut found = found?;
@@ -193,7 +193,7 @@ fn mcp(mut fields: Fields<'_>, report: &mut Report) -> Option<Binding> {
 }
 
 fn http(mut fields: Fields<'_>, timeout: &mut Option<Duration>, report: &mut Report) -> Option<Binding> {
-    let faults = report.faults.len();
+    let faults = report.fault_count();
     let url = fields.required_text("url", report);
     if let Some(url) = url.filter(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
         report.fault(
@@ -224,7 +224,7 @@ fn http(mut fields: Fields<'_>, timeout: &mut Option<Duration>, report: &mut Rep
     let headers = named_values(&mut fields, "headers", report);
     let body_parameters = named_values(&mut fields, "bodyParameters", report);
     fields.refuse_the_rest(report);
-    if report.faults.len() != faults {
+    if report.fault_count() != faults {
         return None;
     }
     Some(Binding::Http(Box::new(HttpRequest { url: url?.to_owned(), method: method?, headers, body, body_parameters })))

@@ -1,6 +1,9 @@
 //! Tools as resources.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use bosun_core::{
     Binding, Tool,
@@ -18,18 +21,16 @@ use crate::{
 /// One resource for each tool that can be run inside, and what becomes of the others.
 pub(crate) fn write(tools: &[Found], warnings: &mut Vec<Warning>) -> Vec<Value> {
     let mut names = Names::default();
+    let mut secrets = HashSet::new();
     let mut documents = Vec::new();
     for found in tools {
         let mut tool = found.tool.clone();
         match &found.inside {
             Inside::AsBound => {}
             Inside::AsRequest(request) => {
-                for loss in &request.losses {
-                    // Many tools may need one secret, and one line about it is enough.
-                    if !warnings.iter().any(|known| known.code == "secret_needed" && known.message == loss.message) {
-                        warnings.push(loss.clone());
-                    }
-                }
+                // Many tools may need one secret, and one line about it is enough.
+                let is_new = |loss: &&Warning| loss.code != "secret_needed" || secrets.insert(loss.message.clone());
+                warnings.extend(request.losses.iter().filter(is_new).cloned());
                 tool.binding = Binding::Http(Box::new(request.http.clone()));
                 tool.timeout = tool.timeout.or(request.timeout);
             }

@@ -5,9 +5,14 @@
 
 use std::ops::Range;
 
+use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-use crate::{document::Path, format::clip, found::Report};
+use crate::{
+    document::{Path, Trail},
+    format::clip,
+    found::Report,
+};
 
 /// What one call asks of the model.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,46 +183,44 @@ fn default(text: &str, kind: Kind) -> Value {
 
 /// The arguments of all calls in a node's parameters; `None` if one of them cannot be read.
 pub(super) fn collect(parameters: &Value, path: &Path, report: &mut Report) -> Option<Vec<Argument>> {
-    let faults = report.faults.len();
-    let mut arguments: Vec<Argument> = Vec::new();
-    visit(parameters, path, &mut |text, path| match calls(text) {
-        Err(message) => report.fault(path, "from_ai_unreadable", message),
-        Ok(calls) => {
-            for Call { argument, .. } in calls {
-                if let Some(expression) = &argument.dynamic {
-                    let message = format!(
-                        "the description of `{}` is the expression `{}`, which is left out",
-                        argument.key,
-                        clip(expression)
-                    );
-                    report.warn(path, "from_ai_expression", message);
-                }
-                match arguments.iter_mut().find(|known| known.key == argument.key) {
-                    None => arguments.push(argument),
-                    Some(known) if known.description == argument.description && known.kind == argument.kind => {
-                        // Two calls may differ in their default, and the later one counts.
-                        *known = argument;
-                    }
-                    Some(_) => {
-                        let message =
-                            format!("the key `{}` is used twice, with another description or type", argument.key);
-                        report.fault(path, "from_ai_conflict", message);
-                    }
-                }
-            }
-        }
+    let faults = report.fault_count();
+    let mut arguments: IndexMap<String, Argument> = IndexMap::new();
+    visit(parameters, &Trail::At(path), &mut |text, trail| match calls(text) {
+        Err(message) => report.fault_at(trail, "from_ai_unreadable", message),
+        Ok(calls) => calls.into_iter().for_each(|call| add(&mut arguments, call.argument, trail, report)),
     });
-    (report.faults.len() == faults).then_some(arguments)
+    (report.fault_count() == faults).then(|| arguments.into_values().collect())
+}
+
+fn add(arguments: &mut IndexMap<String, Argument>, argument: Argument, trail: &Trail<'_>, report: &mut Report) {
+    if let Some(expression) = &argument.dynamic {
+        let message = format!(
+            "the description of `{}` is the expression `{}`, which is left out",
+            argument.key,
+            clip(expression)
+        );
+        report.warn_at(trail, "from_ai_expression", message);
+    }
+    match arguments.get(&argument.key) {
+        Some(known) if known.description != argument.description || known.kind != argument.kind => {
+            let message = format!("the key `{}` is used twice, with another description or type", argument.key);
+            report.fault_at(trail, "from_ai_conflict", message);
+        }
+        // Two calls may differ in their default, and the later one counts.
+        _ => {
+            arguments.insert(argument.key.clone(), argument);
+        }
+    }
 }
 
 /// Every text inside of a value, with its path.
-pub(super) fn visit(value: &Value, path: &Path, each: &mut impl FnMut(&str, &Path)) {
+fn visit(value: &Value, trail: &Trail<'_>, each: &mut impl FnMut(&str, &Trail<'_>)) {
     match value {
-        Value::String(text) => each(text, path),
+        Value::String(text) => each(text, trail),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, item)| visit(item, &path.index(index), each));
+            items.iter().enumerate().for_each(|(index, item)| visit(item, &Trail::Index(trail, index), each));
         }
-        Value::Object(members) => members.iter().for_each(|(key, value)| visit(value, &path.key(key), each)),
+        Value::Object(members) => members.iter().for_each(|(key, value)| visit(value, &Trail::Key(trail, key), each)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -350,7 +353,7 @@ mod tests {
 
         let differs = json!({"url": "$fromAI('a', 'x')", "list": [{"v": "$fromAI('a', 'z')"}]});
         assert_eq!(collect(&differs, &Path::root(), &mut report), None);
-        assert_eq!(report.faults[0].code, "from_ai_conflict");
-        assert_eq!(report.faults[0].path.as_str(), "list[0].v");
+        let faults = report.conclude(crate::Format::N8n, Vec::new()).faults;
+        assert_eq!((faults[0].code, faults[0].path.as_str()), ("from_ai_conflict", "list[0].v"));
     }
 }

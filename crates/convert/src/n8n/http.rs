@@ -86,8 +86,10 @@ impl<'n> Draft<'n> {
     }
 
     fn obstacle(&mut self, why: impl Into<String>) {
+        /// One would do; a few more help whoever wants to remove them.
+        const MOST: usize = 8;
         let why = why.into();
-        if !self.obstacles.contains(&why) {
+        if self.obstacles.len() < MOST && !self.obstacles.contains(&why) {
             self.obstacles.push(why);
         }
     }

@@ -1,6 +1,7 @@
 //! The older HTTP Request tool, whose slots are `{placeholders}` with definitions beside them.
 
 use bosun_core::{Binding, Tool};
+use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -25,7 +26,7 @@ struct Parameter {
 
 pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
     let definitions = definitions(node, report);
-    let mut reader = Reader { definitions, parameters: Vec::new(), draft: Draft::new(node) };
+    let mut reader = Reader { definitions, parameters: IndexMap::new(), draft: Draft::new(node) };
     let url = node.text("url").unwrap_or_default();
     let parts = reader.slots(url);
     reader.draft.url(&parts);
@@ -38,10 +39,9 @@ pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
             reader.part(node, specify, list, json, target);
         }
     }
-    let unused: Vec<_> = reader.unused().collect();
-    for (name, path) in unused {
+    for (name, path) in reader.unused() {
         report.fault(
-            &path,
+            path,
             "placeholder_unused",
             format!("the placeholder `{name}` of `{}` is used nowhere", node.name),
         );
@@ -70,11 +70,11 @@ pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
     })
 }
 
-fn describe_members(mut description: String, parameters: &[Parameter]) -> String {
+fn describe_members(mut description: String, parameters: &IndexMap<String, Parameter>) -> String {
     if !parameters.is_empty() {
         description.push_str("\nThe input is a JSON object with these members:");
     }
-    for Parameter { argument, required, .. } in parameters {
+    for Parameter { argument, required, .. } in parameters.values() {
         let need = if *required { "required" } else { "optional" };
         let kind = match argument.kind {
             Kind::String => "string",
@@ -103,10 +103,10 @@ fn quote_texts(parts: Vec<Part>) -> Vec<Part> {
     quoted
 }
 
-fn schema(parameters: &[Parameter]) -> Value {
+fn schema(parameters: &IndexMap<String, Parameter>) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for parameter in parameters {
+    for parameter in parameters.values() {
         let argument = &parameter.argument;
         let mut property = match argument.kind {
             // Here, unlike in `$fromAI`, JSON is an object.
@@ -117,7 +117,7 @@ fn schema(parameters: &[Parameter]) -> Value {
             property.insert("description".to_owned(), description.as_str().into());
         }
         properties.insert(argument.key.clone(), property.into());
-        if parameter.required && !required.contains(&argument.key.as_str()) {
+        if parameter.required {
             required.push(argument.key.as_str());
         }
     }
@@ -125,10 +125,10 @@ fn schema(parameters: &[Parameter]) -> Value {
 }
 
 /// `placeholderDefinitions.values`: what the placeholders mean.
-fn definitions(node: &Node<'_>, report: &mut Report) -> Vec<(Argument, Path)> {
+fn definitions(node: &Node<'_>, report: &mut Report) -> IndexMap<String, (Argument, Path)> {
     let path = node.path_of("placeholderDefinitions").key("values");
     let values = node.parameter("placeholderDefinitions").and_then(|definitions| definitions.get("values"));
-    let mut definitions = Vec::new();
+    let mut definitions = IndexMap::new();
     for (index, value) in values.and_then(Value::as_array).into_iter().flatten().enumerate() {
         let path = path.index(index);
         let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -148,31 +148,29 @@ fn definitions(node: &Node<'_>, report: &mut Report) -> Vec<(Argument, Path)> {
         };
         let key = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name).to_owned();
         let description = text("description").map(str::to_owned);
-        definitions.push((Argument { key, description, kind, default: None, dynamic: None }, path));
+        let argument = Argument { key: key.clone(), description, kind, default: None, dynamic: None };
+        definitions.entry(key).or_insert((argument, path));
     }
     definitions
 }
 
 struct Reader<'n> {
-    definitions: Vec<(Argument, Path)>,
-    parameters: Vec<Parameter>,
+    definitions: IndexMap<String, (Argument, Path)>,
+    parameters: IndexMap<String, Parameter>,
     draft: Draft<'n>,
 }
 
 impl Reader<'_> {
     fn argument(&self, key: &str) -> Argument {
-        let defined = self.definitions.iter().find(|(argument, _)| argument.key == key);
-        defined.map_or_else(
+        self.definitions.get(key).map_or_else(
             || Argument { key: key.to_owned(), description: None, kind: Kind::String, default: None, dynamic: None },
             |(argument, _)| argument.clone(),
         )
     }
 
     fn add(&mut self, argument: Argument, required: bool, is_record: bool) {
-        match self.parameters.iter_mut().find(|known| known.argument.key == argument.key) {
-            Some(known) => known.required |= required,
-            None => self.parameters.push(Parameter { argument, required, is_record }),
-        }
+        let new = Parameter { argument: argument.clone(), required: false, is_record };
+        self.parameters.entry(argument.key).or_insert(new).required |= required;
     }
 
     /// A text with its placeholders, each of which the model must give.
@@ -240,13 +238,10 @@ impl Reader<'_> {
         }
     }
 
-    fn unused(&self) -> impl Iterator<Item = (String, Path)> {
-        let is_used =
-            |key: &str| self.parameters.iter().any(|parameter| !parameter.is_record && parameter.argument.key == key);
-        self.definitions
-            .iter()
-            .filter(move |(argument, _)| !is_used(&argument.key))
-            .map(|(argument, path)| (argument.key.clone(), path.clone()))
+    fn unused(&self) -> impl Iterator<Item = (&str, &Path)> {
+        let is_used = |key: &str| self.parameters.get(key).is_some_and(|parameter| !parameter.is_record);
+        let unused = self.definitions.iter().filter(move |(key, _)| !is_used(key));
+        unused.map(|(key, (_, path))| (key.as_str(), path))
     }
 }
 

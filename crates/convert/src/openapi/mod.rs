@@ -37,7 +37,10 @@ struct Api<'a> {
 }
 
 /// Enough for descriptions of thousands of operations, and far too little to fill a memory.
-const BUDGET: usize = 4_000_000;
+const BUDGET: usize = 1_000_000;
+
+/// Longer ones are refused by most servers.
+const LONGEST_URL: usize = 8_192;
 
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
@@ -67,6 +70,10 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
             if !url.starts_with("x-") {
                 report.fault(&paths_path.key(url), "path_unreadable", "a path begins with `/`");
             }
+            continue;
+        }
+        if url.len() > LONGEST_URL {
+            report.fault(&paths_path, "too_large", format!("the path `{}` is too long", clip(url)));
             continue;
         }
         let item_path = paths_path.key(url);
@@ -117,13 +124,24 @@ fn server(api: &Api<'_>, operation: &Map<String, Value>, item: &Map<String, Valu
     let lists = [operation.get("servers"), item.get("servers"), api.root.get("servers")];
     let first = lists.into_iter().flatten().filter_map(Value::as_array).find_map(|list| list.first());
     let Some(server) = first else { return Err("the description names no server".to_owned()) };
-    let mut url = server.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
-    for (name, variable) in server.get("variables").and_then(Value::as_object).into_iter().flatten() {
-        let default = variable.get("default").and_then(Value::as_str).unwrap_or_default();
-        url = url.replace(&format!("{{{name}}}"), default);
+    let written = server.get("url").and_then(Value::as_str).unwrap_or_default();
+    if written.len() > LONGEST_URL {
+        return Err("the server's URL is too long".to_owned());
     }
+    let mut url = String::new();
+    let mut rest = written;
+    while let Some((before, variable, after)) = rest.split_once('{').and_then(|(before, rest)| {
+        let (variable, after) = rest.split_once('}')?;
+        Some((before, variable, after))
+    }) {
+        let default = server.get("variables").and_then(|variables| variables.get(variable)?.get("default")?.as_str());
+        url.push_str(before);
+        url.push_str(default.unwrap_or_default());
+        rest = after;
+    }
+    url.push_str(rest);
     let is_absolute = url.starts_with("https://") || url.starts_with("http://");
-    if !is_absolute || url.contains(['{', '}']) {
+    if !is_absolute || url.len() > LONGEST_URL || url.contains(['{', '}']) {
         return Err(format!("the server's URL `{}` is not a whole address", clip(&url)));
     }
     Ok(url.trim_end_matches('/').to_owned())

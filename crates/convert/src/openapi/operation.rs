@@ -4,6 +4,7 @@ use bosun_core::{
     Binding, Tool,
     tool::{Deprecation, HttpRequest, Method, NamedValue, ValueSource},
 };
+use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use super::{Api, reference, schema::Definitions, security, server};
@@ -15,7 +16,7 @@ use crate::{
     names::percent_encode,
 };
 
-/// No model could fill more, and finding those with one name takes time.
+/// No model could fill more.
 const MOST_PARAMETERS: usize = 1_000;
 
 /// Where an operation stands.
@@ -35,7 +36,7 @@ pub(super) fn read(
 ) -> Option<Found> {
     let name = name(operation, place, report);
     let mut draft = Draft::new(api, place);
-    let faults = report.faults.len();
+    let faults = report.fault_count();
     for (parameter, path) in parameters(api, operation, place, report) {
         draft.parameter(parameter, &path, report);
     }
@@ -46,7 +47,7 @@ pub(super) fn read(
             draft.body(body, &path, report);
         }
     }
-    if report.faults.len() != faults {
+    if report.fault_count() != faults {
         return None;
     }
     let inside = draft.request(api, operation);
@@ -104,7 +105,7 @@ fn parameters<'a>(
     place: &Place<'a>,
     report: &mut Report,
 ) -> Vec<(&'a Value, Path)> {
-    let mut parameters: Vec<(&Value, Path)> = Vec::new();
+    let mut parameters: IndexMap<(String, String), (&Value, Path)> = IndexMap::new();
     for (owner, owner_path) in [(place.item, place.item_path), (operation, place.path)] {
         let list = owner.get("parameters").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if list.len() > MOST_PARAMETERS {
@@ -115,15 +116,11 @@ fn parameters<'a>(
         for (index, parameter) in list.iter().enumerate() {
             let path = owner_path.key("parameters").index(index);
             let Some(parameter) = reference::follow(api.root, parameter, &path, report) else { continue };
-            let is_same =
-                |other: &Value| other.get("name") == parameter.get("name") && other.get("in") == parameter.get("in");
-            match parameters.iter_mut().find(|(other, _)| is_same(other)) {
-                Some(known) => *known = (parameter, path),
-                None => parameters.push((parameter, path)),
-            }
+            let text = |key: &str| parameter.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            parameters.insert((text("name"), text("in")), (parameter, path));
         }
     }
-    parameters
+    parameters.into_values().collect()
 }
 
 /// A tool in the making, and the request that it stands for.

@@ -6,7 +6,10 @@ use indexmap::{IndexMap, IndexSet};
 use serde_json::{Map, Value, json};
 
 use super::{Api, Version, reference};
-use crate::{document::Path, found::Report};
+use crate::{
+    document::{Path, Trail},
+    found::Report,
+};
 
 /// Keywords whose value is one schema, or a list of them.
 const ONE: [&str; 14] = [
@@ -63,18 +66,18 @@ impl<'a> Definitions<'a> {
 
     /// A copy of a schema whose references point into `$defs`. `None` after a fault.
     pub(super) fn copy(&mut self, schema: &Value, path: &Path, report: &mut Report) -> Option<Value> {
-        let faults = report.faults.len();
-        let copy = self.schema(schema, path, report);
-        (report.faults.len() == faults).then_some(copy)
+        let faults = report.fault_count();
+        let copy = self.schema(schema, &Trail::At(path), report);
+        (report.fault_count() == faults).then_some(copy)
     }
 
     /// `parameters` with all that it refers to beside it; what is left of the budget.
     pub(super) fn finish(mut self, mut parameters: Value, path: &Path, report: &mut Report) -> Option<(Value, usize)> {
-        let faults = report.faults.len();
+        let faults = report.fault_count();
         while let Some(reference) = self.waiting.pop_front() {
             match reference::resolve(self.root, &reference) {
                 Ok(target) => {
-                    let copy = self.schema(target, path, report);
+                    let copy = self.schema(target, &Trail::At(path), report);
                     if let Some((_, definition)) = self.copied.get_mut(&reference) {
                         *definition = copy;
                     }
@@ -86,7 +89,7 @@ impl<'a> Definitions<'a> {
                 break;
             }
         }
-        if report.faults.len() != faults {
+        if report.fault_count() != faults {
             return None;
         }
         for (what, names, why) in [
@@ -117,32 +120,33 @@ impl<'a> Definitions<'a> {
         Some((parameters, self.budget))
     }
 
-    fn schema(&mut self, schema: &Value, path: &Path, report: &mut Report) -> Value {
+    fn schema(&mut self, schema: &Value, trail: &Trail<'_>, report: &mut Report) -> Value {
         self.budget = self.budget.saturating_sub(1);
         let Value::Object(schema) = schema else { return schema.clone() };
         if self.budget == 0 {
             return Value::Null;
         }
         if let Some(Value::String(reference)) = schema.get("$ref") {
-            return self.reference(reference, schema, path, report);
+            return self.reference(reference, schema, trail, report);
         }
         let mut copy = Map::new();
         for (key, value) in schema {
-            let key_path = path.key(key);
+            let here = Trail::Key(trail, key);
+            self.budget = self.budget.saturating_sub(key.len() / 64);
             let value = match value {
                 Value::Array(items) if ONE.contains(&key.as_str()) || LISTS.contains(&key.as_str()) => items
                     .iter()
                     .enumerate()
-                    .map(|(index, item)| self.schema(item, &key_path.index(index), report))
+                    .map(|(index, item)| self.schema(item, &Trail::Index(&here, index), report))
                     .collect(),
-                Value::Object(_) if ONE.contains(&key.as_str()) => self.schema(value, &key_path, report),
+                Value::Object(_) if ONE.contains(&key.as_str()) => self.schema(value, &here, report),
                 Value::Object(members) if MAPS.contains(&key.as_str()) => {
                     let members =
                         members.iter().filter(|(name, member)| key != "properties" || !self.is_read_only(name, member));
                     let members: Vec<_> = members.collect();
                     let copies = members
                         .into_iter()
-                        .map(|(name, member)| (name.clone(), self.schema(member, &key_path.key(name), report)));
+                        .map(|(name, member)| (name.clone(), self.schema(member, &Trail::Key(&here, name), report)));
                     Value::Object(copies.collect())
                 }
                 _ if FOREIGN.contains(&key.as_str()) => {
@@ -180,9 +184,16 @@ impl<'a> Definitions<'a> {
         is_read_only
     }
 
-    fn reference(&mut self, reference: &str, schema: &Map<String, Value>, path: &Path, report: &mut Report) -> Value {
+    fn reference(
+        &mut self,
+        reference: &str,
+        schema: &Map<String, Value>,
+        trail: &Trail<'_>,
+        report: &mut Report,
+    ) -> Value {
+        self.budget = self.budget.saturating_sub(reference.len() / 16);
         if let Err((code, message)) = reference::resolve(self.root, reference) {
-            report.fault(&path.key("$ref"), code, message);
+            report.fault_at(&Trail::Key(trail, "$ref"), code, message);
             return Value::Null;
         }
         let name = match self.copied.get(reference) {
@@ -201,8 +212,8 @@ impl<'a> Definitions<'a> {
             if self.version == Version::V3_1 || matches!(key.as_str(), "description" | "title") {
                 copy.insert(key.clone(), value.clone());
             } else {
-                report.warn(
-                    &path.key(key),
+                report.warn_at(
+                    &Trail::Key(trail, key),
                     "ref_sibling_dropped",
                     format!("OpenAPI 3.0 ignores `{key}` beside `$ref`"),
                 );
@@ -260,7 +271,7 @@ fn from_3_0(schema: &mut Map<String, Value>) {
 fn size_of(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(size_of).sum::<usize>(),
-        Value::Object(members) => 1 + members.values().map(size_of).sum::<usize>(),
+        Value::Object(members) => 1 + members.iter().map(|(key, value)| key.len() / 64 + size_of(value)).sum::<usize>(),
         Value::String(text) => 1 + text.len() / 64,
         Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }

@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 use super::{Api, reference};
 use crate::{Warning, document::Path, format::clip, found::Report, names::slug};
 
+/// Nobody offers more ways in, and each is looked at for each operation.
+const MOST_ALTERNATIVES: usize = 16;
+
 /// What a request must carry to be let in.
 #[derive(Default)]
 pub(super) struct Security {
@@ -21,7 +24,7 @@ pub(super) fn read(api: &Api<'_>, operation: &Map<String, Value>, path: &Path) -
         return Ok(Security::default());
     };
     let mut reasons: Vec<String> = Vec::new();
-    for alternative in alternatives.iter().filter_map(Value::as_object) {
+    for alternative in alternatives.iter().filter_map(Value::as_object).take(MOST_ALTERNATIVES) {
         match all_of(api, alternative, path) {
             Ok(mut security) => {
                 if alternatives.len() > 1 && !alternative.is_empty() {
@@ -46,6 +49,9 @@ pub(super) fn read(api: &Api<'_>, operation: &Map<String, Value>, path: &Path) -
 /// Schemes that are all needed at once.
 fn all_of(api: &Api<'_>, schemes: &Map<String, Value>, path: &Path) -> Result<Security, String> {
     let mut security = Security::default();
+    if schemes.len() > MOST_ALTERNATIVES {
+        return Err(format!("it needs {} credentials at once", schemes.len()));
+    }
     for name in schemes.keys() {
         let scheme = api.root.pointer("/components/securitySchemes").and_then(|schemes| schemes.get(name));
         let scheme = scheme.and_then(|scheme| reference::follow(api.root, scheme, path, &mut Report::default()));

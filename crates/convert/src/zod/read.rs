@@ -30,6 +30,9 @@ use operators::{read_binary, read_unary};
 /// How deep one value may be made of others, counting every call of a chain.
 const DEEPEST: usize = 400;
 
+/// How many functions of `z.lazy` and getters are called.
+const MOST_CALLS: usize = 20_000;
+
 /// How many bytes of texts, lists and objects may be built while a file is read.
 const MOST_BUILT: usize = 64 * 1024 * 1024;
 
@@ -42,6 +45,8 @@ pub(super) struct Reader<'m, 'a> {
     /// The value of each declaration, once it was asked for.
     constants: HashMap<usize, Constant<'a>>,
     depth: usize,
+    /// How many functions were called for schemas that were deferred.
+    called: usize,
     /// Bytes, roughly, of all texts, lists and objects that were built.
     built: usize,
     /// The weight of all JSON Schemas that were written.
@@ -57,12 +62,30 @@ enum Constant<'a> {
 
 impl<'m, 'a> Reader<'m, 'a> {
     pub(super) fn new(module: &'m Module<'a>, library: Box<dyn Library<'a> + 'm>) -> Self {
-        Self { module, library, constants: HashMap::new(), depth: 0, built: 0, written: 0, assumed_zod: None }
+        Self {
+            module,
+            library,
+            constants: HashMap::new(),
+            depth: 0,
+            called: 0,
+            built: 0,
+            written: 0,
+            assumed_zod: None,
+        }
     }
 
     /// The JSON Schema of a schema that was read, with everything it refers to.
     pub(super) fn write(&mut self, schema: SchemaId) -> Read<Written> {
         while let Some((deferred, function)) = self.library.next_deferred() {
+            self.called += 1;
+            if self.called > MOST_CALLS {
+                let problem = Problem::new(
+                    function_offset(function),
+                    "recursive_value",
+                    "a schema makes new schemas without end",
+                );
+                return Err(problem.hint("name the schema with `const` and refer to it").into());
+            }
             let value = self.call_function(function);
             let offset = function_offset(function);
             self.library.settle(deferred, as_schema(&value, offset));

@@ -66,7 +66,7 @@ impl<'a> Zod3<'a> {
                 "unwrap",
             )
             | (Kind::Default { inner, .. }, "removeDefault")
-            | (Kind::Catch(inner), "removeCatch")
+            | (Kind::Catch { inner, .. }, "removeCatch")
             | (Kind::Effects { inner, .. }, "innerType") => Ok(Value::Schema(*inner)),
             (Kind::Effects { inner, .. }, "sourceType") => {
                 let mut source = *inner;
@@ -108,7 +108,7 @@ impl<'a> Zod3<'a> {
                 (Kind::Effects { inner: receiver, effect }, inherited)
             }
             "refine" | "refinement" => {
-                let effect = Effect::Refinement(call.function(0).ok());
+                let effect = Effect::Refinement { function: call.function(0).ok(), is_fatal: false };
                 (Kind::Effects { inner: receiver, effect }, None)
             }
             "superRefine" | "_refinement" => {
@@ -119,7 +119,13 @@ impl<'a> Zod3<'a> {
                 Value::Unreadable(problems) => return Err(problems.clone()),
                 value => (Kind::Default { inner: receiver, value: value.clone() }, inherited),
             },
-            "catch" => (Kind::Catch(receiver), inherited),
+            "catch" => {
+                let value = match call.argument(0) {
+                    Value::Unreadable(_) => None,
+                    value => Some(value.clone()),
+                };
+                (Kind::Catch { inner: receiver, value }, inherited)
+            }
             "brand" => (Kind::Branded(receiver), inherited),
             "pipe" => (Kind::Pipeline(receiver, call.schema(0)?), None),
             "readonly" => (Kind::Readonly(receiver), None),
@@ -292,7 +298,7 @@ impl<'a> Zod3<'a> {
                 values.iter().map(|value| (value.as_ref().to_owned(), Value::Text(Rc::clone(value)))).collect(),
             )),
             (Kind::NativeEnum(values), "enum") => Some(Value::Record(Rc::clone(values))),
-            (Kind::Union(options) | Kind::DiscriminatedUnion(options), "options")
+            (Kind::Union(options) | Kind::DiscriminatedUnion { options, .. }, "options")
             | (Kind::Tuple { items: options, .. }, "items") => {
                 Some(Value::list(options.iter().copied().map(Value::Schema).collect()))
             }

@@ -76,7 +76,10 @@ enum Kind<'a> {
         catchall: Option<SchemaId>,
     },
     Union(Vec<SchemaId>),
-    DiscriminatedUnion(Vec<SchemaId>),
+    DiscriminatedUnion {
+        discriminator: Rc<str>,
+        options: Vec<SchemaId>,
+    },
     Intersection(SchemaId, SchemaId),
     Tuple {
         items: Vec<SchemaId>,
@@ -110,7 +113,11 @@ enum Kind<'a> {
         inner: SchemaId,
         value: Value<'a>,
     },
-    Catch(SchemaId),
+    /// The value is known only to the program where it is `None`.
+    Catch {
+        inner: SchemaId,
+        value: Option<Value<'a>>,
+    },
     Branded(SchemaId),
     Pipeline(SchemaId, SchemaId),
     Readonly(SchemaId),
@@ -133,7 +140,10 @@ enum UnknownKeys {
 enum Effect<'a> {
     Transform(Option<Function<'a>>),
     /// The result of the function is the verdict. `None` where the function is not in this file.
-    Refinement(Option<Function<'a>>),
+    Refinement {
+        function: Option<Function<'a>>,
+        is_fatal: bool,
+    },
     /// The function reports to its context, and its result means nothing.
     SuperRefinement(Option<Function<'a>>),
     /// `value instanceof Class`, which no plain value satisfies.
@@ -313,7 +323,13 @@ impl<'a> Zod3<'a> {
                 let any = self.add(Kind::Any, None, call.offset);
                 match call.argument(0) {
                     Value::Undefined => (Kind::Any, None),
-                    _ => (Kind::Effects { inner: any, effect: Effect::Refinement(call.function(0).ok()) }, None),
+                    _ => (
+                        Kind::Effects {
+                            inner: any,
+                            effect: Effect::Refinement { function: call.function(0).ok(), is_fatal: true },
+                        },
+                        None,
+                    ),
                 }
             }
             "instanceof" => {
@@ -345,10 +361,10 @@ impl<'a> Zod3<'a> {
         let options = call.schemas(1)?;
         let mut seen: Vec<Value<'a>> = Vec::new();
         for option in &options {
-            let Kind::Object { shape, .. } = &self.node(*option)?.1.kind else {
+            if !matches!(self.node(*option)?.1.kind, Kind::Object { .. }) {
                 return Err(call.throws("an option of a discriminated union is not an object"));
-            };
-            let values = shape.get(discriminator).map_or_else(Vec::new, |schema| self.discriminator_values(*schema));
+            }
+            let values = self.tags(*option, discriminator);
             if values.is_empty() {
                 return Err(call.throws(format!(
                     "A discriminator value for key `{discriminator}` could not be extracted from all schema options"
@@ -364,7 +380,17 @@ impl<'a> Zod3<'a> {
                 seen.push(value);
             }
         }
-        Ok(Kind::DiscriminatedUnion(options))
+        Ok(Kind::DiscriminatedUnion { discriminator: discriminator.into(), options })
+    }
+
+    /// The values by which an option of a discriminated union is told from the others.
+    fn tags(&self, option: SchemaId, discriminator: &str) -> Vec<Value<'a>> {
+        match self.node(option).map(|(_, node)| &node.kind) {
+            Ok(Kind::Object { shape, .. }) => {
+                shape.get(discriminator).map_or_else(Vec::new, |field| self.discriminator_values(*field))
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn discriminator_values(&self, schema: SchemaId) -> Vec<Value<'a>> {
@@ -378,7 +404,7 @@ impl<'a> Zod3<'a> {
                 | Kind::Default { inner, .. }
                 | Kind::Branded(inner)
                 | Kind::Readonly(inner)
-                | Kind::Catch(inner) => *inner,
+                | Kind::Catch { inner, .. } => *inner,
                 Kind::Optional(inner) => {
                     prefix.push(Value::Undefined);
                     *inner

@@ -15,17 +15,19 @@ use super::{
     BigIntCheck, Effect, Kind, NumberCheck, UnknownKeys, Zod3, strings,
 };
 
-/// What parsing a value gives.
+/// What parsing a value gives, in Zod's own terms.
 #[derive(Clone, Debug)]
 pub(super) enum Parsed<'a> {
     /// `None` is a value that only the program knows.
     Valid(Option<Value<'a>>),
-    Invalid,
+    /// Not valid, but refinements still run on it.
+    Dirty(Option<Value<'a>>),
+    Aborted,
     Throws,
     Unknown,
 }
 
-use Parsed::{Invalid, Throws, Unknown, Valid};
+use Parsed::{Aborted, Dirty, Throws, Unknown, Valid};
 
 /// One parse. Schemas that contain each other would run JavaScript out of stack, which throws.
 pub(super) struct Parse<'z, 'a> {
@@ -33,14 +35,23 @@ pub(super) struct Parse<'z, 'a> {
     steps: Cell<usize>,
 }
 
+/// Whose value is parsed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// `undefined`, or what became of it.
+    Absence,
+    /// A default, whose author is taken to know what an email address looks like.
+    Default,
+}
+
 impl<'z, 'a> Parse<'z, 'a> {
     pub(super) fn undefined(zod: &'z Zod3<'a>, schema: SchemaId) -> Parsed<'a> {
         const MOST_STEPS: usize = 20_000;
         let parse = Self { zod, steps: Cell::new(MOST_STEPS) };
-        parse.parse(schema, &Value::Undefined, 0)
+        parse.parse(schema, &Value::Undefined, Origin::Absence, 0)
     }
 
-    fn parse(&self, schema: SchemaId, value: &Value<'a>, depth: usize) -> Parsed<'a> {
+    fn parse(&self, schema: SchemaId, value: &Value<'a>, origin: Origin, depth: usize) -> Parsed<'a> {
         const DEEPEST: usize = 200;
         if depth > DEEPEST {
             return Throws;
@@ -48,40 +59,47 @@ impl<'z, 'a> Parse<'z, 'a> {
         let Some(steps) = self.steps.get().checked_sub(1) else { return Unknown };
         self.steps.set(steps);
         let Ok((_, node)) = self.zod.node(schema) else { return Unknown };
-        let inside = |inner: SchemaId, value: &Value<'a>| self.parse(inner, value, depth + 1);
-        let is = |yes: bool| if yes { Valid(Some(value.clone())) } else { Invalid };
+        let inside = |inner: SchemaId, value: &Value<'a>| self.parse(inner, value, origin, depth + 1);
+        let is = |yes: bool| if yes { Valid(Some(value.clone())) } else { Aborted };
         match &node.kind {
-            Kind::String { checks, coerce } => match (value, coerce) {
-                (Value::Text(text), _) => decided(strings::accepts(checks, text), value),
-                (value, true) => match value.to_text() {
-                    Some(text) => decided(strings::accepts(checks, &text), &Value::text(text)),
+            Kind::String { checks, coerce } => {
+                let text = if *coerce { value.to_text().map(Value::text) } else { Some(value.clone()) };
+                match &text {
+                    Some(Value::Text(written)) => {
+                        let trusted = (origin == Origin::Default).then_some(true);
+                        checked(strings::accepts(checks, written).or(trusted), text)
+                    }
+                    Some(_) => Aborted,
                     None => Unknown,
-                },
-                _ => Invalid,
-            },
+                }
+            }
             Kind::Number { checks, coerce } => match (value, coerce) {
-                (Value::Number(number), _) => decided(number_passes(checks, *number), value),
-                (Value::Undefined, true) => Invalid,
-                (_, true) => Unknown,
-                _ => Invalid,
+                (Value::Number(number), _) if number.is_nan() => Aborted,
+                (Value::Number(number), _) => {
+                    checked(Some(checks.iter().all(|check| number_passes(*check, *number))), Some(value.clone()))
+                }
+                (Value::Undefined, _) | (_, false) => Aborted,
+                _ => Unknown,
             },
             Kind::BigInt { checks, coerce } => match (value, coerce) {
-                (Value::BigInt(number), _) => is(checks.iter().all(|check| bigint_passes(*check, *number))),
-                (Value::Undefined, _) | (_, false) => Invalid,
+                (Value::BigInt(number), _) => {
+                    checked(Some(checks.iter().all(|check| bigint_passes(*check, *number))), Some(value.clone()))
+                }
+                (Value::Undefined, _) | (_, false) => Aborted,
                 _ => Unknown,
             },
             Kind::Boolean { coerce: true } => value.truthy().map_or(Unknown, |truthy| Valid(Some(Value::Bool(truthy)))),
             Kind::Boolean { coerce: false } => is(matches!(value, Value::Bool(_))),
             Kind::Date { coerce } => match value {
                 Value::Instance("Date") => Valid(None),
-                Value::Undefined => Invalid,
+                Value::Undefined => Aborted,
                 _ if *coerce => Unknown,
-                _ => Invalid,
+                _ => Aborted,
             },
             Kind::Undefined | Kind::Void => is(matches!(value, Value::Undefined)),
             Kind::Null => is(matches!(value, Value::Null)),
             Kind::Any | Kind::Unknown => Valid(Some(value.clone())),
-            Kind::Never | Kind::Promise(_) => Invalid,
+            Kind::Never | Kind::Promise(_) => Aborted,
             Kind::NaN => is(matches!(value, Value::Number(number) if number.is_nan())),
             Kind::Symbol => is(matches!(value, Value::Instance("Symbol"))),
             Kind::Function => is(matches!(value, Value::Function(_))),
@@ -92,70 +110,89 @@ impl<'z, 'a> Parse<'z, 'a> {
                     let fits = min.is_none_or(|min| length >= min)
                         && max.is_none_or(|max| length <= max)
                         && exact.is_none_or(|exact| length == exact);
-                    if fits { all(values.iter().map(|value| inside(*element, value)), value) } else { Invalid }
+                    let limits = checked(Some(fits), Some(value.clone()));
+                    all([limits].into_iter().chain(values.iter().map(|value| inside(*element, value))), value)
                 }
-                _ => Invalid,
+                _ => Aborted,
             },
             Kind::Tuple { items, rest } => match value {
-                Value::List(values)
-                    if values.len() == items.len() || (values.len() > items.len() && rest.is_some()) =>
-                {
-                    all(items.iter().zip(values.iter()).map(|(item, value)| inside(*item, value)), value)
+                Value::List(values) if values.len() >= items.len() => {
+                    let limits = checked(Some(rest.is_some() || values.len() == items.len()), Some(value.clone()));
+                    let schemas =
+                        items.iter().copied().chain(std::iter::repeat_n(*rest, values.len() - items.len()).flatten());
+                    all(
+                        [limits].into_iter().chain(schemas.zip(values.iter()).map(|(item, value)| inside(item, value))),
+                        value,
+                    )
                 }
-                _ => Invalid,
+                _ => Aborted,
             },
             Kind::Object { shape, unknown_keys, catchall } => match value {
                 Value::Record(record) => {
                     let extra = record.keys().any(|key| !shape.contains_key(key));
-                    if extra && *unknown_keys == UnknownKeys::Strict && catchall.is_none() {
-                        return Invalid;
-                    }
+                    let refused = extra && *unknown_keys == UnknownKeys::Strict && catchall.is_none();
+                    let limits = checked(Some(!refused), Some(value.clone()));
                     let field = |(key, schema): (&String, &SchemaId)| match record.get(key) {
                         Some(member) if member.getter => Unknown,
                         Some(member) => inside(*schema, &member.value),
                         None => inside(*schema, &Value::Undefined),
                     };
-                    all(shape.iter().map(field), value)
+                    let extras = catchall.iter().flat_map(|catchall| {
+                        record
+                            .iter()
+                            .filter(|(key, _)| !shape.contains_key(*key))
+                            .map(|(_, member)| inside(*catchall, &member.value))
+                    });
+                    all([limits].into_iter().chain(shape.iter().map(field)).chain(extras), value)
                 }
-                _ => Invalid,
+                _ => Aborted,
             },
-            Kind::Record { .. } | Kind::Map { .. } | Kind::Set { .. } | Kind::DiscriminatedUnion(_) => match value {
-                Value::Record(_) | Value::Instance(_) => Unknown,
-                _ => Invalid,
-            },
-            Kind::Union(options) => {
-                let mut undecided = false;
-                for option in options {
-                    match inside(*option, value) {
-                        Invalid => {}
-                        Unknown => undecided = true,
-                        decided if !undecided => return decided,
-                        _ => return Unknown,
-                    }
+            Kind::Record { key: keys, value: values } => match value {
+                Value::Record(record) => {
+                    let pairs = record.iter().flat_map(|(key, member)| {
+                        let value = if member.getter { Unknown } else { inside(*values, &member.value) };
+                        [inside(*keys, &Value::text(key)), value]
+                    });
+                    all(pairs, value)
                 }
-                if undecided { Unknown } else { Invalid }
+                _ => Aborted,
+            },
+            Kind::Map { .. } | Kind::Set { .. } => {
+                if matches!(value, Value::Instance(_)) {
+                    Unknown
+                } else {
+                    Aborted
+                }
             }
-            Kind::Intersection(left, right) => all([*left, *right].into_iter().map(|side| inside(side, value)), value),
+            Kind::DiscriminatedUnion { discriminator, options } => match value {
+                Value::Record(record) => {
+                    let tag = record.get(discriminator).map_or(Value::Undefined, |member| member.value.clone());
+                    let matching = options
+                        .iter()
+                        .find(|option| self.zod.tags(**option, discriminator).iter().any(|value| value.same(&tag)));
+                    matching.map_or(Aborted, |option| inside(*option, value))
+                }
+                _ => Aborted,
+            },
+            Kind::Union(options) => first_valid(options.iter().map(|option| inside(*option, value))),
+            Kind::Intersection(left, right) => both(inside(*left, value), inside(*right, value)),
             Kind::Lazy(inner) | Kind::Branded(inner) | Kind::Readonly(inner) => inside(*inner, value),
             Kind::Literal(literal) => is(literal.same(value)),
             Kind::Enum(values) => is(matches!(value, Value::Text(text) if values.contains(text))),
             Kind::NativeEnum(record) => match value {
                 Value::Text(_) | Value::Number(_) => is(record.iter().any(|(_, member)| member.value.same(value))),
-                _ => Invalid,
+                _ => Aborted,
             },
             Kind::Optional(_) if matches!(value, Value::Undefined) => Valid(Some(Value::Undefined)),
             Kind::Nullable(_) if matches!(value, Value::Null) => Valid(Some(Value::Null)),
             Kind::Optional(inner) | Kind::Nullable(inner) => inside(*inner, value),
             Kind::Default { inner, value: default } if matches!(value, Value::Undefined) => {
-                match inside(*inner, default) {
-                    // An author's default is taken to satisfy the author's schema.
-                    Unknown => Valid(None),
-                    parsed => parsed,
-                }
+                self.parse(*inner, default, Origin::Default, depth + 1)
             }
             Kind::Default { inner, .. } => inside(*inner, value),
-            Kind::Catch(inner) => match inside(*inner, value) {
-                Invalid | Unknown => Valid(None),
+            Kind::Catch { inner, value: caught } => match inside(*inner, value) {
+                Dirty(_) | Aborted => Valid(caught.clone()),
+                Unknown => Valid(None),
                 parsed => parsed,
             },
             Kind::Pipeline(first, second) => match inside(*first, value) {
@@ -179,26 +216,36 @@ impl<'z, 'a> Parse<'z, 'a> {
 
 /// What a refinement or transformation makes of the value that its schema let through.
 fn after<'a>(effect: &Effect<'a>, parsed: Parsed<'a>) -> Parsed<'a> {
-    let Valid(value) = parsed else { return parsed };
+    let (value, is_valid) = match parsed {
+        Valid(value) => (value, true),
+        Dirty(value) => (value, false),
+        other => return other,
+    };
     let is_undefined = matches!(value, Some(Value::Undefined));
+    // A function without parameters does the same whatever the value is.
+    let decides = |function: Function<'a>| is_undefined || arity(function) == 0;
     match effect {
-        Effect::InstanceOf if is_undefined => Invalid,
-        Effect::Refinement(Some(function)) if is_async(*function) => Throws,
-        Effect::Refinement(Some(function)) if is_undefined => match probe::call_with_undefined(*function) {
-            Outcome::Returns(verdict) => match verdict.truthy() {
-                Some(true) => Valid(value),
-                Some(false) => Invalid,
-                None => Unknown,
-            },
-            Outcome::Throws => Throws,
-            Outcome::Unknown => Unknown,
-        },
+        Effect::InstanceOf if is_undefined => Aborted,
+        Effect::Refinement { function: Some(function), .. } if is_async(*function) => Throws,
+        Effect::Refinement { function: Some(function), is_fatal } if decides(*function) => {
+            match probe::call_with_undefined(*function) {
+                Outcome::Returns(verdict) => match verdict.truthy() {
+                    Some(true) if is_valid => Valid(value),
+                    Some(false) if *is_fatal => Aborted,
+                    Some(_) => Dirty(value),
+                    None => Unknown,
+                },
+                Outcome::Throws => Throws,
+                Outcome::Unknown => Unknown,
+            }
+        }
         Effect::SuperRefinement(Some(function)) if is_async(*function) => Throws,
-        Effect::SuperRefinement(Some(function)) if is_undefined && probe::throws(*function) => Throws,
+        Effect::SuperRefinement(Some(function)) if decides(*function) && probe::throws(*function) => Throws,
+        Effect::Transform(_) if !is_valid => Aborted,
         // With a second parameter it may report a fault; otherwise it returns or throws.
         Effect::Transform(Some(function)) if arity(*function) < 2 => match probe::call_with_undefined(*function) {
-            Outcome::Returns(result) if is_undefined => Valid(Some(result)),
-            Outcome::Throws if is_undefined => Throws,
+            Outcome::Returns(result) if decides(*function) => Valid(Some(result)),
+            Outcome::Throws if decides(*function) => Throws,
             _ => Valid(None),
         },
         _ => Unknown,
@@ -221,73 +268,91 @@ fn arity(function: Function<'_>) -> usize {
     }
 }
 
-fn decided<'a>(verdict: Option<bool>, value: &Value<'a>) -> Parsed<'a> {
+/// The verdict of the checks on a value of the right type.
+fn checked<'a>(verdict: Option<bool>, value: Option<Value<'a>>) -> Parsed<'a> {
     match verdict {
-        Some(true) => Valid(Some(value.clone())),
-        Some(false) => Invalid,
+        Some(true) => Valid(value),
+        Some(false) => Dirty(value),
         None => Unknown,
     }
 }
 
-/// Valid only if every part is; the first exception wins over everything after it.
+/// All parts are parsed, so an exception in any of them wins; else the worst part decides.
 fn all<'a>(parts: impl Iterator<Item = Parsed<'a>>, whole: &Value<'a>) -> Parsed<'a> {
     let mut result = Valid(Some(whole.clone()));
     for part in parts {
-        match (part, &result) {
-            (Throws, Valid(_) | Invalid) => return Throws,
-            (Invalid, Valid(_)) => result = Invalid,
-            (Unknown, _) => result = Unknown,
-            _ => {}
-        }
+        result = match (part, result) {
+            (Throws, _) => return Throws,
+            (Aborted, _) | (_, Aborted) => Aborted,
+            (Unknown, _) | (_, Unknown) => Unknown,
+            (Dirty(_), _) | (_, Dirty(_)) => Dirty(Some(whole.clone())),
+            // The parts may have changed; the whole is then known only to the program.
+            (Valid(None), _) => Valid(None),
+            (Valid(Some(_)), valid) => valid,
+        };
     }
     result
 }
 
-fn number_passes(checks: &[NumberCheck], number: f64) -> Option<bool> {
-    if number.is_nan() {
-        return Some(false);
+/// Options are tried in order until one is valid; a dirty one is the second choice.
+fn first_valid<'a>(options: impl Iterator<Item = Parsed<'a>>) -> Parsed<'a> {
+    let mut undecided = false;
+    let mut dirty = None;
+    for option in options {
+        match option {
+            Valid(_) | Throws if undecided => return Unknown,
+            Valid(_) | Throws => return option,
+            Dirty(_) => dirty = dirty.or(Some(option)),
+            Aborted => {}
+            Unknown => undecided = true,
+        }
     }
-    Some(checks.iter().all(|check| match *check {
+    if undecided { Unknown } else { dirty.unwrap_or(Aborted) }
+}
+
+/// Both sides are parsed and their results merged, which works only for results that agree.
+fn both<'a>(left: Parsed<'a>, right: Parsed<'a>) -> Parsed<'a> {
+    match (left, right) {
+        (Throws, _) | (_, Throws) => Throws,
+        (Aborted, _) | (_, Aborted) => Aborted,
+        (Unknown, _) | (_, Unknown) => Unknown,
+        (Valid(Some(left)) | Dirty(Some(left)), Valid(Some(right)) | Dirty(Some(right)))
+            if !(left.same(&right) || is_container(&left) && is_container(&right)) =>
+        {
+            Aborted
+        }
+        (Valid(left), Valid(Some(_))) => Valid(left),
+        (Valid(_), Valid(None)) => Unknown,
+        _ => Dirty(None),
+    }
+}
+
+fn is_container(value: &Value<'_>) -> bool {
+    matches!(value, Value::List(_) | Value::Record(_))
+}
+
+fn number_passes(check: NumberCheck, number: f64) -> bool {
+    match check {
         NumberCheck::Int => number.fract() == 0.0,
         NumberCheck::Finite => number.is_finite(),
-        NumberCheck::Min { value, inclusive } => {
-            if inclusive {
-                number >= value
-            } else {
-                number > value
-            }
-        }
-        NumberCheck::Max { value, inclusive } => {
-            if inclusive {
-                number <= value
-            } else {
-                number < value
-            }
-        }
+        NumberCheck::Min { value, inclusive: true } => number >= value,
+        NumberCheck::Min { value, inclusive: false } => number > value,
+        NumberCheck::Max { value, inclusive: true } => number <= value,
+        NumberCheck::Max { value, inclusive: false } => number < value,
         // Zod scales away the digits after the point; a rounding error must not decide.
         NumberCheck::MultipleOf(step) => {
             let quotient = number / step;
             (quotient - quotient.round()).abs() < 1e-9
         }
-    }))
+    }
 }
 
 fn bigint_passes(check: BigIntCheck, number: i128) -> bool {
     match check {
-        BigIntCheck::Min { value, inclusive } => {
-            if inclusive {
-                number >= value
-            } else {
-                number > value
-            }
-        }
-        BigIntCheck::Max { value, inclusive } => {
-            if inclusive {
-                number <= value
-            } else {
-                number < value
-            }
-        }
+        BigIntCheck::Min { value, inclusive: true } => number >= value,
+        BigIntCheck::Min { value, inclusive: false } => number > value,
+        BigIntCheck::Max { value, inclusive: true } => number <= value,
+        BigIntCheck::Max { value, inclusive: false } => number < value,
         BigIntCheck::MultipleOf(step) => step != 0 && number % step == 0,
     }
 }

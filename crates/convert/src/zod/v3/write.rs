@@ -116,7 +116,7 @@ impl<'a> Writer<'_, 'a> {
             Kind::Symbol | Kind::Void | Kind::Function => return Ok(None),
             Kind::Array { element, min, max, exact } => self.array(*element, *min, *max, *exact)?,
             Kind::Object { .. } => self.object(node)?,
-            Kind::Union(options) | Kind::DiscriminatedUnion(options) => return self.union(options),
+            Kind::Union(options) | Kind::DiscriminatedUnion { options, .. } => return self.union(options),
             Kind::Intersection(left, right) => return self.intersection(*left, *right),
             Kind::Tuple { items, rest } => self.tuple(items, *rest)?,
             Kind::Record { key, value } => self.record(*key, *value)?,
@@ -156,7 +156,7 @@ impl<'a> Writer<'_, 'a> {
             Kind::Lazy(inner)
             | Kind::Promise(inner)
             | Kind::Effects { inner, .. }
-            | Kind::Catch(inner)
+            | Kind::Catch { inner, .. }
             | Kind::Branded(inner)
             | Kind::Readonly(inner) => return self.schema(*inner),
             Kind::Pipeline(first, second) => {
@@ -223,7 +223,7 @@ impl<'a> Writer<'_, 'a> {
     fn is_optional(&mut self, key: &str, field: SchemaId) -> bool {
         match Parse::undefined(self.zod, field) {
             Parsed::Valid(_) | Parsed::Throws => true,
-            Parsed::Invalid => false,
+            Parsed::Dirty(_) | Parsed::Aborted => false,
             Parsed::Unknown => {
                 let message = format!(
                     "whether `{key}` may be left out depends on a function that was not run; it is taken to be optional"

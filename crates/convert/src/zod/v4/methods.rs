@@ -180,7 +180,14 @@ impl<'a> Zod4<'a> {
         let (id, node) = self.node(receiver)?;
         let mut checks = node.checks.clone();
         checks.extend(more);
-        let kind = node.kind.clone();
+        let mut kind = node.kind.clone();
+        // A clone shares what its getter gave, but a refined schema has a definition of its own.
+        if let Kind::Lazy(inner) = &kind
+            && checks.len() > node.checks.len()
+            && let Some(function) = self.getters.get(inner).copied()
+        {
+            kind = Kind::Lazy(self.defer(function, offset));
+        }
         let refined = self.add_with(kind, checks, offset);
         if let Some(node) = self.nodes.get_mut(refined.0) {
             node.parent = Some(id);

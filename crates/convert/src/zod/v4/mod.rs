@@ -33,6 +33,8 @@ pub(super) struct Zod4<'a> {
     nodes: Vec<Node<'a>>,
     checks: Vec<Check>,
     deferred: VecDeque<(SchemaId, Function<'a>)>,
+    /// The function behind every deferred schema.
+    getters: HashMap<SchemaId, Function<'a>>,
     /// Zod's own regular expressions, each of which exists once.
     patterns: HashMap<&'static str, Pattern>,
 }
@@ -174,6 +176,7 @@ impl<'a> Zod4<'a> {
     fn defer(&mut self, function: Function<'a>, offset: u32) -> SchemaId {
         let id = self.add(Kind::Deferred, offset);
         self.deferred.push_back((id, function));
+        self.getters.insert(id, function);
         id
     }
 

@@ -1,0 +1,132 @@
+//! Tools as a model API takes them: the same that Bosun itself would send.
+//!
+//! A dialect says what it had to leave out, and leaves out a few keywords without a word because
+//! they say nothing about arguments. Whoever converts a file wants to know of those too, so what was
+//! sent is compared with what was written.
+
+use std::collections::{HashMap, HashSet};
+
+use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::toolset::Mode};
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::warn_of_losses;
+use crate::{
+    ConvertError, Format, Warning,
+    document::{Path, Trail},
+    found::Found,
+};
+
+pub(super) fn tools(
+    tools: &[Found],
+    target: Format,
+    dialect: Dialect,
+    warnings: &mut Vec<Warning>,
+) -> Result<Value, ConvertError> {
+    warn_of_losses(tools, target, warnings);
+    let origins: HashMap<&str, &Found> = tools.iter().map(|found| (found.tool.name.as_str(), found)).collect();
+    let mut warn = |tool: &str, inside: &str, code, message| {
+        let path = origins.get(tool).map(|found| found.origin.place_of(inside).to_string()).unwrap_or_default();
+        warnings.push(Warning { path, code, message });
+    };
+    let toolset = Toolset::merge(Mode::Ark, tools.iter().map(|found| found.tool.clone()).collect(), Vec::new());
+    let declarations = toolset.declarations(dialect);
+    for loss in &declarations.losses {
+        let inside = format!("parameters.{}", loss.path);
+        warn(&loss.tool, &inside, "keyword_dropped", format!("in {target}, {}: {}", loss.path, loss.message));
+    }
+    for quarantined in &declarations.quarantined {
+        let message = format!("`{}` cannot be written as {target}: {}", quarantined.tool, quarantined.reason);
+        warn(&quarantined.tool, "", "cannot_move", message);
+    }
+    let written: Value =
+        serde_json::from_str(&declarations.json).map_err(|error| ConvertError::NotWritten(error.to_string()))?;
+    let left_out: HashSet<&str> = declarations.quarantined.iter().map(|tool| tool.tool.as_str()).collect();
+    let told = declarations.losses.iter().map(|loss| (loss.tool.as_str(), loss.path.as_str()));
+    let mut untold = Untold { told: told.collect(), lost: IndexMap::new() };
+    let declared = tools.iter().map(|found| &found.tool).filter(|tool| !left_out.contains(tool.name.as_str()));
+    for (tool, entry) in declared.zip(entries(&written, dialect)) {
+        if let Some(schema) = entry.schema {
+            untold.compare(tool, &tool.parameters, schema, &Trail::At(&Path::root()));
+        }
+        if let Some(name) = entry.name.filter(|name| *name != tool.name) {
+            let message = format!("`{}` is called `{name}`: {target} does not take its name", tool.name);
+            warn(&tool.name, "", "renamed", message);
+        }
+    }
+    for (keyword, Lost { tool, path, more }) in untold.lost {
+        let of = if more == 0 { format!("`{tool}`") } else { format!("`{tool}` and {more} more") };
+        let message = format!("`{keyword}` in the parameters of {of} is not part of {target}");
+        warn(tool, &format!("parameters.{path}"), "keyword_dropped", message);
+    }
+    Ok(written)
+}
+
+/// What is sent of one tool.
+struct Entry<'a> {
+    name: Option<&'a str>,
+    schema: Option<&'a Value>,
+}
+
+fn entries(written: &Value, dialect: Dialect) -> impl Iterator<Item = Entry<'_>> {
+    let (list, name, schema) = match dialect {
+        Dialect::Gemini => ("/0/functionDeclarations", "/name", "/parametersJsonSchema"),
+        Dialect::OpenAiResponses => ("", "/name", "/parameters"),
+        Dialect::Anthropic => ("", "/name", "/input_schema"),
+        Dialect::Mcp => ("", "/name", "/inputSchema"),
+        _ => ("", "/function/name", "/function/parameters"),
+    };
+    let list = written.pointer(list).and_then(Value::as_array).into_iter().flatten();
+    list.map(move |entry| Entry { name: entry.pointer(name).and_then(Value::as_str), schema: entry.pointer(schema) })
+}
+
+/// Keywords that a dialect left out without a word.
+struct Untold<'a> {
+    told: HashSet<(&'a str, &'a str)>,
+    lost: IndexMap<&'a str, Lost<'a>>,
+}
+
+/// The first tool that loses a keyword, where, and how many others do.
+struct Lost<'a> {
+    tool: &'a str,
+    path: Path,
+    more: usize,
+}
+
+impl<'a> Untold<'a> {
+    fn compare(&mut self, tool: &'a Tool, source: &'a Value, sent: &Value, trail: &Trail<'_>) {
+        match (source, sent) {
+            (Value::Object(source), Value::Object(sent)) => {
+                for (key, value) in source {
+                    let here = Trail::Key(trail, key);
+                    match sent.get(key) {
+                        Some(sent) => self.compare(tool, value, sent, &here),
+                        None => self.lose(tool, key, &here),
+                    }
+                }
+            }
+            (Value::Array(source), Value::Array(sent)) => {
+                for (index, (source, sent)) in source.iter().zip(sent).enumerate() {
+                    self.compare(tool, source, sent, &Trail::Index(trail, index));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn lose(&mut self, tool: &'a Tool, keyword: &'a str, trail: &Trail<'_>) {
+        /// Said in other words, and so not lost.
+        const TRANSLATED: [&str; 5] = ["optional", "nullable", "items", "additionalItems", "dependencies"];
+        if TRANSLATED.contains(&keyword) {
+            return;
+        }
+        if let Some(lost) = self.lost.get_mut(keyword) {
+            lost.more += usize::from(lost.tool != tool.name);
+            return;
+        }
+        let path = trail.to_path();
+        if !self.told.contains(&(tool.name.as_str(), path.as_str())) {
+            self.lost.insert(keyword, Lost { tool: &tool.name, path, more: 0 });
+        }
+    }
+}
