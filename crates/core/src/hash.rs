@@ -40,7 +40,13 @@ impl ContentHash {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        // In one piece: heads are full of hashes, and a call for each byte is most of what writing one costs.
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        formatter.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
 
@@ -58,12 +64,13 @@ pub struct NotAHash;
 impl FromStr for ContentHash {
     type Err = NotAHash;
     fn from_str(text: &str) -> Result<Self, NotAHash> {
+        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok()).ok_or(NotAHash);
         let mut bytes = [0; 32];
-        if text.len() != 64 || !text.is_ascii() {
+        if text.len() != 2 * bytes.len() {
             return Err(NotAHash);
         }
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).map_err(|_| NotAHash)?;
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
         }
         Ok(Self(bytes))
     }
@@ -79,5 +86,26 @@ impl TryFrom<String> for ContentHash {
 impl From<ContentHash> for String {
     fn from(hash: ContentHash) -> Self {
         hash.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_survives_its_text() {
+        let hash = ContentHash::of(b"abc");
+        let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hash.to_string(), text);
+        assert_eq!(text.parse(), Ok(hash));
+        assert_eq!(text.to_uppercase().parse(), Ok(hash));
+    }
+
+    #[test]
+    fn another_text_is_no_hash() {
+        for text in ["", "0", &"0".repeat(63), &"0".repeat(65), &"g".repeat(64), &"é".repeat(32), &" 0".repeat(32)] {
+            assert_eq!(text.parse::<ContentHash>(), Err(NotAHash), "{text}");
+        }
     }
 }

@@ -139,7 +139,8 @@ async fn appends_that_nobody_awaits_ride_along(mut place: Box<dyn Place>) {
     durable(&*store, position).await;
     let after = store.stats();
     assert_eq!(after.appends - before.appends, 3);
-    assert_eq!(after.awaited_commits - before.awaited_commits, 1);
+    // None, if the store had committed them by itself before anybody asked.
+    assert!(after.awaited_commits - before.awaited_commits <= 1);
     durable(&*store, position).await;
     assert_eq!(store.stats().awaited_commits, after.awaited_commits, "what is durable is not waited for");
 }

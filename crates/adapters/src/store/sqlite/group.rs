@@ -24,6 +24,19 @@ use super::{
     writer::Disk,
 };
 
+const STORED: &str = "SELECT id, seq FROM queries WHERE namespace = ?1 AND uid = ?2";
+const TAKEN: &str = "SELECT 1 FROM queries WHERE namespace = ?1 AND name = ?2";
+const ADD_ENTRY: &str = "INSERT INTO journal (key, at, body) VALUES (?1, ?2, ?3)";
+const ADD_DOCUMENT: &str = "INSERT INTO documents (hash, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+const ADD_QUERY: &str = "INSERT INTO queries \
+     (id, status, seq, epoch, unfinished, deadline, bytes, head, uid, namespace, name) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+const CHANGE_QUERY: &str = "UPDATE queries SET status = ?2, seq = ?3, epoch = ?4, unfinished = ?5, deadline = ?6, \
+     bytes = bytes + ?7, head = ?8 WHERE id = ?1";
+
+/// How many bits of a journal's key are the entry's number; the others are its query.
+const SEQ_BITS: u32 = 24;
+
 /// How many documents are remembered as stored; then the list is begun anew.
 const KNOWN_DOCUMENTS: usize = 4_096;
 
@@ -44,6 +57,10 @@ struct Open {
     /// Documents that need not be offered again.
     known: HashSet<ContentHash>,
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("the query's journal is full: it has {} entries", 1 << SEQ_BITS)]
+struct JournalFull;
 
 /// Why a group was not committed.
 enum Fault {
@@ -200,6 +217,9 @@ impl Open {
         if !append.is_whole {
             return Ok(Err(Rejection::Conflict(head.uid)));
         }
+        if head.seq >> SEQ_BITS != 0 {
+            return Ok(Err(Rejection::Unavailable(Arc::new(JournalFull))));
+        }
         let key = (&head.namespace, head.uid);
         if !plan.queries.contains_key(&key) {
             let standing = match self.stored(head)? {
@@ -228,27 +248,24 @@ impl Open {
 
     fn stored(&self, head: &Head) -> rusqlite::Result<Option<(i64, Seq)>> {
         self.connection
-            .prepare_cached("SELECT id, seq FROM queries WHERE namespace = ?1 AND uid = ?2")?
+            .prepare_cached(STORED)?
             .query_row(params![head.namespace.as_str(), head.uid.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
     }
 
     fn is_taken(&self, head: &Head) -> rusqlite::Result<bool> {
-        self.connection
-            .prepare_cached("SELECT 1 FROM queries WHERE namespace = ?1 AND name = ?2")?
-            .exists(params![head.namespace.as_str(), head.name.as_str()])
+        self.connection.prepare_cached(TAKEN)?.exists(params![head.namespace.as_str(), head.name.as_str()])
     }
 
     fn write(&mut self, epoch: i64, group: &[Queued], plan: &Plan<'_>) -> Result<(), Fault> {
         let mut documents = Vec::new();
         {
-            let mut insert_entry =
-                self.connection.prepare_cached("INSERT INTO journal (query, seq, at, body) VALUES (?1, ?2, ?3, ?4)")?;
+            let mut add_entry = self.connection.prepare_cached(ADD_ENTRY)?;
             for &(index, id) in &plan.kept {
                 let append = &group[index];
                 for row in &append.rows {
-                    insert_entry
-                        .execute(params![id, row.seq, row.at.0, row.body])
+                    add_entry
+                        .execute(params![(id << SEQ_BITS) + row.seq as i64, row.at.0, row.body])
                         .map_err(|error| self.blame(index, error))?;
                 }
                 documents.extend(append.documents.iter().map(|document| (index, document)));
@@ -263,7 +280,7 @@ impl Open {
                 continue;
             }
             self.connection
-                .prepare_cached("INSERT INTO documents (hash, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
+                .prepare_cached(ADD_DOCUMENT)?
                 .execute(params![document.hash.as_bytes(), document.body])
                 .map_err(|error| self.blame(index, error))?;
             if self.known.len() == KNOWN_DOCUMENTS {
@@ -277,44 +294,22 @@ impl Open {
     fn write_head(&self, epoch: i64, standing: &Standing, head: &Head) -> rusqlite::Result<()> {
         let text =
             serde_json::to_string(head).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        let status = head.status().as_str();
         let deadline = head.deadline().map(|deadline| deadline.0);
+        let mut statement = self.connection.prepare_cached(if standing.is_new { ADD_QUERY } else { CHANGE_QUERY })?;
+        statement.raw_bind_parameter(1, standing.id)?;
+        statement.raw_bind_parameter(2, head.status().as_str())?;
+        statement.raw_bind_parameter(3, head.seq)?;
+        statement.raw_bind_parameter(4, epoch)?;
+        statement.raw_bind_parameter(5, leaves_work(head))?;
+        statement.raw_bind_parameter(6, deadline)?;
+        statement.raw_bind_parameter(7, standing.bytes)?;
+        statement.raw_bind_parameter(8, text)?;
         if standing.is_new {
-            self.connection.prepare_cached(
-                "INSERT INTO queries (id, uid, namespace, name, status, seq, epoch, unfinished, deadline, bytes, head) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-            )?
-            .execute(params![
-                standing.id,
-                head.uid.as_bytes(),
-                head.namespace.as_str(),
-                head.name.as_str(),
-                status,
-                head.seq,
-                epoch,
-                leaves_work(head),
-                deadline,
-                standing.bytes,
-                text,
-            ])?;
-        } else {
-            self.connection
-                .prepare_cached(
-                    "UPDATE queries SET status = ?2, seq = ?3, epoch = ?4, unfinished = ?5, deadline = ?6, \
-                 bytes = bytes + ?7, head = ?8 WHERE id = ?1",
-                )?
-                .execute(params![
-                    standing.id,
-                    status,
-                    head.seq,
-                    epoch,
-                    leaves_work(head),
-                    deadline,
-                    standing.bytes,
-                    text,
-                ])?;
+            statement.raw_bind_parameter(9, head.uid.as_bytes())?;
+            statement.raw_bind_parameter(10, head.namespace.as_str())?;
+            statement.raw_bind_parameter(11, head.name.as_str())?;
         }
-        Ok(())
+        statement.raw_execute().map(|_| ())
     }
 
     /// Whether the fault is this append's or the disk's.

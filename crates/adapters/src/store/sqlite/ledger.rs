@@ -253,15 +253,16 @@ impl Ledger {
             self.any_rejected.store(true, Ordering::Release);
         }
         let mut book = self.book();
-        self.settled.store(position.0, Ordering::Release);
         let waiters = std::mem::take(&mut book.waiters);
         let (served, waiting): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|waiter| waiter.position <= position);
         book.waiters = waiting;
-        drop(book);
         if settled.committed {
             self.commits.fetch_add(1, Ordering::Relaxed);
             self.awaited_commits.fetch_add(u64::from(!served.is_empty()), Ordering::Relaxed);
         }
+        // Last: whoever finds the position settled finds the commit counted.
+        self.settled.store(position.0, Ordering::Release);
+        drop(book);
         let count = served.len();
         for waiter in served {
             // Nobody may be there any more.

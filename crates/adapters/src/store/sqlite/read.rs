@@ -56,13 +56,14 @@ pub(super) fn unavailable(error: rusqlite::Error) -> StoreError {
 const BEFORE_ALL: &[u8] = &[];
 const AFTER_ALL: &[u8] = &[0xff; 17];
 
-// These have no LIMIT: an unreadable query does not count, and rows are read only as far as wanted.
-pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body FROM queries JOIN journal ON query = id AND journal.seq = 1 \
-                    WHERE namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) ORDER BY uid DESC";
+/// A journal lies in one piece, from `id << 24` on; its first entry has number 1.
+pub(super) const LOAD: &str = "SELECT uid, bytes, head, journal.seq, at, body FROM queries JOIN journal \
+     ON key > id << 24 AND key < (id + 1) << 24 WHERE namespace = ?1 AND name = ?2 ORDER BY key";
+// These two have no LIMIT: an unreadable query does not count, and rows are read only as far as wanted.
+pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body FROM queries JOIN journal \
+     ON key = id << 24 | 1 WHERE namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) ORDER BY uid DESC";
 pub(super) const UNFINISHED: &str =
     "SELECT uid, head FROM queries WHERE unfinished = 1 AND epoch < ?1 AND uid > ?2 ORDER BY uid";
-pub(super) const LOAD: &str = "SELECT uid, bytes, head, journal.seq, at, body FROM queries JOIN journal ON query = id \
-                    WHERE namespace = ?1 AND name = ?2 ORDER BY journal.seq";
 pub(super) const DUE: &str = "SELECT namespace, name FROM queries WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2";
 pub(super) const NEXT_DEADLINE: &str = "SELECT min(deadline) FROM queries WHERE deadline IS NOT NULL";
 

@@ -195,28 +195,42 @@ async fn an_append_that_sqlite_refuses_does_not_sink_its_group() {
     assert_eq!(listed.total, 2);
 }
 
-#[tokio::test]
-async fn a_failed_group_is_told_to_all_who_wait_and_the_store_goes_on() {
+/// After `fault`, writing fails; after `repair`, the same store goes on.
+async fn check_failed_commit(fault: &str, repair: &str) {
     let directory = Directory::new();
     let store = directory.store();
     let before = Scribe::new("default", "before", 1).start(&store);
     store.durable(before).await.unwrap();
-    // The whole transaction ends, as it does when the disk fails.
-    let trigger = "CREATE TRIGGER fail BEFORE INSERT ON journal BEGIN SELECT RAISE(ROLLBACK, 'failed'); END";
-    directory.connection().execute_batch(trigger).unwrap();
+    directory.connection().execute_batch(fault).unwrap();
     let mut scribe = Scribe::new("default", "a", 2);
     let position = scribe.start(&store);
     let lost = store.durable(position).await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     let builds_on_it = scribe.append(&store, machine::start_turn(scribe.head()));
 
-    directory.connection().execute_batch("DROP TRIGGER fail").unwrap();
+    directory.connection().execute_batch(repair).unwrap();
     assert!(matches!(store.durable(builds_on_it).await, Err(StoreError::Unavailable(_))));
     let (namespace, name) = (scribe.head().namespace.clone(), scribe.head().name.clone());
     assert!(store.load(&namespace, &name).await.unwrap().is_none(), "it was rolled back");
     let position = Scribe::new("default", "a", 3).start(&store);
     store.durable(position).await.unwrap();
     assert_eq!(store.stats().commits, 2);
+}
+
+#[tokio::test]
+async fn a_group_that_fails_is_told_to_all_who_wait_and_the_store_goes_on() {
+    // The whole transaction ends in the middle, as it does when the disk fails.
+    let fault = "CREATE TRIGGER fail BEFORE INSERT ON journal BEGIN SELECT RAISE(ROLLBACK, 'failed'); END";
+    check_failed_commit(fault, "DROP TRIGGER fail").await;
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_is_told_to_all_who_wait_and_the_store_goes_on() {
+    // Everything is written, and then COMMIT itself says no.
+    let fault = "CREATE TABLE parent (id INTEGER PRIMARY KEY);
+                 CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+                 CREATE TRIGGER fail AFTER INSERT ON journal BEGIN INSERT INTO child VALUES (1); END";
+    check_failed_commit(fault, "DROP TRIGGER fail").await;
 }
 
 #[tokio::test]
@@ -382,14 +396,14 @@ fn every_read_goes_by_an_index() {
             read::LOAD,
             vec![
                 "SEARCH queries USING INDEX queries_by_name (namespace=? AND name=?)",
-                "SEARCH journal USING PRIMARY KEY (query=?)",
+                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
             ],
         ),
         (
             read::LIST,
             vec![
                 "SEARCH queries USING INDEX queries_by_age (namespace=? AND uid<?)",
-                "SEARCH journal USING PRIMARY KEY (query=? AND seq=?)",
+                "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)",
             ],
         ),
         (read::UNFINISHED, vec!["SEARCH queries USING INDEX queries_unfinished (uid>?)"]),

