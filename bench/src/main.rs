@@ -3,7 +3,7 @@
 //! `run` measures the real program as its own process, and beside it, in turns, a floor: two bare
 //! round trips that write the same bytes to the same tables in two commits. A figure means little on
 //! a machine that does other work at the same time; the ratio to the floor of the same run means more.
-//! The other commands are processes that `run` starts.
+//! `load` is for looking at a server with a profiler; the other commands are processes that `run` starts.
 
 mod cold;
 mod cycle;
@@ -36,9 +36,19 @@ fn main() -> anyhow::Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["run", options @ ..] => runtime(1)?.block_on(run(&read_options(options)?)),
+        ["load", authority, concurrency, seconds] => {
+            let time = Duration::from_secs(seconds.parse()?);
+            let times =
+                runtime(1)?.block_on(load::run(authority, load::Subject::Server, concurrency.parse()?, time))?;
+            println!("{} cycles, {:.0} a second", times.count(), times.per_second());
+            Ok(())
+        }
         ["floor", data, sample] => runtime(2)?.block_on(floor::serve(data.as_ref(), sample.as_ref())),
         ["open", data] => cold::bare_open(data.as_ref()),
-        _ => bail!("usage: bosun-bench run --server FILE [--seconds N] [--rounds N] [--concurrency N] [--starts N]"),
+        _ => bail!(
+            "usage: bosun-bench run --server FILE [--seconds N] [--rounds N] [--concurrency N] [--starts N]\n       \
+             bosun-bench load ADDRESS:PORT CONCURRENCY SECONDS    (against a server with the agent of the bench)"
+        ),
     }
 }
 
