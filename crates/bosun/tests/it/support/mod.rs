@@ -6,6 +6,7 @@
 
 pub(crate) mod client;
 pub(crate) mod oracle;
+pub(crate) mod play;
 pub(crate) mod proof;
 pub(crate) mod rng;
 pub(crate) mod scenes;
