@@ -190,13 +190,7 @@ impl Engine {
             fault::point("submit.appended");
             inner.drive_if_due(&live, &mut locked);
             drop(locked);
-            let snapshot = match wait {
-                Some(wait) => inner.settle(&live, wait).await?,
-                None => {
-                    inner.make_durable(&live, position).await?;
-                    inner.read(&live).await?
-                }
-            };
+            let snapshot = inner.answer(&live, position, wait).await?;
             fault::point("submit.durable");
             Ok(snapshot)
         })
@@ -229,13 +223,8 @@ impl Engine {
                 inner.after_append(&live, &mut locked);
             }
             drop(locked);
-            let snapshot = match wait {
-                Some(wait) if is_news(&delivered.verdicts) => inner.settle(&live, wait).await?,
-                _ => {
-                    inner.make_durable(&live, position).await?;
-                    inner.read(&live).await?
-                }
-            };
+            let wait = wait.filter(|_| is_news(&delivered.verdicts));
+            let snapshot = inner.answer(&live, position, wait).await?;
             if changed {
                 fault::point("deliver.durable");
             }
@@ -367,11 +356,7 @@ impl Engine {
             fault::point(point);
             inner.after_append(&live, &mut locked);
             drop(locked);
-            if let Some(wait) = wait {
-                return inner.settle(&live, wait).await;
-            }
-            inner.make_durable(&live, position).await?;
-            inner.read(&live).await
+            inner.answer(&live, position, wait).await
         })
         .await
     }
@@ -486,6 +471,27 @@ impl Inner {
             live.forget().await;
         }
         durable
+    }
+
+    /// Where the query stands after the change at `position`: when it has settled, or `wait` is over, or
+    /// at once. Without the change there is no answer: if it was not kept, the query goes on from what
+    /// the store has, and that says nothing of the change.
+    async fn answer(
+        &self,
+        live: &Live,
+        position: crate::store::Position,
+        wait: Option<Duration>,
+    ) -> Result<Snapshot, EngineError> {
+        let settled = match wait {
+            Some(wait) => Some(self.settle(live, wait).await),
+            None => None,
+        };
+        // Waits only if nothing else has: what a settled query shows is durable, and so is what came before.
+        self.make_durable(live, position).await?;
+        match settled {
+            Some(settled) => settled,
+            None => self.read(live).await,
+        }
     }
 
     /// Where the query stands, durably.

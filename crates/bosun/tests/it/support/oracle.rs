@@ -22,6 +22,9 @@ use serde_json::Value;
 
 use super::server::World;
 
+/// No scene has more entries than this, also if every part of it is begun again a few times.
+const LONGEST_JOURNAL: usize = 100;
+
 /// What one client was told about one query.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
@@ -117,6 +120,9 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     let mut fault = |what: String| violations.push(format!("{}: {what}", head.name));
     if !head.status().is_final() {
         fault(format!("never ended: {:?}, last entry {:?}", head.status(), entries.last()));
+    }
+    if entries.len() > LONGEST_JOURNAL {
+        fault(format!("has {} entries, the last of them {:?}", entries.len(), &entries[entries.len() - 4..]));
     }
     let finals = entries.iter().filter(|entry| entry.event.is_final()).count();
     if finals > 1 || (finals == 1 && !entries.last().is_some_and(|entry| entry.event.is_final())) {

@@ -1,6 +1,7 @@
 //! The server as a process: started, awaited, killed.
 
 use std::{
+    ffi::OsString,
     fs::File,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
@@ -19,13 +20,20 @@ use super::{scenes, soon};
 #[derive(Debug)]
 pub(crate) struct World {
     directory: TempDir,
+    /// What every process of this world finds in its environment.
+    environment: Vec<(&'static str, OsString)>,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
         let directory = tempfile::Builder::new().prefix("bosun-proof-").tempdir().expect("a directory");
         scenes::write(&directory.path().join("manifests"));
-        Self { directory }
+        Self { directory, environment: Vec::new() }
+    }
+
+    /// From the next process on.
+    pub(crate) fn set(&mut self, variable: &'static str, value: impl Into<OsString>) {
+        self.environment.push((variable, value.into()));
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -42,7 +50,8 @@ impl World {
         self.path("log")
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    /// A file or directory of this world.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -65,6 +74,7 @@ impl World {
             .arg("--ledger")
             .arg(self.ledger())
             .env("RUST_LOG", "warn")
+            .envs(self.environment.iter().map(|(variable, value)| (variable, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)

@@ -1,0 +1,3 @@
+//! What happens to the store when the disk fails, fills up, or keeps half of what was written.
+
+mod failing;
