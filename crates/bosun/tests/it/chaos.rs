@@ -156,6 +156,7 @@ impl Killer<'_> {
                         }
                         "working"
                     }
+                    Death::Exited(code) => panic!("the server ended by itself with {code}"),
                 },
             };
             *self.deaths.entry(place).or_default() += 1;

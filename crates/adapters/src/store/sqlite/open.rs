@@ -194,7 +194,7 @@ fn take_over(connector: &Connector) -> Result<i64, Fault> {
     }
     drop(reading);
 
-    let mut connection = connector.write()?;
+    let mut connection = connector.write_on_certain_ground()?;
     migrate(&mut connection, missing)?;
     check_schema(&connection)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -13,6 +13,7 @@ pub(crate) mod rng;
 pub(crate) mod scenes;
 pub(crate) mod server;
 pub(crate) mod sse;
+pub(crate) mod volume;
 
 use std::time::Duration;
 
