@@ -2,3 +2,4 @@
 
 mod failing;
 mod full;
+mod torn;
