@@ -46,6 +46,10 @@ pub(crate) struct Config {
     #[arg(long, value_name = "NUMBER", default_value_t = 256, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
     max_running: usize,
+    /// Queries that wait their turn; when there are more, new ones are refused for the moment
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, help_heading = "Limits",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
+    max_queued: usize,
 
     /// Die at a named point, as if killed: POINT or POINT:N for the Nth pass
     #[arg(long, value_name = "POINT", hide = true)]
@@ -68,6 +72,7 @@ impl Config {
                 max_tool_calls: self.max_tool_calls,
             },
             max_running: self.max_running,
+            max_queued: self.max_queued,
         }
     }
 }
@@ -118,6 +123,6 @@ mod tests {
         }
         let line = <Line as clap::Parser>::parse_from(["bosun"]);
         let (ours, engines) = (line.config.settings(), Settings::default());
-        assert_eq!((ours.limits, ours.max_running), (engines.limits, engines.max_running));
+        assert_eq!(ours, engines);
     }
 }

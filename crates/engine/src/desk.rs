@@ -204,6 +204,10 @@ impl Locked<'_> {
         self.slot.state.as_ref()
     }
 
+    pub(crate) fn is_driven(&self) -> bool {
+        self.slot.driven
+    }
+
     /// Claims the right to drive the query; false if a task has it already.
     pub(crate) fn claim(&mut self) -> bool {
         !std::mem::replace(&mut self.slot.driven, true)

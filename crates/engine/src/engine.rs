@@ -12,16 +12,16 @@ use bosun_core::{
     schema::SchemaCache,
     tool::toolset::{Mode, Toolset},
 };
-use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Agent, Clock, Registry, Store, StoreError,
+    admission::Admission,
     deadlines::Deadlines,
     desk::{Desk, Key, Live, Locked, State},
     driver, fault,
     registry::AgentLimits,
-    store::{Document, Listed, Page},
+    store::{Document, Listed, Page, has_work},
     toolsets::Toolsets,
     watch::Watch,
 };
@@ -30,17 +30,19 @@ use crate::{
 const SCHEMAS_KEPT: usize = 4096;
 
 /// How the engine is set up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// What any query may use at most.
     pub limits: Limits,
     /// How many queries run at the same time; the others wait their turn.
     pub max_running: usize,
+    /// How many wait their turn at most; then no new query is taken on.
+    pub max_queued: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { limits: Limits::default(), max_running: 256 }
+        Self { limits: Limits::default(), max_running: 256, max_queued: 10_000 }
     }
 }
 
@@ -95,6 +97,8 @@ pub enum EngineError {
     NameTaken(Namespace, QueryName),
     #[error("query `{0}` is not held; there is nothing to continue")]
     NotHeld(QueryName),
+    #[error("{0} queries wait their turn already; no more are taken on right now")]
+    Overloaded(usize),
     #[error("the server is shutting down")]
     ShuttingDown,
     #[error(transparent)]
@@ -120,7 +124,7 @@ pub(crate) struct Inner {
     pub(crate) desk: Arc<Desk>,
     pub(crate) toolsets: Toolsets,
     pub(crate) schemas: Arc<SchemaCache>,
-    pub(crate) running: Semaphore,
+    pub(crate) admission: Admission,
     pub(crate) deadlines: Deadlines,
     pub(crate) tasks: TaskTracker,
     /// No new work is taken on.
@@ -154,13 +158,14 @@ impl Engine {
             desk: Arc::default(),
             toolsets: Toolsets::default(),
             schemas: Arc::new(SchemaCache::new(SCHEMAS_KEPT)),
-            running: Semaphore::new(settings.max_running),
+            admission: Admission::new(settings.max_running, settings.max_queued),
             deadlines: Deadlines::default(),
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
         });
-        driver::recover_all(&inner).await?;
+        inner.admission.join(inner.store.count_runnable().await?);
+        inner.tasks.spawn(Admission::run(Arc::clone(&inner)));
         inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
         Ok(Self { inner })
     }
@@ -182,6 +187,9 @@ impl Engine {
                 // To refuse the name is to say that the query exists: whoever repeats a request relies on it.
                 inner.make_durable(&live, position).await?;
                 return Err(EngineError::NameTaken(key.0, key.1));
+            }
+            if inner.admission.is_full() {
+                return Err(EngineError::Overloaded(inner.admission.queued()));
             }
             let document = Document { hash: toolset.hash(), body: toolset.to_document().into() };
             inner.toolsets.remember(toolset);
@@ -456,11 +464,16 @@ impl Inner {
         self.drive_if_due(live, locked);
     }
 
-    /// Starts a driver, unless there is one or there is nothing to do.
+    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do.
     pub(crate) fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>) {
-        let due = locked.state().is_some_and(|state| driver::has_work(&state.head));
-        if due && !self.draining.is_cancelled() && locked.claim() {
-            self.tasks.spawn(driver::drive(Arc::clone(self), Arc::clone(live)));
+        let due = locked.state().is_some_and(|state| has_work(&state.head));
+        if !due || locked.is_driven() || self.draining.is_cancelled() {
+            return;
+        }
+        if let Some(seat) = Admission::enter(self, &live.key)
+            && locked.claim()
+        {
+            self.tasks.spawn(driver::drive(Arc::clone(live), seat, false));
         }
     }
 

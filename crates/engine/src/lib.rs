@@ -4,6 +4,7 @@
 //! machine of `bosun-core` what to do, appends the answer to a [`Store`], and acts only when what it
 //! must not repeat is durable. Nothing here knows HTTP, SQL or any model's wire format.
 
+mod admission;
 pub mod clock;
 mod deadlines;
 mod desk;

@@ -13,7 +13,8 @@ use async_trait::async_trait;
 use bosun_core::{ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp};
 
 use crate::store::{
-    Append, Listed, Page, Position, Rejection, Rejections, Store, StoreError, StoreStats, Stored, leaves_work,
+    Append, Listed, Page, Position, Rejection, Rejections, Runnable, Store, StoreError, StoreStats, Stored, Wanted,
+    has_work,
 };
 
 /// Journals in memory. Dropping the last handle forgets them.
@@ -169,18 +170,25 @@ impl Store for Memory {
         Ok(Listed { queries, more: older.next().is_some(), total })
     }
 
-    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError> {
+    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
         let shelves = self.lock();
-        let mut left: Vec<_> = shelves
-            .queries
-            .values()
-            .filter(|shelf| shelf.epoch < self.epoch && leaves_work(&shelf.head))
-            .filter(|shelf| after.is_none_or(|after| shelf.head.uid > after))
-            .map(|shelf| Head::clone(&shelf.head))
-            .collect();
-        left.sort_by_key(|head| head.uid);
-        left.truncate(limit);
-        Ok(left)
+        let mut by_namespace: BTreeMap<Namespace, Vec<Runnable>> = BTreeMap::new();
+        for shelf in shelves.queries.values().filter(|shelf| has_work(&shelf.head)) {
+            let key = (shelf.head.namespace.clone(), shelf.head.name.clone());
+            if !wanted.except.contains(&key) {
+                let inherited = shelf.epoch < self.epoch;
+                by_namespace.entry(key.0.clone()).or_default().push(Runnable { key, inherited });
+            }
+        }
+        let order = wanted.in_turn(by_namespace.keys().cloned().collect());
+        let share = wanted.share(order.len());
+        let mut lists: Vec<_> = order.iter().filter_map(|namespace| by_namespace.remove(namespace)).collect();
+        lists.iter_mut().for_each(|list| list.truncate(share));
+        Ok(wanted.interleave(lists))
+    }
+
+    async fn count_runnable(&self) -> Result<usize, StoreError> {
+        Ok(self.lock().queries.values().filter(|shelf| has_work(&shelf.head)).count())
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {

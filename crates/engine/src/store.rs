@@ -4,7 +4,7 @@
 //! nobody waits for ride along with the next commit that somebody does wait for, so a query that
 //! thinks, calls and pauses costs one disk flush. `testing::store_contract` is the specification.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use bosun_core::{
@@ -49,10 +49,62 @@ impl Append {
     }
 }
 
-/// Whether a process that dies now leaves work behind, which [`Store::unfinished`] then lists.
+/// Whether the query has work for somebody: then [`Store::runnable`] lists it.
 #[must_use]
-pub fn leaves_work(head: &Head) -> bool {
+pub fn has_work(head: &Head) -> bool {
     !matches!(machine::next(head), Next::Wait | Next::End)
+}
+
+/// A query that has work for somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runnable {
+    pub key: (Namespace, QueryName),
+    /// This process has not written to it yet: an earlier one may have left it in the middle.
+    pub inherited: bool,
+}
+
+/// Which queries with work are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Those that somebody is at already.
+    pub except: HashSet<(Namespace, QueryName)>,
+    /// The namespace that had its turn last.
+    pub after: Option<Namespace>,
+    pub limit: usize,
+}
+
+impl Wanted {
+    /// Brings the namespaces that have work into the order of their turns.
+    #[must_use]
+    pub fn in_turn(&self, namespaces: Vec<Namespace>) -> Vec<Namespace> {
+        let after = |namespace: &Namespace| self.after.as_ref().is_none_or(|last| namespace > last);
+        let (mut next, rest): (Vec<_>, Vec<_>) = namespaces.into_iter().partition(after);
+        next.extend(rest);
+        next
+    }
+
+    /// How many of each of so many namespaces are looked for. Where some have less, the others get no
+    /// more this time: whoever asks will ask again.
+    #[must_use]
+    pub fn share(&self, namespaces: usize) -> usize {
+        self.limit.div_ceil(namespaces.max(1))
+    }
+
+    /// One of each list in turn, until nothing is left or there are enough.
+    #[must_use]
+    pub fn interleave(&self, lists: Vec<Vec<Runnable>>) -> Vec<Runnable> {
+        let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
+        let mut taken = Vec::new();
+        while taken.len() < self.limit {
+            let round: Vec<_> = lists.iter_mut().filter_map(Iterator::next).collect();
+            if round.is_empty() {
+                break;
+            }
+            taken.extend(round);
+        }
+        taken.truncate(self.limit);
+        taken
+    }
 }
 
 /// A text stored by the hash of its content: toolsets, which many queries share.
@@ -150,9 +202,11 @@ pub trait Store: Send + Sync + 'static {
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError>;
 
-    /// Up to `limit` queries after `after` that an earlier process left with work to do, oldest first.
-    /// What this process has written to since is not among them.
-    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError>;
+    /// Queries with work, one of each namespace in turn, the oldest of a namespace first.
+    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError>;
+
+    /// How many queries have work.
+    async fn count_runnable(&self) -> Result<usize, StoreError>;
 
     /// Up to `limit` queries whose deadline is not after `now`, most overdue first.
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError>;

@@ -85,6 +85,7 @@ codes! {
     QueryUnreadable = INTERNAL_SERVER_ERROR "query_unreadable",
     InternalError = INTERNAL_SERVER_ERROR "internal_error",
     StoreUnavailable = SERVICE_UNAVAILABLE "store_unavailable",
+    Overloaded = SERVICE_UNAVAILABLE "overloaded",
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down",
 }
 
@@ -128,6 +129,7 @@ impl From<EngineError> for ApiError {
             EngineError::ModelNotFound { .. } => (Code::ModelNotFound, error.to_string()),
             EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
             EngineError::NotHeld(_) => (Code::QueryNotHeld, error.to_string()),
+            EngineError::Overloaded(_) => (Code::Overloaded, error.to_string()),
             EngineError::ShuttingDown => (Code::ShuttingDown, error.to_string()),
             EngineError::Store(StoreError::Conflict(_)) => (Code::QueryChanged, error.to_string()),
             EngineError::Store(StoreError::Fenced | StoreError::Unavailable(_)) => {

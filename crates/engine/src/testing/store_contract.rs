@@ -8,13 +8,11 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use bosun_core::{
-    ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, QueryUid, Spec, Status, Timestamp, machine,
-};
+use bosun_core::{ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, Spec, Status, Timestamp, machine};
 use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
 use super::scribe::{Scribe, document, spec};
-use crate::store::{Append, Page, Position, Store, StoreError, Stored};
+use crate::store::{Append, Page, Position, Runnable, Store, StoreError, Stored, Wanted};
 
 /// Somewhere a store lives.
 pub trait Place: Send {
@@ -42,7 +40,8 @@ const CLAUSES: &[Clause] = &[
     |place| a_list_has_pages_newest_first_with_total_and_filter(place).boxed(),
     |place| what_is_due_comes_most_overdue_first(place).boxed(),
     |place| a_mixed_turn_has_a_deadline_and_work(place).boxed(),
-    |place| unfinished_is_what_an_earlier_process_left(place).boxed(),
+    |place| what_has_work_is_runnable_and_says_whether_it_is_inherited(place).boxed(),
+    |place| namespaces_take_turns(place).boxed(),
     |place| a_later_process_finds_the_same_and_can_fold_it(place).boxed(),
     |place| hostile_texts_come_back_as_they_were(place).boxed(),
     |place| large_values_come_back_as_they_were(place).boxed(),
@@ -453,11 +452,17 @@ async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn Place>) {
     drop(store);
     let store = place.open();
     assert_eq!(store.next_deadline().await.expect("readable"), scribe.head().deadline());
-    let left = store.unfinished(None, 9).await.expect("readable");
-    assert_eq!(left, [scribe.head().clone()]);
+    assert_eq!(runnable(&*store, Wanted { limit: 9, ..Wanted::default() }).await, "a*");
 }
 
-async fn unfinished_is_what_an_earlier_process_left(mut place: Box<dyn Place>) {
+/// The names in the order in which they come; a star marks what is inherited.
+async fn runnable(store: &dyn Store, wanted: Wanted) -> String {
+    let found = store.runnable(wanted).await.expect("readable");
+    let word = |Runnable { key, inherited }| format!("{}{}", key.1, if inherited { "*" } else { "" });
+    found.into_iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut queued: Vec<_> = [3, 1, 2].map(|number| Scribe::new("default", &format!("q{number}"), number)).into();
     for scribe in &mut queued {
@@ -468,32 +473,55 @@ async fn unfinished_is_what_an_earlier_process_left(mut place: Box<dyn Place>) {
     let mut done = Scribe::new("default", "done", 5);
     done.start_and_pause(&*store, LONG);
     done.resolve_and_complete(&*store);
-    let mut thinking = Scribe::new("other", "thinking", 6);
+    let mut thinking = Scribe::new("default", "thinking", 6);
     thinking.start(&*store);
     let position = thinking.append(&*store, machine::start_turn(thinking.head()));
     durable(&*store, position).await;
-    assert!(store.unfinished(None, 9).await.expect("readable").is_empty(), "this process is still at it");
+    let wanted = |limit: usize, except: &[&Scribe]| Wanted {
+        limit,
+        except: except.iter().map(|scribe| (scribe.head().namespace.clone(), scribe.head().name.clone())).collect(),
+        after: None,
+    };
+    assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1 q2 q3 thinking");
+    assert_eq!(store.count_runnable().await.expect("readable"), 4);
     drop(store);
 
     let store = place.open();
-    let left = async |after: Option<QueryUid>, limit: usize| {
-        let heads = store.unfinished(after, limit).await.expect("readable");
-        heads.iter().map(|head| head.name.to_string()).collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(left(None, 9).await, "q1 q2 q3 thinking");
-    assert_eq!(left(None, 2).await, "q1 q2");
-    assert_eq!(left(Some(queued[2].uid()), 2).await, "q3 thinking");
-    assert_eq!(left(Some(thinking.uid()), 2).await, "");
-    // What this process creates or takes up is its own, also while it runs.
+    assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3* thinking*");
+    assert_eq!(runnable(&*store, wanted(2, &[])).await, "q1* q2*");
+    assert_eq!(runnable(&*store, wanted(2, &[&queued[1], &queued[0]])).await, "q2* thinking*");
+    assert_eq!(runnable(&*store, wanted(0, &[])).await, "");
+    // What this process creates or takes up is its own.
     Scribe::new("default", "new", 7).start(&*store);
     queued[0].reload(&*store).await;
     let events = machine::recover(queued[0].head());
     let position = queued[0].append(&*store, events);
     durable(&*store, position).await;
-    assert_eq!(left(None, 9).await, "q1 q2 thinking");
-    drop(store);
+    assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3 thinking* new");
+    assert_eq!(store.count_runnable().await.expect("readable"), 5);
+}
+
+async fn namespaces_take_turns(mut place: Box<dyn Place>) {
     let store = place.open();
-    assert_eq!(store.unfinished(None, 9).await.expect("readable").len(), 5, "and it is left again");
+    for (namespace, name, number) in
+        [("a", "a1", 1), ("a", "a2", 2), ("a", "a3", 3), ("a", "a4", 4), ("b", "b1", 5), ("c", "c1", 6), ("c", "c2", 7)]
+    {
+        Scribe::new(namespace, name, number).start(&*store);
+    }
+    durable(&*store, store.last_position()).await;
+    let cases = [
+        (None, 12, "a1 b1 c1 a2 c2 a3 a4"),
+        (None, 9, "a1 b1 c1 a2 c2 a3"),
+        (None, 4, "a1 b1 c1 a2"),
+        (Some("a"), 4, "b1 c1 a1 c2"),
+        (Some("b"), 2, "c1 a1"),
+        (Some("c"), 1, "a1"),
+        (Some("z"), 1, "a1"),
+    ];
+    for (after, limit, expect) in cases {
+        let found = runnable(&*store, Wanted { after: after.map(namespace), limit, ..Wanted::default() }).await;
+        assert_eq!(found, expect, "{after:?} {limit}");
+    }
 }
 
 async fn a_later_process_finds_the_same_and_can_fold_it(mut place: Box<dyn Place>) {

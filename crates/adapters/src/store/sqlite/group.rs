@@ -13,7 +13,7 @@ use std::{
 use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Seq};
 use bosun_engine::{
     fault,
-    store::{Position, Rejection, leaves_work},
+    store::{Position, Rejection, has_work},
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
@@ -300,7 +300,7 @@ impl Open {
         statement.raw_bind_parameter(2, head.status().as_str())?;
         statement.raw_bind_parameter(3, head.seq)?;
         statement.raw_bind_parameter(4, epoch)?;
-        statement.raw_bind_parameter(5, leaves_work(head))?;
+        statement.raw_bind_parameter(5, has_work(head))?;
         statement.raw_bind_parameter(6, deadline)?;
         statement.raw_bind_parameter(7, standing.bytes)?;
         statement.raw_bind_parameter(8, text)?;

@@ -25,8 +25,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Timestamp};
-use bosun_engine::store::{Append, Listed, Page, Position, Rejection, Store, StoreError, StoreStats, Stored};
+use bosun_core::{ContentHash, Namespace, QueryName, Timestamp};
+use bosun_engine::store::{
+    Append, Listed, Page, Position, Rejection, Runnable, Store, StoreError, StoreStats, Stored, Wanted,
+};
 use rusqlite::Connection;
 
 use self::{
@@ -149,9 +151,13 @@ impl Store for Sqlite {
         self.read(move |connection| read::list(connection, &namespace, &page)).await
     }
 
-    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError> {
+    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
         let epoch = self.epoch;
-        self.read(move |connection| read::unfinished(connection, epoch, after, limit)).await
+        self.read(move |connection| read::runnable(connection, epoch, &wanted)).await
+    }
+
+    async fn count_runnable(&self) -> Result<usize, StoreError> {
+        self.read(read::count_runnable).await
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {
