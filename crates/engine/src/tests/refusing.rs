@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    ContentHash, Event, Head, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp,
+    ContentHash, Event, Namespace, Outcome, QueryName, Status, Timestamp,
     machine::{Delivery, Target},
 };
 use serde_json::json;
@@ -19,7 +19,7 @@ use super::world::{PATIENCE, World, assert_completed, call, key, outside, submis
 use crate::{
     EngineError, Store, StoreError,
     memory::Memory,
-    store::{Append, Listed, Page, Position, StoreStats, Stored},
+    store::{Append, Listed, Page, Position, Runnable, StoreStats, Stored, Wanted},
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -88,8 +88,12 @@ impl Store for Refusing {
         self.memory.list(namespace, page).await
     }
 
-    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError> {
-        self.memory.unfinished(after, limit).await
+    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
+        self.memory.runnable(wanted).await
+    }
+
+    async fn count_runnable(&self) -> Result<usize, StoreError> {
+        self.memory.count_runnable().await
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {
