@@ -12,6 +12,7 @@ mod group;
 mod ledger;
 mod open;
 mod read;
+mod schema;
 #[cfg(test)]
 mod tests;
 mod writer;
