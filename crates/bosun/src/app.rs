@@ -3,10 +3,20 @@
 //! This is the only place that sees adapters and edges at the same time; each is chosen here and
 //! nowhere else. Whatever is wrong with the files is found before the store is touched.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
-use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets, store::sqlite::Sqlite};
+use bosun_adapters::{
+    manifests,
+    runner::builtin::Builtins,
+    secret::Secrets,
+    store::sqlite::{OpenError, Sqlite},
+};
 use bosun_engine::{Engine, SystemClock, store::StoreStats};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +47,7 @@ impl App {
         let agents = manifests.agents.iter().map(|agent| agent.name.clone()).collect();
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
         let registry = manifests.build(&secrets, Arc::new(builtins));
-        let store = Arc::new(Sqlite::open(&config.data)?);
+        let store = Arc::new(Sqlite::open(&config.data).map_err(|error| explain(error, &config.data))?);
         let engine = Engine::start(store, registry, clock, config.settings()).await?;
         Ok(Self { engine, agents })
     }
@@ -55,6 +65,19 @@ impl App {
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");
         closed.context("the last commit failed; what was answered is safe")
+    }
+}
+
+/// Adds where to look, if the store itself is at fault.
+fn explain(error: OpenError, dir: &Path) -> anyhow::Error {
+    match error {
+        OpenError::Damaged { .. } => anyhow::anyhow!(
+            "{error}
+
+  bosun check --data {}   says everything that is wrong, and how to restore what `bosun backup` made",
+            dir.display()
+        ),
+        _ => error.into(),
     }
 }
 
