@@ -20,4 +20,5 @@ mod races;
 mod readme;
 mod serve;
 mod sse;
+mod store_files;
 mod support;

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bosun_core::{ContentHash, Entry, Event, Head, QueryUid, Timestamp, id::IdError};
+use bosun_core::{ContentHash, Entry, Event, Head, QueryUid, Timestamp, Toolset, id::IdError};
 use bosun_engine::store::has_work;
 use rusqlite::{Connection, Row, Statement, Transaction};
 
@@ -212,7 +212,7 @@ impl Inspection {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let hash = ContentHash::from_bytes(row.get(0)?);
-            if ContentHash::of(row.get_ref(1)?.as_str()?.as_bytes()) != hash {
+            if !Toolset::from_document(row.get_ref(1)?.as_str()?).is_ok_and(|toolset| toolset.hash() == hash) {
                 self.faults.push(StoreFault::DocumentChanged(hash));
             }
         }
