@@ -23,10 +23,13 @@ pub const POINTS: &[&str] = &[
     "deliver.durable",
     "expire.appended",
     "cancel.appended",
+    "delete.appended",
     "resume.appended",
     "recover.appended",
     "store.commit",
     "store.committed",
+    "store.remove",
+    "store.removed",
 ];
 
 struct Plan {
