@@ -2,6 +2,7 @@
 
 mod admission;
 mod crash;
+mod refusing;
 mod running;
 mod waiting;
 mod watching;
