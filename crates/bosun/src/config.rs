@@ -42,6 +42,12 @@ pub(crate) struct Config {
     /// Tool calls of one query
     #[arg(long, value_name = "NUMBER", default_value_t = 10, help_heading = "Limits")]
     max_tool_calls: u32,
+    /// Tokens of one query, over all its turns; without it, as many as it takes
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    max_tokens: Option<u64>,
+    /// How long a query is kept after it has ended
+    #[arg(long, value_name = "DURATION", default_value = "720h", value_parser = duration, help_heading = "Limits")]
+    ttl: Duration,
     /// Queries that run at the same time; the others wait their turn
     #[arg(long, value_name = "NUMBER", default_value_t = 256, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
@@ -70,6 +76,8 @@ impl Config {
                 tool_timeout: self.tool_timeout,
                 external_timeout: self.external_timeout,
                 max_tool_calls: self.max_tool_calls,
+                max_tokens: self.max_tokens,
+                ttl: self.ttl,
             },
             max_running: self.max_running,
             max_queued: self.max_queued,

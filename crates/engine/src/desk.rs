@@ -15,7 +15,7 @@ use bosun_core::{Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timest
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{Append, Document, Position, Store, StoreError, Stored};
+use crate::store::{Append, Document, Position, Request, Store, StoreError, Stored};
 
 /// What a query is found by.
 pub type Key = (Namespace, QueryName);
@@ -225,7 +225,8 @@ impl Locked<'_> {
         uid: QueryUid,
         now: Timestamp,
         event: Event,
-        document: Document,
+        toolset: Document,
+        request: Option<Request>,
     ) -> Result<Position, StoreError> {
         let entry = Arc::new(Entry { seq: 1, at: now, event });
         let (namespace, name) = self.live.key.clone();
@@ -236,12 +237,19 @@ impl Locked<'_> {
             seen: 0,
             after: Position::default(),
             entries: vec![Arc::clone(&entry)],
-            documents: vec![document],
+            toolset: Some(toolset),
+            request,
         })?;
         self.slot.state =
             Some(State { head, transcript: Arc::new(transcript), position, recent: VecDeque::from([entry]) });
         self.live.notify();
         Ok(position)
+    }
+
+    /// The query has been deleted: there is none.
+    pub(crate) fn forget(&mut self) {
+        self.slot.state = None;
+        self.live.notify();
     }
 
     /// Appends `events` in one piece and folds them in. Nothing happens if there are none.
@@ -269,7 +277,8 @@ impl Locked<'_> {
             seen,
             after: state.position,
             entries: entries.clone(),
-            documents: Vec::new(),
+            toolset: None,
+            request: None,
         };
         match store.append(append) {
             Ok(position) => state.position = position,

@@ -15,6 +15,7 @@ pub mod fault;
 pub mod memory;
 pub mod model;
 pub mod registry;
+mod retention;
 pub mod runner;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
@@ -27,7 +28,7 @@ mod watch;
 
 pub use clock::{Clock, SystemClock};
 pub use desk::Key as QueryKey;
-pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission};
+pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission, Submitted};
 pub use model::Model;
 pub use registry::{Agent, Registry};
 pub use runner::Runner;

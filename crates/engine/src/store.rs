@@ -4,7 +4,7 @@
 //! nobody waits for ride along with the next commit that somebody does wait for, so a query that
 //! thinks, calls and pauses costs one disk flush. `testing::store_contract` is the specification.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bosun_core::{
@@ -35,8 +35,48 @@ pub struct Append {
     /// alone would not do: after a conflict, another writer's entries have the same ones.
     pub after: Position,
     pub entries: Vec<Arc<Entry>>,
-    /// Documents that the entries refer to by hash; stored once, whoever brings them.
-    pub documents: Vec<Document>,
+    /// The toolset that a creation refers to; stored once, whoever brings it, and kept as long as anybody refers to it.
+    pub toolset: Option<Document>,
+    /// What a creation answers, if its client said how it would ask again.
+    pub request: Option<Request>,
+}
+
+/// How a client will call its request if it has to repeat it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestKey {
+    /// Who asks; keys of different actors have nothing to do with each other.
+    pub actor: String,
+    /// By which door: a key is good for one.
+    pub route: &'static str,
+    pub key: String,
+}
+
+/// A request under its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub key: RequestKey,
+    /// What was asked for.
+    pub fingerprint: ContentHash,
+}
+
+/// The query that was the answer to a request. It may have been deleted since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    pub fingerprint: ContentHash,
+    pub uid: QueryUid,
+    pub name: QueryName,
+}
+
+/// How long a request is remembered after its query was deleted.
+pub const REQUESTS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Queries to be deleted, with their journals and what nobody else refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// This one.
+    Query(Namespace, QueryUid),
+    /// Those that have been kept for long enough; and requests that have been remembered for long enough.
+    Outdated,
 }
 
 impl Append {
@@ -158,6 +198,8 @@ pub enum StoreError {
     Conflict(QueryUid),
     #[error("query `{0}` already exists")]
     NameTaken(QueryName),
+    #[error("another request was made under the same key")]
+    RequestTaken,
     /// Another process has opened the store since: this one must stop.
     #[error("store was taken over by another process")]
     Fenced,
@@ -196,6 +238,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// A query with its whole journal, as committed.
     async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError>;
+
+    /// The query that answered the request of this key, if there was one.
+    async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError>;
+
+    /// Deletes some of what is to be deleted and says how many queries that were; zero means that nothing is
+    /// left. It is done in small pieces beside everything else that is written, and is durable when it is done.
+    async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError>;
 
     /// The document with this hash.
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError>;

@@ -27,7 +27,7 @@ use crate::support::{
 };
 
 /// How many queries are in flight at every moment.
-const CLIENTS: u64 = 32;
+const CLIENTS: u64 = 50;
 /// A point that has not been passed after so many answers is not going to be in this process.
 const ANSWERS_PER_TRY: u64 = 1_000;
 /// How often a point is tried before the test gives it up.
@@ -119,7 +119,8 @@ fn points() -> impl Iterator<Item = &'static str> + Clone {
 fn passes(point: &str) -> u64 {
     match point {
         "open.commit" | "open.committed" => 1,
-        "expire.appended" | "cancel.appended" | "resume.appended" | "recover.appended" => 2,
+        "expire.appended" | "cancel.appended" | "resume.appended" | "recover.appended" | "delete.appended"
+        | "store.remove" | "store.removed" => 2,
         _ => 40,
     }
 }

@@ -46,7 +46,7 @@ async fn when_too_many_wait_new_ones_are_refused_and_results_are_not() {
     let script = ScriptedModel::always(vec![Turn::default().hanging()]).on("ask first", asks);
     let world = narrow(script, Ledger::open(), 1, 2).await;
     let asking = Submission { input: "ask first".into(), ..submission("asked", vec![outside("ask")]) };
-    let asked = world.engine.submit(asking, PATIENCE).await.unwrap();
+    let asked = world.engine.submit(asking, PATIENCE).await.unwrap().snapshot;
     for name in ["a", "b", "c"] {
         world.engine.submit(submission(name, vec![]), None).await.unwrap();
     }

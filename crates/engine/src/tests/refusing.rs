@@ -19,7 +19,7 @@ use super::world::{PATIENCE, World, assert_completed, call, key, outside, submis
 use crate::{
     EngineError, Store, StoreError,
     memory::Memory,
-    store::{Append, Listed, Page, Position, Runnable, StoreStats, Stored, Wanted},
+    store::{Answered, Append, Listed, Page, Position, Removal, RequestKey, Runnable, StoreStats, Stored, Wanted},
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -78,6 +78,14 @@ impl Store for Refusing {
 
     async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
         self.memory.load(namespace, name).await
+    }
+
+    async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
+        self.memory.answered(namespace, key).await
+    }
+
+    async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
+        self.memory.remove(removal, now).await
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

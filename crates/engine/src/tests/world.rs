@@ -132,7 +132,7 @@ impl World {
     }
 
     pub(super) async fn submit(&self, tools: Vec<Tool>) -> Snapshot {
-        self.engine.submit(submission("q", tools), PATIENCE).await.unwrap()
+        self.engine.submit(submission("q", tools), PATIENCE).await.unwrap().snapshot
     }
 
     pub(super) async fn deliver(&self, call: CallId, content: &str) -> DeliverReport {
@@ -167,6 +167,7 @@ pub(super) fn submission(name: &str, client_tools: Vec<Tool>) -> Submission {
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         warnings: Vec::new(),
+        request: None,
     }
 }
 

@@ -14,6 +14,7 @@ mod inspect;
 mod ledger;
 mod open;
 mod read;
+mod remove;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,8 @@ use std::{
 use async_trait::async_trait;
 use bosun_core::{ContentHash, Namespace, QueryName, Timestamp};
 use bosun_engine::store::{
-    Append, Listed, Page, Position, Rejection, Runnable, Store, StoreError, StoreStats, Stored, Wanted,
+    Answered, Append, Listed, Page, Position, Rejection, Removal, RequestKey, Runnable, Store, StoreError, StoreStats,
+    Stored, Wanted,
 };
 use rusqlite::Connection;
 
@@ -147,6 +149,18 @@ impl Store for Sqlite {
             Found::Query(stored) => Ok(Some(*stored)),
             Found::Nothing | Found::TooLong => Ok(None),
         }
+    }
+
+    async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
+        self.readers.read(|connection| read::answered(connection, namespace, key))
+    }
+
+    async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
+        // The writer is not called for nothing.
+        if removal == Removal::Outdated && !self.read(move |connection| read::is_outdated(connection, now)).await? {
+            return Ok(0);
+        }
+        self.ledger.remove(removal, now).await
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

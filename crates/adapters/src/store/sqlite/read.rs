@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bosun_core::{ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError};
-use bosun_engine::store::{Listed, Page, Runnable, StoreError, Stored, Wanted};
+use bosun_engine::store::{Answered, Listed, Page, RequestKey, Runnable, StoreError, Stored, Wanted};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::connect::Connector;
@@ -67,6 +67,10 @@ pub(super) const NEXT_NAMESPACE: &str =
 pub(super) const RUNNABLE: &str =
     "SELECT name, epoch FROM queries WHERE unfinished = 1 AND namespace = ?1 ORDER BY uid";
 pub(super) const COUNT_RUNNABLE: &str = "SELECT count(*) FROM queries WHERE unfinished = 1";
+pub(super) const ANSWERED: &str = "SELECT fingerprint, uid, name FROM requests \
+     WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
+pub(super) const IS_OUTDATED: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE expires <= ?1) \
+     OR EXISTS (SELECT 1 FROM requests WHERE expires <= ?1)";
 pub(super) const DUE: &str = "SELECT namespace, name FROM queries WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2";
 pub(super) const NEXT_DEADLINE: &str = "SELECT min(deadline) FROM queries WHERE deadline IS NOT NULL";
 
@@ -117,6 +121,26 @@ fn fold(
     let mut head = Head::new(uid, namespace.clone(), name.clone(), first)?;
     rest.iter().try_for_each(|entry| head.apply(entry))?;
     Ok(head)
+}
+
+pub(super) fn answered(
+    connection: &Connection,
+    namespace: &Namespace,
+    key: &RequestKey,
+) -> Result<Option<Answered>, StoreError> {
+    let mut statement = connection.prepare_cached(ANSWERED).map_err(unavailable)?;
+    let mut rows = statement.query(params![namespace.as_str(), key.actor, key.route, key.key]).map_err(unavailable)?;
+    let Some(row) = rows.next().map_err(unavailable)? else { return Ok(None) };
+    let fingerprint = row.get(0).map(ContentHash::from_bytes).map_err(unavailable)?;
+    Ok(Some(Answered { fingerprint, uid: uid(row, 1)?, name: name(row, 2)? }))
+}
+
+/// Whether anything is to be deleted.
+pub(super) fn is_outdated(connection: &Connection, now: Timestamp) -> Result<bool, StoreError> {
+    connection
+        .prepare_cached(IS_OUTDATED)
+        .and_then(|mut statement| statement.query_row([now.0], |row| row.get(0)))
+        .map_err(unavailable)
 }
 
 pub(super) fn document(connection: &Connection, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

@@ -33,6 +33,8 @@ pub(crate) struct Record {
     pub(crate) acknowledged: bool,
     /// The client asked for its end.
     pub(crate) cancelled: bool,
+    /// The server said that the query is deleted.
+    pub(crate) deleted: bool,
     pub(crate) posts: Vec<Post>,
     /// State and answer, as the client saw them at the end.
     pub(crate) ended: Option<(String, Option<String>)>,
@@ -98,8 +100,11 @@ pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>)
     for record in records {
         violations.extend(record.violations.iter().map(|what| format!("{}: {what}", record.name)));
         match by_name.get(record.name.as_str()) {
+            Some(_) if record.deleted => violations.push(format!("{}: was deleted and is there", record.name)),
             Some(journal) => check_record(record, journal, &mut violations),
-            None if record.acknowledged => violations.push(format!("{}: was acknowledged and is lost", record.name)),
+            None if record.acknowledged && !record.deleted => {
+                violations.push(format!("{}: was acknowledged and is lost", record.name));
+            }
             None => {}
         }
         let completed = by_name.get(record.name.as_str()).is_some_and(|it| it.head.status() == Status::Completed);

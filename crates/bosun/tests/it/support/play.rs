@@ -58,6 +58,8 @@ enum Manner {
     Cancel,
     /// Cancels and answers at once.
     CancelRace,
+    /// Deletes the query, whatever it is doing.
+    Delete,
 }
 
 impl Play {
@@ -136,12 +138,13 @@ const CASTING: &[(Scene, &[Manner])] = &[
             Manner::Late,
             Manner::Cancel,
             Manner::CancelRace,
+            Manner::Delete,
         ],
     ),
     (Scene::Pair, &[Manner::Plain, Manner::Twice, Manner::Rivals, Manner::Lost, Manner::Batch, Manner::Hold]),
     (Scene::Hybrid, &[Manner::Plain, Manner::Twice, Manner::Lost, Manner::ByName, Manner::CancelRace]),
     (Scene::Inside, &[Manner::Plain, Manner::Lost]),
-    (Scene::Text, &[Manner::Plain]),
+    (Scene::Text, &[Manner::Plain, Manner::Delete]),
 ];
 
 impl<'a> Actor<'a> {
@@ -150,7 +153,7 @@ impl<'a> Actor<'a> {
         let manner = *rng.pick(manners);
         let record = Record {
             name: format!("q{number}-{}-{manner:?}", scene.input()).to_lowercase(),
-            cancelled: matches!(manner, Manner::Cancel | Manner::CancelRace),
+            cancelled: matches!(manner, Manner::Cancel | Manner::CancelRace | Manner::Delete),
             ..Record::default()
         };
         Self { client, rng, scene, manner, record }
@@ -158,6 +161,9 @@ impl<'a> Actor<'a> {
 
     async fn play(&mut self) {
         let mut query = self.create().await;
+        if self.manner == Manner::Delete {
+            return self.delete().await;
+        }
         // A query has at most ten calls, so it cannot pause more often than that.
         for _ in 0..40 {
             match query.state() {
@@ -183,8 +189,8 @@ impl<'a> Actor<'a> {
             body["externalTimeout"] = json!("120ms");
         }
         let path = if self.rng.chance(50) { "?wait=20s" } else { "" };
-        let lost = self.rng.chance(20);
-        if lost {
+        // A creation that arrives behind a deletion would be a new query.
+        if self.rng.chance(20) && self.manner != Manner::Delete {
             self.send_and_go(Method::POST, path, &body).await;
         }
         let created = self.client.insist(Method::POST, path, Some(&body)).await;
@@ -192,10 +198,6 @@ impl<'a> Actor<'a> {
             200..=202 => {
                 self.record.acknowledged = true;
                 created.answer
-            }
-            409 if created.answer.code() == "query_exists" && (created.repeated || lost) => {
-                self.record.acknowledged = true;
-                self.look().await
             }
             status => {
                 self.fault(format!("creation was answered with {status}: {}", created.answer.body));
@@ -350,6 +352,21 @@ impl<'a> Actor<'a> {
             self.fault(format!("its cancellation was answered with {}: {}", cancelled.status, cancelled.body));
         }
         self.look().await
+    }
+
+    async fn delete(&mut self) {
+        let path = format!("/{}", self.record.name);
+        let deleted = self.client.insist(Method::DELETE, &path, None).await;
+        match deleted.answer.status {
+            204 => {}
+            404 if deleted.repeated => {}
+            status => return self.fault(format!("its deletion was answered with {status}: {}", deleted.answer.body)),
+        }
+        self.record.deleted = true;
+        let answer = self.client.get(&path).await;
+        if answer.status != 404 {
+            self.fault(format!("was deleted and is answered with {}: {}", answer.status, answer.body));
+        }
     }
 
     async fn resume(&mut self) -> Answer {
