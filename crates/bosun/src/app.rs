@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 
 /// How long work in hand may take when a server is to stop.
-const GRACE: Duration = Duration::from_secs(30);
+pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
 /// A server that takes no requests yet.
 #[derive(Debug)]
@@ -53,15 +53,16 @@ impl App {
     }
 
     /// Serves until `stopping` fires and everything in hand has ended. Streams end when the engine
-    /// drains, so connections and engine stop side by side.
+    /// drains, so connections and engine stop side by side; the store is closed when nobody reads any more.
     pub(crate) async fn serve(&self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
         let router = bosun_edges::router(bosun_edges::App { engine: self.engine.clone() });
         let served = bosun_edges::serve(listener, router, stopping.cancelled(), GRACE);
-        let closed = async {
+        let drained = async {
             stopping.cancelled().await;
-            self.engine.shut_down(GRACE).await
+            self.engine.drain(GRACE).await;
         };
-        let ((), closed) = tokio::join!(served, closed);
+        tokio::join!(served, drained);
+        let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");
         closed.context("the last commit failed; what was answered is safe")

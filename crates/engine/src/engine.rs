@@ -413,11 +413,26 @@ impl Engine {
         &self.inner.draining
     }
 
-    /// Takes no new work on, gives running inside calls `grace`, then commits and closes the store.
+    /// [Drains](Self::drain) and [closes](Self::close).
     ///
     /// # Errors
     /// If the last commit fails.
     pub async fn shut_down(&self, grace: Duration) -> Result<(), EngineError> {
+        self.drain(grace).await;
+        self.close().await
+    }
+
+    /// Commits what was appended and closes the store. Whoever still reads may fail from then on.
+    ///
+    /// # Errors
+    /// If the last commit fails.
+    pub async fn close(&self) -> Result<(), EngineError> {
+        Ok(self.inner.store.close().await?)
+    }
+
+    /// Takes no new work on, ends what waits and watches with what there is, and gives running inside
+    /// calls `grace`. Reads are still answered.
+    pub async fn drain(&self, grace: Duration) {
         self.inner.draining.cancel();
         self.inner.tasks.close();
         if tokio::time::timeout(grace, self.inner.tasks.wait()).await.is_err() {
@@ -425,7 +440,6 @@ impl Engine {
             self.inner.stopped.cancel();
             self.inner.tasks.wait().await;
         }
-        Ok(self.inner.store.close().await?)
     }
 
     async fn change(
