@@ -19,6 +19,7 @@ mod query;
 mod races;
 mod readme;
 mod serve;
+mod shutdown;
 mod sse;
 mod store_files;
 mod support;

@@ -4,6 +4,7 @@ mod admission;
 mod crash;
 mod refusing;
 mod running;
+mod stopping;
 mod waiting;
 mod watching;
 mod world;
