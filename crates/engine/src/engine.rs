@@ -183,8 +183,7 @@ impl Engine {
                 inner.make_durable(&live, position).await?;
                 return Err(EngineError::NameTaken(key.0, key.1));
             }
-            let document = Document { hash: toolset.hash(), body: toolset.to_document().into() };
-            inner.toolsets.remember(toolset);
+            let document = Document { hash: toolset.hash(), body: toolset.to_document() };
             let event = Event::Created { spec: Box::new(spec) };
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document)?;
             fault::point("submit.appended");
@@ -405,7 +404,7 @@ impl Inner {
         }
         let own = self.tools_of(&namespace, agent, submission.selected_tools.as_deref())?;
         let toolset = Toolset::merge(submission.mode, own, submission.client_tools).sharing(&self.schemas);
-        let toolset = Arc::new(toolset);
+        let toolset = self.toolsets.share(toolset);
         let uid = new_uid(&*self.clock)?;
         let name = submission.name.unwrap_or_else(|| QueryName::for_uid(uid));
         let spec = Spec {
