@@ -125,11 +125,7 @@ pub(crate) async fn toolset(
         return Ok(Err(ModelError::Misconfigured(format!("toolset {hash} is not in the store"))));
     };
     match Toolset::from_document(&document) {
-        Ok(toolset) => {
-            let toolset = Arc::new(toolset.sharing(&inner.schemas));
-            inner.toolsets.remember(Arc::clone(&toolset));
-            Ok(Ok(toolset))
-        }
+        Ok(toolset) => Ok(Ok(inner.toolsets.share(toolset.sharing(&inner.schemas)))),
         Err(error) => Ok(Err(ModelError::Misconfigured(format!("toolset {hash} is not readable: {error}")))),
     }
 }
