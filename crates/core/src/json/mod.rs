@@ -3,6 +3,8 @@
 //! [`parse`] refuses what two parsers could read differently (duplicate keys) and what could hurt
 //! the reader (depth, size). [`canonical`] is RFC 8785, the form that is hashed. Nothing is
 //! repaired here: no comments, no trailing commas, no `NaN`.
+//!
+//! [`tree`] is the same reader for arguments, which are looked at before anybody needs a copy.
 
 use std::{cell::Cell, cmp::Ordering, fmt};
 
@@ -10,6 +12,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Number, Value, map::Entry};
 
 use crate::ContentHash;
+pub(crate) use tree::Tree;
+
+pub(crate) mod tree;
 
 /// How much JSON is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +172,21 @@ impl<'de> Visitor<'de> for Strict<'_> {
         }
         Ok(Value::Object(members))
     }
+}
+
+/// [`parse`] for who only looks at what is read: without a copy of it.
+///
+/// # Errors
+/// As there.
+pub(crate) fn read(text: &str, limits: Limits) -> Result<Tree<'_>, JsonError> {
+    if text.len() > limits.bytes {
+        return Err(JsonError::TooLarge { bytes: text.len(), limit: limits.bytes });
+    }
+    let depth = limits.depth.min(Limits::DEEPEST);
+    Tree::read(text, depth).ok_or_else(|| match parse(text, limits) {
+        Err(error) => error,
+        Ok(_) => JsonError::Syntax { message: "not strict JSON".to_owned(), line: 1, column: 1 },
+    })
 }
 
 /// The SHA-256 of the canonical form: equal for values that are equal as JSON.
