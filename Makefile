@@ -54,8 +54,9 @@ chaos: ## the proofs at their full scale: thousands of kills, races and cuts (ab
 	BOSUN_CANCEL_RACES=20000 BOSUN_SSE_CUTS=5000 \
 	$(CARGO) test --release $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 chaos:: races:: sse::
 
-interop: ## the converters against the real packages they stand in for (needs Node.js and npm)
+interop: ## the Zod converter against the real packages, the checker against JSON Schema's own tests (needs npm and pip)
 	interop/zod/run.sh
+	interop/json-schema/run.sh
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run
