@@ -4,6 +4,7 @@
 //! machine of `bosun-core` what to do, appends the answer to a [`Store`], and acts only when what it
 //! must not repeat is durable. Nothing here knows HTTP, SQL or any model's wire format.
 
+mod admission;
 pub mod clock;
 mod deadlines;
 mod desk;
@@ -14,6 +15,7 @@ pub mod fault;
 pub mod memory;
 pub mod model;
 pub mod registry;
+mod retention;
 pub mod runner;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
@@ -26,7 +28,7 @@ mod watch;
 
 pub use clock::{Clock, SystemClock};
 pub use desk::Key as QueryKey;
-pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission};
+pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission, Submitted};
 pub use model::Model;
 pub use registry::{Agent, Registry};
 pub use runner::Runner;

@@ -8,6 +8,7 @@
 mod agents;
 mod convert;
 mod delivery;
+mod describe;
 mod duration;
 mod options;
 mod request;

@@ -23,6 +23,8 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const MAX_IDEMPOTENCY_KEY: usize = 255;
 
 #[derive(Debug)]
 pub(super) struct Options {
@@ -39,6 +41,8 @@ pub(super) struct Options {
     pub(super) before: Option<QueryUid>,
     pub(super) state: Option<Status>,
     pub(super) last_event_id: Option<String>,
+    /// How the client will call this request if it has to repeat it.
+    pub(super) idempotency_key: Option<String>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -72,6 +76,7 @@ fn read<'a>(
         before: None,
         state: None,
         last_event_id: None,
+        idempotency_key: None,
         warnings: Vec::new(),
     };
     for (key, value) in path {
@@ -91,6 +96,18 @@ fn read<'a>(
     if let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
         // One that is not even text is no id of ours, and will be found to be none.
         options.last_event_id = Some(String::from_utf8_lossy(id.as_bytes()).into_owned());
+    }
+    if let Some(key) = headers.get(IDEMPOTENCY_KEY) {
+        match key.to_str() {
+            Ok(key) if (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) => {
+                options.idempotency_key = Some(key.to_owned());
+            }
+            _ => refuse(
+                &mut findings,
+                "Idempotency-Key",
+                format!("must have 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters"),
+            ),
+        }
     }
     options.warnings = findings.conclude()?;
     Ok(options)

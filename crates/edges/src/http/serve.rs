@@ -34,10 +34,14 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 /// Connections above this wait to be accepted.
 const MAX_CONNECTIONS: usize = 16 * 1024;
+/// So long a connection without a request stays when the server stops: what its client is about to send
+/// gets an answer, and not a broken connection of which nobody knows what it broke.
+const LINGER: Duration = Duration::from_millis(500);
 /// The pause after an accept that failed for lack of something, usually file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Serves `router` until `shutdown` resolves, then lets requests in hand end within `grace`.
+/// Serves `router` until `shutdown` resolves, then lets requests in hand end within `grace`. What `router`
+/// says to requests that still come in is its own affair.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>, grace: Duration) {
     let connections = TaskTracker::new();
     let (drain, cut) = (CancellationToken::new(), CancellationToken::new());
@@ -52,9 +56,13 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
         connections.spawn(attend(stream, router.clone(), drain.clone(), cut.clone(), place));
     }
     drop(listener);
-    drain.cancel();
     connections.close();
-    if tokio::time::timeout(grace, connections.wait()).await.is_err() {
+    let linger = LINGER.min(grace);
+    if tokio::time::timeout(linger, connections.wait()).await.is_ok() {
+        return;
+    }
+    drain.cancel();
+    if tokio::time::timeout(grace - linger, connections.wait()).await.is_err() {
         tracing::warn!(connections = connections.len(), "cutting connections that did not end in time");
         cut.cancel();
         connections.wait().await;

@@ -22,6 +22,9 @@ use serde_json::Value;
 
 use super::server::World;
 
+/// No scene has more entries than this, also if every part of it is begun again a few times.
+const LONGEST_JOURNAL: usize = 100;
+
 /// What one client was told about one query.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
@@ -30,6 +33,8 @@ pub(crate) struct Record {
     pub(crate) acknowledged: bool,
     /// The client asked for its end.
     pub(crate) cancelled: bool,
+    /// The server said that the query is deleted.
+    pub(crate) deleted: bool,
     pub(crate) posts: Vec<Post>,
     /// State and answer, as the client saw them at the end.
     pub(crate) ended: Option<(String, Option<String>)>,
@@ -95,8 +100,11 @@ pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>)
     for record in records {
         violations.extend(record.violations.iter().map(|what| format!("{}: {what}", record.name)));
         match by_name.get(record.name.as_str()) {
+            Some(_) if record.deleted => violations.push(format!("{}: was deleted and is there", record.name)),
             Some(journal) => check_record(record, journal, &mut violations),
-            None if record.acknowledged => violations.push(format!("{}: was acknowledged and is lost", record.name)),
+            None if record.acknowledged && !record.deleted => {
+                violations.push(format!("{}: was acknowledged and is lost", record.name));
+            }
             None => {}
         }
         let completed = by_name.get(record.name.as_str()).is_some_and(|it| it.head.status() == Status::Completed);
@@ -117,6 +125,9 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     let mut fault = |what: String| violations.push(format!("{}: {what}", head.name));
     if !head.status().is_final() {
         fault(format!("never ended: {:?}, last entry {:?}", head.status(), entries.last()));
+    }
+    if entries.len() > LONGEST_JOURNAL {
+        fault(format!("has {} entries, the last of them {:?}", entries.len(), &entries[entries.len() - 4..]));
     }
     let finals = entries.iter().filter(|entry| entry.event.is_final()).count();
     if finals > 1 || (finals == 1 && !entries.last().is_some_and(|entry| entry.event.is_final())) {
