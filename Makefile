@@ -59,8 +59,9 @@ chaos: ## the proofs at their full scale: thousands of kills, races and cuts (ab
 conformance: ## generated requests against every route of docs/openapi.json (needs Python)
 	interop/openapi/run.sh
 
-interop: ## the converters against the real packages they stand in for (needs Node.js and npm)
+interop: ## the Zod converter against the real packages, the checker against JSON Schema's own tests (needs npm and pip)
 	interop/zod/run.sh
+	interop/json-schema/run.sh
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run
