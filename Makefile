@@ -65,9 +65,9 @@ interop: ## the converters against the real packages they stand in for (needs No
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run
 
-fuzz: ## every fuzz target for FUZZ_SECONDS (60), with cargo-fuzz, which is installed where missing
+fuzz: setup ## every fuzz target for FUZZ_SECONDS (600), with cargo-fuzz, which is installed where missing
 	@command -v cargo-fuzz >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
-	fuzz/run.sh $(or $(FUZZ_SECONDS),60)
+	fuzz/run.sh
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -21,6 +21,7 @@ pub mod json;
 pub mod machine;
 pub mod query;
 pub mod schema;
+mod spelled;
 mod text;
 pub mod time;
 pub mod tool;

@@ -256,8 +256,7 @@ impl Engine {
             let request = submission.request.clone().zip(fingerprint);
             let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
             let (spec, toolset) = inner.prepare(submission, fingerprint)?;
-            let document = Document { hash: toolset.hash(), body: toolset.to_document().into() };
-            inner.toolsets.remember(toolset);
+            let document = Document { hash: toolset.hash(), body: toolset.to_document() };
             let event = Event::Created { spec: Box::new(spec) };
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document, request)?;
             fault::point("submit.appended");
@@ -506,7 +505,7 @@ impl Inner {
         }
         let own = self.tools_of(&namespace, agent, submission.selected_tools.as_deref())?;
         let toolset = Toolset::merge(submission.mode, own, submission.client_tools).sharing(&self.schemas);
-        let toolset = Arc::new(toolset);
+        let toolset = self.toolsets.share(toolset);
         let spec = Spec {
             agent: submission.agent,
             model: agent.model.clone(),
