@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    error::Error,
     sync::Arc,
 };
 
@@ -115,6 +116,10 @@ impl Disk for File {
             self.open = None;
         }
     }
+}
+
+fn unwritable(error: impl Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
 }
 
 fn unavailable(error: rusqlite::Error) -> Rejection {
@@ -292,8 +297,9 @@ impl Open {
     }
 
     fn write_head(&self, epoch: i64, standing: &Standing, head: &Head) -> rusqlite::Result<()> {
-        let text =
-            serde_json::to_string(head).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        let mut text = Vec::with_capacity(1024);
+        serde_json::to_writer(&mut text, head).map_err(unwritable)?;
+        let text = str::from_utf8(&text).map_err(unwritable)?;
         let deadline = head.deadline().map(|deadline| deadline.0);
         let mut statement = self.connection.prepare_cached(if standing.is_new { ADD_QUERY } else { CHANGE_QUERY })?;
         statement.raw_bind_parameter(1, standing.id)?;
