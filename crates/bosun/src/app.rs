@@ -6,7 +6,7 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets, store::sqlite::Sqlite};
+use bosun_adapters::{blob::Directory, manifests, runner::builtin::Builtins, secret::Secrets, store::sqlite::Sqlite};
 use bosun_engine::{Engine, SystemClock, store::StoreStats};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,11 @@ impl App {
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
         let registry = manifests.build(&secrets, Arc::new(builtins));
         let store = Arc::new(Sqlite::open(&config.data)?);
-        let engine = Engine::start(store, registry, clock, config.settings()).await?;
+        // Only now: whoever holds the store holds its blobs.
+        let blobs = config.data.join("blobs");
+        let blobs = Directory::open(&blobs)
+            .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
+        let engine = Engine::start(store, Arc::new(blobs), registry, clock, config.settings()).await?;
         Ok(Self { engine, agents })
     }
 

@@ -1,8 +1,11 @@
 //! JSON as it crosses a border: strict on the way in, canonical on the way out.
 //!
 //! [`parse`] refuses what two parsers could read differently (duplicate keys) and what could hurt
-//! the reader (depth, size). [`canonical`] is RFC 8785, the form that is hashed. Nothing is
-//! repaired here: no comments, no trailing commas, no `NaN`.
+//! the reader (depth, size). [`canonical`] is RFC 8785, the form that is hashed. What is too large to
+//! be parsed is held to the grammar by [`checker`]. Nothing is repaired here: no comments, no trailing
+//! commas, no `NaN`.
+
+pub mod checker;
 
 use std::{cell::Cell, fmt};
 

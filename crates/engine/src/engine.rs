@@ -6,7 +6,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript,
+    CallId, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript,
     machine::{self, Delivery, Verdict},
     query::View,
     schema::SchemaCache,
@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Agent, Clock, Registry, Store, StoreError,
+    Agent, Blobs, Clock, Registry, Store, StoreError,
     deadlines::Deadlines,
     desk::{Desk, Key, Live, Locked, State},
     driver, fault,
@@ -93,6 +93,10 @@ pub enum EngineError {
     ToolsNotFound { namespace: Namespace, names: Vec<String> },
     #[error("query `{1}` already exists in namespace {0}")]
     NameTaken(Namespace, QueryName),
+    #[error("call `{0}` is not a call of this query")]
+    CallNotFound(CallId),
+    #[error("call `{0}` has no result")]
+    NoResult(CallId),
     #[error("query `{0}` is not held; there is nothing to continue")]
     NotHeld(QueryName),
     #[error("the server is shutting down")]
@@ -109,11 +113,12 @@ pub enum EngineError {
 /// Runs queries. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) registry: Registry,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -142,12 +147,14 @@ impl Engine {
     /// If the store cannot be read.
     pub async fn start(
         store: Arc<dyn Store>,
+        blobs: Arc<dyn Blobs>,
         registry: Registry,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Result<Self, EngineError> {
         let inner = Arc::new(Inner {
             store,
+            blobs,
             registry,
             clock,
             settings,
@@ -162,6 +169,7 @@ impl Engine {
         });
         driver::recover_all(&inner).await?;
         inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
+        inner.tasks.spawn(Inner::tend_blobs(Arc::clone(&inner)));
         Ok(Self { inner })
     }
 
@@ -212,12 +220,13 @@ impl Engine {
     pub async fn deliver(
         &self,
         key: Key,
-        deliveries: Vec<Delivery>,
+        mut deliveries: Vec<Delivery>,
         hold: bool,
         wait: Option<Duration>,
     ) -> Result<DeliverReport, EngineError> {
         self.detached(async move |inner| {
             let live = inner.desk.entry(&key);
+            inner.keep_large(&live, &key, &mut deliveries).await?;
             let mut locked = live.lock(&*inner.store).await?;
             let state = Inner::state_of(&locked, &key)?;
             let now = inner.clock.now();

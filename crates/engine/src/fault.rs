@@ -25,6 +25,9 @@ pub const POINTS: &[&str] = &[
     "cancel.appended",
     "resume.appended",
     "recover.appended",
+    "blob.written",
+    "blob.named",
+    "blob.sealed",
     "store.commit",
     "store.committed",
 ];

@@ -4,7 +4,7 @@
 //! nobody waits for ride along with the next commit that somebody does wait for, so a query that
 //! thinks, calls and pauses costs one disk flush. `testing::store_contract` is the specification.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use bosun_core::{
@@ -119,6 +119,9 @@ pub enum StoreError {
     /// The stored entries do not follow each other: the store was changed by hand, or is damaged.
     #[error(transparent)]
     Inconsistent(#[from] FoldError),
+    /// A journal refers to a blob that is not there: somebody has removed it by hand, or a backup lacks it.
+    #[error("blob `{0}` is missing")]
+    MissingBlob(ContentHash),
     /// Whether the last writes were kept is not known: load and see.
     #[error("store is unavailable")]
     Unavailable(#[source] BoxError),
@@ -147,6 +150,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The document with this hash.
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError>;
+
+    /// Those of `blobs` that a journal refers to, as committed.
+    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError>;
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError>;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::{
     Json, Router,
-    extract::State,
-    http::{HeaderName, HeaderValue, StatusCode},
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse, Response},
     routing::{get, patch, post},
 };
@@ -16,9 +16,9 @@ use bosun_engine::{Snapshot, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, convert, delivery,
+    agents, convert, delivery, download,
     options::{DEFAULT_WAIT, Options},
-    request, stream, wire,
+    request, stream, upload, wire,
 };
 use crate::{
     App,
@@ -42,6 +42,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/queries/{name}/cancel", patch(cancel_query).post(cancel_query))
         .route("/queries/{name}/continue", post(continue_query))
         .route("/queries/{name}/tool-result", post(deliver_results))
+        .route("/queries/{name}/tool-calls/{id}/result", get(get_result).put(put_result))
         .route("/queries/{name}/events", get(watch_query));
     Router::new()
         .route("/health", get(health))
@@ -146,6 +147,19 @@ async fn deliver_results(
     let wait = options.wait_or(post.wait.or(Some(DEFAULT_WAIT)));
     let delivered = delivery::deliver(&app.engine, options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
+}
+
+/// `PUT …/queries/{name}/tool-calls/{id}/result`
+async fn put_result(State(app): State<App>, options: Options, request: Request) -> Result<Response, ApiError> {
+    let post = upload::read(&app.engine, &options, request).await?;
+    let wait = options.wait_or(Some(DEFAULT_WAIT));
+    let delivered = delivery::deliver(&app.engine, options.key()?, post, wait).await?;
+    Ok(delivery_answer(delivered, options.view))
+}
+
+/// `GET …/queries/{name}/tool-calls/{id}/result`
+async fn get_result(State(app): State<App>, options: Options, headers: HeaderMap) -> Result<Response, ApiError> {
+    Ok(with_warnings(download::open(&app.engine, &options, &headers).await?, &options.warnings))
 }
 
 /// `GET …/queries/{name}/events`

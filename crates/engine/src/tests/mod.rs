@@ -1,6 +1,7 @@
 //! The engine from its public side, on the memory store, with tokio's time paused.
 
 mod crash;
+mod large;
 mod running;
 mod waiting;
 mod watching;

@@ -28,6 +28,7 @@ const STORED: &str = "SELECT id, seq FROM queries WHERE namespace = ?1 AND uid =
 const TAKEN: &str = "SELECT 1 FROM queries WHERE namespace = ?1 AND name = ?2";
 const ADD_ENTRY: &str = "INSERT INTO journal (key, at, body) VALUES (?1, ?2, ?3)";
 const ADD_DOCUMENT: &str = "INSERT INTO documents (hash, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+const ADD_REFERENCE: &str = "INSERT INTO blobs (hash, query) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 const ADD_QUERY: &str = "INSERT INTO queries \
      (id, status, seq, epoch, unfinished, deadline, bytes, head, uid, namespace, name) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
@@ -266,6 +267,12 @@ impl Open {
                 for row in &append.rows {
                     add_entry
                         .execute(params![(id << SEQ_BITS) + row.seq as i64, row.at.0, row.body])
+                        .map_err(|error| self.blame(index, error))?;
+                }
+                for hash in &append.blobs {
+                    self.connection
+                        .prepare_cached(ADD_REFERENCE)?
+                        .execute(params![hash.as_bytes(), id])
                         .map_err(|error| self.blame(index, error))?;
                 }
                 documents.extend(append.documents.iter().map(|document| (index, document)));

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bosun_core::{Head, Seq, Timestamp};
+use bosun_core::{ContentHash, Head, Seq, Timestamp};
 use bosun_engine::store::{Append, Document, Position, Rejection, Rejections, StoreError, StoreStats};
 use tokio::sync::oneshot;
 
@@ -33,6 +33,8 @@ pub(super) struct Queued {
     pub(super) is_whole: bool,
     pub(super) rows: Vec<Row>,
     pub(super) documents: Vec<Document>,
+    /// What the entries refer to.
+    pub(super) blobs: Vec<ContentHash>,
 }
 
 /// One entry of a journal, as it is stored.
@@ -58,6 +60,7 @@ impl TryFrom<Append> for Queued {
             is_whole,
             rows: rows.map_err(|error| StoreError::Unavailable(Box::new(error)))?,
             documents: append.documents,
+            blobs: append.entries.iter().filter_map(|entry| Some(entry.event.large()?.hash)).collect(),
         })
     }
 }

@@ -15,6 +15,7 @@ use bosun_core::{
     event::Route,
     head::{CallState, FoldError},
     machine::outcome_code,
+    showing::Showing,
     transcript::Message,
 };
 use rusqlite::{Connection, OpenFlags};
@@ -182,7 +183,7 @@ fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
 fn messages(entries: &[Entry]) -> Vec<Message> {
     let Some(mut transcript) = entries.first().and_then(Transcript::new) else { return Vec::new() };
     entries[1..].iter().for_each(|entry| transcript.apply(entry));
-    transcript.messages()
+    transcript.messages(&Showing::default())
 }
 
 fn answer(entries: &[Entry]) -> Option<&str> {
