@@ -350,6 +350,12 @@ impl Head {
         }
     }
 
+    /// Until when a query that has ended is kept.
+    #[must_use]
+    pub fn kept_until(&self) -> Option<Timestamp> {
+        self.status().is_final().then(|| self.updated_at.after(self.limits.ttl))
+    }
+
     /// The next moment at which something must happen though nobody acts.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {

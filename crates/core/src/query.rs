@@ -30,6 +30,9 @@ pub struct Spec {
     /// What the caller should know about how the request was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What was asked for, where it may be asked for again: the same request is then answered with this query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<ContentHash>,
 }
 
 /// In which words the query's creator reads it back.
@@ -56,6 +59,16 @@ pub struct Limits {
     #[serde(with = "millis")]
     pub external_timeout: Duration,
     pub max_tool_calls: u32,
+    /// Tokens of all turns together; without it, as many as it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// How long the query is kept after it has ended.
+    #[serde(default = "default_ttl", with = "millis")]
+    pub ttl: Duration,
+}
+
+fn default_ttl() -> Duration {
+    Duration::from_secs(720 * 60 * 60)
 }
 
 impl Default for Limits {
@@ -65,6 +78,8 @@ impl Default for Limits {
             tool_timeout: Duration::from_secs(30),
             external_timeout: Duration::from_secs(10 * 60),
             max_tool_calls: 10,
+            max_tokens: None,
+            ttl: default_ttl(),
         }
     }
 }

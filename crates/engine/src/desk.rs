@@ -15,7 +15,7 @@ use bosun_core::{Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timest
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{Append, Document, Position, Store, StoreError, Stored};
+use crate::store::{Append, Document, Position, Request, Store, StoreError, Stored};
 
 /// What a query is found by.
 pub type Key = (Namespace, QueryName);
@@ -196,6 +196,10 @@ impl Locked<'_> {
         self.slot.state.as_ref()
     }
 
+    pub(crate) fn is_driven(&self) -> bool {
+        self.slot.driven
+    }
+
     /// Claims the right to drive the query; false if a task has it already.
     pub(crate) fn claim(&mut self) -> bool {
         !std::mem::replace(&mut self.slot.driven, true)
@@ -213,7 +217,8 @@ impl Locked<'_> {
         uid: QueryUid,
         now: Timestamp,
         event: Event,
-        document: Document,
+        toolset: Document,
+        request: Option<Request>,
     ) -> Result<Position, StoreError> {
         let entry = Arc::new(Entry { seq: 1, at: now, event });
         let (namespace, name) = self.live.key.clone();
@@ -224,12 +229,19 @@ impl Locked<'_> {
             seen: 0,
             after: Position::default(),
             entries: vec![Arc::clone(&entry)],
-            documents: vec![document],
+            toolset: Some(toolset),
+            request,
         })?;
         self.slot.state =
             Some(State { head, transcript: Arc::new(transcript), position, recent: VecDeque::from([entry]) });
         self.live.notify();
         Ok(position)
+    }
+
+    /// The query has been deleted: there is none.
+    pub(crate) fn forget(&mut self) {
+        self.slot.state = None;
+        self.live.notify();
     }
 
     /// Appends `events` in one piece and folds them in. Nothing happens if there are none.
@@ -257,7 +269,8 @@ impl Locked<'_> {
             seen,
             after: state.position,
             entries: entries.clone(),
-            documents: Vec::new(),
+            toolset: None,
+            request: None,
         };
         match store.append(append) {
             Ok(position) => state.position = position,

@@ -14,44 +14,16 @@ use bosun_core::{
 
 use futures_util::FutureExt;
 
-use crate::{EngineError, StoreError, desk::Live, dispatch, engine::Inner, fault, large, turn};
+use crate::{StoreError, admission::Seat, desk::Live, dispatch, engine::Inner, fault, large, turn};
 
 /// How long a driver waits before it reads again after a failed write.
-const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
-/// How many queries are taken up at a time after a restart.
-const RECOVERY_BATCH: usize = 256;
+pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 
-/// Whether there is anything for a driver to do.
-pub(crate) fn has_work(head: &Head) -> bool {
-    match machine::next(head) {
-        Next::Turn { .. } | Next::Calls(_) | Next::Busy => true,
-        Next::Wait | Next::End => false,
-    }
-}
-
-/// Takes up everything that an earlier process left in the middle.
-pub(crate) async fn recover_all(inner: &Arc<Inner>) -> Result<(), EngineError> {
-    let mut after = None;
-    loop {
-        let heads = inner.store.unfinished(after, RECOVERY_BATCH).await?;
-        let Some(last) = heads.last() else { return Ok(()) };
-        after = Some(last.uid);
-        for head in &heads {
-            let live = inner.desk.entry(&(head.namespace.clone(), head.name.clone()));
-            inner.tasks.spawn(take_up(Arc::clone(inner), live));
-        }
-    }
-}
-
-async fn take_up(inner: Arc<Inner>, live: Arc<Live>) {
-    if live.claim().await {
-        guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: true }).await;
-    }
-}
-
-/// Drives a query that the caller has claimed.
-pub(crate) async fn drive(inner: Arc<Inner>, live: Arc<Live>) {
-    guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: false }).await;
+/// Drives a query that the caller has claimed, for as long as it has its seat. One that is inherited
+/// may have been left in the middle.
+pub(crate) async fn drive(live: Arc<Live>, seat: Seat, inherited: bool) {
+    let inner = Arc::clone(seat.inner());
+    guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: inherited }).await;
 }
 
 /// A panic, ours or a runner's, ends this query and no other.
@@ -93,16 +65,16 @@ enum Step {
 impl Driver {
     async fn run(mut self) {
         let inner = Arc::clone(&self.inner);
-        let permit = tokio::select! {
-            permit = inner.running.acquire() => permit,
-            () = inner.draining.cancelled() => return self.live.release().await,
-        };
-        // The semaphore is never closed; without a permit there is nothing to do.
-        let Ok(_permit) = permit else { return };
         loop {
             match self.step().await {
                 Ok(true) => {}
                 Ok(false) => return,
+                Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
+                    // To try again would fail again. The others are not touched by it.
+                    tracing::error!(query = %self.live.key.1, error = %error, "this query cannot be read and is not run");
+                    inner.admission.park(self.live.key.clone());
+                    return self.live.release().await;
+                }
                 Err(error) => {
                     tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
                     self.live.forget().await;

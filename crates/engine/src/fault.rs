@@ -23,6 +23,7 @@ pub const POINTS: &[&str] = &[
     "deliver.durable",
     "expire.appended",
     "cancel.appended",
+    "delete.appended",
     "resume.appended",
     "recover.appended",
     "blob.written",
@@ -30,6 +31,8 @@ pub const POINTS: &[&str] = &[
     "blob.sealed",
     "store.commit",
     "store.committed",
+    "store.remove",
+    "store.removed",
 ];
 
 struct Plan {

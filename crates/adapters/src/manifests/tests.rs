@@ -65,6 +65,8 @@ fn agents_are_read_as_they_are_written() {
         tool_timeout: Some(Duration::from_millis(1_500)),
         external_timeout: Some(Duration::from_secs(5_400)),
         max_tool_calls: Some(3),
+        max_tokens: Some(20_000),
+        ttl: Some(Duration::from_secs(7 * 24 * 3_600)),
     };
     assert_eq!(full.limits, limits);
     assert_eq!(full.labels["team"], "red");

@@ -166,8 +166,13 @@ async fn what_the_server_refuses_is_an_error_with_its_code() {
     };
     let output = run(&mut ask(&["--agent", "nobody", "hello"])).await;
     check(&output, 1, "", &["error: Agent 'nobody' not found in namespace default [agent_not_found]"]);
-    for expected in ["✗ failed", "error: Query 'twice' already exists in namespace default [query_exists]"] {
-        let output = run(&mut ask(&["--agent", "tester", "nothing works", "--name", "twice"])).await;
+    for (input, expected) in [
+        ("nothing works", "✗ failed"),
+        // The same again is the same query; another one needs another name.
+        ("nothing works", "✗ failed"),
+        ("something else", "error: Query 'twice' already exists in namespace default [query_exists]"),
+    ] {
+        let output = run(&mut ask(&["--agent", "tester", input, "--name", "twice"])).await;
         check(&output, 1, "", &[expected]);
     }
 }

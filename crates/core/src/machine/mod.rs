@@ -40,6 +40,7 @@ pub mod failure_code {
     pub const INTERNAL_ERROR: &str = "internal_error";
     pub const POISONED: &str = "poisoned";
     pub const QUERY_TIMEOUT: &str = "query_timeout";
+    pub const TOKEN_LIMIT: &str = "token_limit";
     pub const TOOL_CALL_LIMIT: &str = "tool_call_limit";
     pub const TOOL_LOOP: &str = "tool_loop";
 }

@@ -26,6 +26,8 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const MAX_IDEMPOTENCY_KEY: usize = 255;
 
 /// What stands in the URL of a request whose body is a result.
 #[derive(Debug, Default)]
@@ -83,6 +85,8 @@ pub(super) struct Options {
     pub(super) before: Option<QueryUid>,
     pub(super) state: Option<Status>,
     pub(super) last_event_id: Option<String>,
+    /// How the client will call this request if it has to repeat it.
+    pub(super) idempotency_key: Option<String>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -118,6 +122,7 @@ fn read<'a>(
         before: None,
         state: None,
         last_event_id: None,
+        idempotency_key: None,
         warnings: Vec::new(),
     };
     for (key, value) in path {
@@ -141,6 +146,18 @@ fn read<'a>(
     }
     if options.result.success == Some(true) && options.result.is_failure() {
         refuse(&mut findings, "success", "is true, and there is an `error`");
+    }
+    if let Some(key) = headers.get(IDEMPOTENCY_KEY) {
+        match key.to_str() {
+            Ok(key) if (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) => {
+                options.idempotency_key = Some(key.to_owned());
+            }
+            _ => refuse(
+                &mut findings,
+                "Idempotency-Key",
+                format!("must have 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters"),
+            ),
+        }
     }
     options.warnings = findings.conclude()?;
     Ok(options)

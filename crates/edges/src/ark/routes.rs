@@ -12,7 +12,7 @@ use axum::{
     routing::{get, patch, post},
 };
 use bosun_core::query::View;
-use bosun_engine::{Snapshot, store::Page};
+use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
@@ -38,7 +38,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/agents", get(list_agents))
         .route("/agents/{name}", get(get_agent))
         .route("/queries", get(list_queries).post(create_query))
-        .route("/queries/{name}", get(get_query))
+        .route("/queries/{name}", get(get_query).delete(delete_query))
         .route("/queries/{name}/cancel", patch(cancel_query).post(cancel_query))
         .route("/queries/{name}/continue", post(continue_query))
         .route("/queries/{name}/tool-result", post(deliver_results))
@@ -101,18 +101,26 @@ async fn create_query(
 ) -> Result<Response, ApiError> {
     let request::NewQuery { submission, wait, stream } = request::read(&app.engine, &options, body)?;
     let warnings = submission.warnings.clone();
-    let snapshot = app.engine.submit(submission, wait.filter(|_| !stream)).await?;
-    if stream {
-        stream::open(&app.engine, &snapshot, 0, &warnings).await
+    let Submitted { snapshot, replayed } = app.engine.submit(submission, wait.filter(|_| !stream)).await?;
+    let mut response = if stream {
+        stream::open(&app.engine, &snapshot, 0, &warnings).await?
     } else {
-        Ok(answer(&snapshot, options.view, &warnings))
-    }
+        answer(&snapshot, options.view, &warnings)
+    };
+    mark_replayed(&mut response, replayed);
+    Ok(response)
 }
 
 /// `GET …/queries/{name}`
 async fn get_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let snapshot = app.engine.get(&options.key()?, options.wait_or(None)).await?;
     Ok(answer(&snapshot, options.view, &options.warnings))
+}
+
+/// `DELETE …/queries/{name}`
+async fn delete_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    app.engine.delete(options.key()?).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
 }
 
 /// `PATCH …/queries/{name}/cancel`, and `POST`
@@ -178,10 +186,14 @@ fn delivery_answer(delivered: delivery::Delivered, view: Option<View>) -> Respon
     let delivery::Delivered { snapshot, results, replayed, warnings } = delivered;
     let query = convert::query(&snapshot, view, results, &warnings);
     let mut response = with_warnings(Json(query), &warnings);
+    mark_replayed(&mut response, replayed);
+    response
+}
+
+fn mark_replayed(response: &mut Response, replayed: bool) {
     if replayed {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
-    response
 }
 
 fn with_warnings(response: impl IntoResponse, warnings: &[String]) -> Response {

@@ -68,6 +68,7 @@ codes! {
     UnsupportedTarget = UNPROCESSABLE_ENTITY "unsupported_target",
     InvalidToolDefinitions = UNPROCESSABLE_ENTITY "invalid_tool_definitions",
     InvalidToolResult = UNPROCESSABLE_ENTITY "invalid_tool_result",
+    IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
     ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
     // What the request names is not there, or not in the state for it.
@@ -82,6 +83,7 @@ codes! {
     AlreadyResolved = CONFLICT "already_resolved",
     AmbiguousCall = CONFLICT "ambiguous_call",
     CallNotWaiting = CONFLICT "call_not_waiting",
+    QueryDeleted = GONE "query_deleted",
     CallExpired = GONE "call_expired",
     CallCancelled = GONE "call_cancelled",
     // The server cannot do it.
@@ -89,6 +91,7 @@ codes! {
     ResultLost = INTERNAL_SERVER_ERROR "result_lost",
     InternalError = INTERNAL_SERVER_ERROR "internal_error",
     StoreUnavailable = SERVICE_UNAVAILABLE "store_unavailable",
+    Overloaded = SERVICE_UNAVAILABLE "overloaded",
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down",
 }
 
@@ -129,6 +132,11 @@ impl From<EngineError> for ApiError {
             EngineError::Store(StoreError::NameTaken(name)) => {
                 (Code::QueryExists, format!("Query '{name}' already exists"))
             }
+            EngineError::RequestReused | EngineError::Store(StoreError::RequestTaken) => (
+                Code::IdempotencyKeyReused,
+                "the Idempotency-Key belongs to another request; a new request needs a new key".into(),
+            ),
+            EngineError::QueryDeleted(_) => (Code::QueryDeleted, error.to_string()),
             EngineError::ModelNotFound { .. } => (Code::ModelNotFound, error.to_string()),
             EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
             EngineError::CallNotFound(_) => (Code::CallNotFound, error.to_string()),
@@ -137,6 +145,7 @@ impl From<EngineError> for ApiError {
                 format!("call `{call}` has no content: it is still open, or it failed without any"),
             ),
             EngineError::NotHeld(_) => (Code::QueryNotHeld, error.to_string()),
+            EngineError::Overloaded(_) => (Code::Overloaded, error.to_string()),
             EngineError::ShuttingDown => (Code::ShuttingDown, error.to_string()),
             EngineError::Store(StoreError::Conflict(_)) => (Code::QueryChanged, error.to_string()),
             EngineError::Store(StoreError::Fenced | StoreError::Unavailable(_)) => {
@@ -256,6 +265,7 @@ mod tests {
         let failures = headings("Failed queries");
         for code in [
             failure_code::QUERY_TIMEOUT,
+            failure_code::TOKEN_LIMIT,
             failure_code::HOLD_EXPIRED,
             failure_code::TOOL_CALL_LIMIT,
             failure_code::TOOL_LOOP,

@@ -79,7 +79,6 @@ async fn routes_and_methods() {
         table.check("GET", path, NONE, "", unknown).await;
     }
     for (method, path) in [
-        ("DELETE", "/v1/queries/q"),
         ("PUT", "/v1/queries/q"),
         ("PATCH", QUERIES),
         ("GET", RESULTS),
@@ -332,8 +331,6 @@ async fn what_is_not_served_or_not_there() {
         r#""selector":{"a":1}"#,
         r#""parameters":[{"name":"a"}]"#,
         r#""serviceAccount":"a""#,
-        r#""ttl":"1h""#,
-        r#""ttl":3600"#,
         r#""cancel":true"#,
         r#""overrides":[{}]"#,
         r#""evaluators":[{}]"#,

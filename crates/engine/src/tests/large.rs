@@ -134,7 +134,7 @@ async fn a_model_that_can_page_reads_the_beginning_and_the_handle() {
     let world = World::new(asking()).await;
     let mut submission = submission("q", vec![outside("ask")]);
     submission.agent = "pager".into();
-    let paused = world.engine.submit(submission, PATIENCE).await.unwrap();
+    let paused = world.engine.submit(submission, PATIENCE).await.unwrap().snapshot;
     let id = call(&paused, 0);
     let text = long_text();
     deliver(&world, id, Outcome::success(text.as_str())).await.unwrap();
@@ -265,7 +265,7 @@ async fn pages_put_together_are_the_result_and_only_of_the_same_query() {
         }
     }
     assert!(whole == text);
-    let other = world.engine.submit(submission("other", vec![outside("ask")]), PATIENCE).await.unwrap();
+    let other = world.engine.submit(submission("other", vec![outside("ask")]), PATIENCE).await.unwrap().snapshot;
     for unknown in [
         call(&other, 0).to_string(),
         "call_1".into(),

@@ -1,5 +1,6 @@
 //! The engine from its public side, on the memory store, with tokio's time paused.
 
+mod admission;
 mod crash;
 mod large;
 mod running;

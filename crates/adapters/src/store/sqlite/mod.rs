@@ -12,6 +12,7 @@ mod group;
 mod ledger;
 mod open;
 mod read;
+mod remove;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -26,8 +27,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Timestamp};
-use bosun_engine::store::{Append, Listed, Page, Position, Rejection, Store, StoreError, StoreStats, Stored};
+use bosun_core::{ContentHash, Namespace, QueryName, Timestamp};
+use bosun_engine::store::{
+    Answered, Append, Listed, Page, Position, Rejection, Removal, RequestKey, Runnable, Store, StoreError, StoreStats,
+    Stored, Wanted,
+};
 use rusqlite::Connection;
 
 use self::{
@@ -141,6 +145,18 @@ impl Store for Sqlite {
         }
     }
 
+    async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
+        self.readers.read(|connection| read::answered(connection, namespace, key))
+    }
+
+    async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
+        // The writer is not called for nothing.
+        if removal == Removal::Outdated && !self.read(move |connection| read::is_outdated(connection, now)).await? {
+            return Ok(0);
+        }
+        self.ledger.remove(removal, now).await
+    }
+
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         self.read(move |connection| read::document(connection, hash)).await
     }
@@ -155,9 +171,13 @@ impl Store for Sqlite {
         self.read(move |connection| read::list(connection, &namespace, &page)).await
     }
 
-    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError> {
+    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
         let epoch = self.epoch;
-        self.read(move |connection| read::unfinished(connection, epoch, after, limit)).await
+        self.read(move |connection| read::runnable(connection, epoch, &wanted)).await
+    }
+
+    async fn count_runnable(&self) -> Result<usize, StoreError> {
+        self.read(read::count_runnable).await
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {

@@ -23,7 +23,7 @@ const UNFINISHED: &str = "bosun.db.new";
 /// `bosn`, so that another program's database is not taken for ours.
 const APPLICATION_ID: i32 = 0x626f_736e;
 /// Each brings the schema one version further, in one transaction. Never changed once released.
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/3.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 /// Files up to this size are checked page by page when they are opened.
 const CHECKED_BYTES: u64 = 16 << 20;
 
