@@ -13,6 +13,7 @@ mod cli_tools;
 mod commits;
 mod demo;
 mod dependencies;
+mod large;
 mod program;
 mod query;
 mod races;

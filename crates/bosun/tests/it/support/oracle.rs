@@ -183,7 +183,8 @@ fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
 fn messages(entries: &[Entry]) -> Vec<Message> {
     let Some(mut transcript) = entries.first().and_then(Transcript::new) else { return Vec::new() };
     entries[1..].iter().for_each(|entry| transcript.apply(entry));
-    transcript.messages(&Showing::default())
+    // The agent of the scenes has the tool that pages.
+    transcript.messages(&Showing { pager: Some("read_result".into()), ..Showing::default() })
 }
 
 fn answer(entries: &[Entry]) -> Option<&str> {

@@ -143,6 +143,10 @@ impl Server {
         kill(&mut self.child, &self.log).await
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("the process is alive")
+    }
+
     /// Waits until the process dies by itself.
     pub(crate) async fn death(&mut self) -> Death {
         death(&mut self.child, &self.log).await
