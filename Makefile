@@ -5,10 +5,10 @@ CARGO ?= cargo
 LOCKED := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve install test fmt lint unit doc deny chaos interop bench fuzz clean
+.PHONY: conformance help setup demo serve install test fmt lint unit doc deny chaos interop bench fuzz clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what the tests need beside Rust: jq, bc and curl, only where missing
 	@.ci/setup
@@ -53,6 +53,9 @@ chaos: ## the proofs at their full scale: thousands of kills, races and cuts (ab
 	BOSUN_CHAOS_KILLS=2000 BOSUN_RACE_CALLS=100000 BOSUN_PARALLEL_ROUNDS=5000 BOSUN_DEADLINE_RACES=20000 \
 	BOSUN_CANCEL_RACES=20000 BOSUN_SSE_CUTS=5000 \
 	$(CARGO) test --release $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 chaos:: races:: sse::
+
+conformance: ## generated requests against every route of docs/openapi.json (needs Python)
+	interop/openapi/run.sh
 
 interop: ## the converters against the real packages they stand in for (needs Node.js and npm)
 	interop/zod/run.sh

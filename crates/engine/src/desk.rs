@@ -36,8 +36,8 @@ pub(crate) struct Live {
     /// Counts up with every entry and every delta.
     changed: watch::Sender<u64>,
     draft: Mutex<Draft>,
-    /// Fires when the query has ended, whoever ended it.
-    pub(crate) ended: CancellationToken,
+    /// Fires when the query has ended, whoever ended it. A new one after a failed write: that end never was.
+    ended: Mutex<CancellationToken>,
 }
 
 #[derive(Default)]
@@ -79,7 +79,7 @@ impl Desk {
             slot: AsyncMutex::default(),
             changed: watch::Sender::new(0),
             draft: Mutex::default(),
-            ended: CancellationToken::new(),
+            ended: Mutex::default(),
         });
         open.insert(key.clone(), Arc::downgrade(&live));
         live
@@ -117,7 +117,7 @@ impl Live {
         {
             let state = State::from_stored(stored)?;
             if state.head.status().is_final() {
-                self.ended.cancel();
+                self.ended().cancel();
             }
             slot.state = Some(state);
         }
@@ -136,8 +136,16 @@ impl Live {
 
     /// Forgets what is in memory: a write failed, and the store knows better.
     pub(crate) async fn forget(&self) {
-        self.slot.lock().await.state = None;
+        let mut slot = self.slot.lock().await;
+        slot.state = None;
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = CancellationToken::new();
+        drop(slot);
         self.notify();
+    }
+
+    /// Fires when the query has ended, whoever ended it.
+    pub(crate) fn ended(&self) -> CancellationToken {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Told of every entry and every delta from now on.
@@ -285,7 +293,7 @@ impl Locked<'_> {
         let surplus = state.recent.len().saturating_sub(RECENT);
         state.recent.drain(..surplus);
         if state.head.status().is_final() {
-            self.live.ended.cancel();
+            self.live.ended().cancel();
         }
         self.live.notify();
         Ok(position)

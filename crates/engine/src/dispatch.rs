@@ -21,7 +21,7 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
         state.head.limits.query_timeout.saturating_sub(state.head.clock.spent(driver.inner.clock.now()))
     };
     let deadline = tokio::time::Instant::now() + time_left;
-    let (ended, stopped) = (driver.live.ended.clone(), driver.inner.stopped.clone());
+    let (ended, stopped) = (driver.live.ended(), driver.inner.stopped.clone());
     let mut outcomes = Vec::new();
     let mut failure = None;
     {

@@ -132,8 +132,11 @@ impl Driver {
         for (call, outcome) in &self.finished {
             self.finish(*call, outcome.clone()).await?;
         }
-        self.append(machine::recover).await?;
+        let position = self.append(machine::recover).await?;
         fault::point("recover.appended");
+        // Nothing is done again before the store can keep it: a full disk must not become a model call every
+        // half second.
+        self.inner.make_durable(&self.live, position).await?;
         self.recovering = false;
         Ok(())
     }

@@ -34,10 +34,10 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         Err(error) => return fail(driver, &error).await,
     };
     let Prepared { model, request, time_left } = prepared;
-    let deltas = DraftDeltas(&driver.live);
+    let (deltas, ended) = (DraftDeltas(&driver.live), driver.live.ended());
     let reply = tokio::select! {
         reply = ask(&*model, &request, &deltas) => reply,
-        () = driver.live.ended.cancelled() => return Ok(()),
+        () = ended.cancelled() => return Ok(()),
         // The attempt is lost, not the query: the next process begins it again.
         () = driver.inner.draining.cancelled() => return Ok(()),
         () = tokio::time::sleep(time_left) => return driver.time_out().await,

@@ -13,6 +13,7 @@ mod cli_tools;
 mod commits;
 mod demo;
 mod dependencies;
+mod disasters;
 mod large;
 mod program;
 mod query;

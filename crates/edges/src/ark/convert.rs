@@ -11,12 +11,13 @@ use bosun_core::{
     transcript::{Call, Ending, Recorded},
 };
 use bosun_engine::{Snapshot, store::Listed};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{duration, wire};
 
 /// A query in either shape.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Query {
     Rfc(Box<wire::RfcQuery>),

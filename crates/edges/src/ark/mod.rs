@@ -8,6 +8,7 @@
 mod agents;
 mod convert;
 mod delivery;
+mod describe;
 mod download;
 mod duration;
 mod options;

@@ -2,21 +2,21 @@
 //!
 //! Each exists twice: under `/v1/namespaces/{namespace}/…`, and under `/v1/…` with `?namespace=`.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use axum::{
     Json, Router,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse, Response},
-    routing::{get, patch, post},
+    routing::{MethodRouter, get},
 };
 use bosun_core::query::View;
 use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, convert, delivery, download,
+    agents, convert, delivery, describe, download,
     options::{DEFAULT_WAIT, Options},
     request, stream, upload, wire,
 };
@@ -33,23 +33,45 @@ use crate::{
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const SERVICE: &str = "bosun";
 
+macro_rules! routes {
+    ($($path:literal => $($method:ident $handler:ident),+;)*) => {
+        /// The paths below `/v1` and their methods.
+        #[cfg(test)]
+        pub(crate) const ROUTES: &[(&str, &[&str])] = &[$(($path, &[$(stringify!($method)),+])),*];
+
+        fn resources() -> Router<App> {
+            Router::new()$(.route($path, MethodRouter::new()$(.$method($handler))+))*
+        }
+    };
+}
+
+routes! {
+    "/agents" => get list_agents;
+    "/agents/{name}" => get get_agent;
+    "/queries" => get list_queries, post create_query;
+    "/queries/{name}" => get get_query, delete delete_query;
+    "/queries/{name}/cancel" => patch cancel_query, post cancel_query;
+    "/queries/{name}/continue" => post continue_query;
+    "/queries/{name}/tool-result" => post deliver_results;
+    "/queries/{name}/tool-calls/{id}/result" => get get_result, put put_result;
+    "/queries/{name}/events" => get watch_query;
+}
+
 pub(crate) fn router(app: App) -> Router {
-    let resources = Router::new()
-        .route("/agents", get(list_agents))
-        .route("/agents/{name}", get(get_agent))
-        .route("/queries", get(list_queries).post(create_query))
-        .route("/queries/{name}", get(get_query).delete(delete_query))
-        .route("/queries/{name}/cancel", patch(cancel_query).post(cancel_query))
-        .route("/queries/{name}/continue", post(continue_query))
-        .route("/queries/{name}/tool-result", post(deliver_results))
-        .route("/queries/{name}/tool-calls/{id}/result", get(get_result).put(put_result))
-        .route("/queries/{name}/events", get(watch_query));
+    let resources = resources();
     Router::new()
+        .route("/openapi.json", get(openapi))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .nest("/v1", resources.clone())
         .nest("/v1/namespaces/{namespace}", resources)
         .with_state(app)
+}
+
+/// `GET /openapi.json`: this API, described.
+async fn openapi() -> Json<&'static Value> {
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(describe::document);
+    Json(&*DOCUMENT)
 }
 
 /// `GET /health`: the process answers.

@@ -3,6 +3,7 @@
 mod admission;
 mod crash;
 mod large;
+mod refusing;
 mod running;
 mod waiting;
 mod watching;

@@ -53,6 +53,24 @@ impl Connector {
         Ok(connection)
     }
 
+    /// The same, where an earlier connection may have failed: all that can be read is made certain first.
+    ///
+    /// A flush that failed is not tried again by the operating system: it takes the pages for clean, and
+    /// the next flush reports success without them. So whatever the log shows is written into the
+    /// database and flushed there, and the log begins anew, before anything is built on it.
+    pub(super) fn write_on_certain_ground(&self) -> rusqlite::Result<Connection> {
+        let connection = self.write()?;
+        let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if busy {
+            // A reader that has not ended yet. Whoever asked has to ask again.
+            return Err(rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
+                Some("the log cannot be begun anew while it is read".into()),
+            ));
+        }
+        Ok(connection)
+    }
+
     /// A connection that only reads.
     pub(super) fn read(&self) -> rusqlite::Result<Connection> {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;

@@ -162,7 +162,7 @@ struct Plan<'a> {
 
 impl Open {
     fn new(connector: &Connector) -> rusqlite::Result<Self> {
-        let connection = connector.write()?;
+        let connection = connector.write_on_certain_ground()?;
         let last: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM queries", [], |row| row.get(0))?;
         Ok(Self { connection, next_id: last + 1, known: HashMap::new() })
     }

@@ -13,6 +13,7 @@ mod ledger;
 mod open;
 mod read;
 mod remove;
+mod schema;
 #[cfg(test)]
 mod tests;
 mod writer;

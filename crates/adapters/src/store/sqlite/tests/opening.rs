@@ -50,7 +50,8 @@ fn a_directory_is_made_if_need_be() {
 fn a_second_process_is_refused_as_long_as_the_first_lives() {
     let directory = Directory::new();
     let store = directory.store();
-    check(&directory, &["in use by another process", "stop that one"]);
+    let pid = format!("(pid {})", std::process::id());
+    check(&directory, &["in use by another process", &pid, "stop that one"]);
     drop(store);
     drop(directory.store());
 }
