@@ -14,7 +14,7 @@ use axum::{
 };
 use bosun_core::{
     CallId, Content,
-    content::{LARGEST_BYTES, MediaType},
+    content::{INLINE_BYTES, LARGEST_BYTES, MediaType},
     json::Limits,
     machine::Standing,
 };
@@ -91,13 +91,16 @@ async fn receive(
     if body.size_hint().lower() > LARGEST_BYTES {
         return Err(UploadError::TooLarge.into());
     }
+    // What a post could have brought as JSON is read as JSON, so that it is the same value by either way. A
+    // text is its bytes.
+    let in_memory = if media_type.is_json() { Limits::BODY.bytes } else { INLINE_BYTES };
     let mut pieces = Pieces::new(body);
     let mut small = BytesMut::new();
     let mut large: Option<Upload> = None;
     while let Some(piece) = pieces.next().await? {
         match &mut large {
             Some(upload) => upload.write(piece).await?,
-            None if small.len() + piece.len() <= Limits::BODY.bytes => small.extend_from_slice(&piece),
+            None if small.len() + piece.len() <= in_memory => small.extend_from_slice(&piece),
             None => {
                 let mut upload = engine.upload(standing, media_type.clone()).await?;
                 upload.write(small.split().freeze()).await?;
@@ -114,7 +117,7 @@ async fn receive(
     }
 }
 
-/// A body that a post could have brought is read as a post would have read it.
+/// A body that is small enough to be in memory, and for text also to be in the journal.
 fn read_small(media_type: &MediaType, body: &[u8]) -> Result<Content, ApiError> {
     if media_type.is_json() {
         return extract::parse(body).map(Content::Inline);

@@ -166,6 +166,17 @@ async fn a_large_post_is_kept_as_a_blob_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_large_text_keeps_its_media_type() {
+    let (world, path) = paused().await;
+    let text = "a;b\n".repeat(INLINE_BYTES / 4 + 1);
+    put(&world, &path, &[("content-type", "Text/CSV")], text.clone()).await.ok();
+    assert_eq!(recorded(&world).await.large().unwrap().media_type.as_str(), "text/csv");
+    assert_eq!(world.get(&path).await.header("content-type"), Some("text/csv; charset=utf-8"));
+    let post = json!({"toolCallId": id_of(&path), "toolResult": text});
+    assert!(replayed(&world.post("/v1/queries/q/tool-result", &post).await), "it is the same text by either way");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_is_told_in_the_url() {
     let cases = [
         (
