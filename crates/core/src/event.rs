@@ -5,6 +5,8 @@
 //! as JSON with a `kind` and a version `v`; fields are only ever added. Token deltas are not here:
 //! they are not worth a disk write, and a reader that missed them gets the whole text.
 
+use std::io::Write as _;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -148,9 +150,13 @@ impl Event {
     /// # Errors
     /// Only if the event holds a value that JSON cannot, which no event does.
     pub fn encode(&self) -> Result<String, serde_json::Error> {
-        let body = serde_json::to_string(self)?;
-        // An event is never an empty object: it has a `kind`.
-        Ok(format!("{{\"v\":{},{}", self.version(), &body[1..]))
+        let mut body = Vec::with_capacity(512);
+        write!(body, "{{\"v\":{}", self.version()).map_err(serde::ser::Error::custom)?;
+        let members = body.len();
+        serde_json::to_writer(&mut body, self)?;
+        // The brace that opens the event: its members follow the version. An event is never an empty object.
+        body[members] = b',';
+        String::from_utf8(body).map_err(serde::ser::Error::custom)
     }
 
     fn version(&self) -> u32 {

@@ -2,12 +2,15 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::spelled::spelled;
+
+/// Hexadecimal digits of a hash.
+const DIGITS: usize = 64;
+
 /// The SHA-256 of some bytes; of JSON, always of its canonical form.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
@@ -36,7 +39,17 @@ impl ContentHash {
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
+
+    fn spell<'a>(&self, text: &'a mut [u8; DIGITS]) -> &'a str {
+        const ALPHABET: &[u8; 16] = b"0123456789abcdef";
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[ALPHABET[usize::from(byte >> 4)], ALPHABET[usize::from(byte & 15)]]);
+        }
+        str::from_utf8(text).unwrap_or_default()
+    }
 }
+
+spelled!(ContentHash, DIGITS);
 
 /// A hash of bytes that come in pieces.
 #[derive(Clone, Default)]
@@ -62,13 +75,7 @@ impl fmt::Debug for Hashing {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        // In one piece: heads are full of hashes, and a call for each byte is most of what writing one costs.
-        let mut text = [0; 64];
-        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-        }
-        formatter.write_str(str::from_utf8(&text).unwrap_or_default())
+        formatter.write_str(self.spell(&mut [0; DIGITS]))
     }
 }
 
@@ -88,7 +95,7 @@ impl FromStr for ContentHash {
     fn from_str(text: &str) -> Result<Self, NotAHash> {
         let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok()).ok_or(NotAHash);
         let mut bytes = [0; 32];
-        if text.len() != 2 * bytes.len() {
+        if text.len() != DIGITS {
             return Err(NotAHash);
         }
         for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {

@@ -5,11 +5,14 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::ContentHash;
+use crate::{
+    ContentHash,
+    spelled::{self, spelled},
+};
 
 /// Why a name or an id was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,13 +30,11 @@ pub enum IdError {
 }
 
 /// The tenant that a query, agent or tool belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace(Arc<str>);
 
 /// What clients call a query; unique among the living queries of a namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueryName(Arc<str>);
 
 /// DNS-1123, as Kubernetes and therefore ARK spell names. The same set is safe in paths and in SQL.
@@ -61,6 +62,18 @@ macro_rules! text_name {
             type Err = IdError;
             fn from_str(text: &str) -> Result<Self, IdError> {
                 if is_dns_name(text, $longest, $dots) { Ok(Self(text.into())) } else { Err(IdError::$type(clip(text))) }
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                spelled::read(deserializer)
             }
         }
 
@@ -155,12 +168,16 @@ impl FromStr for QueryUid {
 
 const CALL_PREFIX: &str = "call_";
 const CALL_DIGITS: usize = 26;
+const CALL_LENGTH: usize = CALL_PREFIX.len() + CALL_DIGITS;
 /// Crockford's base 32: no letter that could be read as a digit.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
+fn is_digit(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'h' | b'j' | b'k' | b'm' | b'n' | b'p'..=b't' | b'v'..=b'z')
+}
+
 /// The identity of one tool call: `call_` and 26 characters, since OpenAI caps ids at 40.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId([u8; CALL_DIGITS]);
 
 impl CallId {
@@ -183,16 +200,20 @@ impl CallId {
         Self(digits)
     }
 
-    fn digits(&self) -> &str {
+    fn spell<'a>(&self, text: &'a mut [u8; CALL_LENGTH]) -> &'a str {
+        let (prefix, digits) = text.split_at_mut(CALL_PREFIX.len());
+        prefix.copy_from_slice(CALL_PREFIX.as_bytes());
+        digits.copy_from_slice(&self.0);
         // Only `derive` and `from_str` make one, and both write ASCII.
-        str::from_utf8(&self.0).unwrap_or_default()
+        str::from_utf8(text).unwrap_or_default()
     }
 }
 
+spelled!(CallId, CALL_LENGTH);
+
 impl fmt::Display for CallId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(CALL_PREFIX)?;
-        formatter.write_str(self.digits())
+        formatter.write_str(self.spell(&mut [0; CALL_LENGTH]))
     }
 }
 
@@ -207,7 +228,7 @@ impl FromStr for CallId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         text.strip_prefix(CALL_PREFIX)
             .and_then(|digits| <[u8; CALL_DIGITS]>::try_from(digits.as_bytes()).ok())
-            .filter(|digits| digits.iter().all(|digit| ALPHABET.contains(digit)))
+            .filter(|digits| digits.iter().all(|digit| is_digit(*digit)))
             .map(Self)
             .ok_or_else(|| IdError::CallId(clip(text)))
     }
@@ -256,6 +277,23 @@ mod tests {
         assert_ne!(id, CallId::derive(query, 2, 0));
         assert_eq!(id.to_string().len(), 31);
         assert_eq!(id.to_string().parse(), Ok(id));
+    }
+
+    #[test]
+    fn the_digits_of_a_call_id_are_its_alphabet() {
+        let digits: Vec<u8> = (0..=u8::MAX).filter(|byte| is_digit(*byte)).collect();
+        assert_eq!(digits, ALPHABET);
+    }
+
+    #[test]
+    fn ids_are_texts_in_json() {
+        let id = CallId::derive(QueryUid::new(1_700_000_000_000, [7; 10]), 1, 0);
+        assert_eq!(serde_json::to_value(id).unwrap(), id.to_string());
+        assert_eq!(serde_json::from_value::<CallId>(id.to_string().into()).unwrap(), id);
+        assert_eq!(serde_json::from_str::<Namespace>("\"a\\u002db\"").unwrap().as_str(), "a-b");
+        let refused = serde_json::from_str::<QueryName>("\"A\"").unwrap_err().to_string();
+        assert!(refused.starts_with("name `A` must be"), "{refused}");
+        assert!(serde_json::from_str::<CallId>("7").is_err());
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub mod outcome;
 pub mod query;
 pub mod schema;
 pub mod showing;
+mod spelled;
 mod text;
 pub mod time;
 pub mod tool;

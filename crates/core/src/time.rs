@@ -30,7 +30,26 @@ impl Timestamp {
         let millis = self.0.rem_euclid(86_400_000);
         let (year, month, day) = civil_from_days(days);
         let (hour, minute, second) = (millis / 3_600_000, millis / 60_000 % 60, millis / 1_000 % 60);
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", millis % 1_000)
+        if !(0..=9_999).contains(&year) {
+            return format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", millis % 1_000);
+        }
+        // Every answer has several, and to be formatted costs ten times as much as to be written down.
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        for (place, digits, mut number) in [
+            (0, 4, year),
+            (5, 2, month),
+            (8, 2, day),
+            (11, 2, hour),
+            (14, 2, minute),
+            (17, 2, second),
+            (20, 3, millis % 1_000),
+        ] {
+            for digit in text[place..place + digits].iter_mut().rev() {
+                *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
+                number /= 10;
+            }
+        }
+        str::from_utf8(&text).unwrap_or_default().to_owned()
     }
 }
 
@@ -63,6 +82,10 @@ mod tests {
         check(951_782_400_000, "2000-02-29T00:00:00.000Z");
         check(1_794_700_800_123, "2026-11-15T00:00:00.123Z");
         check(-1, "1969-12-31T23:59:59.999Z");
+        check(253_402_300_799_999, "9999-12-31T23:59:59.999Z");
+        check(253_402_300_800_000, "10000-01-01T00:00:00.000Z");
+        check(-62_167_219_200_000, "0000-01-01T00:00:00.000Z");
+        check(-62_167_219_200_001, "-001-12-31T23:59:59.999Z");
     }
 
     #[test]

@@ -264,8 +264,7 @@ impl Engine {
             let request = submission.request.clone().zip(fingerprint);
             let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
             let (spec, toolset) = inner.prepare(submission, fingerprint)?;
-            let document = Document { hash: toolset.hash(), body: toolset.to_document().into() };
-            inner.toolsets.remember(toolset);
+            let document = Document { hash: toolset.hash(), body: toolset.to_document() };
             let event = Event::Created { spec: Box::new(spec) };
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document, request)?;
             fault::point("submit.appended");
@@ -422,11 +421,26 @@ impl Engine {
         &self.inner.draining
     }
 
-    /// Takes no new work on, gives running inside calls `grace`, then commits and closes the store.
+    /// [Drains](Self::drain) and [closes](Self::close).
     ///
     /// # Errors
     /// If the last commit fails.
     pub async fn shut_down(&self, grace: Duration) -> Result<(), EngineError> {
+        self.drain(grace).await;
+        self.close().await
+    }
+
+    /// Commits what was appended and closes the store. Whoever still reads may fail from then on.
+    ///
+    /// # Errors
+    /// If the last commit fails.
+    pub async fn close(&self) -> Result<(), EngineError> {
+        Ok(self.inner.store.close().await?)
+    }
+
+    /// Takes no new work on, ends what waits and watches with what there is, and gives running inside
+    /// calls `grace`. Reads are still answered.
+    pub async fn drain(&self, grace: Duration) {
         self.inner.draining.cancel();
         self.inner.tasks.close();
         if tokio::time::timeout(grace, self.inner.tasks.wait()).await.is_err() {
@@ -434,7 +448,6 @@ impl Engine {
             self.inner.stopped.cancel();
             self.inner.tasks.wait().await;
         }
-        Ok(self.inner.store.close().await?)
     }
 
     async fn change(
@@ -500,7 +513,7 @@ impl Inner {
         }
         let own = self.tools_of(&namespace, agent, submission.selected_tools.as_deref())?;
         let toolset = Toolset::merge(submission.mode, own, submission.client_tools).sharing(&self.schemas);
-        let toolset = Arc::new(toolset);
+        let toolset = self.toolsets.share(toolset);
         let spec = Spec {
             agent: submission.agent,
             model: agent.model.clone(),

@@ -125,11 +125,7 @@ pub(crate) async fn toolset(
         return Ok(Err(ModelError::Misconfigured(format!("toolset {hash} is not in the store"))));
     };
     match Toolset::from_document(&document) {
-        Ok(toolset) => {
-            let toolset = Arc::new(toolset.sharing(&inner.schemas));
-            inner.toolsets.remember(Arc::clone(&toolset));
-            Ok(Ok(toolset))
-        }
+        Ok(toolset) => Ok(Ok(inner.toolsets.share(toolset.sharing(&inner.schemas)))),
         Err(error) => Ok(Err(ModelError::Misconfigured(format!("toolset {hash} is not readable: {error}")))),
     }
 }
@@ -167,17 +163,11 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
             } else {
                 Way::Inside { repeatable: tool.is_safe_to_repeat() }
             };
-            let compact = arguments.value.to_string();
+            let dropped = arguments.dropped.clone();
+            let arguments = arguments.into_value();
+            let compact = arguments.to_string();
             let written = Some(written).filter(|text| *text != compact);
-            Asked {
-                provider_id: provider_id.clone(),
-                tool: tool.name.clone(),
-                alias,
-                arguments: arguments.value,
-                written,
-                dropped: arguments.dropped,
-                way,
-            }
+            Asked { provider_id: provider_id.clone(), tool: tool.name.clone(), alias, arguments, written, dropped, way }
         }
         Err(violations) => {
             let sentences: Vec<_> = violations.iter().map(|violation| violation.message.as_str()).collect();

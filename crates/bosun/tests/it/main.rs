@@ -20,5 +20,7 @@ mod query;
 mod races;
 mod readme;
 mod serve;
+mod shutdown;
 mod sse;
+mod store_files;
 mod support;

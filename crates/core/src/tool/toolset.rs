@@ -33,6 +33,7 @@
 
 use std::{
     collections::HashMap,
+    hash::{Hash, Hasher},
     sync::{Arc, OnceLock},
 };
 
@@ -129,6 +130,7 @@ pub struct Toolset {
     /// Only where the alias is not the name.
     by_alias: HashMap<String, usize>,
     hash: OnceLock<ContentHash>,
+    document: OnceLock<Arc<str>>,
     declarations: [OnceLock<Arc<Declarations>>; Dialect::ALL.len()],
 }
 
@@ -156,6 +158,26 @@ struct Document {
 struct Entry {
     alias: String,
     tool: Tool,
+}
+
+/// Equal toolsets have the same tools in the same order under the same aliases, and therefore the same
+/// hash and an equal document. To compare costs a fraction of [`Toolset::hash`].
+impl PartialEq for Toolset {
+    fn eq(&self, other: &Self) -> bool {
+        let pairs = || self.members.iter().zip(&other.members);
+        self.len() == other.len()
+            && pairs().all(|(ours, theirs)| ours.alias == theirs.alias && ours.tool == theirs.tool)
+    }
+}
+
+impl Eq for Toolset {}
+
+impl Hash for Toolset {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for Member { tool, .. } in &self.members {
+            (&tool.name, &tool.description, &tool.parameters).hash(state);
+        }
+    }
 }
 
 impl Toolset {
@@ -192,6 +214,7 @@ impl Toolset {
             by_name,
             members,
             hash: OnceLock::new(),
+            document: OnceLock::new(),
             declarations: Default::default(),
         }
     }
@@ -244,12 +267,14 @@ impl Toolset {
         })
     }
 
-    /// The form that is stored; [`Toolset::from_document`] reads it back.
+    /// The form that is stored, written by the first who asks; [`Toolset::from_document`] reads it back.
     #[must_use]
-    pub fn to_document(&self) -> String {
-        let tools =
-            self.members.iter().map(|member| json!({"alias": member.alias, "tool": member.tool})).collect::<Value>();
-        json!({"tools": tools}).to_string()
+    pub fn to_document(&self) -> Arc<str> {
+        let written = self.document.get_or_init(|| {
+            let tools = self.members.iter().map(|member| json!({"alias": member.alias, "tool": member.tool}));
+            json!({"tools": tools.collect::<Value>()}).to_string().into()
+        });
+        Arc::clone(written)
     }
 
     /// Reads a toolset that was stored: the same tools, order, aliases and hash.

@@ -8,17 +8,18 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use tracing::{Instrument, field::Empty};
+use tracing::Instrument;
 
 use super::error::{Cause, internal};
 
 /// Wraps a request in its span. Paths are logged as their route: names may be private, routes are not.
 pub(super) async fn observe(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str);
-    let span = tracing::info_span!("http.request", method = %request.method(), route, status = Empty);
+    // The status is a field of what is logged, not of the span: a span that learns it later has its fields
+    // written anew for every request, and nearly all requests log nothing.
+    let span = tracing::info_span!("http.request", method = %request.method(), route);
     async {
         let response = next.run(request).await;
-        tracing::Span::current().record("status", response.status().as_u16());
         if let Some(Cause(cause)) = response.extensions().get::<Cause>() {
             log(response.status(), &**cause);
         }
@@ -29,12 +30,13 @@ pub(super) async fn observe(request: Request, next: Next) -> Response {
 }
 
 fn log(status: StatusCode, cause: &(dyn std::error::Error + 'static)) {
+    let code = status.as_u16();
     if status == StatusCode::SERVICE_UNAVAILABLE {
-        tracing::warn!(cause, "request was not done");
+        tracing::warn!(cause, status = code, "request was not done");
     } else if status.is_server_error() {
-        tracing::error!(cause, "request failed");
+        tracing::error!(cause, status = code, "request failed");
     } else {
-        tracing::debug!(cause, "request was refused");
+        tracing::debug!(cause, status = code, "request was refused");
     }
 }
 

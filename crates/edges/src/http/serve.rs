@@ -41,17 +41,21 @@ use tower::ServiceExt;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A client that is answered before it has sent its whole body is listened to for so long: until it
 /// has noticed. If the connection were closed at once, the answer would be lost on its way.
-const LINGER: Duration = Duration::from_secs(5);
+const HEAR_OUT: Duration = Duration::from_secs(5);
 /// A client that takes nothing of what is sent to it for this long is gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The request line and all headers together.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 /// Connections above this wait to be accepted.
 const MAX_CONNECTIONS: usize = 16 * 1024;
+/// So long a connection without a request stays when the server stops: what its client is about to send
+/// gets an answer, and not a broken connection of which nobody knows what it broke.
+const LINGER: Duration = Duration::from_millis(500);
 /// The pause after an accept that failed for lack of something, usually file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Serves `router` until `shutdown` resolves, then lets requests in hand end within `grace`.
+/// Serves `router` until `shutdown` resolves, then lets requests in hand end within `grace`. What `router`
+/// says to requests that still come in is its own affair.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>, grace: Duration) {
     let connections = TaskTracker::new();
     let (drain, cut) = (CancellationToken::new(), CancellationToken::new());
@@ -66,9 +70,13 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
         connections.spawn(attend(stream, router.clone(), drain.clone(), cut.clone(), place));
     }
     drop(listener);
-    drain.cancel();
     connections.close();
-    if tokio::time::timeout(grace, connections.wait()).await.is_err() {
+    let linger = LINGER.min(grace);
+    if tokio::time::timeout(linger, connections.wait()).await.is_ok() {
+        return;
+    }
+    drain.cancel();
+    if tokio::time::timeout(grace - linger, connections.wait()).await.is_err() {
         tracing::warn!(connections = connections.len(), "cutting connections that did not end in time");
         cut.cancel();
         connections.wait().await;
@@ -117,7 +125,7 @@ async fn attend(
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
             .max_header_size(MAX_HEADER_BYTES)
-            .serve_connection(TokioIo::new(Impatient { stream, stalled: None, sending, lingering: None }), service)
+            .serve_connection(TokioIo::new(Impatient { stream, stalled: None, sending, hearing_out: None }), service)
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -177,7 +185,7 @@ struct Impatient {
     stalled: Option<Pin<Box<Sleep>>>,
     /// Whether the client is in the middle of a body.
     sending: Arc<AtomicBool>,
-    lingering: Option<Pin<Box<Sleep>>>,
+    hearing_out: Option<Pin<Box<Sleep>>>,
 }
 
 impl Impatient {
@@ -192,8 +200,8 @@ impl Impatient {
     }
 
     /// Takes what still comes, and nothing of it, until the client has closed or its time is over.
-    fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let over = self.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+    fn hear_out(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let over = self.hearing_out.get_or_insert_with(|| Box::pin(tokio::time::sleep(HEAR_OUT)));
         let mut unread = [0; 16 * 1024];
         // The time is looked at first: a client that never stops must not outlast it.
         while over.as_mut().poll(context).is_pending() {
@@ -245,7 +253,7 @@ impl AsyncWrite for Impatient {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
         if this.sending.load(Ordering::Relaxed) {
-            ready!(this.linger(context));
+            ready!(this.hear_out(context));
         }
         Poll::Ready(Ok(()))
     }
@@ -262,7 +270,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _reader = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut stream = Impatient { stream, stalled: None, sending: Arc::default(), lingering: None };
+        let mut stream = Impatient { stream, stalled: None, sending: Arc::default(), hearing_out: None };
         let before = tokio::time::Instant::now();
         let error = loop {
             if let Err(error) = stream.write_all(&[0; 1024 * 1024]).await {

@@ -5,6 +5,7 @@ mod crash;
 mod large;
 mod refusing;
 mod running;
+mod stopping;
 mod waiting;
 mod watching;
 mod world;

@@ -6,9 +6,11 @@
 //! who wait are told so, and the store goes on with a fresh connection. Several processes on one file
 //! are not served, they are refused.
 
+mod backup;
 mod checkpoint;
 mod connect;
 mod group;
+mod inspect;
 mod ledger;
 mod open;
 mod read;
@@ -42,7 +44,11 @@ use self::{
     read::{Found, Readers},
 };
 
-pub use self::open::OpenError;
+pub use self::{
+    backup::{BackupError, Progress, backup},
+    inspect::{Inspection, StoreFault, inspect},
+    open::OpenError,
+};
 
 /// Journals of up to this size are read where they are asked for; a thread would cost more than it saves.
 const SHORT_JOURNAL: u64 = 64 << 10;

@@ -18,7 +18,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use super::{connect::Connector, schema};
 
 pub(super) const DATABASE: &str = "bosun.db";
-const LOCK: &str = "bosun.lock";
+pub(super) const LOCK: &str = "bosun.lock";
 /// Where a database is made before it gets its name.
 const UNFINISHED: &str = "bosun.db.new";
 
@@ -93,7 +93,7 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
 }
 
 /// Takes the directory for this process, and says in the file which process that is.
-fn lock(dir: &Path) -> Result<File, OpenError> {
+pub(super) fn lock(dir: &Path) -> Result<File, OpenError> {
     let unusable = |source| OpenError::Directory { dir: dir.into(), source };
     let path = dir.join(LOCK);
     let mut file = File::options().create(true).truncate(false).write(true).open(&path).map_err(unusable)?;
@@ -113,7 +113,7 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
 }
 
 /// Whether there is nothing yet. A log without its database is not nothing, unless it is empty.
-fn is_absent(dir: &Path, path: &Path) -> io::Result<bool> {
+pub(super) fn is_absent(dir: &Path, path: &Path) -> io::Result<bool> {
     if fs::exists(path)? {
         return Ok(false);
     }

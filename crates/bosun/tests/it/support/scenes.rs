@@ -26,6 +26,8 @@ pub(crate) enum Scene {
     Several(u32),
     /// An outside call between two answers that are written word by word.
     Words,
+    /// An answer that nobody here waits for: it takes an hour.
+    Endless,
 }
 
 impl Scene {
@@ -39,6 +41,7 @@ impl Scene {
             Self::Text => "text".into(),
             Self::Several(calls) => format!("several-{calls}"),
             Self::Words => "words".into(),
+            Self::Endless => "endless".into(),
         }
     }
 }
@@ -156,6 +159,10 @@ scenes:
     turns:
       - delay: 3ms
         say: Nothing to look up.
+  - when: {exactly: endless}
+    turns:
+      - delay: 1h
+        say: At last.
   - when: {exactly: words}
     turns:
       - words: 1ms

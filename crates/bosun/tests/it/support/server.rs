@@ -169,6 +169,13 @@ impl Server {
         kill(&mut self.child, &self.log).await
     }
 
+    /// Asks the process to end, as an operator would.
+    pub(crate) fn terminate(&self) {
+        let pid = self.pid().to_string();
+        let sent = std::process::Command::new("kill").args(["-s", "TERM", &pid]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
+    }
+
     /// Waits until the process dies by itself.
     pub(crate) async fn death(&mut self) -> Death {
         death(&mut self.child, &self.log).await

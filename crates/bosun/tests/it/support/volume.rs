@@ -5,6 +5,7 @@
 //! was is part of the proof. There is no third way: a machine with neither fails the test.
 
 use std::{
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -67,6 +68,43 @@ impl Volume {
         if let Self::Tmpfs(data) = self {
             remount(data, ROOMY);
         }
+    }
+}
+
+/// A directory in which nothing can be written. Dropping it makes that possible again.
+#[derive(Debug)]
+pub(crate) struct ReadOnly {
+    directory: PathBuf,
+    is_mounted: bool,
+}
+
+impl ReadOnly {
+    /// By its permissions, or, for those who may write in spite of them, by a mount.
+    pub(crate) fn make(directory: &Path) -> Self {
+        let mut made = Self { directory: directory.to_owned(), is_mounted: false };
+        made.permit(0o555);
+        if std::fs::write(directory.join("probe"), "").is_ok() {
+            std::fs::remove_file(directory.join("probe")).expect("the probe goes");
+            run(Command::new("mount").arg("--bind").arg(directory).arg(directory));
+            made.is_mounted = true;
+            run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(directory));
+        }
+        assert!(std::fs::write(directory.join("probe"), "").is_err(), "{} can be written to", directory.display());
+        made
+    }
+
+    fn permit(&self, mode: u32) {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&self.directory, permissions).expect("permissions are set");
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        if self.is_mounted {
+            run(Command::new("umount").arg(&self.directory));
+        }
+        self.permit(0o755);
     }
 }
 

@@ -1,18 +1,23 @@
 //! JSON as it crosses a border: strict on the way in, canonical on the way out.
 //!
 //! [`parse`] refuses what two parsers could read differently (duplicate keys) and what could hurt
-//! the reader (depth, size). [`canonical`] is RFC 8785, the form that is hashed. What is too large to
-//! be parsed is held to the grammar by [`checker`]. Nothing is repaired here: no comments, no trailing
-//! commas, no `NaN`.
+//! the reader (depth, size). [`canonical`] is RFC 8785, the form that is hashed. Nothing is
+//! repaired here: no comments, no trailing commas, no `NaN`.
+//!
+//! [`tree`] is the same reader for arguments, which are looked at before anybody needs a copy. What is
+//! too large to be parsed at all is held to the grammar by [`checker`].
 
 pub mod checker;
 
-use std::{cell::Cell, fmt};
+use std::{cell::Cell, cmp::Ordering, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value, map::Entry};
 
 use crate::ContentHash;
+pub(crate) use tree::Tree;
+
+pub(crate) mod tree;
 
 /// How much JSON is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +177,21 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 }
 
+/// [`parse`] for who only looks at what is read: without a copy of it.
+///
+/// # Errors
+/// As there.
+pub(crate) fn read(text: &str, limits: Limits) -> Result<Tree<'_>, JsonError> {
+    if text.len() > limits.bytes {
+        return Err(JsonError::TooLarge { bytes: text.len(), limit: limits.bytes });
+    }
+    let depth = limits.depth.min(Limits::DEEPEST);
+    Tree::read(text, depth).ok_or_else(|| match parse(text, limits) {
+        Err(error) => error,
+        Ok(_) => JsonError::Syntax { message: "not strict JSON".to_owned(), line: 1, column: 1 },
+    })
+}
+
 /// The SHA-256 of the canonical form: equal for values that are equal as JSON.
 #[must_use]
 pub fn content_hash(value: &Value) -> ContentHash {
@@ -191,7 +211,7 @@ pub fn canonical(value: &Value) -> String {
         Key(&'a str),
         Mark(char),
     }
-    let mut text = String::new();
+    let mut text = String::with_capacity(256);
     let mut steps = vec![Step::Value(value)];
     while let Some(step) = steps.pop() {
         match step {
@@ -216,7 +236,7 @@ pub fn canonical(value: &Value) -> String {
             }
             Step::Value(Value::Object(members)) => {
                 let mut members: Vec<_> = members.iter().collect();
-                members.sort_unstable_by(|(left, _), (right, _)| left.encode_utf16().cmp(right.encode_utf16()));
+                members.sort_unstable_by(|(left, _), (right, _)| utf16_order(left, right));
                 text.push('{');
                 steps.push(Step::Mark('}'));
                 for (index, (key, value)) in members.into_iter().enumerate().rev() {
@@ -234,20 +254,31 @@ pub fn canonical(value: &Value) -> String {
 
 fn write_string(text: &mut String, value: &str) {
     text.push('"');
-    for letter in value.chars() {
-        match letter {
-            '"' => text.push_str("\\\""),
-            '\\' => text.push_str("\\\\"),
-            '\u{8}' => text.push_str("\\b"),
-            '\t' => text.push_str("\\t"),
-            '\n' => text.push_str("\\n"),
-            '\u{c}' => text.push_str("\\f"),
-            '\r' => text.push_str("\\r"),
-            control if control < ' ' => text.push_str(&format!("\\u{:04x}", u32::from(control))),
-            other => text.push(other),
-        }
+    let mut written = 0;
+    for (index, byte) in value.bytes().enumerate() {
+        let escape = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\x08' => "\\b",
+            b'\t' => "\\t",
+            b'\n' => "\\n",
+            b'\x0c' => "\\f",
+            b'\r' => "\\r",
+            // Also every byte of a letter beyond ASCII.
+            b' '.. => continue,
+            control => &format!("\\u{control:04x}"),
+        };
+        text.push_str(&value[written..index]);
+        text.push_str(escape);
+        written = index + 1;
     }
+    text.push_str(&value[written..]);
     text.push('"');
+}
+
+/// Units of UTF-16 stand in the same order as bytes of UTF-8, but for letters beyond the first 65,536.
+fn utf16_order(left: &str, right: &str) -> Ordering {
+    if left.is_ascii() || right.is_ascii() { left.cmp(right) } else { left.encode_utf16().cmp(right.encode_utf16()) }
 }
 
 fn write_number(text: &mut String, number: &Number) {
@@ -412,6 +443,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn keys_stand_in_the_order_of_utf_16(left in any::<String>(), right in any::<String>(), ascii in "[ -~]{0,3}") {
+            for (left, right) in [(&left, &right), (&left, &ascii), (&ascii, &right)] {
+                prop_assert_eq!(utf16_order(left, right), left.encode_utf16().cmp(right.encode_utf16()));
+            }
+        }
+
         #[test]
         fn the_canonical_form_reads_back_as_itself(value in any_json()) {
             let text = canonical(&value);

@@ -1,0 +1,50 @@
+//! Ids and hashes as the texts that JSON knows them by, read and written in place.
+//!
+//! A head is made of little else. To go through a `String` of its own for each would be most of what
+//! reading and writing one costs.
+
+use std::{fmt, marker::PhantomData, str::FromStr};
+
+use serde::de::{Deserializer, Error, Visitor};
+
+/// Reads a value from its text.
+pub(crate) fn read<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err: fmt::Display>,
+    D: Deserializer<'de>,
+{
+    deserializer.deserialize_str(Reading(PhantomData))
+}
+
+struct Reading<T>(PhantomData<T>);
+
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Reading<T> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+/// Serde's two traits for a type with `FromStr` and `spell`, which writes its text into a buffer.
+macro_rules! spelled {
+    ($type:ident, $length:expr) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.spell(&mut [0; $length]))
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                crate::spelled::read(deserializer)
+            }
+        }
+    };
+}
+
+pub(crate) use spelled;
