@@ -33,6 +33,7 @@ const FIND_DOCUMENT: &str = "SELECT id FROM documents WHERE hash = ?1";
 const ADD_REQUEST: &str = "INSERT INTO requests (namespace, actor, route, key, fingerprint, uid, name) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const REQUESTED: &str = "SELECT 1 FROM requests WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
+const ADD_REFERENCE: &str = "INSERT INTO blobs (hash, query) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 const ADD_QUERY: &str = "INSERT INTO queries \
      (id, status, seq, epoch, unfinished, deadline, expires, bytes, head, uid, namespace, name, toolset) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
@@ -303,6 +304,12 @@ impl Open {
             for row in &group[index].rows {
                 add_entry
                     .execute(params![(id << SEQ_BITS) + row.seq as i64, row.at.0, row.body])
+                    .map_err(|error| self.blame(index, error))?;
+            }
+            for hash in &group[index].blobs {
+                self.connection
+                    .prepare_cached(ADD_REFERENCE)?
+                    .execute(params![hash.as_bytes(), id])
                     .map_err(|error| self.blame(index, error))?;
             }
         }
