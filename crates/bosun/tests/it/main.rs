@@ -14,6 +14,7 @@ mod commits;
 mod demo;
 mod dependencies;
 mod disasters;
+mod hostile_files;
 mod overload;
 mod program;
 mod query;
