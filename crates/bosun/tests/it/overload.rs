@@ -52,9 +52,10 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
     let memory = server.memory();
     let at_rest = memory();
     let (peak, over) = (Arc::new(AtomicU64::new(at_rest)), Arc::new(AtomicBool::new(false)));
-    let watching = {
+    let mut watching = JoinSet::new();
+    {
         let (peak, over, client) = (Arc::clone(&peak), Arc::clone(&over), client.clone());
-        tokio::spawn(async move {
+        watching.spawn(async move {
             let mut slowest = Duration::ZERO;
             while !over.load(Ordering::Relaxed) {
                 peak.fetch_max(memory(), Ordering::Relaxed);
@@ -65,8 +66,8 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             slowest
-        })
-    };
+        });
+    }
 
     let broken = Arc::new(AtomicU64::new(0));
     let mut clients = JoinSet::new();
@@ -93,7 +94,7 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
         }
     }
     over.store(true, Ordering::Relaxed);
-    let slowest_health = watching.await.expect("the watch");
+    let slowest_health = watching.join_all().await[0];
     let known = client.get("/known?wait=20s").await;
     if known.state() != "completed" {
         proof.violation(format!("the query that was known is {}", known.body));
