@@ -141,6 +141,12 @@ impl Client {
         (address.generation, self.http.request(method.clone(), url))
     }
 
+    /// Whether the server says that it lives.
+    pub(crate) async fn is_healthy(&self) -> bool {
+        let url = format!("{}/health", self.address.borrow().base);
+        self.http.get(url).send().await.is_ok_and(|response| response.status().is_success())
+    }
+
     /// Asks once.
     pub(crate) async fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, Lost> {
         let (generation, mut request) = self.request(method, path);

@@ -28,6 +28,8 @@ pub(crate) enum Scene {
     Several(u32),
     /// An outside call between two answers that are written word by word.
     Words,
+    /// An answer that takes its time.
+    Slow,
     /// An answer that nobody here waits for: it takes an hour.
     Endless,
 }
@@ -44,6 +46,7 @@ impl Scene {
             Self::Text => "text".into(),
             Self::Several(calls) => format!("several-{calls}"),
             Self::Words => "words".into(),
+            Self::Slow => "slow".into(),
             Self::Endless => "endless".into(),
         }
     }
@@ -167,6 +170,10 @@ scenes:
     turns:
       - delay: 3ms
         say: Nothing to look up.
+  - when: {exactly: slow}
+    turns:
+      - delay: 250ms
+        say: There is no hurry.
   - when: {exactly: endless}
     turns:
       - delay: 1h

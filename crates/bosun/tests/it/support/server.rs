@@ -24,18 +24,26 @@ pub(crate) struct World {
     environment: Vec<(&'static str, OsString)>,
     /// What starts a process; nothing if it starts by itself.
     launcher: Vec<String>,
+    /// Further options of the server.
+    options: Vec<String>,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
         let directory = tempfile::Builder::new().prefix("bosun-proof-").tempdir().expect("a directory");
         scenes::write(&directory.path().join("manifests"));
-        Self { directory, environment: Vec::new(), launcher: Vec::new() }
+        Self { directory, environment: Vec::new(), launcher: Vec::new(), options: Vec::new() }
     }
 
     /// Every later process is started by this command, which gets the program and its arguments behind its own.
     pub(crate) fn start_by(&mut self, launcher: &[&str]) {
         self.launcher = launcher.iter().map(|&part| part.to_owned()).collect();
+    }
+
+    /// Further options of every later process.
+    pub(crate) fn with(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|&option| option.to_owned()));
+        self
     }
 
     /// From the next process on.
@@ -83,6 +91,7 @@ impl World {
             .arg(self.path("manifests"))
             .arg("--ledger")
             .arg(self.ledger())
+            .args(&self.options)
             .env("RUST_LOG", "warn")
             .envs(self.environment.iter().map(|(variable, value)| (variable, value)))
             .stdin(Stdio::null())
@@ -167,6 +176,16 @@ impl Server {
 
     pub(crate) async fn kill(&mut self) -> Death {
         kill(&mut self.child, &self.log).await
+    }
+
+    /// How much memory the process has whenever it is asked, in bytes.
+    pub(crate) fn memory(&self) -> impl Fn() -> u64 + Send + use<> {
+        let path = format!("/proc/{}/status", self.pid());
+        move || {
+            let status = std::fs::read_to_string(&path).expect("a process that lives");
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+            line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+        }
     }
 
     /// Asks the process to end, as an operator would.
