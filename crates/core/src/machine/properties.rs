@@ -282,6 +282,7 @@ fn asked(index: usize, kind: Kind) -> Asked {
         arguments: json!({}),
         written: None,
         dropped: Vec::new(),
+        deprecated: None,
         way,
     }
 }

@@ -216,6 +216,7 @@ fn execution(call: &Call) -> Option<wire::Execution> {
         duration: duration::format(at.since(call.started_at.unwrap_or(call.asked_at))),
         error: outcome_error(outcome),
         dropped_arguments: call.asked.dropped.clone(),
+        deprecated: call.asked.deprecated.clone(),
     })
 }
 

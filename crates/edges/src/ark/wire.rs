@@ -102,6 +102,9 @@ pub(super) struct Execution {
     /// Optional parameters that were dropped because the model sent `null` for them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) dropped_arguments: Vec<String>,
+    /// Why the tool should not be used any more, where it is deprecated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) deprecated: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
