@@ -1,6 +1,6 @@
 //! Processor time of short runs.
 //!
-//! The machine has other work, so walls clocks say little. A batch is as long as it must be for the
+//! The machine has other work, so a clock on the wall says little. A batch is as long as it must be for the
 //! clock to be exact, and is found once, after a warm-up.
 
 use std::time::Duration;
@@ -21,6 +21,18 @@ pub(crate) struct Timed<F> {
     batch: u32,
 }
 
+/// Something that can be timed once more.
+pub(crate) trait Rounds {
+    /// Nanoseconds of one run, by one batch.
+    fn round(&mut self) -> f64;
+}
+
+impl<F: FnMut()> Rounds for Timed<F> {
+    fn round(&mut self) -> f64 {
+        self.spend().as_secs_f64() * 1e9 / f64::from(self.batch)
+    }
+}
+
 impl<F: FnMut()> Timed<F> {
     /// Finds the batch that takes `millis`, and warms up.
     pub(crate) fn new(millis: u64, run: F) -> Self {
@@ -37,11 +49,6 @@ impl<F: FnMut()> Timed<F> {
             (self.run)();
         }
         processor_time() - before
-    }
-
-    /// Nanoseconds of one run, by one batch.
-    pub(crate) fn round(&mut self) -> f64 {
-        self.spend().as_secs_f64() * 1e9 / f64::from(self.batch)
     }
 
     pub(crate) fn median_of(&mut self, rounds: usize) -> f64 {

@@ -115,6 +115,9 @@ pub struct AskedCall {
     /// Optional parameters that were dropped because the model sent `null` for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
+    /// Why the tool should not be used any more, where it is deprecated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<String>,
     pub route: Route,
 }
 

@@ -140,6 +140,7 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
         arguments: serde_json::Value::Null,
         written: Some(written),
         dropped: Vec::new(),
+        deprecated: None,
         way: Way::Refused { code: code.into(), message },
     };
     let Some(member) = toolset.by_alias(&alias) else {
@@ -167,7 +168,16 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
             let arguments = arguments.into_value();
             let compact = arguments.to_string();
             let written = Some(written).filter(|text| *text != compact);
-            Asked { provider_id: provider_id.clone(), tool: tool.name.clone(), alias, arguments, written, dropped, way }
+            Asked {
+                provider_id: provider_id.clone(),
+                tool: tool.name.clone(),
+                alias,
+                arguments,
+                written,
+                dropped,
+                deprecated: tool.deprecation_warning(),
+                way,
+            }
         }
         Err(violations) => {
             let sentences: Vec<_> = violations.iter().map(|violation| violation.message.as_str()).collect();

@@ -253,6 +253,13 @@ fn a_catalogue_is_listed() {
     insta::assert_snapshot!(tools(&["list"]));
     insta::assert_snapshot!(tools(&["list", "--category", "Email", "--json"]));
     insta::assert_snapshot!(tools(&["list", "--provider", "notion"]));
+    let labelled = tools(&["list", "--label", "owner=mail"]);
+    assert!(labelled.contains("\nsend_email ") && labelled.contains("\n1 tool,"), "{labelled}");
+    let unreadable = tools(&["list", "--label", "mail"]);
+    assert!(
+        unreadable.starts_with("exit code 2") && unreadable.contains("a label is written KEY=VALUE"),
+        "{unreadable}"
+    );
 }
 
 #[test]

@@ -302,8 +302,8 @@ fn error_handling_argument_validation() {
         &[
             "Missing required parameter: needed",
             "Unknown parameter: abc",
-            "Parameter count must be an integer, got: 2.5",
             "Parameter xyz has wrong type: expected string, got number",
+            "Parameter count must be an integer, got: 2.5",
         ],
     );
 }

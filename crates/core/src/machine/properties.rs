@@ -293,6 +293,7 @@ fn asked(index: usize, kind: Kind) -> Asked {
         arguments: json!({}),
         written: None,
         dropped: Vec::new(),
+        deprecated: None,
         way,
     }
 }

@@ -53,6 +53,7 @@ fn asked(tool: &str, way: Way) -> Asked {
         arguments: json!({}),
         written: None,
         dropped: Vec::new(),
+        deprecated: None,
         way,
     }
 }

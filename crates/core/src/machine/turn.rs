@@ -25,6 +25,7 @@ pub struct Asked {
     pub arguments: serde_json::Value,
     pub written: Option<String>,
     pub dropped: Vec<String>,
+    pub deprecated: Option<String>,
     pub way: Way,
 }
 
@@ -102,6 +103,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
             arguments: asked.arguments,
             written: asked.written,
             dropped: asked.dropped,
+            deprecated: asked.deprecated,
             route,
         })));
     }

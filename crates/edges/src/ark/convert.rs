@@ -218,6 +218,7 @@ fn execution(call: &Call) -> Option<wire::Execution> {
         error: outcome_error(outcome),
         large_result: outcome.large().map(|large| large_result(call.asked.call, large)),
         dropped_arguments: call.asked.dropped.clone(),
+        deprecated: call.asked.deprecated.clone(),
     })
 }
 

@@ -104,6 +104,9 @@ pub(super) struct Execution {
     /// Optional parameters that were dropped because the model sent `null` for them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) dropped_arguments: Vec<String>,
+    /// Why the tool should not be used any more, where it is deprecated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) deprecated: Option<String>,
 }
 
 /// A result that is too large to be shown: it can be fetched by its handle, the id of its call.

@@ -138,6 +138,7 @@ impl Scribe {
                 arguments: serde_json::json!({"id": self.head().seq}),
                 written: None,
                 dropped: Vec::new(),
+                deprecated: None,
                 way,
             })
             .collect();

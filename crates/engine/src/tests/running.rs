@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bosun_core::{Outcome, Status, transcript::Message};
+use bosun_core::{Outcome, Status, Tool, tool::Deprecation, transcript::Message};
 use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, submission};
@@ -63,6 +63,18 @@ async fn a_call_that_does_not_fit_its_schema_is_told_to_the_model_and_never_runs
         let Some(Message::Tool { content, .. }) = requests[1].messages.last() else { panic!("no result") };
         assert!(content.contains(sentence), "{content}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_says_that_a_tool_is_deprecated() {
+    let script = ScriptedModel::always(vec![Turn::call("old", &json!({"n": 1})), Turn::say("ok")]);
+    let world = World::new(script).await;
+    let deprecated = Deprecation { since: Some("2.0".into()), message: None, replaced_by: Some("new".into()) };
+    let snapshot = world.submit(vec![Tool { deprecated: Some(deprecated), ..outside("old") }]).await;
+    assert_eq!(
+        snapshot.transcript.call(call(&snapshot, 0)).unwrap().asked.deprecated.as_deref(),
+        Some("tool `old` is deprecated since 2.0; use `new` instead")
+    );
 }
 
 #[tokio::test(start_paused = true)]
