@@ -51,16 +51,17 @@ deny: ## check dependencies with cargo-deny, which is installed where missing (a
 
 chaos: ## the proofs at their full scale: thousands of kills, races and cuts (about an hour)
 	BOSUN_CHAOS_KILLS=2000 BOSUN_RACE_CALLS=100000 BOSUN_PARALLEL_ROUNDS=5000 BOSUN_DEADLINE_RACES=20000 \
-	BOSUN_CANCEL_RACES=20000 BOSUN_SSE_CUTS=5000 BOSUN_DISK_FAULTS=200 BOSUN_DISK_FILLS=200 BOSUN_TORN_LOGS=200 \
-	BOSUN_SIGNALS=200 BOSUN_UPGRADE_KILLS=200 BOSUN_OVERLOAD=10000 \
-	$(CARGO) test --release $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 \
+	BOSUN_CANCEL_RACES=20000 BOSUN_EARLY_RESULTS=20000 BOSUN_SSE_CUTS=5000 BOSUN_DISK_FAULTS=200 BOSUN_DISK_FILLS=200 \
+	BOSUN_TORN_LOGS=200 BOSUN_SIGNALS=200 BOSUN_UPGRADE_KILLS=200 BOSUN_OVERLOAD=10000 \
+	$(CARGO) test $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 \
 	chaos:: races:: sse:: disasters:: shutdown:: upgrades:: overload::
 
 conformance: ## generated requests against every route of docs/openapi.json (needs Python)
 	interop/openapi/run.sh
 
-interop: ## the converters against the real packages they stand in for (needs Node.js and npm)
+interop: ## the Zod converter against the real packages, the checker against JSON Schema's own tests (needs npm and pip)
 	interop/zod/run.sh
+	interop/json-schema/run.sh
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run

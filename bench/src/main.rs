@@ -3,8 +3,12 @@
 //! `run` measures the real program as its own process, and beside it, in turns, a floor: two bare
 //! round trips that write the same bytes to the same tables in two commits. A figure means little on
 //! a machine that does other work at the same time; the ratio to the floor of the same run means more.
+//! Before that it measures the domain alone, in this process: the check of arguments beside ajv and Zod,
+//! and a catalogue of 100,000 tools; `tools` does only that.
 //! `load` is for looking at a server with a profiler; the other commands are processes that `run` starts.
 
+mod catalog;
+mod clock;
 mod cold;
 mod cycle;
 mod floor;
@@ -13,8 +17,12 @@ mod load;
 mod process;
 mod report;
 mod sample;
+mod schema;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, bail};
 
@@ -36,6 +44,13 @@ fn main() -> anyhow::Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["run", options @ ..] => runtime(1)?.block_on(run(&read_options(options)?)),
+        ["tools", options @ ..] => {
+            let mut report = report::Report::begin();
+            report.machine();
+            tools(&read_options(options)?, &mut report)?;
+            report.print_table();
+            Ok(())
+        }
         ["load", authority, concurrency, seconds] => {
             let time = Duration::from_secs(seconds.parse()?);
             let times =
@@ -47,6 +62,7 @@ fn main() -> anyhow::Result<()> {
         ["open", data] => cold::bare_open(data.as_ref()),
         _ => bail!(
             "usage: bosun-bench run --server FILE [--seconds N] [--rounds N] [--concurrency N] [--starts N]\n       \
+             bosun-bench tools [--rounds N]\n       \
              bosun-bench load ADDRESS:PORT CONCURRENCY SECONDS    (against a server with the agent of the bench)"
         ),
     }
@@ -82,11 +98,18 @@ fn runtime(threads: usize) -> anyhow::Result<tokio::runtime::Runtime> {
     builder.enable_all().build().context("the runtime does not start")
 }
 
+/// The domain alone, without a server. The peers and the fixtures are found from the project's root.
+fn tools(options: &Options, report: &mut report::Report) -> anyhow::Result<()> {
+    schema::measure(Path::new("."), options.rounds, report).context("schemas")?;
+    catalog::measure(options.rounds, report).context("the catalogue")
+}
+
 async fn run(options: &Options) -> anyhow::Result<()> {
     let world = process::World::new(&options.server)?;
     let sample = sample::take(&world).await.context("the first cycle")?;
     let mut report = report::Report::begin();
     report.machine();
+    tools(options, &mut report)?;
     cycle::alone(&world, &sample, options, &mut report).await.context("concurrency 1")?;
     cycle::crowded(&world, &sample, options, &mut report).await.context("many at once")?;
     cold::starts(&world, options, &mut report).await.context("cold starts")?;

@@ -92,6 +92,15 @@ impl Admission {
         self.room().parked.insert(key);
     }
 
+    pub(crate) fn is_parked(&self, key: &Key) -> bool {
+        self.room().parked.contains(key)
+    }
+
+    /// There is another query of this name now.
+    pub(crate) fn forget_parked(&self, key: &Key) {
+        self.room().parked.remove(key);
+    }
+
     fn take_seat(inner: &Arc<Inner>, key: &Key) -> Option<Seat> {
         let mut room = inner.admission.room();
         if room.taken == inner.admission.seats {

@@ -268,6 +268,7 @@ impl Engine {
             let event = Event::Created { spec: Box::new(spec) };
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document, request)?;
             fault::point("submit.appended");
+            inner.admission.forget_parked(&key);
             inner.drive_if_due(&live, &mut locked);
             drop(locked);
             let snapshot = inner.answer(&live, position, wait).await?;

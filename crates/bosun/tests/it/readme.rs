@@ -130,9 +130,16 @@ fn the_manifests_of_the_readme_can_be_served() {
 
 #[test]
 fn pages_link_to_pages_that_exist() {
-    for page in
-        ["README.md", "ARCHITECTURE.md", "docs/api.md", "docs/streaming.md", "docs/errors.md", "docs/operations.md"]
-    {
+    for page in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "docs/api.md",
+        "docs/streaming.md",
+        "docs/errors.md",
+        "docs/formats.md",
+        "docs/schemas.md",
+        "docs/operations.md",
+    ] {
         let text = read(page);
         let directory = workspace().join(page).parent().unwrap().to_owned();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {

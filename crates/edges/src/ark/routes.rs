@@ -5,7 +5,7 @@
 use std::{sync::LazyLock, time::Duration};
 
 use axum::{
-    Json, Router,
+    Router,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse, Response},
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     App,
     http::{
+        answer::Json,
         error::{ApiError, Code, agent_not_found},
         extract::{JsonBody, OptionalJson},
         json::{Findings, Object},

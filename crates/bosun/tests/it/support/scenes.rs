@@ -20,6 +20,8 @@ pub(crate) enum Scene {
     Hybrid,
     /// Two turns of inside calls.
     Inside,
+    /// One inside call that must not be repeated.
+    Once,
     /// An answer at once.
     Text,
     /// So many outside calls at once, from two to ten.
@@ -38,6 +40,7 @@ impl Scene {
             Self::Pair => "pair".into(),
             Self::Hybrid => "hybrid".into(),
             Self::Inside => "inside".into(),
+            Self::Once => "once".into(),
             Self::Text => "text".into(),
             Self::Several(calls) => format!("several-{calls}"),
             Self::Words => "words".into(),
@@ -155,6 +158,11 @@ scenes:
           - {tool: ledger, arguments: {entry: third}}
       - delay: 2ms
         say: \"{{ result[0] }}|{{ result[1] }}|{{ result[2] }}|{{ result[3] }}\"
+  - when: {exactly: once}
+    turns:
+      - call:
+          - {tool: ledger, arguments: {entry: once}}
+      - say: \"{{ result[0] }}\"
   - when: {exactly: text}
     turns:
       - delay: 3ms

@@ -12,8 +12,10 @@ INSERT INTO documents_by_id (hash, body) SELECT hash, body FROM documents;
 DROP TABLE documents;
 ALTER TABLE documents_by_id RENAME TO documents;
 ALTER TABLE queries ADD COLUMN toolset INTEGER;
+-- What is no JSON any more is not refused here: that would keep a whole store from opening for one query.
 UPDATE queries SET toolset = (
-    SELECT documents.id FROM journal JOIN documents ON hash = unhex(json_extract(journal.body, '$.spec.toolset'))
+    SELECT documents.id FROM journal JOIN documents
+    ON hash = CASE WHEN json_valid(journal.body) THEN unhex(json_extract(journal.body, '$.spec.toolset')) END
     WHERE key = (queries.id << 24 | 1)
 );
 CREATE INDEX queries_by_toolset ON queries (toolset);
@@ -21,7 +23,7 @@ CREATE INDEX queries_by_toolset ON queries (toolset);
 -- Until when a query that has ended is kept, in milliseconds since 1970. So far it was for ever; from now on
 -- it is for 30 days, unless the query says otherwise.
 ALTER TABLE queries ADD COLUMN expires INTEGER;
-UPDATE queries SET expires = json_extract(head, '$.updatedAt') + 2592000000
+UPDATE queries SET expires = CASE WHEN json_valid(head) THEN json_extract(head, '$.updatedAt') + 2592000000 END
     WHERE status IN ('completed', 'failed', 'cancelled');
 CREATE INDEX queries_by_expiry ON queries (expires) WHERE expires IS NOT NULL;
 
