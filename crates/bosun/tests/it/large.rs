@@ -1,19 +1,19 @@
 //! Large results through the real program: streamed, bounded in memory, and safe against kill -9.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     fs,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use async_trait::async_trait;
-use bosun_adapters::runner::builtin::Builtins;
+use bosun_adapters::{blob::Directory, runner::builtin::Builtins, store::sqlite::Sqlite};
 use bosun_core::{
-    CallId, Content, ContentHash, Limits, Namespace, Outcome,
+    CallId, ContentHash, Limits, Namespace, Outcome, QueryUid,
     hash::Hashing,
     machine::{Delivery, Target},
     query::{Usage, View},
@@ -21,7 +21,7 @@ use bosun_core::{
     transcript::Message,
 };
 use bosun_engine::{
-    Agent, Engine, Model, Registry, Settings, Submission, SystemClock,
+    Agent, BLOB_GRACE, Blobs, Engine, Model, QueryKey, Registry, Settings, Store, Submission, SystemClock,
     blob::MemoryBlobs,
     memory::Memory,
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
@@ -40,7 +40,8 @@ use crate::support::{
     client::{Client, result},
     scenes::{self, Scene},
     server::{Death, Server, Started, World},
-    soon,
+    soon, until,
+    volume::Volume,
 };
 
 const MIB: usize = 1 << 20;
@@ -227,7 +228,7 @@ async fn a_body_that_nobody_waits_for_is_answered_before_it_is_sent() {
             Ok::<_, std::io::Error>(piece(number))
         }))
     };
-    let unknown = Paused { call: CallId::derive(bosun_core::QueryUid::new(0, [0; 10]), 1, 0).to_string(), ..paused };
+    let unknown = Paused { call: CallId::derive(QueryUid::new(0, [0; 10]), 1, 0).to_string(), ..paused };
     let answer = soon("the refusal", unknown.put(counting(64)).send()).await.unwrap();
     assert_eq!(answer.status(), 404);
     assert_eq!(read(answer).await["error"]["code"], "call_not_found");
@@ -265,22 +266,30 @@ async fn a_body_that_is_too_large_or_cut_off_leaves_nothing() {
     assert_eq!(read(answer).await["error"]["code"], "payload_too_large");
 
     let cut = exchange(&server, &path, 8 * MIB, piece(0).repeat(4).as_bytes()).await;
-    soon("a draft", async {
-        while drafts(&world) == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    until("a draft", || drafts(&world) > 0).await;
     drop(cut);
-    soon("the end of all drafts", async {
-        while drafts(&world) > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    until("the end of all drafts", || drafts(&world) == 0).await;
     assert_eq!(blobs(&world), BTreeSet::new());
     assert_eq!(paused.get().await["status"], "tool_call_required");
     assert_eq!(paused.put(mebibytes(2)).send().await.unwrap().status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_refuses_a_large_result_and_keeps_nothing_of_it() {
+    let mut world = World::new();
+    let volume = Volume::under(&mut world);
+    let server = world.start().await;
+    let paused = pause(&server, "q").await;
+    volume.fill(&server, 2 << 20);
+    let refused = soon("the refusal", paused.put(mebibytes(32)).send()).await.unwrap();
+    assert_eq!(refused.status(), 503);
+    assert!(refused.headers().contains_key("retry-after"));
+    assert_eq!(read(refused).await["error"]["code"], "store_unavailable");
+    until("the end of all drafts", || drafts(&world) == 0).await;
+    assert_eq!(paused.get().await["status"], "tool_call_required");
+    volume.free(&server);
+    let answer = soon("the upload", paused.put(mebibytes(32)).send()).await.unwrap();
+    assert_eq!(read(answer).await["status"], "completed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -316,17 +325,39 @@ async fn others_go_on_while_a_large_result_is_on_its_way() {
     assert_eq!(read(uploaded.unwrap()).await["status"], "completed");
 }
 
+#[tokio::test]
+async fn blobs_go_when_the_last_query_that_refers_to_them_is_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(Sqlite::open(directory.path()).unwrap());
+    let blobs = directory.path().join("blobs");
+    let engine = reading_engine(store, Arc::new(Directory::open(&blobs).unwrap())).await;
+    let text = piece(0);
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        keys.push(deliver(&engine, &text).await);
+    }
+    let names = || fs::read_dir(&blobs).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let [blob] = &names()[..] else { panic!("one text is one blob: {:?}", names()) };
+    fs::File::options().write(true).open(blob).unwrap().set_modified(SystemTime::now() - BLOB_GRACE).unwrap();
+    for (key, left) in keys.into_iter().zip([1, 0]) {
+        engine.delete(key).await.unwrap();
+        engine.sweep_blobs().await.unwrap();
+        assert_eq!(names().len(), left);
+    }
+}
+
 /// A model that does as it is told: it follows the mark behind a truncated result, page by page, and
 /// answers with the hash of all that it has read.
 #[derive(Debug, Default)]
 struct Reader {
-    read: Mutex<String>,
+    read: Mutex<HashMap<QueryUid, String>>,
 }
 
 impl Reader {
     /// What to do after this result.
-    fn next(&self, content: &str) -> Result<Value, String> {
+    fn next(&self, query: QueryUid, content: &str) -> Result<Value, String> {
         let mut read = self.read.lock().unwrap();
+        let read = read.entry(query).or_default();
         let (text, mark) = content.rsplit_once('\n').expect("a mark");
         read.push_str(text);
         let number = |after: &str| {
@@ -363,7 +394,7 @@ impl Model for Reader {
         let Some(last) = results.last() else { return Ok(call("fetch", json!({}))) };
         let (_, handle) = results[0].rsplit_once("handle \"").expect("a handle");
         let handle = handle.split('"').next().unwrap_or_default();
-        Ok(match self.next(last) {
+        Ok(match self.next(request.query, last) {
             Ok(mut arguments) => {
                 arguments["handle"] = json!(handle);
                 call("read_result", arguments)
@@ -373,16 +404,15 @@ impl Model for Reader {
     }
 }
 
-#[tokio::test]
-async fn a_model_that_follows_the_mark_reads_the_whole_result() {
-    let text = "Zeile 待って 😀 mit\nvielen\n\nZeichen\n".repeat(40_000);
+/// An engine whose agent has nothing but the tool that pages.
+async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine {
     let builtins = Builtins::new(Arc::new(SystemClock));
     let namespace = Namespace::default();
     let mut registry = Registry::default();
     registry.add_tool(namespace.clone(), builtins.tool("read_result").unwrap());
     registry.add_model(namespace.clone(), "default", Arc::new(Reader::default()));
     registry.add_agent(Agent {
-        namespace: namespace.clone(),
+        namespace,
         name: "reader".into(),
         description: None,
         prompt: None,
@@ -394,10 +424,15 @@ async fn a_model_that_follows_the_mark_reads_the_whole_result() {
     });
     registry.set_builtins(Arc::new(builtins));
     let settings = Settings { limits: Limits { max_tool_calls: 100, ..Limits::default() }, ..Settings::default() };
-    let (store, blobs) = (Arc::new(Memory::new()), Arc::new(MemoryBlobs::new()));
-    let engine = Engine::start(store, blobs, registry, Arc::new(SystemClock), settings).await.unwrap();
+    Engine::start(store, blobs, registry, Arc::new(SystemClock), settings).await.unwrap()
+}
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(25));
+
+/// Brings `text` as the result of the one outside call of a new query, and gives its key.
+async fn deliver(engine: &Engine, text: &str) -> QueryKey {
     let submission = Submission {
-        namespace: namespace.clone(),
+        namespace: Namespace::default(),
         name: None,
         agent: "reader".into(),
         input: "read".into(),
@@ -412,12 +447,20 @@ async fn a_model_that_follows_the_mark_reads_the_whole_result() {
         warnings: Vec::new(),
         request: None,
     };
-    let patience = Some(Duration::from_secs(25));
-    let paused = engine.submit(submission, patience).await.unwrap().snapshot;
-    let outcome = Outcome::Success { content: Content::Inline(Value::from(text.as_str())) };
-    let delivery = Delivery { target: Target::Call(paused.head.calls[0].id), outcome };
-    let report = engine.deliver((namespace, paused.head.name.clone()), vec![delivery], false, patience).await.unwrap();
+    let paused = engine.submit(submission, PATIENCE).await.unwrap().snapshot;
+    let delivery = Delivery { target: Target::Call(paused.head.calls[0].id), outcome: Outcome::success(text) };
+    let key = (paused.head.namespace.clone(), paused.head.name.clone());
+    engine.deliver(key.clone(), vec![delivery], false, PATIENCE).await.unwrap();
+    key
+}
+
+#[tokio::test]
+async fn a_model_that_follows_the_mark_reads_the_whole_result() {
+    let text = "Zeile 待って 😀 mit\nvielen\n\nZeichen\n".repeat(40_000);
+    let engine = reading_engine(Arc::new(Memory::new()), Arc::new(MemoryBlobs::new())).await;
+    let key = deliver(&engine, &text).await;
+    let query = engine.get(&key, PATIENCE).await.unwrap();
     let expect = ContentHash::of(text.as_bytes()).to_string();
-    assert_eq!(report.snapshot.transcript.response(), Some(expect.as_str()));
-    assert!(report.snapshot.head.calls.len() > text.len() / 131_072);
+    assert_eq!(query.transcript.response(), Some(expect.as_str()));
+    assert!(query.head.calls.len() > text.len() / 131_072);
 }

@@ -273,7 +273,12 @@ mod tests {
             assert!(failures.contains(&code), "{code}");
         }
         let outcomes = headings("Failed calls");
-        for code in [outcome_code::CALL_EXPIRED, outcome_code::OUTCOME_UNKNOWN, outcome_code::TOOL_CALL_LIMIT] {
+        for code in [
+            outcome_code::CALL_EXPIRED,
+            outcome_code::OUTCOME_UNKNOWN,
+            outcome_code::TOOL_CALL_LIMIT,
+            bosun_engine::RESULT_TOO_LARGE,
+        ] {
             assert!(outcomes.contains(&code), "{code}");
         }
     }

@@ -85,9 +85,11 @@ pub(crate) fn media_type(value: &HeaderValue) -> (&str, &str) {
 
 /// Whether parameters of a media type say nothing else than that the text is UTF-8.
 pub(crate) fn is_utf8(parameters: &str) -> bool {
-    parameters.trim().split_once('=').is_none_or(|(name, charset)| {
-        !name.trim().eq_ignore_ascii_case("charset") || charset.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
-    })
+    let charsets = parameters.split(';').filter_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
+    });
+    charsets.into_iter().all(|charset| charset.eq_ignore_ascii_case("utf-8"))
 }
 
 async fn read(request: Request) -> Result<Bytes, ApiError> {

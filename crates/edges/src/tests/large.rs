@@ -256,6 +256,7 @@ async fn what_is_refused_leaves_nothing_behind() {
         (&[("content-type", "application/x-www-form-urlencoded")], "x".into(), bad_media),
         (&[("content-type", "multipart/form-data; boundary=x")], "x".into(), bad_media),
         (&[("content-type", "text/plain; charset=iso-8859-1")], "x".into(), bad_media),
+        (&[("content-type", "text/plain; format=flowed; charset=\"utf-16\"")], "x".into(), bad_media),
         (&[("content-type", "text/plain"), ("content-encoding", "gzip")], "x".into(), bad_media),
         (JSON, "".into(), bad_json),
         (JSON, "{".into(), bad_json),

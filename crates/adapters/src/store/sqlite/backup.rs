@@ -185,7 +185,7 @@ impl Draft {
             Err(error) => return Err(unreadable(error)),
         };
         let to = self.path.join(BLOBS);
-        fs::create_dir_all(&to).map_err(target(&to))?;
+        let mut is_there = fs::exists(&to).map_err(target(&to))?;
         for entry in entries {
             let name = entry.map_err(unreadable)?.file_name();
             // What is still being written has another name, and no reference.
@@ -193,6 +193,10 @@ impl Draft {
             let (source, copy) = (from.join(&name), to.join(&name));
             if !is_blob || fs::exists(&copy).map_err(target(&copy))? {
                 continue;
+            }
+            if !is_there {
+                fs::create_dir(&to).map_err(target(&to))?;
+                is_there = true;
             }
             match fs::copy(&source, &copy) {
                 Ok(_) => {}
@@ -204,7 +208,7 @@ impl Draft {
             *copied += 1;
             progress(*copied);
         }
-        sync_directory(&to)
+        if is_there { sync_directory(&to) } else { Ok(()) }
     }
 
     /// Gives the copy its name.
