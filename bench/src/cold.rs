@@ -7,11 +7,12 @@ use rusqlite::Connection as Database;
 use serde_json::json;
 
 use crate::{
-    Options,
     cycle::median,
     http::Connection,
+    load::{self, Subject},
+    options::Options,
     process::{World, own},
-    report::{Report, Verdict},
+    report::{Figure, Goal, Report},
 };
 
 /// What a server may take longer than a process that only opens its store.
@@ -31,6 +32,11 @@ pub(crate) fn bare_open(data: &Path) -> anyhow::Result<()> {
 /// Starts both in turns, on the store that the many clients have filled.
 pub(crate) async fn starts(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let data = world.data("crowded");
+    if !data.exists() {
+        let server = world.serve(&data).await?;
+        load::run(&server.authority, Subject::Server, options.concurrency, options.time).await?;
+        server.stop().await?;
+    }
     let queries: i64 =
         Database::open(data.join("bosun.db"))?.query_row("SELECT count(*) FROM queries", [], |row| row.get(0))?;
     let (mut servers, mut floors, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
@@ -43,21 +49,17 @@ pub(crate) async fn starts(world: &World, options: &Options, report: &mut Report
         fresh.push(start(world, &world.data(&format!("fresh-{round}"))).await?);
     }
     let (server, floor, first) = (median(&mut servers), median(&mut floors), median(&mut fresh));
-    report.line(
-        "cold_start",
-        &json!({
-            "starts": options.starts, "queries_in_store": queries, "server_ms": servers, "bare_open_ms": floors,
-            "fresh_store_ms": fresh,
-        }),
-    );
-    report.row(
-        &format!("cold start to the first answer, {queries} queries"),
-        format!("{server:.1} ms"),
-        format!("{floor:.1} ms"),
-        format!("+{:.1} ms; on a new store {first:.1} ms", server - floor),
-        format!("≤ floor + {GOAL_ABOVE:.0} ms"),
-        Verdict::of(server <= floor + GOAL_ABOVE),
-    );
+    report.figure(&Figure {
+        what: &format!("cold start to the first answer, {queries} queries"),
+        value: server,
+        unit: "ms",
+        floor: Some(floor),
+        goal: Goal::AboveFloorAtMost(GOAL_ABOVE),
+        n: options.starts,
+        note: format!("on a new store {first:.1} ms"),
+        details: json!({"server_ms": servers, "bare_open_ms": floors, "fresh_store_ms": fresh}),
+        ..Figure::default()
+    });
     Ok(())
 }
 

@@ -6,10 +6,10 @@ use anyhow::Context;
 use serde_json::json;
 
 use crate::{
-    Options,
     load::{self, Subject, Times},
+    options::Options,
     process::{Running, World, own_cpu},
-    report::{Report, Verdict, micros},
+    report::{Figure, Goal, Report, micros},
     sample::Sample,
 };
 
@@ -18,9 +18,9 @@ const GOAL_RATIO: f64 = 1.6;
 const GOAL_PER_SECOND: f64 = 5_000.0;
 const LEAST_PER_SECOND: f64 = 3_000.0;
 const GOAL_COMMITS: f64 = 0.15;
-const GOAL_CPU: Duration = Duration::from_micros(350);
+const GOAL_CPU_MICROS: f64 = 350.0;
 /// How long server and floor take turns for.
-const TURN: Duration = Duration::from_millis(250);
+pub(crate) const TURN: Duration = Duration::from_millis(250);
 
 /// One client: server and floor in short turns, so that both see the same machine.
 pub(crate) async fn alone(
@@ -46,105 +46,114 @@ pub(crate) async fn alone(
     floor.stop().await?;
     let counted = server.stop().await?.context("the server does not say how often it committed")?;
     let ratio = median(&mut ratios);
-    let awaited = counted.awaited as f64 / cycles as f64;
-    report.line(
-        "cycle_alone",
-        &json!({
-            "rounds": options.rounds, "cycles": cycles,
+    report.figure(&Figure {
+        what: "cycle, one client, p50",
+        value: median(&mut each(&servers, 0.5)),
+        unit: "µs",
+        floor: Some(median(&mut each(&floors, 0.5))),
+        ratio: Some(ratio),
+        goal: Goal::RatioAtMost(GOAL_RATIO),
+        n: cycles,
+        note: format!("{:.2} to {:.2}", ratios[0], ratios[ratios.len() - 1]),
+        details: json!({
+            "rounds": options.rounds, "ratios": ratios,
             "server_p50_us": each(&servers, 0.5), "server_p99_us": each(&servers, 0.99),
             "floor_p50_us": each(&floors, 0.5), "floor_p99_us": each(&floors, 0.99),
-            "ratio": ratio, "ratios": ratios, "awaited_commits_per_cycle": awaited,
             "commits_per_cycle": counted.all as f64 / cycles as f64,
             "entry_bytes": sample.entry_bytes, "head_bytes": sample.head_bytes,
         }),
-    );
-    report.row(
-        "cycle, one client, p50",
-        format!("{:.0} µs", median(&mut each(&servers, 0.5))),
-        format!("{:.0} µs", median(&mut each(&floors, 0.5))),
-        format!("{ratio:.2}× ({:.2} to {:.2})", ratios[0], ratios[ratios.len() - 1]),
-        format!("≤ {GOAL_RATIO}×"),
-        Verdict::of(ratio <= GOAL_RATIO),
-    );
-    report.row(
-        "awaited commits a cycle, one client",
-        format!("{awaited:.3}"),
-        "2".into(),
-        String::new(),
-        "≤ 2".into(),
-        Verdict::of(counted.awaited <= 2 * cycles as u64),
-    );
+    });
+    report.figure(&Figure {
+        what: "awaited commits a cycle, one client",
+        value: counted.awaited as f64 / cycles as f64,
+        goal: Goal::AtMost(2.0),
+        n: cycles,
+        ..Figure::default()
+    });
     Ok(())
 }
 
-/// Many clients at once, on a store of its own.
-pub(crate) async fn crowded(
-    world: &World,
-    sample: &Sample,
-    options: &Options,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let (server, warm_up) = warm(world.serve(&world.data("crowded")).await?, Subject::Server).await?;
+/// What many clients at once got out of a server.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    pub(crate) cycles: usize,
+    pub(crate) per_second: f64,
+    pub(crate) p50: Duration,
+    pub(crate) p99: Duration,
+    pub(crate) longest: Duration,
+    /// Of one cycle.
+    pub(crate) server_cpu: Duration,
+    pub(crate) client_cpu: Duration,
+    pub(crate) commits: f64,
+    /// KiB.
+    pub(crate) peak_memory: u64,
+}
+
+/// Runs many clients against a server, and stops it.
+pub(crate) async fn crowd(server: Running, concurrency: usize, time: Duration) -> anyhow::Result<Crowd> {
+    let (server, warm_up) = warm(server, Subject::Server).await?;
     let (server_cpu, client_cpu) = (server.cpu()?, own_cpu()?);
-    let times = load::run(&server.authority, Subject::Server, options.concurrency, options.time).await?;
+    let times = load::run(&server.authority, Subject::Server, concurrency, time).await?;
     let cycles = times.count();
     let each = |spent: Duration| spent / u32::try_from(cycles).unwrap_or(u32::MAX);
     let (server_cpu, client_cpu) = (each(server.cpu()? - server_cpu), each(own_cpu()? - client_cpu));
-    let memory = server.peak_memory()?;
+    let peak_memory = server.peak_memory()?;
     let counted = server.stop().await?.context("the server does not say how often it committed")?;
-    let commits = counted.all as f64 / (cycles + warm_up) as f64;
-    let (rate, p99) = (times.per_second(), times.quantile(0.99));
-    report.line(
-        "cycle_crowded",
-        &json!({
-            "concurrency": options.concurrency, "cycles": cycles, "per_second": rate.round(),
-            "p50_us": micros(times.quantile(0.5)), "p99_us": micros(p99), "max_us": micros(times.quantile(1.0)),
-            "server_cpu_us": micros(server_cpu), "client_cpu_us": micros(client_cpu), "commits_per_cycle": commits,
-            "peak_memory_kib": memory, "client_threads": 1, "pinned": false,
-            "store_bytes": size(&world.data("crowded")), "entry_bytes": sample.entry_bytes,
-        }),
-    );
+    Ok(Crowd {
+        cycles,
+        per_second: times.per_second(),
+        p50: times.quantile(0.5),
+        p99: times.quantile(0.99),
+        longest: times.quantile(1.0),
+        server_cpu,
+        client_cpu,
+        commits: counted.all as f64 / (cycles + warm_up) as f64,
+        peak_memory,
+    })
+}
+
+/// Many clients at once, on a store of its own.
+pub(crate) async fn crowded(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let data = world.data("crowded");
+    let crowd = crowd(world.serve(&data).await?, options.concurrency, options.time).await?;
     let clients = options.concurrency;
-    let goal = format!("≥ {GOAL_PER_SECOND:.0} (at least {LEAST_PER_SECOND:.0})");
-    let verdict = if rate >= GOAL_PER_SECOND {
-        Verdict::Reached
-    } else if rate >= LEAST_PER_SECOND {
-        Verdict::Partly
-    } else {
-        Verdict::Missed
-    };
-    report.row(
-        &format!("cycles a second, {clients} clients"),
-        format!("{rate:.0}"),
-        String::new(),
-        String::new(),
-        goal,
-        verdict,
-    );
-    report.row(
-        &format!("cycle, {clients} clients, p99"),
-        format!("{:.1} ms", p99.as_secs_f64() * 1e3),
-        String::new(),
-        format!("p50 {:.1} ms", times.quantile(0.5).as_secs_f64() * 1e3),
-        String::new(),
-        Verdict::None,
-    );
-    report.row(
-        "server CPU a cycle",
-        format!("{:.0} µs", micros(server_cpu)),
-        String::new(),
-        format!("client {:.0} µs", micros(client_cpu)),
-        format!("≤ {:.0} µs", micros(GOAL_CPU)),
-        Verdict::of(server_cpu <= GOAL_CPU),
-    );
-    report.row(
-        "commits a cycle",
-        format!("{commits:.3}"),
-        String::new(),
-        String::new(),
-        format!("≤ {GOAL_COMMITS}"),
-        Verdict::of(commits <= GOAL_COMMITS),
-    );
+    let n = crowd.cycles;
+    report.figure(&Figure {
+        what: &format!("cycles a second, {clients} clients"),
+        value: crowd.per_second,
+        goal: Goal::AtLeastOr(GOAL_PER_SECOND, LEAST_PER_SECOND),
+        n,
+        details: json!({
+            "concurrency": clients, "client_threads": 1, "pinned": false,
+            "peak_memory_kib": crowd.peak_memory, "store_bytes": size(&data),
+        }),
+        ..Figure::default()
+    });
+    report.figure(&Figure {
+        what: &format!("cycle, {clients} clients, p99"),
+        value: micros(crowd.p99) / 1e3,
+        unit: "ms",
+        n,
+        note: format!("p50 {:.1} ms", micros(crowd.p50) / 1e3),
+        details: json!({"p50_us": micros(crowd.p50), "max_us": micros(crowd.longest)}),
+        ..Figure::default()
+    });
+    report.figure(&Figure {
+        what: "server CPU a cycle",
+        value: micros(crowd.server_cpu),
+        unit: "µs",
+        goal: Goal::AtMost(GOAL_CPU_MICROS),
+        n,
+        note: format!("client {:.0} µs", micros(crowd.client_cpu)),
+        ..Figure::default()
+    });
+    report.figure(&Figure {
+        what: "commits a cycle",
+        value: crowd.commits,
+        goal: Goal::AtMost(GOAL_COMMITS),
+        n,
+        ..Figure::default()
+    });
     Ok(())
 }
 

@@ -12,7 +12,11 @@ use anyhow::Context;
 use axum::{Router, body::Bytes, extract::State, http::header, response::IntoResponse, routing::post};
 use rusqlite::{Connection, config::DbConfig, params};
 use serde_json::Value;
-use tokio::{io::AsyncReadExt, net::TcpListener};
+
+use crate::listen;
+
+/// As the store lays its journals out: the query's id above so many bits, the entry's number below.
+const SEQ_BITS: u32 = 24;
 
 struct Floor {
     store: Mutex<Store>,
@@ -45,22 +49,7 @@ pub(crate) async fn serve(data: &Path, sample: &Path) -> anyhow::Result<()> {
         .route("/v1/namespaces/default/queries", post(start))
         .route("/v1/namespaces/default/queries/any/tool-result", post(finish))
         .with_state(Arc::new(floor));
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    println!("listening on http://{}", listener.local_addr()?);
-    let served = axum::serve(
-        axum::serve::ListenerExt::tap_io(listener, |stream| {
-            // Without it, a round trip would wait for a delayed acknowledgement.
-            if let Err(error) = stream.set_nodelay(true) {
-                eprintln!("{error}");
-            }
-        }),
-        router,
-    );
-    let mut rest = Vec::new();
-    tokio::select! {
-        served = served => served.context("serving"),
-        ended = async { tokio::io::stdin().read_to_end(&mut rest).await } => ended.map(|_| ()).context("standard input"),
-    }
+    listen::until_stdin_ends(router).await
 }
 
 async fn start(State(floor): State<Arc<Floor>>, _body: Bytes) -> impl IntoResponse {
@@ -134,10 +123,9 @@ impl Store {
 
     fn begin(&self, commit: &Commit) -> rusqlite::Result<()> {
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let mut insert =
-            self.connection.prepare_cached("INSERT INTO journal (query, seq, at, body) VALUES (?1, ?2, ?3, ?4)")?;
+        let mut insert = self.connection.prepare_cached("INSERT INTO journal (key, at, body) VALUES (?1, ?2, ?3)")?;
         for (seq, at, body) in &commit.rows {
-            insert.execute(params![self.id, seq, at, body])?;
+            insert.execute(params![(self.id << SEQ_BITS) + seq, at, body])?;
         }
         Ok(())
     }

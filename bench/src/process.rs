@@ -30,20 +30,49 @@ metadata: {name: math-assistant}
 spec: {prompt: You are a careful mathematician., modelRef: {name: scripted}}
 ";
 
-/// The RFC's first example, without a delay.
-const SCRIPT: &str = "\
+/// The same agent, with a model that is reached over HTTP.
+const MANIFESTS_HTTP: &str = "\
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: remote}
+spec:
+  provider: openai
+  model: {value: scripted}
+  config: {openai: {baseUrl: {value: 'http://AUTHORITY/v1'}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {name: math-assistant}
+spec: {prompt: You are a careful mathematician., modelRef: {name: remote}}
+";
+
+/// How often the scene `relay` asks its client before it ends.
+pub(crate) const RELAYS: usize = 60;
+
+/// The RFC's first example, without a delay; and a query that asks its client again and again.
+pub(crate) fn script() -> String {
+    format!(
+        "\
 scenes:
   - when: '25% of'
     turns:
-      - call: [{tool: calculator, arguments: {expression: 0.25 * 8432}}]
-      - say: '25% of 8,432 is {{ result.calculator }}'
-";
+      - call: [{{tool: calculator, arguments: {{expression: 0.25 * 8432}}}}]
+      - say: '25% of 8,432 is {{{{ result.calculator }}}}'
+  - when: relay
+    turns:
+{}      - say: 'the end'
+",
+        "      - call: [{tool: relay, arguments: {what: the next line}}]\n".repeat(RELAYS)
+    )
+}
 
 /// A directory for everything, and the program.
 #[derive(Debug)]
 pub(crate) struct World {
     server: PathBuf,
     directory: TempDir,
+    /// What the model says.
+    pub(crate) script: PathBuf,
 }
 
 impl World {
@@ -53,8 +82,9 @@ impl World {
         let manifests = directory.path().join("manifests");
         fs::create_dir(&manifests)?;
         fs::write(manifests.join("agent.yaml"), MANIFESTS)?;
-        fs::write(manifests.join("script.yaml"), SCRIPT)?;
-        Ok(Self { server: server.to_owned(), directory })
+        let script = manifests.join("script.yaml");
+        fs::write(&script, self::script())?;
+        Ok(Self { server: server.to_owned(), directory, script })
     }
 
     /// A directory of this name for one server or floor.
@@ -64,20 +94,46 @@ impl World {
 
     /// Starts a server and waits until it says where it listens.
     pub(crate) async fn serve(&self, data: &Path) -> anyhow::Result<Running> {
+        self.serve_with(data, &[]).await
+    }
+
+    /// The same, with further options.
+    pub(crate) async fn serve_with(&self, data: &Path, options: &[&str]) -> anyhow::Result<Running> {
+        let mut command = self.server(data, &self.data("manifests"));
+        command.args(options);
+        Running::start(command).await
+    }
+
+    /// Starts a server whose model is the one that listens at `model`.
+    pub(crate) async fn serve_remote(&self, data: &Path, model: &str) -> anyhow::Result<Running> {
+        let manifests = self.data("manifests-http");
+        fs::create_dir(&manifests)?;
+        fs::write(manifests.join("agent.yaml"), MANIFESTS_HTTP.replace("AUTHORITY", model))?;
+        Running::start(self.server(data, &manifests)).await
+    }
+
+    fn server(&self, data: &Path, manifests: &Path) -> Command {
         let mut command = Command::new(&self.server);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--log", "json", "--until-stdin-ends"])
             .arg("--data")
             .arg(data)
             .arg("--manifests")
-            .arg(self.directory.path().join("manifests"));
-        Running::start(command).await
+            .arg(manifests);
+        command
     }
 
     /// Starts the floor on a store that a server has made.
     pub(crate) async fn floor(&self, data: &Path, sample: &Path) -> anyhow::Result<Running> {
         let mut command = own("floor")?;
         command.arg(data).arg(sample);
+        Running::start(command).await
+    }
+
+    /// Starts the model that is reached over HTTP.
+    pub(crate) async fn model(&self) -> anyhow::Result<Running> {
+        let mut command = own("model")?;
+        command.arg(&self.script);
         Running::start(command).await
     }
 }
@@ -98,7 +154,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    async fn start(mut command: Command) -> anyhow::Result<Self> {
+    pub(crate) async fn start(mut command: Command) -> anyhow::Result<Self> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -125,9 +181,23 @@ impl Running {
 
     /// The largest resident size so far, in KiB.
     pub(crate) fn peak_memory(&self) -> anyhow::Result<u64> {
+        self.memory("VmHWM:")
+    }
+
+    /// What is resident now, in KiB: with every cache, SQLite's included.
+    pub(crate) fn resident(&self) -> anyhow::Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, name: &str) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id().context("a process that runs")?))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("a size")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).context("a size")?;
         Ok(line.trim().trim_end_matches(" kB").parse()?)
+    }
+
+    /// Ends the process as a power cut would.
+    pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
+        Ok(self.child.kill().await?)
     }
 
     /// Lets the process stop in order, and gives back what its store counted, if it has one.

@@ -78,7 +78,8 @@ fn compare(
         zod3.push(peers.round(&format!("{tool} {verdict} zod3"))?);
     }
     // Of the same round, so that a slow minute of the machine counts on both sides.
-    let times_faster = |peer: &[f64]| median(&mut own.iter().zip(peer).map(|(own, peer)| peer / own).collect::<Vec<_>>());
+    let times_faster =
+        |peer: &[f64]| median(&mut own.iter().zip(peer).map(|(own, peer)| peer / own).collect::<Vec<_>>());
     let (than_ajv, than_zod3, than_zod4) = (times_faster(&ajv), times_faster(&zod3), times_faster(&zod4));
     report.line(
         "arguments",
@@ -117,7 +118,14 @@ fn compiling(schemas: &Value, rounds: usize, report: &mut Report) -> anyhow::Res
         report.line("compile", &json!({"tool": goal.tool, "bosun_ns": nanos}));
         if goal.tool == "create_order" {
             let once = "once a tool and content".to_owned();
-            report.row("compiling its schema", format!("{:.0} µs", nanos / 1e3), String::new(), once, String::new(), Verdict::None);
+            report.row(
+                "compiling its schema",
+                format!("{:.0} µs", nanos / 1e3),
+                String::new(),
+                once,
+                String::new(),
+                Verdict::None,
+            );
         }
     }
     Ok(())
@@ -136,7 +144,10 @@ fn converting(source: &str, peers: &mut Peers, rounds: usize, report: &mut Repor
             theirs.push(peers.round(&format!("tools convert {peer}"))?);
         }
         let times = median(&mut own.iter().zip(&theirs).map(|(own, peer)| peer / own).collect::<Vec<_>>());
-        report.line("convert", &json!({"peer": peer, "bosun_ns": median(&mut own), "peer_ns": median(&mut theirs), "times": times}));
+        report.line(
+            "convert",
+            &json!({"peer": peer, "bosun_ns": median(&mut own), "peer_ns": median(&mut theirs), "times": times}),
+        );
         report.row(
             &format!("three tools from {name} source"),
             format!("{:.0} µs", median(&mut own) / 1e3),

@@ -12,6 +12,7 @@ use std::{
 
 use anyhow::Context;
 use bosun_adapters::{
+    blob::Directory,
     manifests,
     runner::builtin::Builtins,
     secret::Secrets,
@@ -48,7 +49,11 @@ impl App {
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
         let registry = manifests.build(&secrets, Arc::new(builtins));
         let store = Arc::new(Sqlite::open(&config.data).map_err(|error| explain(error, &config.data))?);
-        let engine = Engine::start(store, registry, clock, config.settings()).await?;
+        // Only now: whoever holds the store holds its blobs.
+        let blobs = config.data.join("blobs");
+        let blobs = Directory::open(&blobs)
+            .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
+        let engine = Engine::start(store, Arc::new(blobs), registry, clock, config.settings()).await?;
         Ok(Self { engine, agents })
     }
 

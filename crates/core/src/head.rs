@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CallId, ContentHash, Namespace, QueryName, QueryUid, Timestamp,
+    CallId, ContentHash, Namespace, Outcome, QueryName, QueryUid, Timestamp,
     event::{AskedCall, Entry, Event, Route, Seq},
     json,
-    query::{Limits, Outcome, Usage, View},
+    query::{Limits, Usage, View},
 };
 
 /// Where a query stands.

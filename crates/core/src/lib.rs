@@ -33,6 +33,7 @@
 //! - [`tool::routing`], [`tool::wrapper`], [`tool::missing`]: the conventions of tools as configuration
 //! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
 
+pub mod content;
 pub mod event;
 pub mod hash;
 pub mod head;
@@ -41,19 +42,23 @@ pub mod id;
 mod journal_fixtures;
 pub mod json;
 pub mod machine;
+pub mod outcome;
 pub mod query;
 pub mod schema;
+pub mod showing;
 mod spelled;
 mod text;
 pub mod time;
 pub mod tool;
 pub mod transcript;
 
+pub use content::Content;
 pub use event::{Entry, Event, Seq};
 pub use hash::ContentHash;
 pub use head::{Head, Status};
 pub use id::{CallId, Namespace, QueryName, QueryUid};
-pub use query::{Limits, Outcome, Spec};
+pub use outcome::Outcome;
+pub use query::{Limits, Spec};
 pub use schema::Schema;
 pub use time::Timestamp;
 pub use tool::{Binding, Tool, toolset::Toolset};

@@ -14,7 +14,7 @@ use bosun_core::{
 
 use futures_util::FutureExt;
 
-use crate::{StoreError, admission::Seat, desk::Live, dispatch, engine::Inner, fault, turn};
+use crate::{StoreError, admission::Seat, desk::Live, dispatch, engine::Inner, fault, large, turn};
 
 /// How long a driver waits before it reads again after a failed write.
 pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
@@ -132,7 +132,7 @@ impl Driver {
 
     async fn recover(&mut self) -> Result<(), StoreError> {
         for (call, outcome) in &self.finished {
-            self.append(|head| machine::finish_call(head, *call, outcome.clone())).await?;
+            self.finish(*call, outcome.clone()).await?;
         }
         let position = self.append(machine::recover).await?;
         fault::point("recover.appended");
@@ -155,6 +155,12 @@ impl Driver {
             self.inner.deadlines.expect(deadline);
         }
         Ok(position)
+    }
+
+    /// Records the outcome of an inside call.
+    pub(crate) async fn finish(&self, call: CallId, outcome: Outcome) -> Result<(), StoreError> {
+        let outcome = large::keep(&*self.inner.blobs, outcome).await?;
+        self.append(|head| machine::finish_call(head, call, outcome)).await.map(|_| ())
     }
 
     /// Fails the query because its running time is spent.

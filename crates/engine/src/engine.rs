@@ -6,7 +6,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use bosun_core::{
-    ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript, json,
+    CallId, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript, json,
     machine::{self, Delivery, Verdict},
     query::View,
     schema::SchemaCache,
@@ -15,7 +15,7 @@ use bosun_core::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Agent, Clock, Registry, Store, StoreError,
+    Agent, Blobs, Clock, Registry, Store, StoreError,
     admission::Admission,
     deadlines::Deadlines,
     desk::{Desk, Key, Live, Locked, State},
@@ -134,6 +134,10 @@ pub enum EngineError {
     ToolsNotFound { namespace: Namespace, names: Vec<String> },
     #[error("query `{1}` already exists in namespace {0}")]
     NameTaken(Namespace, QueryName),
+    #[error("call `{0}` is not a call of this query")]
+    CallNotFound(CallId),
+    #[error("call `{0}` has no result")]
+    NoResult(CallId),
     #[error("another request was made under the same key")]
     RequestReused,
     #[error("query `{0}`, which answered this request, has been deleted")]
@@ -156,11 +160,12 @@ pub enum EngineError {
 /// Runs queries. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) registry: Registry,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -189,12 +194,14 @@ impl Engine {
     /// If the store cannot be read.
     pub async fn start(
         store: Arc<dyn Store>,
+        blobs: Arc<dyn Blobs>,
         registry: Registry,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Result<Self, EngineError> {
         let inner = Arc::new(Inner {
             store,
+            blobs,
             registry,
             clock,
             settings,
@@ -211,6 +218,7 @@ impl Engine {
         inner.tasks.spawn(Admission::run(Arc::clone(&inner)));
         inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
         inner.tasks.spawn(retention::run(Arc::clone(&inner)));
+        inner.tasks.spawn(Inner::tend_blobs(Arc::clone(&inner)));
         Ok(Self { inner })
     }
 
@@ -279,12 +287,13 @@ impl Engine {
     pub async fn deliver(
         &self,
         key: Key,
-        deliveries: Vec<Delivery>,
+        mut deliveries: Vec<Delivery>,
         hold: bool,
         wait: Option<Duration>,
     ) -> Result<DeliverReport, EngineError> {
         self.detached(async move |inner| {
             let live = inner.desk.entry(&key);
+            inner.keep_large(&live, &key, &mut deliveries).await?;
             let mut locked = live.lock(&*inner.store).await?;
             let state = Inner::state_of(&locked, &key)?;
             let now = inner.clock.now();

@@ -5,7 +5,7 @@
 //! of a process, so that recovery can be tested without a disk.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -209,6 +209,13 @@ impl Store for Memory {
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         Ok(self.lock().documents.get(&hash).cloned())
+    }
+
+    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
+        let shelves = self.lock();
+        let entries = shelves.queries.values().flat_map(|shelf| &shelf.entries);
+        let referred = entries.filter_map(|entry| entry.event.large()).map(|large| large.hash);
+        Ok(referred.filter(|hash| blobs.contains(hash)).collect())
     }
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {

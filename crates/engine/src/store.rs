@@ -213,6 +213,9 @@ pub enum StoreError {
     /// The stored entries do not follow each other: the store was changed by hand, or is damaged.
     #[error(transparent)]
     Inconsistent(#[from] FoldError),
+    /// A journal refers to a blob that is not there: somebody has removed it by hand, or a backup lacks it.
+    #[error("blob `{0}` is missing")]
+    MissingBlob(ContentHash),
     /// Whether the last writes were kept is not known: load and see.
     #[error("store is unavailable")]
     Unavailable(#[source] BoxError),
@@ -248,6 +251,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The document with this hash.
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError>;
+
+    /// Those of `blobs` that a journal refers to, as committed.
+    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError>;
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError>;
 

@@ -12,7 +12,7 @@ use crate::{
     StoreError,
     desk::Live,
     driver::Driver,
-    fault,
+    fault, large,
     model::{Deltas, Model, ModelCall, ModelError, ModelReply, ModelRequest},
 };
 
@@ -100,7 +100,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
         request: ModelRequest {
             query: head.uid,
             turn: head.turn,
-            messages: transcript.messages(),
+            messages: transcript.messages(&large::showing(&*inner.blobs, &toolset, &transcript).await?),
             toolset,
             tools_allowed: !head.tools_spent,
         },

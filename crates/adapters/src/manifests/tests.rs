@@ -169,7 +169,7 @@ fn a_ledger_is_a_builtin_tool_only_of_a_server_that_has_one() {
     std::fs::write(directory.path().join("a.yaml"), manifest).unwrap();
     std::fs::write(directory.path().join("s.yaml"), "otherwise: [{say: x}]").unwrap();
     let faults = load_from(directory.path()).unwrap_err().to_string();
-    assert!(faults.contains("builtin are `calculator`, `current_time`, `noop`"), "{faults}");
+    assert!(faults.contains("builtin are `calculator`, `current_time`, `noop`, `read_result`"), "{faults}");
     let with_ledger = builtins().with_ledger(&directory.path().join("ledger")).unwrap();
     assert_eq!(load(&[directory.path().to_owned()], &with_ledger).unwrap().tools[0].1.name, "ledger");
 }

@@ -40,7 +40,7 @@ async fn every_promise_survives_kill_9() {
     let rng = Rng::new(seed);
     let world = World::new();
     let (announce, address) = watch::channel(Address::default());
-    let play = Play::new(Client::new(address), rng.branch(1));
+    let play = Play::with_large_results(Client::new(address), rng.branch(1));
     let clients = play.begin(CLIENTS);
 
     let mut killer =
@@ -71,7 +71,7 @@ async fn every_promise_survives_kill_9() {
     let figures = json!({
         "deaths": killer.deaths, "in_flight": CLIENTS, "starts": killer.starts, "answers": *play.client().answers().borrow(),
         "queries": figures.queries, "entries": figures.entries, "succeeded": ratio, "recoveries": figures.recoveries,
-        "ledger_lines": figures.ledger_lines, "outcome_unknown": figures.outcome_unknown,
+        "ledger_lines": figures.ledger_lines, "large_results": figures.large_results, "outcome_unknown": figures.outcome_unknown,
         "repeated_idempotent_runs": figures.repeated_runs, "orphaned_idempotent_runs": figures.orphaned_runs,
     });
     if proof.is_broken() {
@@ -119,6 +119,7 @@ fn points() -> impl Iterator<Item = &'static str> + Clone {
 fn passes(point: &str) -> u64 {
     match point {
         "open.commit" | "open.committed" => 1,
+        "blob.written" | "blob.named" | "blob.sealed" => 4,
         "expire.appended" | "cancel.appended" | "resume.appended" | "recover.appended" | "delete.appended"
         | "store.remove" | "store.removed" => 2,
         _ => 40,

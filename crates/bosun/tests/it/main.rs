@@ -15,6 +15,7 @@ mod demo;
 mod dependencies;
 mod disasters;
 mod hostile_files;
+mod large;
 mod overload;
 mod program;
 mod query;

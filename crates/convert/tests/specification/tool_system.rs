@@ -198,7 +198,7 @@ fn the_tool_config_interface() {
     assert_eq!(tool.display_name.as_deref(), Some("Fetch Emails"));
     let least = json!({"tools": [{"name": "a", "description": "A", "providerConfigKey": "p"}]});
     let tool = tools(&least.to_string()).remove(0);
-    assert_eq!((tool.category(), tool.display_name), ("General", None));
+    assert_eq!((tool.category(), tool.display_name.as_deref()), ("General", None));
     assert_eq!(tool.binding, Binding::Nango(Nango::Action { provider: "p".to_owned(), action: "a".to_owned() }));
 }
 

@@ -12,14 +12,13 @@ mod properties;
 mod tests;
 mod turn;
 
-pub use deliver::{Delivered, Delivery, Target, Verdict, deliver};
+pub use deliver::{Delivered, Delivery, Standing, Target, Verdict, deliver, standing};
 pub use turn::{Asked, Reply, Way, end_turn, fail, start_turn};
 
 use crate::{
-    CallId, Head, Timestamp,
+    CallId, Head, Outcome, Timestamp,
     event::Event,
     head::{CallHead, CallState, Phase},
-    query::Outcome,
 };
 
 /// The same call with the same result this often is worth a word to the model; once more ends the query.

@@ -30,6 +30,8 @@ enum Body {
     /// There need not be one.
     Optional(fn() -> Value),
     Required(fn() -> Value),
+    /// A result as it is: JSON, or text.
+    Content,
 }
 
 #[derive(Clone, Copy)]
@@ -39,6 +41,8 @@ enum Answer {
     /// JSON, or a stream if the client asks for one.
     Either(fn(&mut SchemaGenerator) -> schemars::Schema),
     Nothing,
+    /// A result as it is, whole or in part.
+    Content,
 }
 
 /// What any request may be answered with.
@@ -187,6 +191,42 @@ const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: "get",
+        path: "/queries/{name}/tool-calls/{id}/result",
+        id: "getResult",
+        summary: "The content of one result",
+        parameters: &["name", "id", "range"],
+        body: Body::None,
+        answer: Answer::Content,
+        errors: &[
+            Code::QueryNotFound,
+            Code::QueryUnreadable,
+            Code::CallNotFound,
+            Code::ResultNotFound,
+            Code::RangeNotSatisfiable,
+            Code::ResultLost,
+        ],
+    },
+    Operation {
+        method: "put",
+        path: "/queries/{name}/tool-calls/{id}/result",
+        id: "putResult",
+        summary: "Bring one result as the body, up to 64 MiB",
+        parameters: &["name", "id", "success", "error", "errorCode", "continueExecution", "wait", "view"],
+        body: Body::Content,
+        answer: Answer::Json(schema::<convert::Query>),
+        errors: &[
+            Code::InvalidToolResult,
+            Code::QueryNotFound,
+            Code::QueryUnreadable,
+            Code::QueryChanged,
+            Code::CallNotFound,
+            Code::AlreadyResolved,
+            Code::CallExpired,
+            Code::CallCancelled,
+        ],
+    },
+    Operation {
+        method: "get",
         path: "/queries/{name}/events",
         id: "watchQuery",
         summary: "Follow a query as server-sent events",
@@ -251,15 +291,17 @@ fn describe(operation: &Operation, is_in_path: bool, generator: &mut SchemaGener
     let parameters: Vec<_> = std::iter::once(&namespace).chain(*parameters).map(|name| parameter(name)).collect();
     let suffix = if is_in_path { "InNamespace" } else { "" };
     let mut described = json!({"operationId": format!("{id}{suffix}"), "summary": summary, "parameters": parameters});
-    let (required, schema) = match body {
+    let (required, content) = match body {
         Body::None => (false, None),
-        Body::Optional(schema) => (false, Some(schema())),
-        Body::Required(schema) => (true, Some(schema())),
+        Body::Optional(schema) => (false, Some(json_content(&schema()))),
+        Body::Required(schema) => (true, Some(json_content(&schema()))),
+        // A failure need not have any.
+        Body::Content => (false, Some(any_content())),
     };
     let mut codes: Vec<Code> = ANY.iter().chain(*errors).copied().collect();
-    if let Some(schema) = schema {
+    if let Some(content) = content {
         codes.extend(WITH_BODY);
-        described["requestBody"] = json!({"required": required, "content": json_content(&schema)});
+        described["requestBody"] = json!({"required": required, "content": content});
     }
     described["responses"] = responses(*answer, &codes, generator);
     if *id == "createQuery" {
@@ -274,6 +316,9 @@ fn links(suffix: &str) -> Value {
     let on_queries = OPERATIONS.iter().filter(|operation| operation.path.starts_with("/queries/{name}"));
     let link = |operation: &Operation| {
         let mut parameters = json!({"name": "$response.body#/name"});
+        if operation.parameters.contains(&"id") {
+            parameters["id"] = json!("$response.body#/toolCall/id");
+        }
         if !suffix.is_empty() {
             parameters["namespace"] = json!("$response.body#/namespace");
         }
@@ -304,6 +349,7 @@ fn responses(answer: Answer, codes: &[Code], generator: &mut SchemaGenerator) ->
     let stream = json!({"schema": {}});
     let done = match answer {
         Answer::Nothing => json!({}),
+        Answer::Content => json!({"content": any_content()}),
         Answer::Json(schema) => json!({"content": json_content(&schema(generator).to_value())}),
         Answer::Stream => json!({"content": {"text/event-stream": stream}}),
         Answer::Either(schema) => {
@@ -319,8 +365,16 @@ fn responses(answer: Answer, codes: &[Code], generator: &mut SchemaGenerator) ->
     }
     let mut responses: Map<String, Value> =
         by_status.iter().map(|(status, codes)| (status.clone(), error_answer(codes))).collect();
+    if matches!(answer, Answer::Content) {
+        responses.insert("206".into(), with_description(done.clone(), "The part that was asked for"));
+    }
     responses.insert(status.into(), with_description(done, "Done, and durable"));
     Value::Object(responses)
+}
+
+/// JSON, or text of any sort.
+fn any_content() -> Value {
+    json!({"application/json": {"schema": {}}, "text/plain": {"schema": {"type": "string"}}})
 }
 
 fn json_content(schema: &Value) -> Value {
@@ -381,6 +435,14 @@ fn parameter(name: &str) -> Value {
             json!({"enum": ["queued", "running", "waiting", "held", "completed", "failed", "cancelled"]}),
             "Only queries in this state",
         ),
+        "id" => in_path("id", json!({"type": "string", "minLength": 1})),
+        "success" => in_query("success", json!({"type": "boolean"}), "Whether the tool did what it should"),
+        "error" => in_query("error", json!({"type": "string"}), "What went wrong; the agent reads it"),
+        "errorCode" => in_query("errorCode", json!({"type": "string"}), "The same for programs"),
+        "continueExecution" => {
+            in_query("continueExecution", json!({"type": "boolean"}), "`false` keeps the query where it is")
+        }
+        "range" => in_header("Range", json!({"type": "string"}), "One range of bytes"),
         "lastEventId" => {
             in_header("Last-Event-ID", json!({"type": "string"}), "Of the last event that the client has seen")
         }

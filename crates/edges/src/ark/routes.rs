@@ -5,9 +5,9 @@
 use std::{sync::LazyLock, time::Duration};
 
 use axum::{
-    Json, Router,
-    extract::State,
-    http::{HeaderName, HeaderValue, StatusCode},
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse, Response},
     routing::{MethodRouter, get},
 };
@@ -16,13 +16,14 @@ use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, convert, delivery, describe,
+    agents, convert, delivery, describe, download,
     options::{DEFAULT_WAIT, Options},
-    request, stream, wire,
+    request, stream, upload, wire,
 };
 use crate::{
     App,
     http::{
+        answer::Json,
         error::{ApiError, Code, agent_not_found},
         extract::{JsonBody, OptionalJson},
         json::{Findings, Object},
@@ -53,6 +54,7 @@ routes! {
     "/queries/{name}/cancel" => patch cancel_query, post cancel_query;
     "/queries/{name}/continue" => post continue_query;
     "/queries/{name}/tool-result" => post deliver_results;
+    "/queries/{name}/tool-calls/{id}/result" => get get_result, put put_result;
     "/queries/{name}/events" => get watch_query;
 }
 
@@ -176,6 +178,19 @@ async fn deliver_results(
     let wait = options.wait_or(post.wait.or(Some(DEFAULT_WAIT)));
     let delivered = delivery::deliver(&app.engine, options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
+}
+
+/// `PUT …/queries/{name}/tool-calls/{id}/result`
+async fn put_result(State(app): State<App>, options: Options, request: Request) -> Result<Response, ApiError> {
+    let post = upload::read(&app.engine, &options, request).await?;
+    let wait = options.wait_or(Some(DEFAULT_WAIT));
+    let delivered = delivery::deliver(&app.engine, options.key()?, post, wait).await?;
+    Ok(delivery_answer(delivered, options.view))
+}
+
+/// `GET …/queries/{name}/tool-calls/{id}/result`
+async fn get_result(State(app): State<App>, options: Options, headers: HeaderMap) -> Result<Response, ApiError> {
+    Ok(with_warnings(download::open(&app.engine, &options, &headers).await?, &options.warnings))
 }
 
 /// `GET …/queries/{name}/events`

@@ -99,9 +99,22 @@ pub(super) struct Execution {
     pub(super) duration: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<Error>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) large_result: Option<LargeResult>,
     /// Optional parameters that were dropped because the model sent `null` for them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) dropped_arguments: Vec<String>,
+}
+
+/// A result that is too large to be shown: it can be fetched by its handle, the id of its call.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LargeResult {
+    pub(super) handle: String,
+    /// In bytes.
+    pub(super) size: u64,
+    pub(super) media_type: String,
+    pub(super) sha256: String,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -1,5 +1,6 @@
 //! What every HTTP edge needs: errors, bodies, guards, streams, and the server itself.
 
+pub(crate) mod answer;
 mod drain;
 pub(crate) mod error;
 pub(crate) mod extract;

@@ -317,3 +317,25 @@ async fn curl_works_as_printed() {
         .await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("tool_call_required"), "{answer}");
 }
+
+#[tokio::test]
+async fn a_client_that_is_answered_before_it_has_sent_everything_gets_the_answer() {
+    let world = World::new(calculating()).await;
+    let server = Running::start(world.router.clone(), Duration::from_secs(5)).await;
+    let body = vec![b'x'; 16 << 20];
+    for length in [format!("content-length: {}", body.len()), format!("content-length: {}", 1_u64 << 40)] {
+        let mut stream = server.connect().await;
+        let head = format!(
+            "PUT /v1/queries/gone/tool-calls/x/result HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n{length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // More than any buffer on the way holds: it goes through only if the server still listens.
+        stream.write_all(&body).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+        assert!(answer.contains("query_not_found"), "{answer}");
+    }
+    server.stop().await;
+}

@@ -8,7 +8,10 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use bosun_core::{ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, Spec, Status, Timestamp, machine};
+use bosun_core::{
+    Content, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, Spec, Status, Timestamp, content::Large,
+    machine,
+};
 use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
 use super::scribe::{Scribe, document, spec};
@@ -52,6 +55,7 @@ const CLAUSES: &[Clause] = &[
     |place| a_later_process_finds_the_same_and_can_fold_it(place).boxed(),
     |place| hostile_texts_come_back_as_they_were(place).boxed(),
     |place| large_values_come_back_as_they_were(place).boxed(),
+    |place| blobs_are_referred_to_by_what_is_committed(place).boxed(),
     |place| closing_commits_and_then_refuses(place).boxed(),
 ];
 
@@ -731,7 +735,7 @@ async fn hostile_texts_come_back_as_they_were(mut place: Box<dyn Place>) {
         let outcome = Outcome::Failure {
             code: (*text).into(),
             message: (*text).into(),
-            content: Some(serde_json::json!({*text: [text]})),
+            content: Some(serde_json::json!({*text: [text]}).into()),
         };
         let mut events = scribe.deliver(&outcome, false);
         events.push(Event::Failed { code: (*text).into(), message: (*text).into() });
@@ -772,6 +776,39 @@ async fn large_values_come_back_as_they_were(mut place: Box<dyn Place>) {
     assert!(&stored.head == scribe.head() && fold(&stored) == stored.head);
     assert!(stored.entries.last().is_some_and(|entry| entry.event == events[0]));
     assert!(store.document(document(&text).hash).await.expect("readable").as_deref() == Some(&*text));
+}
+
+async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let large = |text: &str| Large::of(&text.into()).0;
+    let refer = |scribe: &mut Scribe, store: &dyn Store, text: &str| {
+        let outcome = Outcome::Success { content: Content::Large(large(text)) };
+        let events = scribe.deliver(&outcome, false);
+        scribe.append(store, events)
+    };
+    let all = ["one", "two", "three"].map(|text| large(text).hash);
+    let mut scribes = [Scribe::new("default", "a", 1), Scribe::new("other", "b", 2), Scribe::new("default", "c", 3)];
+    for scribe in &mut scribes {
+        scribe.start_and_pause(&*store, LONG);
+    }
+    assert!(store.referred(&all).await.expect("the store is readable").is_empty());
+    // Two queries refer to the same blob, and one tries in vain.
+    refer(&mut scribes[0], &*store, "one");
+    let mut rival = scribes[2].clone();
+    let last = refer(&mut scribes[2], &*store, "one");
+    let in_vain = refer(&mut rival, &*store, "three");
+    durable(&*store, last).await;
+    assert!(conflicts(&*store, in_vain).await);
+    let position = refer(&mut scribes[1], &*store, "two");
+    durable(&*store, position).await;
+    let expect = HashSet::from([all[0], all[1]]);
+    assert_eq!(store.referred(&all).await.expect("the store is readable"), expect);
+    assert_eq!(store.referred(&all[1..]).await.expect("the store is readable"), HashSet::from([all[1]]));
+    let stored = load(&*store, &scribes[1]).await.expect("the query is there");
+    assert_eq!(fold(&stored), stored.head);
+    drop(store);
+    let store = place.open();
+    assert_eq!(store.referred(&all).await.expect("the store is readable"), expect);
 }
 
 async fn closing_commits_and_then_refuses(mut place: Box<dyn Place>) {

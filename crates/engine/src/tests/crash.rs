@@ -1,6 +1,7 @@
 //! What a crash may not lose, and what it may not repeat.
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -118,6 +119,10 @@ impl Store for Dying {
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         self.memory.document(hash).await
+    }
+
+    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
+        self.memory.referred(blobs).await
     }
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {

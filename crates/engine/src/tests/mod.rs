@@ -2,6 +2,7 @@
 
 mod admission;
 mod crash;
+mod large;
 mod refusing;
 mod running;
 mod stopping;

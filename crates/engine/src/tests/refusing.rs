@@ -1,6 +1,7 @@
 //! A store that takes appends and cannot keep them, for a while: as on a full disk.
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -90,6 +91,10 @@ impl Store for Refusing {
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         self.memory.document(hash).await
+    }
+
+    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
+        self.memory.referred(blobs).await
     }
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {

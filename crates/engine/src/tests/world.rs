@@ -12,8 +12,10 @@ use serde_json::json;
 
 use crate::{
     Agent, DeliverReport, Engine, QueryKey, Registry, Settings, Snapshot, Store, Submission,
+    blob::MemoryBlobs,
     memory::Memory,
     registry::{AgentLimits, AgentTool},
+    results::READ_RESULT,
     testing::{Ledger, ScriptedModel, TokioClock},
 };
 
@@ -23,6 +25,7 @@ pub(super) const PATIENCE: Option<Duration> = Some(Duration::from_secs(25));
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) store: Arc<Memory>,
+    pub(super) blobs: MemoryBlobs,
     pub(super) model: Arc<ScriptedModel>,
     pub(super) ledger: Arc<Ledger>,
     clock: TokioClock,
@@ -65,20 +68,22 @@ fn inside(name: &str, idempotent: bool) -> Tool {
 fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
     let mut registry = Registry::default();
     for namespace in [Namespace::default(), "quiet".parse().unwrap()] {
-        for tool in [inside("once", false), inside("again", true)] {
+        for tool in [inside("once", false), inside("again", true), inside(READ_RESULT, true)] {
             registry.add_tool(namespace.clone(), tool);
         }
-        registry.add_agent(Agent {
-            namespace: namespace.clone(),
-            name: "agent".into(),
-            description: None,
-            prompt: Some("Be brief.".into()),
-            model: "default".into(),
-            tools: ["once", "again"].map(|name| AgentTool { name: name.into(), description: None }).into(),
-            limits: AgentLimits::default(),
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-        });
+        for (name, tools) in [("agent", ["once", "again"]), ("pager", ["again", READ_RESULT])] {
+            registry.add_agent(Agent {
+                namespace: namespace.clone(),
+                name: name.into(),
+                description: None,
+                prompt: Some("Be brief.".into()),
+                model: "default".into(),
+                tools: tools.map(|name| AgentTool { name: name.into(), description: None }).into(),
+                limits: AgentLimits::default(),
+                labels: BTreeMap::new(),
+                annotations: BTreeMap::new(),
+            });
+        }
         registry.add_model(namespace, "default", Arc::clone(model) as _);
     }
     registry.set_builtins(Arc::clone(ledger) as _);
@@ -96,27 +101,28 @@ impl World {
 
     pub(super) async fn with_settings(model: ScriptedModel, ledger: Ledger, settings: Settings) -> Self {
         let (model, ledger, store) = (Arc::new(model), Arc::new(ledger), Arc::new(Memory::new()));
-        let clock = TokioClock::new();
-        let engine = Self::start(Arc::clone(&store) as _, &model, &ledger, clock, settings).await;
-        Self { engine, store, model, ledger, clock }
+        let (clock, blobs) = (TokioClock::new(), MemoryBlobs::new());
+        let engine = Self::start(Arc::clone(&store) as _, &blobs, &model, &ledger, clock, settings).await;
+        Self { engine, store, blobs, model, ledger, clock }
     }
 
     async fn start(
         store: Arc<dyn Store>,
+        blobs: &MemoryBlobs,
         model: &Arc<ScriptedModel>,
         ledger: &Arc<Ledger>,
         clock: TokioClock,
         settings: Settings,
     ) -> Engine {
-        Engine::start(store, registry(model, ledger), Arc::new(clock), settings).await.unwrap()
+        Engine::start(store, Arc::new(blobs.clone()), registry(model, ledger), Arc::new(clock), settings).await.unwrap()
     }
 
     /// As after kill -9: what the store has is all that is left, and the old process can write no more.
     pub(super) async fn crash(self) -> Self {
         let store = Arc::new(self.store.reopen());
-        let Self { model, ledger, clock, engine, .. } = self;
-        let engine = Self::start(Arc::clone(&store) as _, &model, &ledger, clock, *engine.settings()).await;
-        Self { engine, store, model, ledger, clock }
+        let Self { blobs, model, ledger, clock, engine, .. } = self;
+        let engine = Self::start(Arc::clone(&store) as _, &blobs, &model, &ledger, clock, *engine.settings()).await;
+        Self { engine, store, blobs, model, ledger, clock }
     }
 
     /// The same parts with another store around or instead of the memory.
@@ -126,9 +132,9 @@ impl World {
         model: Arc<ScriptedModel>,
         ledger: Arc<Ledger>,
     ) -> Self {
-        let clock = TokioClock::new();
-        let engine = Self::start(store, &model, &ledger, clock, Settings::default()).await;
-        Self { engine, store: memory, model, ledger, clock }
+        let (clock, blobs) = (TokioClock::new(), MemoryBlobs::new());
+        let engine = Self::start(store, &blobs, &model, &ledger, clock, Settings::default()).await;
+        Self { engine, store: memory, blobs, model, ledger, clock }
     }
 
     pub(super) async fn submit(&self, tools: Vec<Tool>) -> Snapshot {

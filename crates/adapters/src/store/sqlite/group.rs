@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    error::Error,
     sync::Arc,
 };
 
@@ -32,6 +33,7 @@ const FIND_DOCUMENT: &str = "SELECT id FROM documents WHERE hash = ?1";
 const ADD_REQUEST: &str = "INSERT INTO requests (namespace, actor, route, key, fingerprint, uid, name) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const REQUESTED: &str = "SELECT 1 FROM requests WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
+const ADD_REFERENCE: &str = "INSERT INTO blobs (hash, query) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 const ADD_QUERY: &str = "INSERT INTO queries \
      (id, status, seq, epoch, unfinished, deadline, expires, bytes, head, uid, namespace, name, toolset) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
@@ -129,6 +131,10 @@ impl Disk for File {
             self.open = None;
         }
     }
+}
+
+fn unwritable(error: impl Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
 }
 
 pub(super) fn unavailable(error: rusqlite::Error) -> Rejection {
@@ -300,6 +306,12 @@ impl Open {
                     .execute(params![(id << SEQ_BITS) + row.seq as i64, row.at.0, row.body])
                     .map_err(|error| self.blame(index, error))?;
             }
+            for hash in &group[index].blobs {
+                self.connection
+                    .prepare_cached(ADD_REFERENCE)?
+                    .execute(params![hash.as_bytes(), id])
+                    .map_err(|error| self.blame(index, error))?;
+            }
         }
         drop(add_entry);
         for &(index, _) in &plan.kept {
@@ -307,7 +319,10 @@ impl Open {
         }
         for standing in plan.queries.values().filter(|standing| standing.bytes > 0) {
             let (first, latest) = (&group[standing.first], &group[standing.latest]);
-            let toolset = first.toolset.as_ref().and_then(|toolset| self.known.get(&toolset.hash).copied());
+            let toolset = match first.toolset.as_ref().map(|toolset| self.row_of(toolset.hash)) {
+                Some(row) => row.map_err(|error| self.blame(standing.first, error))?,
+                None => None,
+            };
             self.write_head(epoch, standing, &latest.head, toolset)
                 .map_err(|error| self.blame(standing.latest, error))?;
         }
@@ -328,25 +343,35 @@ impl Open {
                 head.name.as_str(),
             ])?;
         }
-        let Some(document) = append.toolset.as_ref().filter(|toolset| !self.known.contains_key(&toolset.hash)) else {
-            return Ok(());
-        };
-        let hash = document.hash.as_bytes();
-        let stored = self.connection.prepare_cached(FIND_DOCUMENT)?.query_row([hash], |row| row.get(0)).optional()?;
-        let id = match stored {
-            Some(id) => id,
-            None => self.connection.prepare_cached(ADD_DOCUMENT)?.insert(params![hash, document.body])?,
-        };
-        if self.known.len() == KNOWN_DOCUMENTS {
-            self.known.clear();
+        if let Some(document) = &append.toolset
+            && self.row_of(document.hash)?.is_none()
+        {
+            let hash = document.hash.as_bytes();
+            let id = self.connection.prepare_cached(ADD_DOCUMENT)?.insert(params![hash, document.body])?;
+            self.known.insert(document.hash, id);
         }
-        self.known.insert(document.hash, id);
         Ok(())
     }
 
+    /// Where this document lies, if it is there.
+    fn row_of(&mut self, hash: ContentHash) -> rusqlite::Result<Option<i64>> {
+        if let Some(id) = self.known.get(&hash) {
+            return Ok(Some(*id));
+        }
+        let mut find = self.connection.prepare_cached(FIND_DOCUMENT)?;
+        let found = find.query_row([hash.as_bytes()], |row| row.get(0)).optional()?;
+        drop(find);
+        if self.known.len() >= KNOWN_DOCUMENTS {
+            self.known.clear();
+        }
+        self.known.extend(found.map(|id| (hash, id)));
+        Ok(found)
+    }
+
     fn write_head(&self, epoch: i64, standing: &Standing, head: &Head, toolset: Option<i64>) -> rusqlite::Result<()> {
-        let text =
-            serde_json::to_string(head).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        let mut text = Vec::with_capacity(1024);
+        serde_json::to_writer(&mut text, head).map_err(unwritable)?;
+        let text = str::from_utf8(&text).map_err(unwritable)?;
         let deadline = head.deadline().map(|deadline| deadline.0);
         let mut statement = self.connection.prepare_cached(if standing.is_new { ADD_QUERY } else { CHANGE_QUERY })?;
         statement.raw_bind_parameter(1, standing.id)?;

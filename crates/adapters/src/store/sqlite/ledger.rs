@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bosun_core::{Head, Seq, Timestamp};
+use bosun_core::{ContentHash, Head, Seq, Timestamp};
 use bosun_engine::store::{
     Append, Document, Position, Rejection, Rejections, Removal, Request, StoreError, StoreStats,
 };
@@ -36,6 +36,8 @@ pub(super) struct Queued {
     pub(super) rows: Vec<Row>,
     pub(super) toolset: Option<Document>,
     pub(super) request: Option<Request>,
+    /// What the entries refer to.
+    pub(super) blobs: Vec<ContentHash>,
 }
 
 /// One entry of a journal, as it is stored.
@@ -62,6 +64,7 @@ impl TryFrom<Append> for Queued {
             rows: rows.map_err(|error| StoreError::Unavailable(Box::new(error)))?,
             toolset: append.toolset,
             request: append.request,
+            blobs: append.entries.iter().filter_map(|entry| Some(entry.event.large()?.hash)).collect(),
         })
     }
 }

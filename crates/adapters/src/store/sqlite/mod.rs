@@ -21,6 +21,7 @@ mod tests;
 mod writer;
 
 use std::{
+    collections::HashSet,
     fmt,
     fs::File,
     path::Path,
@@ -165,6 +166,11 @@ impl Store for Sqlite {
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         self.read(move |connection| read::document(connection, hash)).await
+    }
+
+    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
+        let blobs = blobs.to_vec();
+        self.read(move |connection| read::referred(connection, &blobs)).await
     }
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {

@@ -3,7 +3,10 @@
 //! Every read is one statement or one transaction, so it sees whole commits and never a part of one.
 //! A few idle connections are kept; one that has met a fault is not used again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bosun_core::{ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError};
 use bosun_engine::store::{Answered, Listed, Page, RequestKey, Runnable, StoreError, Stored, Wanted};
@@ -71,6 +74,7 @@ pub(super) const ANSWERED: &str = "SELECT fingerprint, uid, name FROM requests \
      WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
 pub(super) const IS_OUTDATED: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE expires <= ?1) \
      OR EXISTS (SELECT 1 FROM requests WHERE expires <= ?1)";
+pub(super) const REFERRED: &str = "SELECT 1 FROM blobs WHERE hash = ?1";
 pub(super) const DUE: &str = "SELECT namespace, name FROM queries WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2";
 pub(super) const NEXT_DEADLINE: &str = "SELECT min(deadline) FROM queries WHERE deadline IS NOT NULL";
 
@@ -148,6 +152,17 @@ pub(super) fn document(connection: &Connection, hash: ContentHash) -> Result<Opt
         .prepare_cached("SELECT body FROM documents WHERE hash = ?1")
         .and_then(|mut statement| statement.query_row([hash.as_bytes()], |row| row.get(0)).optional())
         .map_err(unavailable)
+}
+
+pub(super) fn referred(connection: &Connection, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
+    let mut statement = connection.prepare_cached(REFERRED).map_err(unavailable)?;
+    let mut referred = HashSet::new();
+    for hash in blobs {
+        if statement.exists([hash.as_bytes()]).map_err(unavailable)? {
+            referred.insert(*hash);
+        }
+    }
+    Ok(referred)
 }
 
 pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {

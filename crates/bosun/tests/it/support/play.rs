@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
-    client::{Answer, Client, NoStream, result},
+    client::{Answer, Client, LARGE, NoStream, result, spelled_out},
     oracle::{Post, Record, Said},
     rng::Rng,
     scenes::{self, Scene},
@@ -32,6 +32,7 @@ pub(crate) struct Play {
     /// No new queries are begun.
     closing: AtomicBool,
     rng: Rng,
+    large_results: bool,
     records: Mutex<Vec<Record>>,
 }
 
@@ -64,8 +65,17 @@ enum Manner {
 
 impl Play {
     pub(crate) fn new(client: Client, rng: Rng) -> Arc<Self> {
+        Arc::new(Self::from_parts(client, rng, false))
+    }
+
+    /// One in sixteen clients brings results that are too large for a journal.
+    pub(crate) fn with_large_results(client: Client, rng: Rng) -> Arc<Self> {
+        Arc::new(Self::from_parts(client, rng, true))
+    }
+
+    fn from_parts(client: Client, rng: Rng, large_results: bool) -> Self {
         let (next, closing) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Self { client, next, closing, rng, records: Mutex::default() })
+        Self { client, next, closing, rng, large_results, records: Mutex::default() }
     }
 
     /// Begins with so many queries in flight at every moment.
@@ -81,6 +91,7 @@ impl Play {
         while !self.closing.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let mut actor = Actor::new(&self.client, self.rng.branch(number), number);
+            actor.large = self.large_results && number.is_multiple_of(16);
             actor.play().await;
             self.records.lock().expect("the records").push(actor.record);
         }
@@ -122,6 +133,7 @@ struct Actor<'a> {
     rng: Rng,
     scene: Scene,
     manner: Manner,
+    large: bool,
     record: Record,
 }
 
@@ -156,7 +168,7 @@ impl<'a> Actor<'a> {
             cancelled: matches!(manner, Manner::Cancel | Manner::CancelRace | Manner::Delete),
             ..Record::default()
         };
-        Self { client, rng, scene, manner, record }
+        Self { client, rng, scene, manner, large: false, record }
     }
 
     async fn play(&mut self) {
@@ -240,7 +252,7 @@ impl<'a> Actor<'a> {
                 return self.look().await;
             }
             Manner::Batch => {
-                let entry = |call: &str| json!({"toolCallId": call, "toolResult": self.content(call, 0)});
+                let entry = |call: &str| result(call, &self.content(call, 0));
                 let body = json!({"toolResults": calls.iter().map(|(call, _)| entry(call)).collect::<Vec<_>>()});
                 let posted = self.client.post(&self.result_path(""), &body).await;
                 self.note_batch(&calls, &posted);
@@ -264,7 +276,7 @@ impl<'a> Actor<'a> {
         let path = self.result_path(parameters);
         let content = self.content(call, 0);
         let mut body = match self.manner {
-            Manner::ByName => json!({"toolName": tool, "toolResult": content}),
+            Manner::ByName => json!({"toolName": tool, "toolResult": spelled_out(&content)}),
             _ => result(call, &content),
         };
         match self.manner {
@@ -404,7 +416,8 @@ impl<'a> Actor<'a> {
 
     /// A result that no other call of any query has.
     fn content(&self, call: &str, variant: u32) -> String {
-        format!("{} {call} {variant}", self.record.name)
+        let kind = if self.large { LARGE } else { "" };
+        format!("{kind}{} {call} {variant}", self.record.name)
     }
 
     /// Writes down what became of a result.

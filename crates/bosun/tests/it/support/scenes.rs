@@ -103,6 +103,8 @@ spec:
       name: ledger_idempotent
     - type: built-in
       name: calculator
+    - type: built-in
+      name: read_result
 ";
 
 fn script() -> String {

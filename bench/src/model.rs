@@ -1,0 +1,73 @@
+//! The cycle with a model that is reached over HTTP and does not think: what a real model API costs
+//! the server beside the model's own time.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::Context;
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::State,
+    http::{Response, StatusCode, header},
+    routing::post,
+};
+use bosun_adapters::model::scripted::{Script, wire};
+use serde_json::json;
+
+use crate::{
+    cycle::{self, Crowd},
+    listen,
+    options::Options,
+    process::World,
+    report::{Figure, Goal, Report, micros},
+};
+
+const GOAL_PER_SECOND: f64 = 1_500.0;
+const GOAL_CPU_MICROS: f64 = 600.0;
+
+/// The process that plays the model: OpenAI's chat completions, streamed, without a pause.
+pub(crate) async fn serve(script: &Path) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(script)?;
+    let script = Script::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
+    let router = Router::new().route("/v1/chat/completions", post(complete)).with_state(Arc::new(script));
+    listen::until_stdin_ends(router).await
+}
+
+async fn complete(State(script): State<Arc<Script>>, body: Bytes) -> Response<Body> {
+    let answer = wire::answer(&script, &body);
+    let text: String = answer.parts.into_iter().map(|part| part.bytes).collect();
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(answer.content_type));
+    response
+}
+
+pub(crate) async fn measure(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let model = world.model().await.context("the model")?;
+    let server = world.serve_remote(&world.data("remote"), &model.authority).await?;
+    let model_cpu = model.cpu()?;
+    let crowd = cycle::crowd(server, options.concurrency, options.time).await?;
+    let Crowd { cycles, per_second, server_cpu, client_cpu, commits, .. } = crowd;
+    let model_cpu = (model.cpu()? - model_cpu) / u32::try_from(cycles).unwrap_or(u32::MAX);
+    model.stop().await?;
+    let clients = options.concurrency;
+    report.figure(&Figure {
+        what: &format!("cycles a second, model over HTTP, {clients} clients"),
+        value: per_second,
+        goal: Goal::AtLeast(GOAL_PER_SECOND),
+        n: cycles,
+        note: format!("p99 {:.1} ms", micros(crowd.p99) / 1e3),
+        details: json!({"p50_us": micros(crowd.p50), "p99_us": micros(crowd.p99), "commits_per_cycle": commits}),
+        ..Figure::default()
+    });
+    report.figure(&Figure {
+        what: "server CPU a cycle, model over HTTP",
+        value: micros(server_cpu),
+        unit: "µs",
+        goal: Goal::AtMost(GOAL_CPU_MICROS),
+        n: cycles,
+        note: format!("model {:.0} µs, client {:.0} µs", micros(model_cpu), micros(client_cpu)),
+        ..Figure::default()
+    });
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! One step of an agent that calls its own tools: the model asks, the call is checked, run and recorded.
+//!
+//! In this process, on the store in memory, with the scripted model and the builtin calculator: what is
+//! left is the engine. A step is a twentieth of the difference between a query of 21 steps and one of one.
+
+use std::{fmt::Write as _, fs, sync::Arc, time::Duration};
+
+use anyhow::{Context, ensure};
+use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets};
+use bosun_core::{Limits, Namespace, Status, query::View, tool::toolset::Mode};
+use bosun_engine::{
+    Engine, Settings, Submission, SystemClock, blob::MemoryBlobs, memory::Memory, registry::AgentLimits,
+};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
+
+use crate::{
+    cycle::median,
+    options::Options,
+    report::{Figure, Goal, Report},
+};
+
+const GOAL_MICROS: f64 = 20.0;
+const STEPS: usize = 21;
+/// Queries of each kind in a round.
+const QUERIES: usize = 100;
+
+pub(crate) async fn measure(options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let engine = engine().await?;
+    let mut steps = Vec::new();
+    // The first round is a warm-up.
+    for _ in 0..=options.rounds {
+        let (short, long) = (spend(&engine, "short").await?, spend(&engine, "long").await?);
+        steps.push((long - short) / (STEPS - 1) as f64);
+    }
+    steps.remove(0);
+    engine.shut_down(Duration::from_secs(1)).await?;
+    report.figure(&Figure {
+        what: "CPU of one builtin call step, memory store",
+        value: median(&mut steps),
+        unit: "µs",
+        goal: Goal::AtMost(GOAL_MICROS),
+        n: options.rounds * QUERIES * (STEPS - 1),
+        note: format!("{:.1} to {:.1} µs", steps[0], steps[steps.len() - 1]),
+        details: json!({"rounds": steps}),
+        ..Figure::default()
+    });
+    Ok(())
+}
+
+/// Processor time of one query in microseconds, everything included.
+async fn spend(engine: &Engine, input: &str) -> anyhow::Result<f64> {
+    let before = processor_time();
+    for _ in 0..QUERIES {
+        let snapshot = engine.submit(submission(input), Some(Duration::from_secs(20))).await?.snapshot;
+        ensure!(
+            snapshot.head.status() == Status::Completed,
+            "the query ended otherwise: {:?}",
+            snapshot.transcript.end
+        );
+    }
+    Ok((processor_time() - before).as_secs_f64() * 1e6 / QUERIES as f64)
+}
+
+fn submission(input: &str) -> Submission {
+    Submission {
+        namespace: Namespace::default(),
+        name: None,
+        agent: "math-assistant".into(),
+        input: input.into(),
+        client_tools: Vec::new(),
+        mode: Mode::Ark,
+        selected_tools: None,
+        limits: AgentLimits::default(),
+        view: View::Ark,
+        session_id: None,
+        labels: std::collections::BTreeMap::new(),
+        annotations: std::collections::BTreeMap::new(),
+        warnings: Vec::new(),
+        request: None,
+    }
+}
+
+async fn engine() -> anyhow::Result<Engine> {
+    let directory = tempfile::tempdir()?;
+    fs::write(directory.path().join("agent.yaml"), MANIFESTS)?;
+    let mut script = String::from("scenes:\n");
+    for (name, steps) in [("short", 1), ("long", STEPS)] {
+        write!(script, "  - when: {name}\n    turns:\n")?;
+        // Not the same call twice: that would be a loop.
+        for step in 0..steps {
+            writeln!(script, "      - call: [{{tool: calculator, arguments: {{expression: {step} + 1}}}}]")?;
+        }
+        script.push_str("      - say: 'the end'\n");
+    }
+    fs::write(directory.path().join("script.yaml"), script)?;
+    let clock = Arc::new(SystemClock);
+    let builtins = Builtins::new(clock.clone());
+    let manifests = manifests::load(&[directory.path().to_owned()], &builtins)
+        .map_err(|faults| anyhow::anyhow!("{faults}"))
+        .context("manifests")?;
+    let registry = manifests.build(&Arc::new(Secrets::new(None, [])), Arc::new(builtins));
+    let limits = Limits { max_tool_calls: 64, ..Limits::default() };
+    let settings = Settings { limits, ..Settings::default() };
+    Ok(Engine::start(Arc::new(Memory::new()), Arc::new(MemoryBlobs::default()), registry, clock, settings).await?)
+}
+
+const MANIFESTS: &str = "\
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: scripted}
+spec: {provider: scripted, config: {scripted: {file: script.yaml}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {name: math-assistant}
+spec:
+  prompt: You are a careful mathematician.
+  modelRef: {name: scripted}
+  tools: [{type: builtin, name: calculator}]
+";
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
