@@ -76,9 +76,11 @@ impl Driver {
                     return self.live.release().await;
                 }
                 Err(error) => {
-                    tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
+                    // Said once: a full disk may stay so for hours, and the log may lie on it.
+                    if !std::mem::replace(&mut self.recovering, true) {
+                        tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
+                    }
                     self.live.forget().await;
-                    self.recovering = true;
                     tokio::select! {
                         () = tokio::time::sleep(AFTER_STORE_FAILURE) => {}
                         () = inner.draining.cancelled() => return self.live.release().await,

@@ -269,6 +269,8 @@ mod tests {
             failure_code::HOLD_EXPIRED,
             failure_code::TOOL_CALL_LIMIT,
             failure_code::TOOL_LOOP,
+            failure_code::POISONED,
+            failure_code::INTERNAL_ERROR,
         ] {
             assert!(failures.contains(&code), "{code}");
         }

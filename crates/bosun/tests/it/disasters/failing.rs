@@ -7,10 +7,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use reqwest::Method;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::Witness;
 use crate::support::{
     client::{Address, Client, introduce},
     disk::{Disk, WriteError},
@@ -19,7 +19,7 @@ use crate::support::{
     proof::{Proof, scale, seed},
     rng::Rng,
     server::{Death, Server, World},
-    soon, until,
+    until,
 };
 
 /// How many queries are in flight at every moment.
@@ -37,9 +37,11 @@ async fn a_failing_disk_loses_nothing_that_was_acknowledged() {
     let play = Play::new(Client::new(address), rng.branch(1));
     let server = world.start().await;
     introduce(&announce, &server);
+    let witness = Witness::call(play.client()).await;
     let clients = play.begin(CLIENTS);
 
-    let mut breaker = Breaker { world: &world, disk: &disk, announce, play: &play, server, tally: BTreeMap::new() };
+    let tally = BTreeMap::new();
+    let mut breaker = Breaker { world: &world, disk: &disk, announce, play: &play, server, witness, tally };
     let mut choices = rng.branch(2);
     for _ in 0..faults {
         breaker.play.answered(choices.within(1..60)).await;
@@ -47,8 +49,9 @@ async fn a_failing_disk_loses_nothing_that_was_acknowledged() {
             proof.violation(complaint);
         }
     }
-    let Breaker { mut server, tally, .. } = breaker;
-    let records = clients.end().await;
+    let Breaker { mut server, witness, tally, .. } = breaker;
+    let mut records = clients.end().await;
+    records.extend(witness.testify().await);
     assert_eq!(server.kill().await, Death::Killed);
 
     let (figures, violations) = oracle::judge(&world, &records);
@@ -99,6 +102,7 @@ struct Breaker<'a> {
     announce: watch::Sender<Address>,
     play: &'a Play,
     server: Server,
+    witness: Witness,
     /// Which trials were made, and how often.
     tally: BTreeMap<String, u64>,
 }
@@ -121,13 +125,13 @@ impl Breaker<'_> {
             Fault::Writes(error) => self.disk.fail_writes(error),
         }
         until("a failing call", || self.disk.failures() > failed).await;
-        let reads = if let Fault::Flushes(_) = fault { Ok(()) } else { self.read_while_it_fails().await };
+        let seen = if let Fault::Flushes(_) = fault { Ok(()) } else { self.see_it_fail().await };
         // Somewhere in the middle of whatever the server makes of it.
         tokio::time::sleep(Duration::from_micros(rng.within(0..30_000))).await;
         if matches!(ending, Ending::Mended | Ending::MendedAndPowerCut) {
             self.disk.mend();
-            // The same process acknowledges again.
-            self.play.answered(2 * CLIENTS + rng.within(0..40)).await;
+            self.witness.sees_that_work_goes_on().await;
+            self.play.answered(rng.within(0..60)).await;
         }
         if ending != Ending::Mended {
             assert_eq!(self.server.kill().await, Death::Killed);
@@ -138,22 +142,11 @@ impl Breaker<'_> {
             self.server = self.world.start().await;
             introduce(&self.announce, &self.server);
         }
-        reads
+        seen
     }
 
-    /// Until somebody is refused, and then: what needs no disk is answered.
-    async fn read_while_it_fails(&self) -> Result<(), String> {
-        let client = self.play.client();
-        let refused = || client.refusals().get("store_unavailable").copied().unwrap_or_default();
-        let before = refused();
-        until("a refusal", || refused() > before).await;
-        for path in ["", "?limit=3"] {
-            let listed = soon("a list", client.ask(&Method::GET, path, None)).await;
-            match listed {
-                Ok(answer) if answer.status == 200 => {}
-                other => return Err(format!("a list was answered with {other:?} while the disk failed")),
-            }
-        }
-        Ok(())
+    async fn see_it_fail(&mut self) -> Result<(), String> {
+        self.witness.is_refused().await?;
+        self.witness.can_read().await
     }
 }

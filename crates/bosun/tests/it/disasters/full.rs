@@ -4,10 +4,10 @@
 //! again, with a reason; when there is room again, everything goes on, without a restart unless
 //! somebody killed the server meanwhile.
 
-use reqwest::Method;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::Witness;
 use crate::support::{
     client::{Address, Client, introduce},
     oracle,
@@ -15,7 +15,7 @@ use crate::support::{
     proof::{Proof, scale, seed},
     rng::Rng,
     server::{Death, Started, World, tail},
-    soon, until,
+    soon,
     volume::Volume,
 };
 
@@ -34,18 +34,15 @@ async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
     let play = Play::new(Client::new(address), rng.branch(1));
     let mut server = world.start().await;
     introduce(&announce, &server);
+    let mut witness = Witness::call(play.client()).await;
     let clients = play.begin(CLIENTS);
 
     let (mut deaths, mut refused_starts) = (0, 0);
     for _ in 0..fills {
         play.answered(rng.within(1..60)).await;
         volume.fill(&server, rng.within(0..256 << 10));
-        let refused = || play.client().refusals().get("store_unavailable").copied().unwrap_or_default();
-        let before = refused();
-        until("a refusal", || refused() > before).await;
-        let listed = soon("a list", play.client().ask(&Method::GET, "?limit=3", None)).await;
-        if !matches!(&listed, Ok(answer) if answer.status == 200) {
-            proof.violation(format!("a list was answered with {listed:?} while the disk was full"));
+        for seen in [witness.is_refused().await, witness.can_read().await] {
+            proof.violations(seen.err());
         }
         if rng.chance(30) {
             deaths += 1;
@@ -66,10 +63,10 @@ async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
         } else {
             volume.free(&server);
         }
-        // Somebody can work again.
-        play.answered(2 * CLIENTS).await;
+        witness.sees_that_work_goes_on().await;
     }
-    let records = clients.end().await;
+    let mut records = clients.end().await;
+    records.extend(witness.testify().await);
     assert_eq!(server.kill().await, Death::Killed);
 
     let (figures, violations) = oracle::judge(&world, &records);

@@ -101,7 +101,7 @@ pub(crate) struct Insisted {
 pub(crate) struct Client {
     http: reqwest::Client,
     address: watch::Receiver<Address>,
-    /// Counts the answers that anybody got.
+    /// Counts the answers that anybody got, but for those that say to come again.
     answers: watch::Sender<u64>,
     /// How often the server said that it cannot work right now, by code.
     refusals: Arc<Mutex<BTreeMap<String, u64>>>,
@@ -155,7 +155,9 @@ impl Client {
         }
         let response = request.send().await.map_err(|_| Lost { generation })?;
         let answer = Answer::read(generation, response).await?;
-        self.answers.send_modify(|answers| *answers += 1);
+        if !answer.is_unavailable() {
+            self.answers.send_modify(|answers| *answers += 1);
+        }
         Ok(answer)
     }
 
@@ -164,7 +166,7 @@ impl Client {
         let mut repeated = false;
         loop {
             match self.ask(&method, path, body).await {
-                Ok(answer) if answer.is_unavailable() => self.bide(&answer).await,
+                Ok(answer) if answer.is_unavailable() || answer.code() == "query_changed" => self.bide(&answer).await,
                 Ok(answer) => return Insisted { answer, repeated },
                 Err(lost) => self.outlive(lost).await,
             }
@@ -174,7 +176,7 @@ impl Client {
 
     /// Waits until it makes sense to ask again after `refusal`, and counts it.
     pub(crate) async fn bide(&self, refusal: &Answer) {
-        assert!(refusal.retry_after, "a 503 without `Retry-After`: {}", refusal.body);
+        assert!(refusal.retry_after || refusal.status == 409, "a 503 without `Retry-After`: {}", refusal.body);
         *self.refusals.lock().expect("the refusals").entry(refusal.code().to_owned()).or_default() += 1;
         if refusal.code() == "shutting_down" {
             return self.outlive(Lost { generation: refusal.generation }).await;
