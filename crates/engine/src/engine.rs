@@ -3,7 +3,7 @@
 //! Every change runs as a task of its own, so a caller that goes away never leaves half a change
 //! behind, and answers only when what it answers would survive a power cut.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
     Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript,
@@ -173,9 +173,10 @@ impl Engine {
     #[tracing::instrument(name = "query.submit", skip_all, fields(agent = %submission.agent))]
     pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
         self.detached(async move |inner| {
+            let is_named = submission.name.is_some();
             let (uid, key, spec, toolset) = inner.prepare(submission)?;
             let live = inner.desk.entry(&key);
-            let mut locked = live.lock(&*inner.store).await?;
+            let mut locked = if is_named { live.lock(&*inner.store).await? } else { live.lock_new().await };
             if let Some(state) = locked.state() {
                 let position = state.position;
                 drop(locked);
@@ -184,7 +185,7 @@ impl Engine {
                 return Err(EngineError::NameTaken(key.0, key.1));
             }
             let document = Document { hash: toolset.hash(), body: toolset.to_document() };
-            let event = Event::Created { spec: Box::new(spec) };
+            let event = Event::Created { spec: Arc::new(spec) };
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document)?;
             fault::point("submit.appended");
             inner.drive_if_due(&live, &mut locked);
@@ -500,7 +501,7 @@ impl Inner {
     /// Waits until the server has nothing more to do for the query, at most for `patience`.
     async fn settle(&self, live: &Live, patience: Duration) -> Result<Snapshot, EngineError> {
         let mut changes = live.subscribe();
-        let deadline = tokio::time::Instant::now() + patience;
+        let mut over = pin!(tokio::time::sleep(patience));
         loop {
             changes.mark_unchanged();
             let locked = live.lock(&*self.store).await?;
@@ -513,7 +514,7 @@ impl Inner {
             tokio::select! {
                 // The sender lives as long as `live`.
                 _ = changes.changed() => {}
-                () = tokio::time::sleep_until(deadline) => return self.read(live).await,
+                () = &mut over => return self.read(live).await,
                 () = self.draining.cancelled() => {}
             }
         }

@@ -6,7 +6,7 @@
 //! query, have no `id`: they come again with what they belong to. Watching changes nothing: a reader
 //! that goes away cancels nothing.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -102,8 +102,7 @@ pub(crate) struct Narrator {
 /// What is known of a call.
 #[derive(Debug)]
 struct Told {
-    tool: String,
-    arguments: Value,
+    asked: Arc<AskedCall>,
     since: Timestamp,
 }
 
@@ -163,7 +162,7 @@ impl Narrator {
                 Some((
                     "tool_started",
                     json!({
-                        "id": call, "name": told.tool, "arguments": told.arguments, "attempt": attempt,
+                        "id": call, "name": told.asked.tool, "arguments": told.asked.arguments, "attempt": attempt,
                     }),
                 ))
             }
@@ -173,7 +172,7 @@ impl Narrator {
                 self.tell_finished(*call, &Outcome::failure(outcome_code::CALL_EXPIRED, message), at)
             }
             Event::CallResolved { call, outcome } => {
-                let name = self.calls.get(call).map(|told| told.tool.as_str());
+                let name = self.calls.get(call).map(|told| told.asked.tool.as_str());
                 Some((
                     "tool_result_received",
                     json!({
@@ -230,7 +229,7 @@ impl Narrator {
 
     fn tell_finished(&self, call: CallId, outcome: &Outcome, at: Timestamp) -> Option<(&'static str, Value)> {
         let told = self.calls.get(&call)?;
-        let mut data = json!({ "id": call, "name": told.tool, "success": outcome.is_success() });
+        let mut data = json!({ "id": call, "name": told.asked.tool, "success": outcome.is_success() });
         if let Outcome::Success { content } | Outcome::Failure { content: Some(content), .. } = outcome {
             data["result"] = content.clone();
         }
@@ -246,8 +245,7 @@ impl Narrator {
         ("complete", json!({ "status": status }))
     }
 
-    fn remember(&mut self, asked: &AskedCall, since: Timestamp) {
-        let told = Told { tool: asked.tool.clone(), arguments: asked.arguments.clone(), since };
-        self.calls.insert(asked.call, told);
+    fn remember(&mut self, asked: &Arc<AskedCall>, since: Timestamp) {
+        self.calls.insert(asked.call, Told { asked: Arc::clone(asked), since });
     }
 }
