@@ -4,7 +4,7 @@
 //! beside it, in turns, floors that do nothing else but what cannot be left out. A figure means little on
 //! a machine that does other work at the same time; the ratio to the floor of the same run means more.
 //! Parts can be chosen by name: `cycle cold model step streams waiting peers`.
-//! `load` is for looking at a server with a profiler; the other commands are processes that `run` starts.
+//! `load` and `profile` are for looking at a server under load; the other commands are processes that `run` starts.
 
 mod broadcast;
 mod cold;
@@ -17,6 +17,7 @@ mod model;
 mod options;
 mod peers;
 mod process;
+mod profile;
 mod report;
 mod sample;
 mod step;
@@ -28,6 +29,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use options::{Options, Part};
+
+/// The server's: `step` runs the engine in this process.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +46,10 @@ fn main() -> anyhow::Result<()> {
             println!("{} cycles, {:.0} a second", times.count(), times.per_second());
             Ok(())
         }
+        ["profile", server, seconds, command @ ..] => {
+            let time = Duration::from_secs(seconds.parse()?);
+            runtime(1)?.block_on(profile::run(server.as_ref(), time, command))
+        }
         ["floor", data, sample] => runtime(2)?.block_on(floor::serve(data.as_ref(), sample.as_ref())),
         ["model", script] => runtime(2)?.block_on(model::serve(script.as_ref())),
         ["broadcast"] => runtime(2)?.block_on(broadcast::serve()),
@@ -51,7 +60,8 @@ fn main() -> anyhow::Result<()> {
         _ => bail!(
             "usage: bosun-bench run [PART…] --server FILE [--seconds N] [--rounds N] [--concurrency N] [--starts N] \
              [--n WAITING] [--streams N]\n       \
-             bosun-bench load ADDRESS:PORT CONCURRENCY SECONDS    (against a server with the agent of the bench)\n\
+             bosun-bench load ADDRESS:PORT CONCURRENCY SECONDS    (against a server with the agent of the bench)\n       \
+             bosun-bench profile SERVER SECONDS COMMAND… PID    (a command that looks at a server under load)\n\
              parts: {}",
             Part::ALL.map(|(name, _)| name).join(" ")
         ),
