@@ -5,10 +5,10 @@ CARGO ?= cargo
 LOCKED := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve install test fmt lint unit doc deny chaos interop bench fuzz clean
+.PHONY: conformance help setup demo serve install test fmt lint unit doc deny chaos interop bench fuzz clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what the tests need beside Rust: jq, bc and curl, only where missing
 	@.ci/setup
@@ -51,18 +51,24 @@ deny: ## check dependencies with cargo-deny, which is installed where missing (a
 
 chaos: ## the proofs at their full scale: thousands of kills, races and cuts (about an hour)
 	BOSUN_CHAOS_KILLS=2000 BOSUN_RACE_CALLS=100000 BOSUN_PARALLEL_ROUNDS=5000 BOSUN_DEADLINE_RACES=20000 \
-	BOSUN_CANCEL_RACES=20000 BOSUN_SSE_CUTS=5000 \
-	$(CARGO) test --release $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 chaos:: races:: sse::
+	BOSUN_CANCEL_RACES=20000 BOSUN_EARLY_RESULTS=20000 BOSUN_SSE_CUTS=5000 BOSUN_DISK_FAULTS=200 BOSUN_DISK_FILLS=200 \
+	BOSUN_TORN_LOGS=200 BOSUN_SIGNALS=200 BOSUN_UPGRADE_KILLS=200 BOSUN_OVERLOAD=10000 \
+	$(CARGO) test $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 \
+	chaos:: races:: sse:: disasters:: shutdown:: upgrades:: overload::
 
-interop: ## the converters against the real packages they stand in for (needs Node.js and npm)
+conformance: ## generated requests against every route of docs/openapi.json (needs Python)
+	interop/openapi/run.sh
+
+interop: ## the Zod converter against the real packages, the checker against JSON Schema's own tests (needs npm and pip)
 	interop/zod/run.sh
+	interop/json-schema/run.sh
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run
 
-fuzz: ## every fuzz target for FUZZ_SECONDS (60), with cargo-fuzz, which is installed where missing
+fuzz: setup ## every fuzz target for FUZZ_SECONDS (600), with cargo-fuzz, which is installed where missing
 	@command -v cargo-fuzz >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
-	fuzz/run.sh $(or $(FUZZ_SECONDS),60)
+	fuzz/run.sh
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -3,10 +3,13 @@
 //! `run` measures the real program as its own process, over HTTP, with every answer on the disk; and
 //! beside it, in turns, floors that do nothing else but what cannot be left out. A figure means little on
 //! a machine that does other work at the same time; the ratio to the floor of the same run means more.
-//! Parts can be chosen by name: `cycle cold model step streams waiting peers`.
+//! Parts can be chosen by name: `tools cycle cold model step streams waiting peers`. `tools` is the domain
+//! alone, in this process: the check of arguments beside ajv and Zod, and a catalogue of 100,000 tools.
 //! `load` and `profile` are for looking at a server under load; the other commands are processes that `run` starts.
 
 mod broadcast;
+mod catalog;
+mod clock;
 mod cold;
 mod cycle;
 mod floor;
@@ -20,11 +23,12 @@ mod process;
 mod profile;
 mod report;
 mod sample;
+mod schema;
 mod step;
 mod streams;
 mod waiting;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 
@@ -91,14 +95,14 @@ fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn measure(
-    part: Part,
-    world: &process::World,
-    options: &Options,
-    report: &mut report::Report,
-) -> anyhow::Result<()> {
+fn measure(part: Part, world: &process::World, options: &Options, report: &mut report::Report) -> anyhow::Result<()> {
     let client = runtime(1)?;
     match part {
+        // The domain alone, in this process. The peers and the fixtures are found from the project's root.
+        Part::Tools => {
+            schema::measure(Path::new("."), options.rounds, report).context("schemas")?;
+            catalog::measure(options.rounds, report).context("the catalogue")
+        }
         Part::Cycle => client.block_on(async {
             let sample = sample::take(world).await.context("the first cycle")?;
             cycle::alone(world, &sample, options, report).await.context("concurrency 1")?;

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 /// One part of the bench, by the word that chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
+    Tools,
     Cycle,
     Cold,
     Model,
@@ -17,7 +18,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [(&'static str, Self); 7] = [
+    pub(crate) const ALL: [(&'static str, Self); 8] = [
+        ("tools", Self::Tools),
         ("cycle", Self::Cycle),
         ("cold", Self::Cold),
         ("model", Self::Model),

@@ -8,7 +8,9 @@ use std::{fmt::Write as _, fs, sync::Arc, time::Duration};
 use anyhow::{Context, ensure};
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets};
 use bosun_core::{Limits, Namespace, Status, query::View, tool::toolset::Mode};
-use bosun_engine::{Engine, Settings, Submission, SystemClock, memory::Memory, registry::AgentLimits};
+use bosun_engine::{
+    Engine, Settings, Submission, SystemClock, blob::MemoryBlobs, memory::Memory, registry::AgentLimits,
+};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
@@ -50,8 +52,12 @@ pub(crate) async fn measure(options: &Options, report: &mut Report) -> anyhow::R
 async fn spend(engine: &Engine, input: &str) -> anyhow::Result<f64> {
     let before = processor_time();
     for _ in 0..QUERIES {
-        let snapshot = engine.submit(submission(input), Some(Duration::from_secs(20))).await?;
-        ensure!(snapshot.head.status() == Status::Completed, "the query ended otherwise: {:?}", snapshot.transcript.end);
+        let snapshot = engine.submit(submission(input), Some(Duration::from_secs(20))).await?.snapshot;
+        ensure!(
+            snapshot.head.status() == Status::Completed,
+            "the query ended otherwise: {:?}",
+            snapshot.transcript.end
+        );
     }
     Ok((processor_time() - before).as_secs_f64() * 1e6 / QUERIES as f64)
 }
@@ -71,6 +77,7 @@ fn submission(input: &str) -> Submission {
         labels: std::collections::BTreeMap::new(),
         annotations: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
+        request: None,
     }
 }
 
@@ -95,7 +102,7 @@ async fn engine() -> anyhow::Result<Engine> {
     let registry = manifests.build(&Arc::new(Secrets::new(None, [])), Arc::new(builtins));
     let limits = Limits { max_tool_calls: 64, ..Limits::default() };
     let settings = Settings { limits, ..Settings::default() };
-    Ok(Engine::start(Arc::new(Memory::new()), registry, clock, settings).await?)
+    Ok(Engine::start(Arc::new(Memory::new()), Arc::new(MemoryBlobs::default()), registry, clock, settings).await?)
 }
 
 const MANIFESTS: &str = "\

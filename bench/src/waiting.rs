@@ -139,8 +139,7 @@ async fn delivering(
 ) -> anyhow::Result<()> {
     let empty = world.serve_with(&world.data("empty"), DAY).await?;
     let mut creator = Connection::open(&empty.authority).await?;
-    let (mut there, mut here) =
-        (Connection::open(&empty.authority).await?, Connection::open(&server.authority).await?);
+    let (mut there, mut here) = (Connection::open(&empty.authority).await?, Connection::open(&server.authority).await?);
     let (mut full, mut bare, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let mut deliveries = 0;
     for round in 0..options.rounds {

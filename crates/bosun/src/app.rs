@@ -3,10 +3,21 @@
 //! This is the only place that sees adapters and edges at the same time; each is chosen here and
 //! nowhere else. Whatever is wrong with the files is found before the store is touched.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
-use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets, store::sqlite::Sqlite};
+use bosun_adapters::{
+    blob::Directory,
+    manifests,
+    runner::builtin::Builtins,
+    secret::Secrets,
+    store::sqlite::{OpenError, Sqlite},
+};
 use bosun_engine::{Engine, SystemClock, store::StoreStats};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 
 /// How long work in hand may take when a server is to stop.
-const GRACE: Duration = Duration::from_secs(30);
+pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
 /// A server that takes no requests yet.
 #[derive(Debug)]
@@ -37,24 +48,42 @@ impl App {
         let agents = manifests.agents.iter().map(|agent| agent.name.clone()).collect();
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
         let registry = manifests.build(&secrets, Arc::new(builtins));
-        let store = Arc::new(Sqlite::open(&config.data)?);
-        let engine = Engine::start(store, registry, clock, config.settings()).await?;
+        let store = Arc::new(Sqlite::open(&config.data).map_err(|error| explain(error, &config.data))?);
+        // Only now: whoever holds the store holds its blobs.
+        let blobs = config.data.join("blobs");
+        let blobs = Directory::open(&blobs)
+            .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
+        let engine = Engine::start(store, Arc::new(blobs), registry, clock, config.settings()).await?;
         Ok(Self { engine, agents })
     }
 
     /// Serves until `stopping` fires and everything in hand has ended. Streams end when the engine
-    /// drains, so connections and engine stop side by side.
+    /// drains, so connections and engine stop side by side; the store is closed when nobody reads any more.
     pub(crate) async fn serve(&self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
         let router = bosun_edges::router(bosun_edges::App { engine: self.engine.clone() });
         let served = bosun_edges::serve(listener, router, stopping.cancelled(), GRACE);
-        let closed = async {
+        let drained = async {
             stopping.cancelled().await;
-            self.engine.shut_down(GRACE).await
+            self.engine.drain(GRACE).await;
         };
-        let ((), closed) = tokio::join!(served, closed);
+        tokio::join!(served, drained);
+        let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");
         closed.context("the last commit failed; what was answered is safe")
+    }
+}
+
+/// Adds where to look, if the store itself is at fault.
+fn explain(error: OpenError, dir: &Path) -> anyhow::Error {
+    match error {
+        OpenError::Damaged { .. } => anyhow::anyhow!(
+            "{error}
+
+  bosun check --data {}   says everything that is wrong, and how to restore what `bosun backup` made",
+            dir.display()
+        ),
+        _ => error.into(),
     }
 }
 

@@ -42,10 +42,20 @@ pub(crate) struct Config {
     /// Tool calls of one query
     #[arg(long, value_name = "NUMBER", default_value_t = 10, help_heading = "Limits")]
     max_tool_calls: u32,
+    /// Tokens of one query, over all its turns; without it, as many as it takes
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    max_tokens: Option<u64>,
+    /// How long a query is kept after it has ended
+    #[arg(long, value_name = "DURATION", default_value = "720h", value_parser = duration, help_heading = "Limits")]
+    ttl: Duration,
     /// Queries that run at the same time; the others wait their turn
     #[arg(long, value_name = "NUMBER", default_value_t = 256, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
     max_running: usize,
+    /// Queries that wait their turn; when there are more, new ones are refused for the moment
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, help_heading = "Limits",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
+    max_queued: usize,
 
     /// Die at a named point, as if killed: POINT or POINT:N for the Nth pass
     #[arg(long, value_name = "POINT", hide = true)]
@@ -66,8 +76,11 @@ impl Config {
                 tool_timeout: self.tool_timeout,
                 external_timeout: self.external_timeout,
                 max_tool_calls: self.max_tool_calls,
+                max_tokens: self.max_tokens,
+                ttl: self.ttl,
             },
             max_running: self.max_running,
+            max_queued: self.max_queued,
         }
     }
 }
@@ -118,6 +131,6 @@ mod tests {
         }
         let line = <Line as clap::Parser>::parse_from(["bosun"]);
         let (ours, engines) = (line.config.settings(), Settings::default());
-        assert_eq!((ours.limits, ours.max_running), (engines.limits, engines.max_running));
+        assert_eq!(ours, engines);
     }
 }

@@ -3,6 +3,8 @@
 //! Every converter is a pure function. It reads no file, runs no code and never guesses silently:
 //! what it could not carry over is a [`Warning`], what it cannot read is an error with its place.
 //!
+//! **From one format to another.** What a text is, is recognised by its content.
+//!
 //! ```
 //! use bosun_convert::{Format, Options, read, write};
 //!
@@ -17,6 +19,85 @@
 //! let written = write(&conversion.tools, Format::ArkManifest)?;
 //! assert!(written.warnings[0].message.contains("cannot move"));
 //! # Ok::<(), bosun_convert::ConvertError>(())
+//! ```
+//!
+//! **Tools in source code**, read without running it; [`zod`] has more.
+//!
+//! ```
+//! # use bosun_convert::{Format, Options, read, write};
+//! let source = r#"
+//!     import { z } from "zod";
+//!     export const calculator = {
+//!         name: "calculator",
+//!         description: "Perform mathematical calculations",
+//!         schema: z.object({ expression: z.string().describe("Mathematical expression to evaluate") }),
+//!         call: async (input) => evaluate(input),
+//!     };
+//! "#;
+//! let conversion = read(source, Options::default())?;
+//! assert!(conversion.tools[0].tool.is_external());
+//! assert!(write(&conversion.tools, Format::Ark)?.documents.to_json().contains(r#""executionMode": "external""#));
+//! # Ok::<(), bosun_convert::ConvertError>(())
+//! ```
+//!
+//! **A workflow of n8n.** Every node that is wired by `ai_tool` is a tool; what the model fills in are
+//! the `$fromAI` calls of its parameters. A request that it makes can move into the server.
+//!
+//! ```
+//! # use bosun_convert::{Format, Options, read, write};
+//! let workflow = r#"{
+//!     "nodes": [{
+//!         "name": "Find Customer", "type": "n8n-nodes-base.httpRequestTool", "typeVersion": 4.2,
+//!         "parameters": {
+//!             "toolDescription": "Finds a customer by email",
+//!             "url": "=https://crm.example.com/customers?email={{ $fromAI('email', 'Whose?') }}"
+//!         }
+//!     }],
+//!     "connections": {"Find Customer": {"ai_tool": [[{"node": "Agent", "type": "ai_tool", "index": 0}]]}}
+//! }"#;
+//! let conversion = read(workflow, Options::default())?;
+//! assert_eq!(conversion.tools[0].tool.name, "Find_Customer");
+//! assert_eq!(conversion.tools[0].tool.parameters["required"][0], "email");
+//!
+//! let manifest = write(&conversion.tools, Format::ArkManifest)?.documents.to_yaml()?;
+//! assert!(manifest.contains("https://crm.example.com/customers?email={email}"), "{manifest}");
+//! # Ok::<(), bosun_convert::ConvertError>(())
+//! ```
+//!
+//! **An API.** Each operation of an OpenAPI description is a tool.
+//!
+//! ```
+//! # use bosun_convert::{Format, Options, read, write};
+//! let api = "
+//! openapi: 3.1.0
+//! info: {title: Kennel, version: '1'}
+//! servers: [{url: https://kennel.example.com}]
+//! paths:
+//!   /dogs/{dogId}:
+//!     get:
+//!       operationId: getDog
+//!       summary: One dog
+//!       parameters: [{name: dogId, in: path, required: true, schema: {type: string}}]
+//! ";
+//! let conversion = read(api, Options::default())?;
+//! assert_eq!(conversion.format, Format::OpenApi);
+//! assert_eq!(conversion.tools[0].tool.name, "getDog");
+//! # Ok::<(), bosun_convert::ConvertError>(())
+//! ```
+//!
+//! **Tools as configuration**, checked: every fault at once, with its place.
+//!
+//! ```
+//! use bosun_convert::{Options, check};
+//!
+//! let config = r#"// config/tool-config.json
+//! {"tools": [
+//!     {"name": "fetch_emails", "description": "Fetch emails", "providerConfigKey": "google-mail", "source": "cache"},
+//!     {"name": "send_email", "description": "Send an email", "providerConfigKey": "google-mail", "colour": "red"}
+//! ]}"#;
+//! let checked = check(config, Options::default());
+//! let codes: Vec<_> = checked.problems.iter().map(|problem| (problem.place.line, problem.code)).collect();
+//! assert_eq!(codes, [(3, "cache_model_missing"), (4, "unknown_field")]);
 //! ```
 
 mod check;

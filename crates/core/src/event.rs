@@ -11,15 +11,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    CallId, Timestamp,
-    query::{Outcome, Spec, Usage},
+    CallId, Outcome, Timestamp,
+    content::Large,
+    query::{Spec, Usage},
 };
 
 /// The place of an event in its query's journal; the first is 1.
 pub type Seq = u64;
 
-/// The version of the event format that this code writes.
-pub const VERSION: u32 = 1;
+/// The newest version of the event format that this code reads and writes. Version 2 has references to
+/// large results. An entry is written with the oldest version that can hold it.
+pub const VERSION: u32 = 2;
 
 /// One entry: what happened, when, and as the how-manyth.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,6 +116,9 @@ pub struct AskedCall {
     /// Optional parameters that were dropped because the model sent `null` for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
+    /// Why the tool should not be used any more, where it is deprecated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<String>,
     pub route: Route,
 }
 
@@ -150,12 +155,16 @@ impl Event {
     /// Only if the event holds a value that JSON cannot, which no event does.
     pub fn encode(&self) -> Result<String, serde_json::Error> {
         let mut body = Vec::with_capacity(512);
-        write!(body, "{{\"v\":{VERSION}").map_err(serde::ser::Error::custom)?;
+        write!(body, "{{\"v\":{}", self.version()).map_err(serde::ser::Error::custom)?;
         let members = body.len();
         serde_json::to_writer(&mut body, self)?;
         // The brace that opens the event: its members follow the version. An event is never an empty object.
         body[members] = b',';
         String::from_utf8(body).map_err(serde::ser::Error::custom)
+    }
+
+    fn version(&self) -> u32 {
+        if self.large().is_some() { VERSION } else { 1 }
     }
 
     /// Reads what [`Event::encode`] wrote, by this or an earlier version of the program.
@@ -172,9 +181,49 @@ impl Event {
         }
     }
 
+    /// The blob that it refers to.
+    #[must_use]
+    pub fn large(&self) -> Option<&Large> {
+        match self {
+            Self::CallFinished { outcome, .. } | Self::CallResolved { outcome, .. } => outcome.large(),
+            _ => None,
+        }
+    }
+
     /// Whether nothing can come after it.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed { .. } | Self::Cancelled { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Content, QueryUid};
+
+    fn resolved(content: Content) -> Event {
+        let call = CallId::derive(QueryUid::new(0, [0; 10]), 1, 0);
+        Event::CallResolved { call, outcome: Outcome::Success { content } }
+    }
+
+    #[test]
+    fn an_entry_has_the_oldest_version_that_can_hold_it() {
+        let small = resolved(json!("2108").into()).encode().unwrap();
+        assert!(small.starts_with(r#"{"v":1,"kind":"call_resolved","#), "{small}");
+        let event = resolved(Content::Large(Large::of(&json!("2108")).0));
+        let large = event.encode().unwrap();
+        assert!(large.starts_with(r#"{"v":2,"kind":"call_resolved","#), "{large}");
+        assert_eq!(Event::decode(&large).unwrap(), event);
+    }
+
+    #[test]
+    fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
+        let newer = Event::decode(r#"{"v":3,"kind":"call_dreamt_of"}"#);
+        assert!(matches!(newer, Err(DecodeError::NewerVersion(3))), "{newer:?}");
+        let damaged = Event::decode(r#"{"v":2,"kind":"call_dreamt_of"}"#);
+        assert!(matches!(damaged, Err(DecodeError::Malformed(_))), "{damaged:?}");
     }
 }

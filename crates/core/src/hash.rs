@@ -51,6 +51,28 @@ impl ContentHash {
 
 spelled!(ContentHash, DIGITS);
 
+/// A hash of bytes that come in pieces.
+#[derive(Clone, Default)]
+pub struct Hashing(Sha256);
+
+impl Hashing {
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The same as [`ContentHash::of`] all bytes that were pushed.
+    #[must_use]
+    pub fn finish(self) -> ContentHash {
+        ContentHash(self.0.finalize().into())
+    }
+}
+
+impl fmt::Debug for Hashing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Hashing").finish_non_exhaustive()
+    }
+}
+
 impl fmt::Display for ContentHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.spell(&mut [0; DIGITS]))
@@ -107,6 +129,13 @@ mod tests {
         assert_eq!(hash.to_string(), text);
         assert_eq!(text.parse(), Ok(hash));
         assert_eq!(text.to_uppercase().parse(), Ok(hash));
+    }
+
+    #[test]
+    fn pieces_hash_as_the_whole() {
+        let mut hashing = Hashing::default();
+        [&b"a"[..], b"", b"bc"].iter().for_each(|piece| hashing.push(piece));
+        assert_eq!(hashing.finish(), ContentHash::of(b"abc"));
     }
 
     #[test]

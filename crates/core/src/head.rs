@@ -9,10 +9,10 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CallId, ContentHash, Namespace, QueryName, QueryUid, Timestamp,
+    CallId, ContentHash, Namespace, Outcome, QueryName, QueryUid, Timestamp,
     event::{AskedCall, Entry, Event, Route, Seq},
     json,
-    query::{Limits, Outcome, Usage, View},
+    query::{Limits, Usage, View},
 };
 
 /// Where a query stands.
@@ -348,6 +348,12 @@ impl Head {
             Phase::Failed => Status::Failed,
             Phase::Cancelled => Status::Cancelled,
         }
+    }
+
+    /// Until when a query that has ended is kept.
+    #[must_use]
+    pub fn kept_until(&self) -> Option<Timestamp> {
+        self.status().is_final().then(|| self.updated_at.after(self.limits.ttl))
     }
 
     /// The next moment at which something must happen though nobody acts.

@@ -9,7 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::spelled::{self, spelled};
+use crate::{
+    ContentHash,
+    spelled::{self, spelled},
+};
 
 /// Why a name or an id was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +112,15 @@ impl QueryName {
     #[must_use]
     pub fn for_uid(uid: QueryUid) -> Self {
         Self(format!("query-{}", uid.0.simple()).into())
+    }
+
+    /// The name of a query whose client chose none, but said how it would repeat its request: a repetition
+    /// then meets it under the same name.
+    #[must_use]
+    pub fn for_request(request: ContentHash) -> Self {
+        let mut text = request.to_string();
+        text.truncate(32);
+        Self(format!("query-{text}").into())
     }
 }
 

@@ -4,6 +4,28 @@
 //! text comes in, data goes out. The crate can be used alone; the engine, the stores and the HTTP
 //! edges are built on it and never the other way round.
 //!
+//! ```
+//! use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::{Binding, client::ClientTools, toolset::Mode}};
+//! use serde_json::json;
+//!
+//! // What a client brings along is checked as a whole.
+//! let client = ClientTools::new(&json!([{
+//!     "name": "calculator",
+//!     "description": "Perform mathematical calculations",
+//!     "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
+//! }]))?;
+//! // It stands beside the tools of the server, which win a clash of names.
+//! let clock = Tool::new("current_time", "Tells the time", json!({}), Binding::Builtin { name: "clock".into() });
+//! let toolset = Toolset::merge(Mode::Hybrid, vec![clock], client.tools());
+//! assert_eq!(toolset.tools().len(), 2);
+//! // A model is told what its API takes, and what it answers is checked before anybody runs it.
+//! assert!(toolset.declarations(Dialect::Anthropic).losses.is_empty());
+//! let schema = toolset.get("calculator").unwrap().schema().unwrap();
+//! let violations = schema.check_arguments(r#"{"expression": 42}"#).unwrap_err();
+//! assert_eq!(violations[0].message, "Parameter expression has wrong type: expected string, got number");
+//! # Ok::<(), bosun_core::tool::definition::DefinitionFaults>(())
+//! ```
+//!
 //! Each of these modules opens with an example:
 //! - [`tool`]: a tool is data; [`tool::catalog`] holds all of them, and finds them
 //! - [`tool::toolset`]: the tools of one query, merged and frozen
@@ -11,6 +33,7 @@
 //! - [`tool::routing`], [`tool::wrapper`], [`tool::missing`]: the conventions of tools as configuration
 //! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
 
+pub mod content;
 pub mod event;
 pub mod hash;
 pub mod head;
@@ -19,19 +42,23 @@ pub mod id;
 mod journal_fixtures;
 pub mod json;
 pub mod machine;
+pub mod outcome;
 pub mod query;
 pub mod schema;
+pub mod showing;
 mod spelled;
 mod text;
 pub mod time;
 pub mod tool;
 pub mod transcript;
 
+pub use content::Content;
 pub use event::{Entry, Event, Seq};
 pub use hash::ContentHash;
 pub use head::{Head, Status};
 pub use id::{CallId, Namespace, QueryName, QueryUid};
-pub use query::{Limits, Outcome, Spec};
+pub use outcome::Outcome;
+pub use query::{Limits, Spec};
 pub use schema::Schema;
 pub use time::Timestamp;
 pub use tool::{Binding, Tool, toolset::Toolset};

@@ -1,11 +1,10 @@
-//! What a query is asked to do, and what may come of its tool calls.
+//! What a query is asked to do, and what it may use.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::{ContentHash, json};
+use crate::ContentHash;
 
 /// A query as it was frozen at submit. Nothing that changes later in a catalogue or a manifest
 /// reaches it; only secrets and permissions are looked up live.
@@ -31,6 +30,9 @@ pub struct Spec {
     /// What the caller should know about how the request was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What was asked for, where it may be asked for again: the same request is then answered with this query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<ContentHash>,
 }
 
 /// In which words the query's creator reads it back.
@@ -57,6 +59,16 @@ pub struct Limits {
     #[serde(with = "millis")]
     pub external_timeout: Duration,
     pub max_tool_calls: u32,
+    /// Tokens of all turns together; without it, as many as it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// How long the query is kept after it has ended.
+    #[serde(default = "default_ttl", with = "millis")]
+    pub ttl: Duration,
+}
+
+fn default_ttl() -> Duration {
+    Duration::from_secs(720 * 60 * 60)
 }
 
 impl Default for Limits {
@@ -66,64 +78,8 @@ impl Default for Limits {
             tool_timeout: Duration::from_secs(30),
             external_timeout: Duration::from_secs(10 * 60),
             max_tool_calls: 10,
-        }
-    }
-}
-
-/// The one final result of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "result", rename_all = "snake_case")]
-pub enum Outcome {
-    /// The tool answered. Text stays text; anything else is JSON.
-    Success { content: Value },
-    /// The call failed in a way that the model may read and work around.
-    Failure {
-        code: String,
-        message: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        content: Option<Value>,
-    },
-}
-
-impl Outcome {
-    #[must_use]
-    pub fn success(content: impl Into<Value>) -> Self {
-        Self::Success { content: content.into() }
-    }
-
-    #[must_use]
-    pub fn failure(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Failure { code: code.into(), message: message.into(), content: None }
-    }
-
-    #[must_use]
-    pub fn is_success(&self) -> bool {
-        matches!(self, Self::Success { .. })
-    }
-
-    /// What makes two results the same: success, content and error, in canonical form.
-    #[must_use]
-    pub fn content_hash(&self) -> ContentHash {
-        let content = |value: &Value| json::canonical(value);
-        match self {
-            Self::Success { content: value } => ContentHash::of_parts(&[b"success", content(value).as_bytes()]),
-            Self::Failure { code, message, content: value } => ContentHash::of_parts(&[
-                b"failure",
-                code.as_bytes(),
-                message.as_bytes(),
-                value.as_ref().map(content).unwrap_or_default().as_bytes(),
-            ]),
-        }
-    }
-
-    /// The text that the model reads.
-    #[must_use]
-    pub fn to_model_text(&self) -> String {
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        match self {
-            Self::Success { content } => text(content),
-            Self::Failure { message, content: None, .. } => format!("Error: {message}"),
-            Self::Failure { message, content: Some(content), .. } => format!("Error: {message}\n{}", text(content)),
+            max_tokens: None,
+            ttl: default_ttl(),
         }
     }
 }

@@ -8,14 +8,12 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::{
-    CallId, Timestamp,
+    CallId, Outcome, Timestamp,
     event::{AskedCall, Entry, Event, Route},
     machine::outcome_code,
-    query::{Outcome, Spec, Usage},
+    query::{Spec, Usage},
+    showing::Showing,
 };
-
-/// What the model is shown of one result at most; the rest is cut with a mark.
-pub const RESULT_SHOWN: usize = 256 * 1024;
 
 /// What was said in a query so far.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,7 +164,7 @@ impl Transcript {
 
     /// The conversation as the model reads it. Results stand in the order in which it asked.
     #[must_use]
-    pub fn messages(&self) -> Vec<Message> {
+    pub fn messages(&self, showing: &Showing) -> Vec<Message> {
         let mut messages: Vec<_> = self.spec.prompt.iter().map(|prompt| Message::System(prompt.clone())).collect();
         messages.push(Message::User(self.spec.input.clone()));
         for turn in &self.turns {
@@ -178,7 +176,7 @@ impl Transcript {
             messages.push(Message::Assistant { text: turn.text.clone(), calls: calls.collect() });
             for call in &turn.calls {
                 let Some(recorded) = &call.result else { continue };
-                let mut content = shorten(recorded.outcome.to_model_text());
+                let mut content = showing.show(call.asked.call, &recorded.outcome);
                 if call.loop_noticed {
                     content.push_str(
                         "\n[This tool has now returned the same result for the same arguments several times. \
@@ -194,14 +192,4 @@ impl Transcript {
         }
         messages
     }
-}
-
-/// Cuts a result that is too long for a model, and says so in the text itself.
-fn shorten(mut text: String) -> String {
-    if text.len() > RESULT_SHOWN {
-        let whole = text.len();
-        text.truncate(text.floor_char_boundary(RESULT_SHOWN));
-        text.push_str(&format!("\n[truncated: {RESULT_SHOWN} of {whole} bytes shown]"));
-    }
-    text
 }

@@ -22,5 +22,6 @@ pub struct App {
 
 /// All routes of the server, with everything that guards them.
 pub fn router(app: App) -> axum::Router {
-    http::guarded(ark::routes::router(app))
+    let draining = app.engine.draining().clone();
+    http::guarded(ark::routes::router(app), draining)
 }

@@ -16,7 +16,7 @@ use std::{
 use bosun_core::{Timestamp, machine};
 use tokio::sync::Notify;
 
-use crate::{EngineError, desk::Key, engine::Inner, fault};
+use crate::{EngineError, StoreError, desk::Key, engine::Inner, fault};
 
 /// How many overdue queries are woken at a time.
 const BATCH: usize = 64;
@@ -62,17 +62,39 @@ impl Deadlines {
 /// Expires what is due and says for how long there is nothing more to do.
 async fn sweep(inner: &Arc<Inner>) -> Result<Duration, EngineError> {
     inner.deadlines.next.store(i64::MAX, Ordering::Release);
+    let mut passed_over = 0;
     loop {
-        let due = inner.store.due(inner.clock.now(), BATCH).await?;
-        let full = due.len() == BATCH;
+        // Parked queries stay due; there are few of them, and they must not stand in the way of the others.
+        let wanted = BATCH + passed_over;
+        let due = inner.store.due(inner.clock.now(), wanted).await?;
+        let full = due.len() == wanted;
+        passed_over = 0;
         for key in due {
-            expire(inner, &key).await?;
+            if inner.admission.is_parked(&key) {
+                passed_over += 1;
+                continue;
+            }
+            // Whoever is woken joins the queue, and a million that fell due while nobody looked must not do so
+            // at once. The others are found in a moment, still due.
+            if inner.admission.is_full() {
+                return Ok(LONGEST_SLEEP);
+            }
+            match expire(inner, &key).await {
+                Err(EngineError::Store(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_)))) => {
+                    tracing::error!(query = %key.1, error = %error, "this query cannot be read; its deadline passes unseen");
+                    inner.admission.park(key);
+                    passed_over += 1;
+                }
+                other => other?,
+            }
         }
         if !full {
             break;
         }
     }
-    if let Some(next) = inner.store.next_deadline().await? {
+    // A deadline that is over now is found in a moment, unless it is of a query that was passed over.
+    let next = inner.store.next_deadline().await?;
+    if let Some(next) = next.filter(|next| passed_over == 0 || *next > inner.clock.now()) {
         inner.deadlines.next.fetch_min(next.0, Ordering::AcqRel);
     }
     let next = Timestamp(inner.deadlines.next.load(Ordering::Acquire));

@@ -15,7 +15,7 @@ use bosun_core::{Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timest
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{Append, Document, Position, Store, StoreError, Stored};
+use crate::store::{Append, Document, Position, Request, Store, StoreError, Stored};
 
 /// What a query is found by.
 pub type Key = (Namespace, QueryName);
@@ -36,8 +36,8 @@ pub(crate) struct Live {
     /// Counts up with every entry and every delta.
     changed: watch::Sender<u64>,
     draft: Mutex<Draft>,
-    /// Fires when the query has ended, whoever ended it.
-    pub(crate) ended: CancellationToken,
+    /// Fires when the query has ended, whoever ended it. A new one after a failed write: that end never was.
+    ended: Mutex<CancellationToken>,
 }
 
 #[derive(Default)]
@@ -79,7 +79,7 @@ impl Desk {
             slot: AsyncMutex::default(),
             changed: watch::Sender::new(0),
             draft: Mutex::default(),
-            ended: CancellationToken::new(),
+            ended: Mutex::default(),
         });
         open.insert(key.clone(), Arc::downgrade(&live));
         live
@@ -117,7 +117,7 @@ impl Live {
         {
             let state = State::from_stored(stored)?;
             if state.head.status().is_final() {
-                self.ended.cancel();
+                self.ended().cancel();
             }
             slot.state = Some(state);
         }
@@ -141,8 +141,16 @@ impl Live {
 
     /// Forgets what is in memory: a write failed, and the store knows better.
     pub(crate) async fn forget(&self) {
-        self.slot.lock().await.state = None;
+        let mut slot = self.slot.lock().await;
+        slot.state = None;
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = CancellationToken::new();
+        drop(slot);
         self.notify();
+    }
+
+    /// Fires when the query has ended, whoever ended it.
+    pub(crate) fn ended(&self) -> CancellationToken {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Told of every entry and every delta from now on.
@@ -201,6 +209,10 @@ impl Locked<'_> {
         self.slot.state.as_ref()
     }
 
+    pub(crate) fn is_driven(&self) -> bool {
+        self.slot.driven
+    }
+
     /// Claims the right to drive the query; false if a task has it already.
     pub(crate) fn claim(&mut self) -> bool {
         !std::mem::replace(&mut self.slot.driven, true)
@@ -218,7 +230,8 @@ impl Locked<'_> {
         uid: QueryUid,
         now: Timestamp,
         event: Event,
-        document: Document,
+        toolset: Document,
+        request: Option<Request>,
     ) -> Result<Position, StoreError> {
         let entry = Arc::new(Entry { seq: 1, at: now, event });
         let (namespace, name) = self.live.key.clone();
@@ -229,12 +242,19 @@ impl Locked<'_> {
             seen: 0,
             after: Position::default(),
             entries: vec![Arc::clone(&entry)],
-            documents: vec![document],
+            toolset: Some(toolset),
+            request,
         })?;
         self.slot.state =
             Some(State { head, transcript: Arc::new(transcript), position, recent: VecDeque::from([entry]) });
         self.live.notify();
         Ok(position)
+    }
+
+    /// The query has been deleted: there is none.
+    pub(crate) fn forget(&mut self) {
+        self.slot.state = None;
+        self.live.notify();
     }
 
     /// Appends `events` in one piece and folds them in. Nothing happens if there are none.
@@ -262,7 +282,8 @@ impl Locked<'_> {
             seen,
             after: state.position,
             entries: entries.clone(),
-            documents: Vec::new(),
+            toolset: None,
+            request: None,
         };
         match store.append(append) {
             Ok(position) => state.position = position,
@@ -277,7 +298,7 @@ impl Locked<'_> {
         let surplus = state.recent.len().saturating_sub(RECENT);
         state.recent.drain(..surplus);
         if state.head.status().is_final() {
-            self.live.ended.cancel();
+            self.live.ended().cancel();
         }
         self.live.notify();
         Ok(position)

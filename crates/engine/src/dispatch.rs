@@ -1,9 +1,11 @@
 //! Inside calls: all of a turn at once, each started and finished in the journal.
 
-use bosun_core::{CallId, Outcome, machine};
+use std::sync::Arc;
+
+use bosun_core::{CallId, Outcome};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
-use crate::{StoreError, driver::Driver, fault, runner::InsideCall, turn};
+use crate::{Results, StoreError, driver::Driver, fault, runner::InsideCall, turn};
 
 struct Prepared {
     call: InsideCall,
@@ -19,7 +21,7 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
         state.head.limits.query_timeout.saturating_sub(state.head.clock.spent(driver.inner.clock.now()))
     };
     let deadline = tokio::time::Instant::now() + time_left;
-    let (ended, stopped) = (driver.live.ended.clone(), driver.inner.stopped.clone());
+    let (ended, stopped) = (driver.live.ended(), driver.inner.stopped.clone());
     let mut outcomes = Vec::new();
     let mut failure = None;
     {
@@ -65,7 +67,7 @@ async fn run_one(driver: &Driver, id: CallId) -> (Option<(CallId, Outcome)>, Res
         Started::Nothing => return (None, Ok(())),
     };
     fault::point("call.ran");
-    let recorded = driver.append(|head| machine::finish_call(head, id, outcome.clone())).await.map(|_| ());
+    let recorded = driver.finish(id, outcome.clone()).await;
     fault::point("call.finished");
     (Some((id, outcome)), recorded)
 }
@@ -81,7 +83,7 @@ enum Started {
 /// Marks the call as started, durably if it must never be started twice.
 async fn start(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
     fault::point("call.starting");
-    let position = driver.append(|head| machine::start_call(head, id)).await?;
+    let position = driver.append(|head| bosun_core::machine::start_call(head, id)).await?;
     let prepared = prepare(driver, id).await?;
     if let Started::Run(prepared) = &prepared
         && !prepared.repeatable
@@ -120,6 +122,7 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
             tool: tool.clone(),
             arguments: asked.arguments.clone(),
             attempt,
+            results: Results::of(transcript, Arc::clone(&driver.inner.blobs)),
         },
     })))
 }

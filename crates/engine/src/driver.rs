@@ -14,44 +14,16 @@ use bosun_core::{
 
 use futures_util::FutureExt;
 
-use crate::{EngineError, StoreError, desk::Live, dispatch, engine::Inner, fault, turn};
+use crate::{StoreError, admission::Seat, desk::Live, dispatch, engine::Inner, fault, large, turn};
 
 /// How long a driver waits before it reads again after a failed write.
-const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
-/// How many queries are taken up at a time after a restart.
-const RECOVERY_BATCH: usize = 256;
+pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 
-/// Whether there is anything for a driver to do.
-pub(crate) fn has_work(head: &Head) -> bool {
-    match machine::next(head) {
-        Next::Turn { .. } | Next::Calls(_) | Next::Busy => true,
-        Next::Wait | Next::End => false,
-    }
-}
-
-/// Takes up everything that an earlier process left in the middle.
-pub(crate) async fn recover_all(inner: &Arc<Inner>) -> Result<(), EngineError> {
-    let mut after = None;
-    loop {
-        let heads = inner.store.unfinished(after, RECOVERY_BATCH).await?;
-        let Some(last) = heads.last() else { return Ok(()) };
-        after = Some(last.uid);
-        for head in &heads {
-            let live = inner.desk.entry(&(head.namespace.clone(), head.name.clone()));
-            inner.tasks.spawn(take_up(Arc::clone(inner), live));
-        }
-    }
-}
-
-async fn take_up(inner: Arc<Inner>, live: Arc<Live>) {
-    if live.claim().await {
-        guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: true }).await;
-    }
-}
-
-/// Drives a query that the caller has claimed.
-pub(crate) async fn drive(inner: Arc<Inner>, live: Arc<Live>) {
-    guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: false }).await;
+/// Drives a query that the caller has claimed, for as long as it has its seat. One that is inherited
+/// may have been left in the middle.
+pub(crate) async fn drive(live: Arc<Live>, seat: Seat, inherited: bool) {
+    let inner = Arc::clone(seat.inner());
+    guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: inherited }).await;
 }
 
 /// A panic, ours or a runner's, ends this query and no other.
@@ -93,20 +65,22 @@ enum Step {
 impl Driver {
     async fn run(mut self) {
         let inner = Arc::clone(&self.inner);
-        let permit = tokio::select! {
-            permit = inner.running.acquire() => permit,
-            () = inner.draining.cancelled() => return self.live.release().await,
-        };
-        // The semaphore is never closed; without a permit there is nothing to do.
-        let Ok(_permit) = permit else { return };
         loop {
             match self.step().await {
                 Ok(true) => {}
                 Ok(false) => return,
+                Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
+                    // To try again would fail again. The others are not touched by it.
+                    tracing::error!(query = %self.live.key.1, error = %error, "this query cannot be read and is not run");
+                    inner.admission.park(self.live.key.clone());
+                    return self.live.release().await;
+                }
                 Err(error) => {
-                    tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
+                    // Said once: a full disk may stay so for hours, and the log may lie on it.
+                    if !std::mem::replace(&mut self.recovering, true) {
+                        tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
+                    }
                     self.live.forget().await;
-                    self.recovering = true;
                     tokio::select! {
                         () = tokio::time::sleep(AFTER_STORE_FAILURE) => {}
                         () = inner.draining.cancelled() => return self.live.release().await,
@@ -158,10 +132,13 @@ impl Driver {
 
     async fn recover(&mut self) -> Result<(), StoreError> {
         for (call, outcome) in &self.finished {
-            self.append(|head| machine::finish_call(head, *call, outcome.clone())).await?;
+            self.finish(*call, outcome.clone()).await?;
         }
-        self.append(machine::recover).await?;
+        let position = self.append(machine::recover).await?;
         fault::point("recover.appended");
+        // Nothing is done again before the store can keep it: a full disk must not become a model call every
+        // half second.
+        self.inner.make_durable(&self.live, position).await?;
         self.recovering = false;
         Ok(())
     }
@@ -178,6 +155,12 @@ impl Driver {
             self.inner.deadlines.expect(deadline);
         }
         Ok(position)
+    }
+
+    /// Records the outcome of an inside call.
+    pub(crate) async fn finish(&self, call: CallId, outcome: Outcome) -> Result<(), StoreError> {
+        let outcome = large::keep(&*self.inner.blobs, outcome).await?;
+        self.append(|head| machine::finish_call(head, call, outcome)).await.map(|_| ())
     }
 
     /// Fails the query because its running time is spent.

@@ -6,22 +6,23 @@
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript,
+    CallId, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript, json,
     machine::{self, Delivery, Verdict},
     query::View,
     schema::SchemaCache,
     tool::toolset::{Mode, Toolset},
 };
-use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Agent, Clock, Registry, Store, StoreError,
+    Agent, Blobs, Clock, Registry, Store, StoreError,
+    admission::Admission,
     deadlines::Deadlines,
     desk::{Desk, Key, Live, Locked, State},
     driver, fault,
     registry::AgentLimits,
-    store::{Document, Listed, Page},
+    retention,
+    store::{Document, Listed, Page, Removal, Request, RequestKey, has_work},
     toolsets::Toolsets,
     watch::Watch,
 };
@@ -30,17 +31,19 @@ use crate::{
 const SCHEMAS_KEPT: usize = 4096;
 
 /// How the engine is set up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// What any query may use at most.
     pub limits: Limits,
     /// How many queries run at the same time; the others wait their turn.
     pub max_running: usize,
+    /// How many wait their turn at most; then no new query is taken on.
+    pub max_queued: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { limits: Limits::default(), max_running: 256 }
+        Self { limits: Limits::default(), max_running: 256, max_queued: 10_000 }
     }
 }
 
@@ -64,6 +67,44 @@ pub struct Submission {
     pub annotations: std::collections::BTreeMap<String, String>,
     /// What the caller should know about how the request was read.
     pub warnings: Vec<String>,
+    /// How the client will call this request if it has to repeat it.
+    pub request: Option<RequestKey>,
+}
+
+impl Submission {
+    /// What is asked for, whatever it takes to answer it.
+    fn fingerprint(&self) -> ContentHash {
+        json::content_hash(&serde_json::json!({
+            "name": self.name,
+            "agent": self.agent,
+            "input": self.input,
+            "clientTools": self.client_tools,
+            "mode": self.mode,
+            "selectedTools": self.selected_tools,
+            "limits": self.limits,
+            "view": self.view,
+            "sessionId": self.session_id,
+            "labels": self.labels,
+            "annotations": self.annotations,
+        }))
+    }
+
+    /// The name under which a repetition would look for the query, if it can be repeated at all.
+    fn lasting_name(&self) -> Option<QueryName> {
+        let of_request = |RequestKey { actor, route, key }: &RequestKey| {
+            let parts = [self.namespace.as_str(), actor, route, key];
+            QueryName::for_request(ContentHash::of_parts(&parts.map(str::as_bytes)))
+        };
+        self.name.clone().or_else(|| self.request.as_ref().map(of_request))
+    }
+}
+
+/// A query that was taken on, now or when the same was asked for before.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    pub snapshot: Snapshot,
+    /// It was there already: the request repeats an earlier one.
+    pub replayed: bool,
 }
 
 /// A query at one moment; durable when it is handed out.
@@ -93,8 +134,18 @@ pub enum EngineError {
     ToolsNotFound { namespace: Namespace, names: Vec<String> },
     #[error("query `{1}` already exists in namespace {0}")]
     NameTaken(Namespace, QueryName),
+    #[error("call `{0}` is not a call of this query")]
+    CallNotFound(CallId),
+    #[error("call `{0}` has no result")]
+    NoResult(CallId),
+    #[error("another request was made under the same key")]
+    RequestReused,
+    #[error("query `{0}`, which answered this request, has been deleted")]
+    QueryDeleted(QueryName),
     #[error("query `{0}` is not held; there is nothing to continue")]
     NotHeld(QueryName),
+    #[error("{0} queries wait their turn already; no more are taken on right now")]
+    Overloaded(usize),
     #[error("the server is shutting down")]
     ShuttingDown,
     #[error(transparent)]
@@ -109,18 +160,19 @@ pub enum EngineError {
 /// Runs queries. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) registry: Registry,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) desk: Arc<Desk>,
     pub(crate) toolsets: Toolsets,
     pub(crate) schemas: Arc<SchemaCache>,
-    pub(crate) running: Semaphore,
+    pub(crate) admission: Admission,
     pub(crate) deadlines: Deadlines,
     pub(crate) tasks: TaskTracker,
     /// No new work is taken on.
@@ -142,63 +194,87 @@ impl Engine {
     /// If the store cannot be read.
     pub async fn start(
         store: Arc<dyn Store>,
+        blobs: Arc<dyn Blobs>,
         registry: Registry,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Result<Self, EngineError> {
         let inner = Arc::new(Inner {
             store,
+            blobs,
             registry,
             clock,
             settings,
             desk: Arc::default(),
             toolsets: Toolsets::default(),
             schemas: Arc::new(SchemaCache::new(SCHEMAS_KEPT)),
-            running: Semaphore::new(settings.max_running),
+            admission: Admission::new(settings.max_running, settings.max_queued),
             deadlines: Deadlines::default(),
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
         });
-        driver::recover_all(&inner).await?;
+        inner.admission.join(inner.store.count_runnable().await?);
+        inner.tasks.spawn(Admission::run(Arc::clone(&inner)));
         inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
+        inner.tasks.spawn(retention::run(Arc::clone(&inner)));
+        inner.tasks.spawn(Inner::tend_blobs(Arc::clone(&inner)));
         Ok(Self { inner })
     }
 
     /// Takes a query on. With `wait`, answers when it pauses or ends, or when that time is over;
-    /// without, as soon as it is durable.
+    /// without, as soon as it is durable. A request that repeats an earlier one, by its name or its key, is
+    /// answered with the query of that one.
     ///
     /// # Errors
-    /// If the agent, its model or a tool does not exist, the name is taken, or the store fails.
+    /// If the agent, its model or a tool does not exist, the name or the key is taken, too many wait already,
+    /// or the store fails.
     #[tracing::instrument(name = "query.submit", skip_all, fields(agent = %submission.agent))]
-    pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+    pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Submitted, EngineError> {
         self.detached(async move |inner| {
-            let is_named = submission.name.is_some();
-            let (uid, key, spec, toolset) = inner.prepare(submission)?;
+            let uid = new_uid(&*inner.clock)?;
+            let lasting_name = submission.lasting_name();
+            let is_new = lasting_name.is_none();
+            let fingerprint = lasting_name.is_some().then(|| submission.fingerprint());
+            let key = (submission.namespace.clone(), lasting_name.unwrap_or_else(|| QueryName::for_uid(uid)));
             let live = inner.desk.entry(&key);
-            let mut locked = if is_named { live.lock(&*inner.store).await? } else { live.lock_new().await };
+            let mut locked = if is_new { live.lock_new().await } else { live.lock(&*inner.store).await? };
             if let Some(state) = locked.state() {
-                let position = state.position;
+                let (position, replayed) = (state.position, state.transcript.spec.request == fingerprint);
                 drop(locked);
+                if replayed {
+                    let snapshot = inner.answer(&live, position, wait).await?;
+                    return Ok(Submitted { snapshot, replayed });
+                }
                 // To refuse the name is to say that the query exists: whoever repeats a request relies on it.
                 inner.make_durable(&live, position).await?;
-                return Err(EngineError::NameTaken(key.0, key.1));
+                return Err(match submission.name {
+                    Some(name) => EngineError::NameTaken(key.0, name),
+                    None => EngineError::RequestReused,
+                });
             }
+            if let Some(request) = &submission.request
+                && let Some(earlier) = inner.store.answered(&key.0, request).await?
+            {
+                let repeats = Some(earlier.fingerprint) == fingerprint;
+                return Err(if repeats { EngineError::QueryDeleted(key.1) } else { EngineError::RequestReused });
+            }
+            if inner.admission.is_full() {
+                return Err(EngineError::Overloaded(inner.admission.queued()));
+            }
+            let request = submission.request.clone().zip(fingerprint);
+            let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
+            let (spec, toolset) = inner.prepare(submission, fingerprint)?;
             let document = Document { hash: toolset.hash(), body: toolset.to_document() };
             let event = Event::Created { spec: Arc::new(spec) };
-            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document)?;
+            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document, request)?;
             fault::point("submit.appended");
+            inner.admission.forget_parked(&key);
             inner.drive_if_due(&live, &mut locked);
             drop(locked);
-            let snapshot = match wait {
-                Some(wait) => inner.settle(&live, wait).await?,
-                None => {
-                    inner.make_durable(&live, position).await?;
-                    inner.read(&live).await?
-                }
-            };
+            let snapshot = inner.answer(&live, position, wait).await?;
             fault::point("submit.durable");
-            Ok(snapshot)
+            Ok(Submitted { snapshot, replayed: false })
         })
         .await
     }
@@ -212,12 +288,13 @@ impl Engine {
     pub async fn deliver(
         &self,
         key: Key,
-        deliveries: Vec<Delivery>,
+        mut deliveries: Vec<Delivery>,
         hold: bool,
         wait: Option<Duration>,
     ) -> Result<DeliverReport, EngineError> {
         self.detached(async move |inner| {
             let live = inner.desk.entry(&key);
+            inner.keep_large(&live, &key, &mut deliveries).await?;
             let mut locked = live.lock(&*inner.store).await?;
             let state = Inner::state_of(&locked, &key)?;
             let now = inner.clock.now();
@@ -229,13 +306,8 @@ impl Engine {
                 inner.after_append(&live, &mut locked);
             }
             drop(locked);
-            let snapshot = match wait {
-                Some(wait) if is_news(&delivered.verdicts) => inner.settle(&live, wait).await?,
-                _ => {
-                    inner.make_durable(&live, position).await?;
-                    inner.read(&live).await?
-                }
-            };
+            let wait = wait.filter(|_| is_news(&delivered.verdicts));
+            let snapshot = inner.answer(&live, position, wait).await?;
             if changed {
                 fault::point("deliver.durable");
             }
@@ -262,6 +334,30 @@ impl Engine {
     /// If the query does not exist or the store fails.
     pub async fn cancel(&self, key: Key, reason: Option<String>) -> Result<Snapshot, EngineError> {
         self.change(key, None, "cancel.appended", |head| Ok(machine::cancel(head, reason))).await
+    }
+
+    /// Deletes a query and its journal; one that has not ended is cancelled first.
+    ///
+    /// # Errors
+    /// If the query does not exist or the store fails.
+    pub async fn delete(&self, key: Key) -> Result<(), EngineError> {
+        self.detached(async move |inner| {
+            let live = inner.desk.entry(&key);
+            let mut locked = live.lock(&*inner.store).await?;
+            let head = Arc::clone(&Inner::state_of(&locked, &key)?.head);
+            let now = inner.clock.now();
+            let reason = Some("the query was deleted".to_owned());
+            let position = locked.append(&*inner.store, now, machine::cancel(&head, reason))?;
+            fault::point("delete.appended");
+            let deleted = match inner.store.durable(position).await {
+                Ok(()) => inner.store.remove(Removal::Query(key.0, head.uid), now).await,
+                Err(error) => Err(error),
+            };
+            // Whatever became of it, the store knows better than this memory.
+            locked.forget();
+            Ok(deleted.map(|_| ())?)
+        })
+        .await
     }
 
     /// Where a query stands. With `wait`, answers when it pauses or ends, or when that time is over.
@@ -327,11 +423,26 @@ impl Engine {
         &self.inner.draining
     }
 
-    /// Takes no new work on, gives running inside calls `grace`, then commits and closes the store.
+    /// [Drains](Self::drain) and [closes](Self::close).
     ///
     /// # Errors
     /// If the last commit fails.
     pub async fn shut_down(&self, grace: Duration) -> Result<(), EngineError> {
+        self.drain(grace).await;
+        self.close().await
+    }
+
+    /// Commits what was appended and closes the store. Whoever still reads may fail from then on.
+    ///
+    /// # Errors
+    /// If the last commit fails.
+    pub async fn close(&self) -> Result<(), EngineError> {
+        Ok(self.inner.store.close().await?)
+    }
+
+    /// Takes no new work on, ends what waits and watches with what there is, and gives running inside
+    /// calls `grace`. Reads are still answered.
+    pub async fn drain(&self, grace: Duration) {
         self.inner.draining.cancel();
         self.inner.tasks.close();
         if tokio::time::timeout(grace, self.inner.tasks.wait()).await.is_err() {
@@ -339,7 +450,6 @@ impl Engine {
             self.inner.stopped.cancel();
             self.inner.tasks.wait().await;
         }
-        Ok(self.inner.store.close().await?)
     }
 
     async fn change(
@@ -367,11 +477,7 @@ impl Engine {
             fault::point(point);
             inner.after_append(&live, &mut locked);
             drop(locked);
-            if let Some(wait) = wait {
-                return inner.settle(&live, wait).await;
-            }
-            inner.make_durable(&live, position).await?;
-            inner.read(&live).await
+            inner.answer(&live, position, wait).await
         })
         .await
     }
@@ -393,7 +499,11 @@ impl Engine {
 
 impl Inner {
     /// Freezes what a query will need: agent, model, limits and tools as they are now.
-    fn prepare(&self, submission: Submission) -> Result<(QueryUid, Key, Spec, Arc<Toolset>), EngineError> {
+    fn prepare(
+        &self,
+        submission: Submission,
+        request: Option<ContentHash>,
+    ) -> Result<(Spec, Arc<Toolset>), EngineError> {
         let namespace = submission.namespace;
         let agent = self
             .registry
@@ -406,8 +516,6 @@ impl Inner {
         let own = self.tools_of(&namespace, agent, submission.selected_tools.as_deref())?;
         let toolset = Toolset::merge(submission.mode, own, submission.client_tools).sharing(&self.schemas);
         let toolset = self.toolsets.share(toolset);
-        let uid = new_uid(&*self.clock)?;
-        let name = submission.name.unwrap_or_else(|| QueryName::for_uid(uid));
         let spec = Spec {
             agent: submission.agent,
             model: agent.model.clone(),
@@ -420,8 +528,9 @@ impl Inner {
             labels: submission.labels,
             annotations: submission.annotations,
             warnings: submission.warnings,
+            request,
         };
-        Ok((uid, (namespace, name), spec, toolset))
+        Ok((spec, toolset))
     }
 
     fn tools_of(
@@ -471,11 +580,16 @@ impl Inner {
         self.drive_if_due(live, locked);
     }
 
-    /// Starts a driver, unless there is one or there is nothing to do.
+    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do.
     pub(crate) fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>) {
-        let due = locked.state().is_some_and(|state| driver::has_work(&state.head));
-        if due && !self.draining.is_cancelled() && locked.claim() {
-            self.tasks.spawn(driver::drive(Arc::clone(self), Arc::clone(live)));
+        let due = locked.state().is_some_and(|state| has_work(&state.head));
+        if !due || locked.is_driven() || self.draining.is_cancelled() {
+            return;
+        }
+        if let Some(seat) = Admission::enter(self, &live.key)
+            && locked.claim()
+        {
+            self.tasks.spawn(driver::drive(Arc::clone(live), seat, false));
         }
     }
 
@@ -486,6 +600,27 @@ impl Inner {
             live.forget().await;
         }
         durable
+    }
+
+    /// Where the query stands after the change at `position`: when it has settled, or `wait` is over, or
+    /// at once. Without the change there is no answer: if it was not kept, the query goes on from what
+    /// the store has, and that says nothing of the change.
+    async fn answer(
+        &self,
+        live: &Live,
+        position: crate::store::Position,
+        wait: Option<Duration>,
+    ) -> Result<Snapshot, EngineError> {
+        let settled = match wait {
+            Some(wait) => Some(self.settle(live, wait).await),
+            None => None,
+        };
+        // Waits only if nothing else has: what a settled query shows is durable, and so is what came before.
+        self.make_durable(live, position).await?;
+        match settled {
+            Some(settled) => settled,
+            None => self.read(live).await,
+        }
     }
 
     /// Where the query stands, durably.

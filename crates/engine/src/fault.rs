@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// All points of the main path, in its order.
+/// All points: of the main path, in its order, and of opening a store.
 pub const POINTS: &[&str] = &[
     "submit.appended",
     "submit.durable",
@@ -23,10 +23,20 @@ pub const POINTS: &[&str] = &[
     "deliver.durable",
     "expire.appended",
     "cancel.appended",
+    "delete.appended",
     "resume.appended",
     "recover.appended",
+    "blob.written",
+    "blob.named",
+    "blob.sealed",
     "store.commit",
     "store.committed",
+    "store.remove",
+    "store.removed",
+    "open.commit",
+    "open.committed",
+    "upgrade.commit",
+    "upgrade.committed",
 ];
 
 struct Plan {

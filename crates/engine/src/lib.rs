@@ -4,6 +4,8 @@
 //! machine of `bosun-core` what to do, appends the answer to a [`Store`], and acts only when what it
 //! must not repeat is durable. Nothing here knows HTTP, SQL or any model's wire format.
 
+mod admission;
+pub mod blob;
 pub mod clock;
 mod deadlines;
 mod desk;
@@ -11,9 +13,12 @@ mod dispatch;
 mod driver;
 mod engine;
 pub mod fault;
+mod large;
 pub mod memory;
 pub mod model;
 pub mod registry;
+pub mod results;
+mod retention;
 pub mod runner;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
@@ -24,11 +29,14 @@ mod toolsets;
 mod turn;
 mod watch;
 
+pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};
 pub use desk::Key as QueryKey;
-pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission};
+pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission, Submitted};
+pub use large::{BLOB_GRACE, RESULT_TOO_LARGE, Upload, UploadError};
 pub use model::Model;
 pub use registry::{Agent, Registry};
+pub use results::{PageError, ResultContent, Results};
 pub use runner::Runner;
 pub use store::{Store, StoreError};
 pub use watch::{Watch, Watched};

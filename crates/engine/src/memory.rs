@@ -5,7 +5,7 @@
 //! of a process, so that recovery can be tested without a disk.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -13,7 +13,8 @@ use async_trait::async_trait;
 use bosun_core::{ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp};
 
 use crate::store::{
-    Append, Listed, Page, Position, Rejection, Rejections, Store, StoreError, StoreStats, Stored, leaves_work,
+    Answered, Append, Document, Listed, Page, Position, REQUESTS_KEPT, Rejection, Rejections, Removal, Request,
+    RequestKey, Runnable, Store, StoreError, StoreStats, Stored, Wanted, has_work,
 };
 
 /// Journals in memory. Dropping the last handle forgets them.
@@ -30,6 +31,7 @@ struct Shelves {
     queries: BTreeMap<(Namespace, QueryUid), Shelf>,
     names: BTreeMap<(Namespace, QueryName), QueryUid>,
     documents: BTreeMap<ContentHash, Arc<str>>,
+    requests: BTreeMap<(Namespace, RequestKey), Remembered>,
     rejections: Rejections,
     last: Position,
     /// Up to here somebody has waited.
@@ -42,8 +44,16 @@ struct Shelves {
 struct Shelf {
     head: Arc<Head>,
     entries: Vec<Arc<Entry>>,
+    document: Option<ContentHash>,
     /// Of the process that wrote last.
     epoch: u64,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    answered: Answered,
+    /// Set when the query is deleted.
+    until: Option<Timestamp>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -82,21 +92,48 @@ impl Shelves {
         if stored.is_none() && self.names.contains_key(&(head.namespace.clone(), head.name.clone())) {
             return Err(Rejection::NameTaken(head.name.clone()));
         }
+        if let Some(request) = &append.request
+            && self.requests.contains_key(&(head.namespace.clone(), request.key.clone()))
+        {
+            return Err(Rejection::RequestTaken);
+        }
         Ok(())
     }
 
     fn keep(&mut self, append: Append, epoch: u64) {
-        let Append { head, entries, documents, .. } = append;
-        for document in documents {
-            self.documents.entry(document.hash).or_insert(document.body);
+        let Append { head, entries, toolset, request, .. } = append;
+        if let Some(Request { key, fingerprint }) = request {
+            let answered = Answered { fingerprint, uid: head.uid, name: head.name.clone() };
+            self.requests.insert((head.namespace.clone(), key), Remembered { answered, until: None });
+        }
+        let document = toolset.as_ref().map(|toolset| toolset.hash);
+        if let Some(Document { hash, body }) = toolset {
+            self.documents.entry(hash).or_insert(body);
         }
         self.names.insert((head.namespace.clone(), head.name.clone()), head.uid);
         let key = (head.namespace.clone(), head.uid);
-        let shelf =
-            self.queries.entry(key).or_insert_with(|| Shelf { head: Arc::clone(&head), entries: Vec::new(), epoch });
+        let shelf = self.queries.entry(key).or_insert_with(|| Shelf {
+            head: Arc::clone(&head),
+            entries: Vec::new(),
+            document,
+            epoch,
+        });
         shelf.head = head;
         shelf.epoch = epoch;
         shelf.entries.extend(entries);
+    }
+
+    fn remove(&mut self, key: &(Namespace, QueryUid), now: Timestamp) {
+        let Some(shelf) = self.queries.remove(key) else { return };
+        self.names.remove(&(key.0.clone(), shelf.head.name.clone()));
+        for remembered in self.requests.values_mut().filter(|remembered| remembered.answered.uid == key.1) {
+            remembered.until = Some(now.after(REQUESTS_KEPT));
+        }
+        if let Some(hash) = shelf.document
+            && self.queries.values().all(|other| other.document != Some(hash))
+        {
+            self.documents.remove(&hash);
+        }
     }
 }
 
@@ -145,8 +182,40 @@ impl Store for Memory {
         }))
     }
 
+    async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
+        let shelves = self.lock();
+        let remembered = shelves.requests.get(&(namespace.clone(), key.clone()));
+        Ok(remembered.map(|remembered| remembered.answered.clone()))
+    }
+
+    async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
+        let mut shelves = self.lock();
+        if shelves.epoch != self.epoch {
+            return Err(StoreError::Fenced);
+        }
+        let doomed: Vec<_> = match removal {
+            Removal::Query(namespace, uid) => {
+                Some((namespace, uid)).filter(|key| shelves.queries.contains_key(key)).into_iter().collect()
+            }
+            Removal::Outdated => {
+                shelves.requests.retain(|_, remembered| remembered.until.is_none_or(|until| until > now));
+                let outdated = |shelf: &Shelf| shelf.head.kept_until().is_some_and(|until| until <= now);
+                shelves.queries.iter().filter(|(_, shelf)| outdated(shelf)).map(|(key, _)| key.clone()).collect()
+            }
+        };
+        doomed.iter().for_each(|key| shelves.remove(key, now));
+        Ok(doomed.len())
+    }
+
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         Ok(self.lock().documents.get(&hash).cloned())
+    }
+
+    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
+        let shelves = self.lock();
+        let entries = shelves.queries.values().flat_map(|shelf| &shelf.entries);
+        let referred = entries.filter_map(|entry| entry.event.large()).map(|large| large.hash);
+        Ok(referred.filter(|hash| blobs.contains(hash)).collect())
     }
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
@@ -169,18 +238,25 @@ impl Store for Memory {
         Ok(Listed { queries, more: older.next().is_some(), total })
     }
 
-    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError> {
+    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
         let shelves = self.lock();
-        let mut left: Vec<_> = shelves
-            .queries
-            .values()
-            .filter(|shelf| shelf.epoch < self.epoch && leaves_work(&shelf.head))
-            .filter(|shelf| after.is_none_or(|after| shelf.head.uid > after))
-            .map(|shelf| Head::clone(&shelf.head))
-            .collect();
-        left.sort_by_key(|head| head.uid);
-        left.truncate(limit);
-        Ok(left)
+        let mut by_namespace: BTreeMap<Namespace, Vec<Runnable>> = BTreeMap::new();
+        for shelf in shelves.queries.values().filter(|shelf| has_work(&shelf.head)) {
+            let key = (shelf.head.namespace.clone(), shelf.head.name.clone());
+            if !wanted.except.contains(&key) {
+                let inherited = shelf.epoch < self.epoch;
+                by_namespace.entry(key.0.clone()).or_default().push(Runnable { key, inherited });
+            }
+        }
+        let order = wanted.in_turn(by_namespace.keys().cloned().collect());
+        let share = wanted.share(order.len());
+        let mut lists: Vec<_> = order.iter().filter_map(|namespace| by_namespace.remove(namespace)).collect();
+        lists.iter_mut().for_each(|list| list.truncate(share));
+        Ok(wanted.interleave(lists))
+    }
+
+    async fn count_runnable(&self) -> Result<usize, StoreError> {
+        Ok(self.lock().queries.values().filter(|shelf| has_work(&shelf.head)).count())
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {

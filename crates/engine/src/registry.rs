@@ -10,6 +10,7 @@ use std::{
 };
 
 use bosun_core::{Binding, Limits, Namespace, Tool};
+use serde::Serialize;
 
 use crate::{Model, Runner};
 
@@ -39,12 +40,14 @@ pub struct AgentTool {
 }
 
 /// The part of the limits that an agent or a query may narrow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AgentLimits {
     pub query_timeout: Option<std::time::Duration>,
     pub tool_timeout: Option<std::time::Duration>,
     pub external_timeout: Option<std::time::Duration>,
     pub max_tool_calls: Option<u32>,
+    pub max_tokens: Option<u64>,
+    pub ttl: Option<std::time::Duration>,
 }
 
 impl AgentLimits {
@@ -56,6 +59,8 @@ impl AgentLimits {
             tool_timeout: self.tool_timeout.unwrap_or(wide.tool_timeout).min(wide.tool_timeout),
             external_timeout: self.external_timeout.unwrap_or(wide.external_timeout).min(wide.external_timeout),
             max_tool_calls: self.max_tool_calls.unwrap_or(wide.max_tool_calls).min(wide.max_tool_calls),
+            max_tokens: [self.max_tokens, wide.max_tokens].into_iter().flatten().min(),
+            ttl: self.ttl.unwrap_or(wide.ttl).min(wide.ttl),
         }
     }
 }

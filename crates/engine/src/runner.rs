@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use bosun_core::{CallId, Namespace, Outcome, Tool};
 use serde_json::Value;
 
+use crate::Results;
+
 /// Runs the calls of one kind of binding.
 ///
 /// The engine stops waiting when the tool's timeout has passed and drops the future; a runner must
@@ -24,4 +26,6 @@ pub struct InsideCall {
     /// 1, or more when a call that may be repeated is run again after a crash. The [`CallId`] stays
     /// the same and is the idempotency key.
     pub attempt: u32,
+    /// What earlier calls of the same query have given, for tools that read it.
+    pub results: Results,
 }

@@ -4,7 +4,7 @@
 //! nobody waits for ride along with the next commit that somebody does wait for, so a query that
 //! thinks, calls and pauses costs one disk flush. `testing::store_contract` is the specification.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bosun_core::{
@@ -35,8 +35,48 @@ pub struct Append {
     /// alone would not do: after a conflict, another writer's entries have the same ones.
     pub after: Position,
     pub entries: Vec<Arc<Entry>>,
-    /// Documents that the entries refer to by hash; stored once, whoever brings them.
-    pub documents: Vec<Document>,
+    /// The toolset that a creation refers to; stored once, whoever brings it, and kept as long as anybody refers to it.
+    pub toolset: Option<Document>,
+    /// What a creation answers, if its client said how it would ask again.
+    pub request: Option<Request>,
+}
+
+/// How a client will call its request if it has to repeat it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestKey {
+    /// Who asks; keys of different actors have nothing to do with each other.
+    pub actor: String,
+    /// By which door: a key is good for one.
+    pub route: &'static str,
+    pub key: String,
+}
+
+/// A request under its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub key: RequestKey,
+    /// What was asked for.
+    pub fingerprint: ContentHash,
+}
+
+/// The query that was the answer to a request. It may have been deleted since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    pub fingerprint: ContentHash,
+    pub uid: QueryUid,
+    pub name: QueryName,
+}
+
+/// How long a request is remembered after its query was deleted.
+pub const REQUESTS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Queries to be deleted, with their journals and what nobody else refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// This one.
+    Query(Namespace, QueryUid),
+    /// Those that have been kept for long enough; and requests that have been remembered for long enough.
+    Outdated,
 }
 
 impl Append {
@@ -49,10 +89,62 @@ impl Append {
     }
 }
 
-/// Whether a process that dies now leaves work behind, which [`Store::unfinished`] then lists.
+/// Whether the query has work for somebody: then [`Store::runnable`] lists it.
 #[must_use]
-pub fn leaves_work(head: &Head) -> bool {
+pub fn has_work(head: &Head) -> bool {
     !matches!(machine::next(head), Next::Wait | Next::End)
+}
+
+/// A query that has work for somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runnable {
+    pub key: (Namespace, QueryName),
+    /// This process has not written to it yet: an earlier one may have left it in the middle.
+    pub inherited: bool,
+}
+
+/// Which queries with work are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Those that somebody is at already.
+    pub except: HashSet<(Namespace, QueryName)>,
+    /// The namespace that had its turn last.
+    pub after: Option<Namespace>,
+    pub limit: usize,
+}
+
+impl Wanted {
+    /// Brings the namespaces that have work into the order of their turns.
+    #[must_use]
+    pub fn in_turn(&self, namespaces: Vec<Namespace>) -> Vec<Namespace> {
+        let after = |namespace: &Namespace| self.after.as_ref().is_none_or(|last| namespace > last);
+        let (mut next, rest): (Vec<_>, Vec<_>) = namespaces.into_iter().partition(after);
+        next.extend(rest);
+        next
+    }
+
+    /// How many of each of so many namespaces are looked for. Where some have less, the others get no
+    /// more this time: whoever asks will ask again.
+    #[must_use]
+    pub fn share(&self, namespaces: usize) -> usize {
+        self.limit.div_ceil(namespaces.max(1))
+    }
+
+    /// One of each list in turn, until nothing is left or there are enough.
+    #[must_use]
+    pub fn interleave(&self, lists: Vec<Vec<Runnable>>) -> Vec<Runnable> {
+        let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
+        let mut taken = Vec::new();
+        while taken.len() < self.limit {
+            let round: Vec<_> = lists.iter_mut().filter_map(Iterator::next).collect();
+            if round.is_empty() {
+                break;
+            }
+            taken.extend(round);
+        }
+        taken.truncate(self.limit);
+        taken
+    }
 }
 
 /// A text stored by the hash of its content: toolsets, which many queries share.
@@ -106,6 +198,8 @@ pub enum StoreError {
     Conflict(QueryUid),
     #[error("query `{0}` already exists")]
     NameTaken(QueryName),
+    #[error("another request was made under the same key")]
+    RequestTaken,
     /// Another process has opened the store since: this one must stop.
     #[error("store was taken over by another process")]
     Fenced,
@@ -119,6 +213,9 @@ pub enum StoreError {
     /// The stored entries do not follow each other: the store was changed by hand, or is damaged.
     #[error(transparent)]
     Inconsistent(#[from] FoldError),
+    /// A journal refers to a blob that is not there: somebody has removed it by hand, or a backup lacks it.
+    #[error("blob `{0}` is missing")]
+    MissingBlob(ContentHash),
     /// Whether the last writes were kept is not known: load and see.
     #[error("store is unavailable")]
     Unavailable(#[source] BoxError),
@@ -145,14 +242,26 @@ pub trait Store: Send + Sync + 'static {
     /// A query with its whole journal, as committed.
     async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError>;
 
+    /// The query that answered the request of this key, if there was one.
+    async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError>;
+
+    /// Deletes some of what is to be deleted and says how many queries that were; zero means that nothing is
+    /// left. It is done in small pieces beside everything else that is written, and is durable when it is done.
+    async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError>;
+
     /// The document with this hash.
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError>;
 
+    /// Those of `blobs` that a journal refers to, as committed.
+    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError>;
+
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError>;
 
-    /// Up to `limit` queries after `after` that an earlier process left with work to do, oldest first.
-    /// What this process has written to since is not among them.
-    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError>;
+    /// Queries with work, one of each namespace in turn, the oldest of a namespace first.
+    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError>;
+
+    /// How many queries have work.
+    async fn count_runnable(&self) -> Result<usize, StoreError>;
 
     /// Up to `limit` queries whose deadline is not after `now`, most overdue first.
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError>;

@@ -12,7 +12,7 @@ use crate::{
     StoreError,
     desk::Live,
     driver::Driver,
-    fault,
+    fault, large,
     model::{Deltas, Model, ModelCall, ModelError, ModelReply, ModelRequest},
 };
 
@@ -34,12 +34,12 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         Err(error) => return fail(driver, &error).await,
     };
     let Prepared { model, request, time_left } = prepared;
-    let deltas = DraftDeltas(&driver.live);
+    let (deltas, ended) = (DraftDeltas(&driver.live), driver.live.ended());
     let reply = tokio::select! {
         // The model first: one that answers at once costs no timer.
         biased;
         reply = ask(&*model, &request, &deltas) => reply,
-        () = driver.live.ended.cancelled() => return Ok(()),
+        () = ended.cancelled() => return Ok(()),
         // The attempt is lost, not the query: the next process begins it again.
         () = driver.inner.draining.cancelled() => return Ok(()),
         () = tokio::time::sleep(time_left) => return driver.time_out().await,
@@ -102,7 +102,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
         request: ModelRequest {
             query: head.uid,
             turn: head.turn,
-            messages: transcript.messages(),
+            messages: transcript.messages(&large::showing(&*inner.blobs, &toolset, &transcript).await?),
             toolset,
             tools_allowed: !head.tools_spent,
         },
@@ -142,6 +142,7 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
         arguments: serde_json::Value::Null,
         written: Some(written),
         dropped: Vec::new(),
+        deprecated: None,
         way: Way::Refused { code: code.into(), message },
     };
     let Some(member) = toolset.by_alias(&alias) else {
@@ -165,15 +166,18 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
             } else {
                 Way::Inside { repeatable: tool.is_safe_to_repeat() }
             };
-            let compact = arguments.value.to_string();
+            let dropped = arguments.dropped.clone();
+            let arguments = arguments.into_value();
+            let compact = arguments.to_string();
             let written = Some(written).filter(|text| *text != compact);
             Asked {
                 provider_id: provider_id.clone(),
                 tool: tool.name.clone(),
                 alias,
-                arguments: arguments.value,
+                arguments,
                 written,
-                dropped: arguments.dropped,
+                dropped,
+                deprecated: tool.deprecation_warning(),
                 way,
             }
         }

@@ -101,7 +101,8 @@ fn tool(spec: &Fields<'_>, node: &Node) -> Option<(AgentTool, ToolReference)> {
 }
 
 fn limits(metadata: &Metadata, fields: &Fields<'_>) -> AgentLimits {
-    const KNOWN: &str = "known are `query-timeout`, `tool-timeout`, `external-timeout` and `max-tool-calls`";
+    const KNOWN: &str =
+        "known are `query-timeout`, `tool-timeout`, `external-timeout`, `ttl`, `max-tool-calls` and `max-tokens`";
     let mut limits = AgentLimits::default();
     for (annotation, value) in &metadata.annotations {
         let Some(name) = annotation.strip_prefix(OWN_ANNOTATIONS) else { continue };
@@ -114,17 +115,21 @@ fn limits(metadata: &Metadata, fields: &Fields<'_>) -> AgentLimits {
             }
             time
         };
+        let number = |of: &str, example: &str| {
+            let number: Option<u32> = value.parse().ok();
+            if number.is_none() {
+                let message = format!("annotation `{annotation}` is `{value}`, which is not a number of {of}");
+                fields.fault(place, "bad_value", message, format!("write it like `\"{example}\"`"));
+            }
+            number
+        };
         match name {
             "query-timeout" => limits.query_timeout = time(),
             "tool-timeout" => limits.tool_timeout = time(),
             "external-timeout" => limits.external_timeout = time(),
-            "max-tool-calls" => {
-                limits.max_tool_calls = value.parse().ok();
-                if limits.max_tool_calls.is_none() {
-                    let message = format!("annotation `{annotation}` is `{value}`, which is not a number of calls");
-                    fields.fault(place, "bad_value", message, "write it like `\"10\"`");
-                }
-            }
+            "ttl" => limits.ttl = time(),
+            "max-tool-calls" => limits.max_tool_calls = number("calls", "10"),
+            "max-tokens" => limits.max_tokens = number("tokens", "20000").map(u64::from),
             _ => fields.fault(place, "unknown_field", format!("annotation `{annotation}` means nothing here"), KNOWN),
         }
     }

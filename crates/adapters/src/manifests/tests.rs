@@ -65,6 +65,8 @@ fn agents_are_read_as_they_are_written() {
         tool_timeout: Some(Duration::from_millis(1_500)),
         external_timeout: Some(Duration::from_secs(5_400)),
         max_tool_calls: Some(3),
+        max_tokens: Some(20_000),
+        ttl: Some(Duration::from_secs(7 * 24 * 3_600)),
     };
     assert_eq!(full.limits, limits);
     assert_eq!(full.labels["team"], "red");
@@ -167,7 +169,7 @@ fn a_ledger_is_a_builtin_tool_only_of_a_server_that_has_one() {
     std::fs::write(directory.path().join("a.yaml"), manifest).unwrap();
     std::fs::write(directory.path().join("s.yaml"), "otherwise: [{say: x}]").unwrap();
     let faults = load_from(directory.path()).unwrap_err().to_string();
-    assert!(faults.contains("builtin are `calculator`, `current_time`, `noop`"), "{faults}");
+    assert!(faults.contains("builtin are `calculator`, `current_time`, `noop`, `read_result`"), "{faults}");
     let with_ledger = builtins().with_ledger(&directory.path().join("ledger")).unwrap();
     assert_eq!(load(&[directory.path().to_owned()], &with_ledger).unwrap().tools[0].1.name, "ledger");
 }

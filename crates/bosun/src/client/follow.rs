@@ -37,7 +37,7 @@ impl<'a> Following<'a> {
     /// Creates the query that `body` describes, under `name`, and watches it.
     ///
     /// A server that is not there is an error at once. If the connection breaks later, the query is
-    /// posted again: when the server then says that the name is taken, the first post had arrived.
+    /// posted again: if the first post had arrived, the same query is watched from its beginning.
     pub(crate) async fn create(client: &'a Client, name: &str, body: &Value) -> Result<Self, ClientError> {
         let mut following = Self { client, name: name.to_owned(), stream: None, last_id: None, failures: 0 };
         loop {
@@ -46,7 +46,6 @@ impl<'a> Following<'a> {
                     following.stream = Some(stream);
                     return Ok(following);
                 }
-                Err(error) if following.failures > 0 && error.code() == Some("query_exists") => return Ok(following),
                 Err(error @ ClientError::Unreachable { .. }) if following.failures == 0 => return Err(error),
                 Err(error) => following.failed(error).map(|_| ())?,
             }

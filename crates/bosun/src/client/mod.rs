@@ -10,7 +10,7 @@ mod sse;
 use std::{collections::VecDeque, error::Error, time::Duration};
 
 use anyhow::Context;
-use reqwest::{RequestBuilder, Response, StatusCode, Url};
+use reqwest::{RequestBuilder, Response, StatusCode, Url, header::CONTENT_TYPE};
 use serde_json::Value;
 
 pub(crate) use follow::{Following, Seen, pause};
@@ -123,7 +123,17 @@ impl Client {
     /// Posts the result of an outside call; does not wait for what the agent does next.
     pub(crate) async fn deliver(&self, name: &str, result: &Value) -> Result<Delivered, ClientError> {
         let url = self.queries_url(&format!("/{name}/tool-result?wait=0"));
-        let response = self.send(self.http.post(url).json(result)).await?;
+        self.delivered(self.send(self.http.post(url).json(result)).await?).await
+    }
+
+    /// Sends the result of an outside call as a text of any size; does not wait for what the agent does next.
+    pub(crate) async fn deliver_text(&self, name: &str, call: &str, text: &str) -> Result<Delivered, ClientError> {
+        let url = self.queries_url(&format!("/{name}/tool-calls/{call}/result?wait=0"));
+        let request = self.http.put(url).header(CONTENT_TYPE, "text/plain").body(text.to_owned());
+        self.delivered(self.send(request).await?).await
+    }
+
+    async fn delivered(&self, response: Response) -> Result<Delivered, ClientError> {
         let replayed = response.headers().get("idempotent-replayed").is_some_and(|value| value == "true");
         Ok(Delivered { replayed, query: self.read(response).await? })
     }

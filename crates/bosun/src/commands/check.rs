@@ -1,6 +1,7 @@
-//! `bosun check`: everything that is wrong with files of tools and agents, at once.
+//! `bosun check`: everything that is wrong with files of tools and agents, or with a store, at once.
 
 mod manifests;
+mod store;
 
 use std::{collections::HashMap, path::PathBuf, process::ExitCode};
 
@@ -8,24 +9,30 @@ use bosun_convert::{Checked, Format, Options, Problem, Severity, document, sourc
 use serde_json::json;
 
 use manifests::Manifests;
+pub(crate) use store::contents;
 
 use super::{
     input,
     report::{self, count},
 };
 
-/// Check files of tools and agents, and report every fault at once.
+/// Check files of tools and agents, or a store, and report every fault at once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   bosun check tool-config.json agents/
   bosun check --json petstore.yaml | jq '.[] | select(.severity == \"error\")'
+  bosun check --data ./data
 
 Knows tool-config.json, YAML resources of ARK, lists of tools, n8n exports and OpenAPI descriptions. In a folder it looks
-at every JSON and YAML file and passes over those that are something else. Exit code 1 means that a file has faults.")]
+at every JSON and YAML file and passes over those that are something else. A store is read and not changed, also while a
+server uses it. Exit code 1 means that there are faults.")]
 pub(crate) struct Check {
     /// Files, folders, or `-` for standard input
-    #[arg(required = true, value_name = "FILE|FOLDER")]
+    #[arg(required_unless_present = "data", value_name = "FILE|FOLDER")]
     paths: Vec<PathBuf>,
+    /// Look over the store in this directory instead
+    #[arg(long, value_name = "DIR", conflicts_with = "paths")]
+    data: Option<PathBuf>,
     /// Print the report as JSON on standard output
     #[arg(long)]
     json: bool,
@@ -33,6 +40,9 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(dir) = &self.data {
+            return Ok(store::check(dir, self.json));
+        }
         let mut reports: Vec<(String, Problem)> = Vec::new();
         let mut catalog = Catalog::default();
         let mut manifests = Manifests::default();

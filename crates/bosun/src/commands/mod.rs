@@ -1,5 +1,6 @@
 //! What the program can do, one module for each command.
 
+mod backup;
 mod check;
 mod convert;
 mod demo;
@@ -20,6 +21,7 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     Query(query::Query),
     Check(check::Check),
+    Backup(backup::Backup),
     Convert(convert::Convert),
     Tools(tools::Tools),
 }
@@ -31,6 +33,7 @@ impl Command {
             Self::Serve(serve) => block_on_all_cores(serve.run()),
             Self::Query(query) => block_on(query.run()),
             Self::Check(check) => check.run(),
+            Self::Backup(backup) => backup.run(),
             Self::Convert(convert) => convert.run(),
             Self::Tools(tools) => tools.run(),
         }

@@ -1,12 +1,14 @@
 //! `bosun serve`: runs a server until it is told to stop.
 //!
 //! The first SIGTERM or SIGINT stops it in order: no new connections, requests in hand are answered,
-//! the last commit is made. The second one stops it at once, which costs nothing that anybody was
-//! told of. A query that waits is not concerned either way.
+//! inside calls get their time, the last commit is made. The second one stops it at once, and so does
+//! an end that does not come, which costs nothing that anybody was told of. A query that waits is not
+//! concerned either way.
 
 use std::{
     io::{Read, Write},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -14,11 +16,18 @@ use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{app::App, config::Config, telemetry};
+use crate::{
+    app::{App, GRACE},
+    config::Config,
+    telemetry,
+};
 
 use super::Usage;
+
+/// No end in order takes longer: the grace for work in hand, and a commit.
+const LONGEST_END: Duration = Duration::from_secs(GRACE.as_secs() + 8);
 
 /// Run a server.
 #[derive(Debug, clap::Args)]
@@ -34,7 +43,9 @@ impl Serve {
         if let Some(fault) = &config.fault {
             bosun_engine::fault::plan(fault).map_err(|error| Usage(error.to_string()))?;
         }
-        let mut signals = Signals::listen()?;
+        let stopping = CancellationToken::new();
+        // A task of its own: whatever the server is busy with, also while it opens its store, it listens.
+        TaskTracker::new().spawn(stop_by_signal(Signals::listen()?, stopping.clone()));
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("cannot listen on {}; `--listen 127.0.0.1:0` takes a free port", config.listen))?;
@@ -46,20 +57,28 @@ impl Serve {
             agents(&app.agents),
             config.data.display()
         )?;
-        let stopping = CancellationToken::new();
         if config.until_stdin_ends {
             stop_with_stdin(stopping.clone());
         }
-        tokio::select! {
-            closed = app.serve(listener, &stopping) => closed.map(|()| ExitCode::SUCCESS),
-            () = async {
-                signals.next().await;
-                tracing::info!("stopping; a second signal stops at once");
-                stopping.cancel();
-                signals.next().await;
-            } => Ok(ExitCode::from(130)),
-        }
+        app.serve(listener, &stopping).await?;
+        Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The first signal asks for an end in order. The second one is the end, and so is an end in order that
+/// takes too long: a disk that does not answer, for instance, would keep the process for ever.
+async fn stop_by_signal(mut signals: Signals, stopping: CancellationToken) {
+    signals.next().await;
+    tracing::info!("stopping; a second signal stops at once");
+    stopping.cancel();
+    let code = tokio::select! {
+        () = signals.next() => 130,
+        () = tokio::time::sleep(LONGEST_END) => {
+            tracing::error!(seconds = LONGEST_END.as_secs(), "the server does not come to an end and is stopped");
+            1
+        }
+    };
+    std::process::exit(code);
 }
 
 fn agents(names: &[String]) -> String {

@@ -104,6 +104,21 @@ fn every_fault_point_is_listed_and_passed() {
 }
 
 #[test]
+fn every_commit_has_a_fault_point_before_and_after_it() {
+    let mut commits = 0;
+    for source in sources().into_iter().filter(|source| !source.is_test()) {
+        let lines: Vec<_> = source.text.lines().map(str::trim).collect();
+        let is_commit = |line: &str| line.contains(".commit()") || line.contains("\"COMMIT\"");
+        for at in (1..lines.len() - 1).filter(|at| is_commit(lines[*at])) {
+            commits += 1;
+            let bare = [lines[at - 1], lines[at + 1]].iter().any(|line| !line.starts_with("fault::point(\""));
+            assert!(!bare, "{}:{}: `{}` stands between no fault points", source.path.display(), at + 1, lines[at]);
+        }
+    }
+    assert!(commits >= 3, "only {commits} commits were found");
+}
+
+#[test]
 fn every_module_begins_with_what_it_is() {
     let silent: Vec<_> = sources()
         .into_iter()

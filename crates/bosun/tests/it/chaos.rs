@@ -9,30 +9,25 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
     time::Duration,
 };
 
 use bosun_engine::fault::POINTS;
-use reqwest::Method;
-use serde_json::{Value, json};
-use tokio::{sync::watch, task::JoinSet};
+use serde_json::json;
+use tokio::sync::watch;
 
 use crate::support::{
-    client::{Address, Answer, Client, NoStream, result},
-    oracle::{self, Post, Record, Said},
+    client::{Address, Client, introduce},
+    oracle,
+    play::Play,
     proof::{Proof, scale, seed},
     rng::Rng,
-    scenes::{self, Scene},
     server::{Death, Server, Started, World},
     soon,
 };
 
 /// How many queries are in flight at every moment.
-const CLIENTS: u64 = 32;
+const CLIENTS: u64 = 50;
 /// A point that has not been passed after so many answers is not going to be in this process.
 const ANSWERS_PER_TRY: u64 = 1_000;
 /// How often a point is tried before the test gives it up.
@@ -45,29 +40,24 @@ async fn every_promise_survives_kill_9() {
     let rng = Rng::new(seed);
     let world = World::new();
     let (announce, address) = watch::channel(Address::default());
-    let client = Client::new(address);
-    let play = Arc::new(Play { client, next: AtomicU64::new(0), closing: AtomicBool::new(false), rng: rng.branch(1) });
-    let records = Arc::new(Mutex::new(Vec::new()));
-    let mut clients = JoinSet::new();
-    for _ in 0..CLIENTS {
-        clients.spawn(Arc::clone(&play).work(Arc::clone(&records)));
-    }
+    let play = Play::with_large_results(Client::new(address), rng.branch(1));
+    let clients = play.begin(CLIENTS);
 
     let mut killer =
         Killer { world: &world, announce, play: &play, rng: rng.branch(2), deaths: BTreeMap::new(), starts: 0 };
     killer.carry_out(plans(kills, &mut rng.branch(3))).await;
 
-    play.closing.store(true, Ordering::Relaxed);
     let mut last = killer.start().await;
-    while let Some(ended) = soon("the end of every query", clients.join_next()).await {
-        ended.expect("a client");
-    }
+    let records = clients.end().await;
     assert_eq!(last.kill().await, Death::Killed);
 
-    let records = std::mem::take(&mut *records.lock().expect("the records"));
     let (figures, violations) = oracle::judge(&world, &records);
     proof.violations(violations);
-    for point in POINTS.iter().filter(|point| !killer.deaths.contains_key(*point)) {
+    let refusals = play.client().refusals();
+    if !refusals.is_empty() {
+        proof.violation(format!("a server that is only killed was said to be unavailable: {refusals:?}"));
+    }
+    for point in points().filter(|point| !killer.deaths.contains_key(point)) {
         proof.violation(format!("the process never died at `{point}`"));
     }
     let ratio = figures.succeeded as f64 / figures.meant_to_succeed.max(1) as f64;
@@ -79,9 +69,9 @@ async fn every_promise_survives_kill_9() {
         proof.violation(format!("only {done} of {kills} kills were made"));
     }
     let figures = json!({
-        "deaths": killer.deaths, "in_flight": CLIENTS, "starts": killer.starts, "answers": *play.client.answers().borrow(),
+        "deaths": killer.deaths, "in_flight": CLIENTS, "starts": killer.starts, "answers": *play.client().answers().borrow(),
         "queries": figures.queries, "entries": figures.entries, "succeeded": ratio, "recoveries": figures.recoveries,
-        "ledger_lines": figures.ledger_lines, "outcome_unknown": figures.outcome_unknown,
+        "ledger_lines": figures.ledger_lines, "large_results": figures.large_results, "outcome_unknown": figures.outcome_unknown,
         "repeated_idempotent_runs": figures.repeated_runs, "orphaned_idempotent_runs": figures.orphaned_runs,
     });
     if proof.is_broken() {
@@ -103,7 +93,7 @@ enum Plan {
 
 /// Half of the kills at named points, each as often as the others; the rest at any moment.
 fn plans(kills: u64, rng: &mut Rng) -> VecDeque<Plan> {
-    let mut points = POINTS.iter().copied().cycle();
+    let mut points = points().cycle();
     let mut plans: Vec<_> = (0..kills)
         .map(|number| match number % 8 {
             0..4 => Plan::AtPoint { point: points.next().expect("a point"), pass: 0, tries: 0 },
@@ -120,10 +110,18 @@ fn plans(kills: u64, rng: &mut Rng) -> VecDeque<Plan> {
     plans.into()
 }
 
+/// The points that this test comes by; `upgrades.rs` kills at the others.
+fn points() -> impl Iterator<Item = &'static str> + Clone {
+    POINTS.iter().copied().filter(|point| !point.starts_with("upgrade."))
+}
+
 /// How far into the life of a process a point is tried; the rarely passed ones at once.
 fn passes(point: &str) -> u64 {
     match point {
-        "expire.appended" | "cancel.appended" | "resume.appended" | "recover.appended" => 2,
+        "open.commit" | "open.committed" => 1,
+        "blob.written" | "blob.named" | "blob.sealed" => 4,
+        "expire.appended" | "cancel.appended" | "resume.appended" | "recover.appended" | "delete.appended"
+        | "store.remove" | "store.removed" => 2,
         _ => 40,
     }
 }
@@ -151,7 +149,7 @@ impl Killer<'_> {
                 }
                 Plan::Working { answers, after } => {
                     let mut server = self.start().await;
-                    self.answered(answers).await;
+                    self.play.answered(answers).await;
                     tokio::time::sleep(after).await;
                     assert_eq!(server.kill().await, Death::Killed);
                     "working"
@@ -166,6 +164,7 @@ impl Killer<'_> {
                         }
                         "working"
                     }
+                    Death::Exited(code) => panic!("the server ended by itself with {code}"),
                 },
             };
             *self.deaths.entry(place).or_default() += 1;
@@ -180,10 +179,10 @@ impl Killer<'_> {
             Started::Ready(server) => server,
             Started::Dead(death) => return death,
         };
-        self.introduce(&server);
+        introduce(&self.announce, &server);
         tokio::select! {
             death = server.death() => return death,
-            () = self.answered(ANSWERS_PER_TRY) => {}
+            () = self.play.answered(ANSWERS_PER_TRY) => {}
         }
         server.kill().await
     }
@@ -191,365 +190,7 @@ impl Killer<'_> {
     async fn start(&mut self) -> Server {
         self.starts += 1;
         let server = self.world.start().await;
-        self.introduce(&server);
+        introduce(&self.announce, &server);
         server
-    }
-
-    fn introduce(&self, server: &Server) {
-        self.announce.send_modify(|address| {
-            *address = Address { generation: address.generation + 1, base: server.base.clone() };
-        });
-    }
-
-    /// Waits until the clients have got so many more answers.
-    async fn answered(&self, more: u64) {
-        let mut answers = self.play.client.answers();
-        let goal = *answers.borrow() + more;
-        soon("answers", answers.wait_for(|count| *count >= goal)).await.expect("clients");
-    }
-}
-
-/// The clients, and what they share.
-struct Play {
-    client: Client,
-    next: AtomicU64,
-    /// No new queries are begun.
-    closing: AtomicBool,
-    rng: Rng,
-}
-
-/// What a client does with one query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
-    /// Answers each call once.
-    Plain,
-    /// Sends the same result twice at once.
-    Twice,
-    /// Sends two different results at once.
-    Rivals,
-    /// Goes away before it is answered, and comes back with the same result.
-    Lost,
-    /// Names the tool instead of the call, as the RFC does.
-    ByName,
-    /// All results in one post.
-    Batch,
-    /// Holds the query, and continues it.
-    Hold,
-    /// Never answers, watches the deadline pass, and comes too late.
-    Late,
-    /// Cancels.
-    Cancel,
-    /// Cancels and answers at once.
-    CancelRace,
-}
-
-impl Play {
-    async fn work(self: Arc<Self>, records: Arc<Mutex<Vec<Record>>>) {
-        while !self.closing.load(Ordering::Relaxed) {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let mut actor = Actor::new(&self.client, self.rng.branch(number), number);
-            actor.play().await;
-            records.lock().expect("the records").push(actor.record);
-        }
-    }
-}
-
-/// A client that plays one query.
-struct Actor<'a> {
-    client: &'a Client,
-    rng: Rng,
-    scene: Scene,
-    manner: Manner,
-    record: Record,
-}
-
-const CASTING: &[(Scene, &[Manner])] = &[
-    (
-        Scene::Outside,
-        &[
-            Manner::Plain,
-            Manner::Twice,
-            Manner::Rivals,
-            Manner::Lost,
-            Manner::ByName,
-            Manner::Hold,
-            Manner::Late,
-            Manner::Cancel,
-            Manner::CancelRace,
-        ],
-    ),
-    (Scene::Pair, &[Manner::Plain, Manner::Twice, Manner::Rivals, Manner::Lost, Manner::Batch, Manner::Hold]),
-    (Scene::Hybrid, &[Manner::Plain, Manner::Twice, Manner::Lost, Manner::ByName, Manner::CancelRace]),
-    (Scene::Inside, &[Manner::Plain, Manner::Lost]),
-    (Scene::Text, &[Manner::Plain]),
-];
-
-impl<'a> Actor<'a> {
-    fn new(client: &'a Client, mut rng: Rng, number: u64) -> Self {
-        let (scene, manners) = *rng.pick(CASTING);
-        let manner = *rng.pick(manners);
-        let record = Record {
-            name: format!("q{number}-{}-{manner:?}", scene.input()).to_lowercase(),
-            cancelled: matches!(manner, Manner::Cancel | Manner::CancelRace),
-            ..Record::default()
-        };
-        Self { client, rng, scene, manner, record }
-    }
-
-    async fn play(&mut self) {
-        let mut query = self.create().await;
-        // A query has at most ten calls, so it cannot pause more often than that.
-        for _ in 0..40 {
-            match query.state() {
-                "queued" | "running" => query = self.look().await,
-                "waiting" if self.manner == Manner::Late => query = self.let_it_pass(&query).await,
-                "waiting" => query = self.answer(&query).await,
-                "held" => query = self.resume().await,
-                "completed" | "failed" | "cancelled" => return self.end(&query).await,
-                other => return self.fault(format!("answered {} with state `{other}`: {}", query.status, query.body)),
-            }
-        }
-        self.fault(format!("does not get on: {}", query.body));
-    }
-
-    fn fault(&mut self, what: impl Into<String>) {
-        self.record.violations.push(what.into());
-    }
-
-    /// Creates the query under a name of its own, so that it can be repeated safely.
-    async fn create(&mut self) -> Answer {
-        let mut body = scenes::query(&self.record.name, self.scene);
-        if self.manner == Manner::Late {
-            body["externalTimeout"] = json!("120ms");
-        }
-        let path = if self.rng.chance(50) { "?wait=20s" } else { "" };
-        let lost = self.rng.chance(20);
-        if lost {
-            self.send_and_go(Method::POST, path, &body).await;
-        }
-        let created = self.client.insist(Method::POST, path, Some(&body)).await;
-        match created.answer.status {
-            200..=202 => {
-                self.record.acknowledged = true;
-                created.answer
-            }
-            409 if created.answer.code() == "query_exists" && (created.repeated || lost) => {
-                self.record.acknowledged = true;
-                self.look().await
-            }
-            status => {
-                self.fault(format!("creation was answered with {status}: {}", created.answer.body));
-                created.answer
-            }
-        }
-    }
-
-    async fn look(&mut self) -> Answer {
-        let path = format!("/{}?wait=20s&view=rfc", self.record.name);
-        let answer = self.client.get(&path).await;
-        if answer.status != 200 {
-            self.fault(format!("was acknowledged and is answered with {}: {}", answer.status, answer.body));
-        }
-        answer
-    }
-
-    /// Sends a request and does not wait for its answer.
-    async fn send_and_go(&mut self, method: Method, path: &str, body: &Value) {
-        let patience = Duration::from_micros(self.rng.within(0..6_000));
-        // Answered, lost or still on its way: this client will not know.
-        let _ = tokio::time::timeout(patience, self.client.ask(&method, path, Some(body))).await;
-    }
-
-    /// Answers the waiting calls, in the manner of this client.
-    async fn answer(&mut self, query: &Answer) -> Answer {
-        let calls = query.waiting_calls();
-        if calls.is_empty() {
-            self.fault(format!("waits for nothing: {}", query.body));
-        }
-        match self.manner {
-            Manner::Cancel => return self.cancel().await,
-            Manner::CancelRace => {
-                let (call, _) = &calls[0];
-                let body = result(call, &self.content(call, 0));
-                let path = self.result_path("");
-                let client = self.client;
-                let (posted, _) = tokio::join!(client.insist(Method::POST, &path, Some(&body)), self.cancel());
-                self.note(call, &self.content(call, 0), &posted.answer);
-                return self.look().await;
-            }
-            Manner::Batch => {
-                let entry = |call: &str| json!({"toolCallId": call, "toolResult": self.content(call, 0)});
-                let body = json!({"toolResults": calls.iter().map(|(call, _)| entry(call)).collect::<Vec<_>>()});
-                let posted = self.client.post(&self.result_path(""), &body).await;
-                self.note_batch(&calls, &posted);
-                return posted;
-            }
-            _ => {}
-        }
-        let mut last = None;
-        for (call, tool) in &calls {
-            last = Some(self.deliver(call, tool).await);
-        }
-        match last {
-            Some(answer) if answer.status == 200 && answer.body.get("state").is_some() => answer,
-            _ => self.look().await,
-        }
-    }
-
-    /// Delivers one result, in the manner of this client.
-    async fn deliver(&mut self, call: &str, tool: &str) -> Answer {
-        let parameters = if self.rng.chance(50) { "" } else { "?wait=0" };
-        let path = self.result_path(parameters);
-        let content = self.content(call, 0);
-        let mut body = match self.manner {
-            Manner::ByName => json!({"toolName": tool, "toolResult": content}),
-            _ => result(call, &content),
-        };
-        match self.manner {
-            Manner::Hold => body["continueExecution"] = json!(false),
-            Manner::Lost => self.send_and_go(Method::POST, &path, &body).await,
-            Manner::Twice | Manner::Rivals => {
-                let other = if self.manner == Manner::Rivals { self.content(call, 1) } else { content.clone() };
-                let other_body = result(call, &other);
-                let (first, second) = tokio::join!(
-                    self.client.insist(Method::POST, &path, Some(&body)),
-                    self.client.insist(Method::POST, &path, Some(&other_body)),
-                );
-                self.note(call, &content, &first.answer);
-                self.note(call, &other, &second.answer);
-                return if first.answer.status == 200 { first.answer } else { second.answer };
-            }
-            _ => {}
-        }
-        let posted = self.client.insist(Method::POST, &path, Some(&body)).await;
-        self.note(call, &content, &posted.answer);
-        posted.answer
-    }
-
-    /// Watches the call expire, then tries anyway.
-    async fn let_it_pass(&mut self, query: &Answer) -> Answer {
-        let calls = query.waiting_calls();
-        self.watch_to_the_end().await;
-        for (call, _) in &calls {
-            let content = self.content(call, 0);
-            let posted = self.client.post(&self.result_path(""), &result(call, &content)).await;
-            if posted.status != 410 {
-                self.fault(format!("a late result was answered with {}: {}", posted.status, posted.body));
-            }
-            self.note(call, &content, &posted);
-        }
-        self.look().await
-    }
-
-    /// Follows the stream, through as many processes as it takes, and checks it against a whole reading.
-    async fn watch_to_the_end(&mut self) {
-        let mut seen = Vec::new();
-        let mut last_id: Option<String> = None;
-        let mut endless = u64::MAX;
-        'connections: loop {
-            let lost = match self.client.events(&self.record.name, last_id.as_deref()).await {
-                Err(NoStream::Lost(lost)) => lost,
-                Err(NoStream::Refused(status)) => {
-                    return self.fault(format!("its stream behind {last_id:?} was refused with {status}"));
-                }
-                Ok(mut stream) => loop {
-                    match stream.next(&mut endless).await {
-                        Ok(Some(event)) => {
-                            let over = event.name == "complete";
-                            if event.id.is_some() {
-                                last_id.clone_from(&event.id);
-                                seen.push(event);
-                            }
-                            if over {
-                                break 'connections;
-                            }
-                        }
-                        Ok(None) => continue 'connections,
-                        Err(lost) => break lost,
-                    }
-                },
-            };
-            self.client.outlive(lost).await;
-        }
-        let mut whole = self.client.all_events(&self.record.name).await;
-        whole.retain(|event| event.id.is_some());
-        if seen != whole {
-            self.fault(format!("was streamed as {seen:?} and is {whole:?}"));
-        }
-    }
-
-    async fn cancel(&mut self) -> Answer {
-        let path = format!("/{}/cancel", self.record.name);
-        let cancelled = self.client.insist(Method::PATCH, &path, None).await.answer;
-        if cancelled.status != 200 {
-            self.fault(format!("its cancellation was answered with {}: {}", cancelled.status, cancelled.body));
-        }
-        self.look().await
-    }
-
-    async fn resume(&mut self) -> Answer {
-        let path = format!("/{}/continue", self.record.name);
-        let resumed = self.client.insist(Method::POST, &path, Some(&json!({}))).await;
-        match resumed.answer.status {
-            200 => {}
-            409 if resumed.repeated && resumed.answer.code() == "query_not_held" => {}
-            status => self.fault(format!("to continue was answered with {status}: {}", resumed.answer.body)),
-        }
-        self.look().await
-    }
-
-    /// The query has ended: everything said before is still true, and nothing can be changed.
-    async fn end(&mut self, query: &Answer) {
-        let ending = |answer: &Answer| (answer.state().to_owned(), answer.body["response"].as_str().map(str::to_owned));
-        self.record.ended = Some(ending(query));
-        let again: Vec<_> = self.record.posts.clone();
-        for post in again {
-            let posted = self.client.post(&self.result_path(""), &result(&post.call, &post.content)).await;
-            self.note(&post.call, &post.content, &posted);
-            if post.said == Said::Accepted && !(posted.status == 200 && posted.replayed) {
-                self.fault(format!("{}: was accepted, and later {}: {}", post.call, posted.status, posted.body));
-            }
-        }
-        let still = self.look().await;
-        if self.record.ended != Some(ending(&still)) {
-            self.fault(format!("ended as {:?} and then was {}", self.record.ended, still.body));
-        }
-    }
-
-    fn result_path(&self, parameters: &str) -> String {
-        format!("/{}/tool-result{parameters}", self.record.name)
-    }
-
-    /// A result that no other call of any query has.
-    fn content(&self, call: &str, variant: u32) -> String {
-        format!("{} {call} {variant}", self.record.name)
-    }
-
-    /// Writes down what became of a result.
-    fn note(&mut self, call: &str, content: &str, answer: &Answer) {
-        let said = match (answer.status, answer.replayed) {
-            (200, false) => Said::Accepted,
-            (200, true) => Said::Replayed,
-            (409, _) if answer.code() == "already_resolved" => Said::Conflict,
-            (410, _) => Said::Gone,
-            _ => return self.fault(format!("a result was answered with {}: {}", answer.status, answer.body)),
-        };
-        self.record.posts.push(Post { call: call.to_owned(), content: content.to_owned(), said });
-    }
-
-    fn note_batch(&mut self, calls: &[(String, String)], answer: &Answer) {
-        let results = answer.body["results"].as_array().cloned().unwrap_or_default();
-        if answer.status != 200 || results.len() != calls.len() {
-            return self.fault(format!("a batch was answered with {}: {}", answer.status, answer.body));
-        }
-        for ((call, _), result) in calls.iter().zip(results) {
-            let said = match result["status"].as_str() {
-                Some("accepted") => Said::Accepted,
-                Some("replayed") => Said::Replayed,
-                _ => return self.fault(format!("an entry of a batch was answered with {result}")),
-            };
-            let content = self.content(call, 0);
-            self.record.posts.push(Post { call: call.clone(), content, said });
-        }
     }
 }

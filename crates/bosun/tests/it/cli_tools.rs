@@ -75,6 +75,13 @@ fn faults_of_schemas_point_into_the_file() {
 }
 
 #[test]
+fn the_examples_pass_the_check() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let shown = run_in(&workspace, &["check", "examples"], b"");
+    assert_eq!(shown, "exit code 0\n--- stdout\n--- stderr\n5 files, 0 errors, 0 warnings\n");
+}
+
+#[test]
 fn agents_are_checked_with_the_tools_that_they_name() {
     let folder = with_file(
         "agents.yaml",
@@ -246,6 +253,13 @@ fn a_catalogue_is_listed() {
     insta::assert_snapshot!(tools(&["list"]));
     insta::assert_snapshot!(tools(&["list", "--category", "Email", "--json"]));
     insta::assert_snapshot!(tools(&["list", "--provider", "notion"]));
+    let labelled = tools(&["list", "--label", "owner=mail"]);
+    assert!(labelled.contains("\nsend_email ") && labelled.contains("\n1 tool,"), "{labelled}");
+    let unreadable = tools(&["list", "--label", "mail"]);
+    assert!(
+        unreadable.starts_with("exit code 2") && unreadable.contains("a label is written KEY=VALUE"),
+        "{unreadable}"
+    );
 }
 
 #[test]

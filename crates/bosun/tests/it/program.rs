@@ -82,6 +82,10 @@ impl Server {
         self.data.path()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("a process that lives")
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.base.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
     }

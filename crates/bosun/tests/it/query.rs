@@ -80,6 +80,22 @@ fn check(output: &Output, code: i32, answer: &str, said: &[&str]) {
 }
 
 #[tokio::test]
+async fn a_command_may_answer_with_megabytes() {
+    let workplace = workplace(&["probe"]);
+    let server = serve(&workplace).await;
+    let mut asking = query(&server.base, workplace.path(), "one tool");
+    // Quotes, which JSON would make twice as long as a post may be.
+    asking.args(["--tools", "tools.json", "--run", r#"probe=yes '""' | head -c 3000000"#]);
+    let output = run(&mut asking).await;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let answer = stdout(&output);
+    let mark = "[truncated: the first 262144 of 2999999 bytes are shown; the rest cannot be read]";
+    assert!(answer.starts_with("probe said \"\"\n\"\"\n") && answer.trim_end().ends_with(mark), "{}", stderr(&output));
+    let blobs = std::fs::read_dir(server.data().join("blobs")).unwrap();
+    assert_eq!(blobs.map(|blob| blob.unwrap().metadata().unwrap().len()).collect::<Vec<_>>(), [2_999_999]);
+}
+
+#[tokio::test]
 async fn the_answer_is_all_that_standard_output_gets() {
     let workplace = workplace(&["probe"]);
     let server = serve(&workplace).await;
@@ -166,8 +182,13 @@ async fn what_the_server_refuses_is_an_error_with_its_code() {
     };
     let output = run(&mut ask(&["--agent", "nobody", "hello"])).await;
     check(&output, 1, "", &["error: Agent 'nobody' not found in namespace default [agent_not_found]"]);
-    for expected in ["✗ failed", "error: Query 'twice' already exists in namespace default [query_exists]"] {
-        let output = run(&mut ask(&["--agent", "tester", "nothing works", "--name", "twice"])).await;
+    for (input, expected) in [
+        ("nothing works", "✗ failed"),
+        // The same again is the same query; another one needs another name.
+        ("nothing works", "✗ failed"),
+        ("something else", "error: Query 'twice' already exists in namespace default [query_exists]"),
+    ] {
+        let output = run(&mut ask(&["--agent", "tester", input, "--name", "twice"])).await;
         check(&output, 1, "", &[expected]);
     }
 }

@@ -209,6 +209,58 @@ async fn a_result_and_a_cancellation_agree_on_who_came_first() {
     proof.finish(rounds, &json!({"result": first, "ends": ends}));
 }
 
+/// A client that knows what will be asked posts its result while the query is still being created. The
+/// post is refused or accepted, never half of both; and what was refused can be posted again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_comes_before_the_pause_counts_once_or_not_at_all() {
+    let (seed, rounds) = (seed(), scale("BOSUN_EARLY_RESULTS", 200));
+    let name = "races::a_result_that_comes_before_the_pause_counts_once_or_not_at_all";
+    let mut proof = Proof::begin(name, seed, &[("BOSUN_EARLY_RESULTS", rounds)]);
+    let stage = Stage::set().await;
+    let (mut records, mut first) = (Vec::new(), BTreeMap::<String, u64>::new());
+    for round in 0..rounds {
+        let mut record = Record { name: format!("early-{round}"), acknowledged: true, ..Record::default() };
+        let mut rng = Rng::new(seed).branch(round);
+        let (path, content) = (format!("/{}/tool-result?wait=0", record.name), format!("early {round}"));
+        let body = json!({"toolName": "lookup", "toolResult": content});
+        let early = async {
+            tokio::time::sleep(Duration::from_micros(rng.within(0..4_000))).await;
+            stage.client.post(&path, &body).await
+        };
+        let creation = scenes::query(&record.name, Scene::Outside);
+        let (created, posted) = tokio::join!(stage.client.post("", &creation), early);
+        assert_eq!(created.status, 200, "{}", created.body);
+        let word = match (posted.status, posted.code()) {
+            (200, _) if !posted.replayed => "accepted",
+            (404, "query_not_found") | (409, "call_not_waiting") => "refused",
+            (status, code) => {
+                proof.violation(format!("{}: an early result was answered with {status} {code}", record.name));
+                "neither"
+            }
+        };
+        *first.entry(word.to_owned()).or_default() += 1;
+        let query = stage.client.get(&format!("/{}?wait=20s&view=rfc", record.name)).await;
+        let waiting = query.waiting_calls();
+        if waiting.is_empty() == (word == "refused") {
+            proof.violation(format!("{}: the result was {word}, and the query is {}", record.name, query.body));
+        }
+        for (call, _) in waiting {
+            let again = post(&stage.client, &record.name, &call, &content).await;
+            if said(&again) != Some(Said::Accepted) {
+                proof.violation(format!("{}: posted again, answered {}", record.name, again.body));
+            }
+            record.posts.push(Post { call, content: content.clone(), said: Said::Accepted });
+        }
+        ended(&stage.client, &mut record).await;
+        if record.ended.as_ref().and_then(|(_, answer)| answer.as_deref()) != Some(content.as_str()) {
+            proof.violation(format!("{}: the model saw another result: {:?}", record.name, record.ended));
+        }
+        records.push(record);
+    }
+    stage.judge(&mut proof, &records).await;
+    proof.finish(rounds, &json!({"result": first}));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_and_a_deadline_agree_on_who_came_first() {
     let (seed, rounds) = (seed(), scale("BOSUN_DEADLINE_RACES", 200));

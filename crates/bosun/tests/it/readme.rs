@@ -107,6 +107,16 @@ async fn the_commands_of_the_streaming_page_run() {
     assert!(said.contains("event: complete"), "{said}");
 }
 
+#[tokio::test]
+async fn the_commands_of_the_operations_page_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = play("docs/operations.md", free_port(), directory.path()).await;
+    for line in ["entries, ok: ./backup", "entries, ok\n"] {
+        assert!(said.contains(line), "`{line}` is not in {said}");
+    }
+    assert!(directory.path().join("data.damaged").exists());
+}
+
 #[test]
 fn the_manifests_of_the_readme_can_be_served() {
     let manifests = blocks(&read("README.md"), "yaml");
@@ -120,7 +130,16 @@ fn the_manifests_of_the_readme_can_be_served() {
 
 #[test]
 fn pages_link_to_pages_that_exist() {
-    for page in ["README.md", "ARCHITECTURE.md", "docs/api.md", "docs/streaming.md", "docs/errors.md"] {
+    for page in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "docs/api.md",
+        "docs/streaming.md",
+        "docs/errors.md",
+        "docs/formats.md",
+        "docs/schemas.md",
+        "docs/operations.md",
+    ] {
         let text = read(page);
         let directory = workspace().join(page).parent().unwrap().to_owned();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {

@@ -58,7 +58,8 @@ async fn two_servers_do_not_share_a_store_or_a_port() {
     let server = Server::start().await;
     let examples = workspace().join("examples/agents");
     let output = run(serve().arg("--manifests").arg(&examples).arg("--data").arg(server.data())).await;
-    check(&output, 1, &["is in use by another process"]);
+    let (data, pid) = (server.data().display().to_string(), format!("(pid {})", server.pid()));
+    check(&output, 1, &["is in use by another process", &data, &pid, "stop that one"]);
     let directory = tempfile::tempdir().unwrap();
     let address = server.base.trim_start_matches("http://");
     let mut command = bosun();

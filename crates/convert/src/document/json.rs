@@ -12,7 +12,15 @@ use super::{
 };
 use crate::source::{Locator, Place};
 
+/// How many values one text may hold. A value takes many times the room of `0,`.
+const MAX_VALUES: usize = 10_000_000;
+
 pub(super) fn parse(text: &str) -> Result<Value, ReadError> {
+    // Every value but the first of its array or object stands behind a comma.
+    if text.len() > 2 * MAX_VALUES && text.bytes().filter(|byte| *byte == b',').count() > MAX_VALUES {
+        let message = format!("more than {MAX_VALUES} values");
+        return Err(ReadError::Syntax { syntax: Syntax::Json, place: Place::START, message });
+    }
     let limits = Limits { bytes: MAX_SIZE, depth: MAX_DEPTH };
     bosun_core::json::parse(&blank_comments(text), limits).map_err(|error| ReadError::Syntax {
         syntax: Syntax::Json,

@@ -2,5 +2,4 @@
 
 mod corpus;
 mod hostile;
-mod seed;
 mod tools;

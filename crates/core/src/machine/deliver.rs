@@ -5,10 +5,9 @@
 
 use super::notice_loop;
 use crate::{
-    CallId, Head, Timestamp,
+    CallId, Head, Outcome, Timestamp,
     event::{Entry, Event},
     head::{CallHead, CallState},
-    query::Outcome,
 };
 
 /// Which call a result is for.
@@ -50,6 +49,33 @@ pub struct Delivered {
     pub events: Vec<Event>,
     /// One for each result, in order.
     pub verdicts: Vec<Verdict>,
+}
+
+/// What a result for a call would meet, whatever is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The first result counts.
+    Open,
+    /// A result was accepted before: another one can only be the same, or too much.
+    Resolved,
+    Expired,
+    Cancelled,
+    Unknown,
+}
+
+/// Looks before a large result is sent; [`deliver`] decides when it has arrived.
+#[must_use]
+pub fn standing(head: &Head, now: Timestamp, call: CallId) -> Standing {
+    match head.call(call).map(|call| call.state) {
+        Some(CallState::Waiting { deadline }) if deadline > now => Standing::Open,
+        Some(CallState::Waiting { .. } | CallState::Expired) => Standing::Expired,
+        Some(CallState::Resolved { .. }) => Standing::Resolved,
+        Some(CallState::Cancelled) => Standing::Cancelled,
+        // Inside calls are nobody's business outside.
+        Some(CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. }) | None => {
+            Standing::Unknown
+        }
+    }
 }
 
 /// Decides a post of one or more results. `hold` keeps the query where it is afterwards, and a post

@@ -12,14 +12,13 @@ mod properties;
 mod tests;
 mod turn;
 
-pub use deliver::{Delivered, Delivery, Target, Verdict, deliver};
+pub use deliver::{Delivered, Delivery, Standing, Target, Verdict, deliver, standing};
 pub use turn::{Asked, Reply, Way, end_turn, fail, start_turn};
 
 use crate::{
-    CallId, Head, Timestamp,
+    CallId, Head, Outcome, Timestamp,
     event::Event,
     head::{CallHead, CallState, Phase},
-    query::Outcome,
 };
 
 /// The same call with the same result this often is worth a word to the model; once more ends the query.
@@ -41,6 +40,7 @@ pub mod failure_code {
     pub const INTERNAL_ERROR: &str = "internal_error";
     pub const POISONED: &str = "poisoned";
     pub const QUERY_TIMEOUT: &str = "query_timeout";
+    pub const TOKEN_LIMIT: &str = "token_limit";
     pub const TOOL_CALL_LIMIT: &str = "tool_call_limit";
     pub const TOOL_LOOP: &str = "tool_loop";
 }

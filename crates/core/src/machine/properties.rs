@@ -10,13 +10,13 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::{
-    Asked, Delivery, Next, REPEATS_NOTICED, Reply, Target, Verdict, Way, cancel, deliver, end_turn, expire,
-    finish_call, next, recover, resume, start_call, start_turn,
+    Asked, Delivery, Next, REPEATS_NOTICED, Reply, Standing, Target, Verdict, Way, cancel, deliver, end_turn, expire,
+    finish_call, next, recover, resume, standing, start_call, start_turn,
     tests::{created, spec},
 };
 use crate::{
     CallId, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp, Transcript,
-    event::Route, query::Usage, transcript::Message,
+    event::Route, query::Usage, showing::Showing, transcript::Message,
 };
 
 const MAX_CALLS: u32 = 6;
@@ -186,6 +186,7 @@ impl World {
 
     fn post(&mut self, call: usize, by_name: bool, content: u8, hold: bool) {
         let Some(call) = self.head.calls.get(call).cloned() else { return };
+        let foretold = standing(&self.head, self.now, call.id);
         let target = if by_name { Target::Tool(call.tool.to_string()) } else { Target::Call(call.id) };
         let before = self.head.clone();
         let delivered =
@@ -198,6 +199,16 @@ impl World {
             }
             Verdict::Expired(_) => {}
             _ => assert_eq!(delivered.events, [], "only an accepted or late result changes anything"),
+        }
+        if !by_name {
+            let met = match delivered.verdicts[0] {
+                Verdict::Accepted(_) => Standing::Open,
+                Verdict::Replayed(_) | Verdict::AlreadyResolved(_) => Standing::Resolved,
+                Verdict::Expired(_) => Standing::Expired,
+                Verdict::Cancelled(_) => Standing::Cancelled,
+                Verdict::Unknown | Verdict::Ambiguous | Verdict::NotWaiting => Standing::Unknown,
+            };
+            assert_eq!(foretold, met, "a look foretells what a result meets");
         }
         self.append(delivered.events);
     }
@@ -236,7 +247,7 @@ impl World {
         let mut transcript = Transcript::new(&self.journal[0]).unwrap();
         self.journal[1..].iter().for_each(|entry| transcript.apply(entry));
         let mut open: Vec<String> = Vec::new();
-        for message in transcript.messages() {
+        for message in transcript.messages(&Showing::default()) {
             match message {
                 Message::Assistant { calls, .. } => {
                     assert!(open.is_empty(), "a call has no result");
@@ -282,6 +293,7 @@ fn asked(index: usize, kind: Kind) -> Asked {
         arguments: json!({}),
         written: None,
         dropped: Vec::new(),
+        deprecated: None,
         way,
     }
 }

@@ -28,6 +28,7 @@ pub(super) fn spec(limits: Limits) -> Spec {
         labels: Default::default(),
         annotations: Default::default(),
         warnings: Vec::new(),
+        request: None,
     }
 }
 
@@ -52,6 +53,7 @@ fn asked(tool: &str, way: Way) -> Asked {
         arguments: json!({}),
         written: None,
         dropped: Vec::new(),
+        deprecated: None,
         way,
     }
 }
@@ -65,7 +67,8 @@ fn inside(tool: &str, repeatable: bool) -> Asked {
 }
 
 fn reply(calls: Vec<Asked>) -> Reply {
-    Reply { text: Some("text".into()), calls, usage: Usage::default() }
+    let usage = Usage { prompt_tokens: 20, completion_tokens: 5, cached_tokens: 0 };
+    Reply { text: Some("text".into()), calls, usage }
 }
 
 /// A query whose model has just asked for `calls`.
@@ -295,6 +298,29 @@ fn exactly_as_many_calls_as_allowed_leave_the_tools_in_place() {
     assert_eq!(next(&head), Next::Turn { turn: 2, attempt: 1, tools: true });
     turn(&mut head, vec![]);
     assert_eq!(head.status(), Status::Completed);
+}
+
+#[test]
+fn spent_tokens_end_a_query_that_wants_more_and_not_one_that_is_done() {
+    let each = reply(vec![]).usage.total();
+    for (limit, turns) in [(1, 1), (each, 1), (each + 1, 2), (2 * each, 2), (2 * each + 1, 3)] {
+        let mut head = created(Limits { max_tokens: Some(limit), ..Limits::default() });
+        for round in 1..turns {
+            turn(&mut head, vec![outside("a")]);
+            let delivery = to_call(&head, round - 1, ok(&round.to_string()));
+            post(&mut head, delivery);
+            assert!(matches!(next(&head), Next::Turn { .. }), "limit {limit}, round {round}");
+        }
+        let mut done = head.clone();
+        turn(&mut done, vec![]);
+        assert_eq!(done.status(), Status::Completed, "limit {limit}: the answer counts");
+        turn(&mut head, vec![outside("a")]);
+        assert_eq!(
+            (head.status(), head.calls.len()),
+            (Status::Failed, turns - 1),
+            "limit {limit}: nothing is handed out"
+        );
+    }
 }
 
 #[test]

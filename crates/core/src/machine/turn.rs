@@ -27,6 +27,7 @@ pub struct Asked {
     pub arguments: serde_json::Value,
     pub written: Option<String>,
     pub dropped: Vec<String>,
+    pub deprecated: Option<String>,
     pub way: Way,
 }
 
@@ -55,9 +56,18 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
         return Vec::new();
     }
     let count = u32::try_from(reply.calls.len()).unwrap_or(u32::MAX);
+    let tokens = head.usage.total().saturating_add(reply.usage.total());
     let mut events = vec![Event::TurnEnded { turn: head.turn, text: reply.text, usage: reply.usage, calls: count }];
     if count == 0 {
         events.push(Event::Completed);
+        return events;
+    }
+    // An answer that is there is not thrown away; only another turn is not begun.
+    if let Some(limit) = head.limits.max_tokens.filter(|limit| tokens >= *limit) {
+        events.push(Event::Failed {
+            code: failure_code::TOKEN_LIMIT.into(),
+            message: format!("the query has used {tokens} tokens, its limit is {limit}, and the model is not done"),
+        });
         return events;
     }
     if head.tools_spent {
@@ -95,6 +105,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
             arguments: asked.arguments,
             written: asked.written,
             dropped: asked.dropped,
+            deprecated: asked.deprecated,
             route,
         })));
     }

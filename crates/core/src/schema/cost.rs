@@ -7,9 +7,8 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
-
 use super::{error::SchemaFault, keyword::Reach};
+use crate::json::Tree;
 
 /// Levels that are counted; a deeper value is refused by everyone who reads one.
 pub(super) const LEVELS: usize = 65;
@@ -46,8 +45,30 @@ impl<'a> Graph<'a> {
 
     /// Counts from node 0, the root.
     pub(super) fn cost(&self) -> Result<Cost, SchemaFault> {
+        let by_level = self.by_level(vec![1; self.nodes.len()])?;
+        if by_level.first().is_some_and(|weight| *weight > BUDGET / 1_000) {
+            return Err(SchemaFault::TooCostly);
+        }
+        let harmless = by_level.iter().all(|count| *count <= HARMLESS);
+        Ok(Cost { by_level, harmless })
+    }
+
+    /// How many of the marked subschemas may be applied to one and the same value.
+    pub(super) fn most_at_one_place(&self, marked: &[usize]) -> u64 {
+        if marked.is_empty() {
+            return 0;
+        }
+        let mut weights = vec![0; self.nodes.len()];
+        for node in marked {
+            weights[*node] = 1;
+        }
+        // A schema that cannot be counted is refused for that.
+        self.by_level(weights).unwrap_or_default().into_iter().max().unwrap_or_default()
+    }
+
+    /// What the subschemas that may be applied to one place weigh together, for each level of a value.
+    fn by_level(&self, mut weights: Vec<u64>) -> Result<Vec<u64>, SchemaFault> {
         let order = self.innermost_first()?;
-        let mut weights = vec![1_u64; self.nodes.len()];
         // For each subschema: which parts of the value it passes on, to whom, and how often.
         let mut ways: Vec<HashMap<(Reach<'a>, usize), u64>> = vec![HashMap::new(); self.nodes.len()];
         let mut total = 0;
@@ -69,18 +90,14 @@ impl<'a> Graph<'a> {
             }
             ways[node] = own;
         }
-        if weights.first().is_some_and(|weight| *weight > BUDGET / 1_000) {
-            return Err(SchemaFault::TooCostly);
-        }
         let mut by_level = Vec::with_capacity(LEVELS);
-        let mut level = weights.clone();
+        let mut level = weights;
         // A schema without recursion ends early; one with it is counted as deep as values are taken.
         while by_level.len() < LEVELS && level.iter().any(|count| *count > 0) {
             by_level.push(level.first().copied().unwrap_or(0));
             level = ways.iter().map(|ways| heaviest_part(ways, &level)).collect();
         }
-        let harmless = by_level.iter().all(|count| *count <= HARMLESS);
-        Ok(Cost { by_level, harmless })
+        Ok(by_level)
     }
 
     /// Every subschema after those that are applied to the same value; fails if there is no such order.
@@ -131,12 +148,12 @@ fn heaviest_part(ways: &HashMap<(Reach<'_>, usize), u64>, level: &[u64]) -> u64 
 
 impl Cost {
     /// Whether `value` can be checked in reasonable time.
-    pub(super) fn allows(&self, value: &Value) -> bool {
+    pub(super) fn allows(&self, value: &Tree<'_>) -> bool {
         self.harmless || self.of(value) <= BUDGET
     }
 
     /// How many applications a check of `value` takes at most. Counts no further than the budget.
-    pub(super) fn of(&self, value: &Value) -> u64 {
+    pub(super) fn of(&self, value: &Tree<'_>) -> u64 {
         let mut spent = 0_u64;
         let mut pending = vec![(value, 0)];
         while let Some((value, level)) = pending.pop() {
@@ -145,8 +162,8 @@ impl Cost {
                 break;
             }
             match value {
-                Value::Array(items) => pending.extend(items.iter().map(|item| (item, level + 1))),
-                Value::Object(members) => pending.extend(members.values().map(|member| (member, level + 1))),
+                Tree::Array(items) => pending.extend(items.iter().map(|item| (item, level + 1))),
+                Tree::Object(members) => pending.extend(members.iter().map(|member| (&member.value, level + 1))),
                 _ => {}
             }
         }

@@ -22,12 +22,17 @@ const MAX_BYTES: usize = 256 * 1024;
 const MAX_DEPTH: usize = 64;
 const MAX_SUBSCHEMAS: usize = 2_000;
 const MAX_ENUM: usize = 1_000;
+/// Backtracking patterns that may look at one and the same text; each may take a second for all
+/// texts that fit into one set of arguments.
+const MAX_BACKTRACKING: u64 = 8;
 
 /// What compiling needs to know of a schema that passed.
 #[derive(Debug)]
 pub(super) struct Inspection {
     pub(super) draft: Draft,
     pub(super) cost: cost::Cost,
+    /// Some `pattern` has look-around or a back-reference.
+    pub(super) backtracks: bool,
 }
 
 pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
@@ -40,6 +45,7 @@ pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
         graph: Graph::default(),
         anchors: HashMap::new(),
         references: Vec::new(),
+        backtracking: Vec::new(),
         faults: Vec::new(),
     };
     walk.visit(source, "");
@@ -52,7 +58,11 @@ pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
             cost::Cost::default()
         }
     };
-    if walk.faults.is_empty() { Ok(Inspection { draft: walk.draft, cost }) } else { Err(walk.faults) }
+    if walk.graph.most_at_one_place(&walk.backtracking) > MAX_BACKTRACKING {
+        walk.faults.push(SchemaError { path: String::new(), fault: SchemaFault::TooCostly });
+    }
+    let backtracks = !walk.backtracking.is_empty();
+    if walk.faults.is_empty() { Ok(Inspection { draft: walk.draft, cost, backtracks }) } else { Err(walk.faults) }
 }
 
 /// Depth and size, without recursion.
@@ -108,6 +118,8 @@ struct Walk<'a> {
     anchors: HashMap<&'a str, usize>,
     /// Node, place and text of every reference; followed when all nodes are known.
     references: Vec<(usize, String, &'a str)>,
+    /// Nodes with a pattern that backtracks.
+    backtracking: Vec<usize>,
     faults: Vec<SchemaError>,
 }
 
@@ -143,14 +155,16 @@ impl<'a> Walk<'a> {
             let fault = SchemaFault::EnumTooLong { count: values.len(), limit: MAX_ENUM };
             self.fault(path::with_key(here, "enum"), fault);
         }
-        if let Some(Value::String(text)) = schema.get("pattern")
-            && let Err(fault) = pattern::check(text)
-        {
-            self.fault(path::with_key(here, "pattern"), fault);
+        if let Some(Value::String(text)) = schema.get("pattern") {
+            match pattern::check(text) {
+                Ok(pattern::Engine::Linear) => {}
+                Ok(pattern::Engine::Backtracking) => self.backtracking.push(node),
+                Err(fault) => self.fault(path::with_key(here, "pattern"), fault),
+            }
         }
         if let Some(Value::Object(members)) = schema.get("patternProperties") {
             for text in members.keys() {
-                if let Err(fault) = pattern::check(text) {
+                if let Err(fault) = pattern::check_linear(text) {
                     self.fault(path::with_key(&path::with_key(here, "patternProperties"), text), fault);
                 }
             }

@@ -30,8 +30,8 @@
 //!
 //! // Models write null for what they leave out.
 //! let arguments = schema.check_arguments(r#"{"query": "x", "limit": null}"#).unwrap();
-//! assert_eq!(arguments.value, json!({"query": "x"}));
 //! assert_eq!(arguments.dropped, ["limit"]);
+//! assert_eq!(arguments.into_value(), json!({"query": "x"}));
 //! # Ok::<(), bosun_core::schema::SchemaError>(())
 //! ```
 
@@ -40,7 +40,8 @@ use std::{fmt, sync::Arc};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
-use crate::json::{self, Limits};
+use crate::json::{self, Limits, Tree};
+use instance::Instance;
 
 pub use cache::SchemaCache;
 pub use error::{SchemaError, SchemaFault};
@@ -54,6 +55,7 @@ mod cost;
 pub mod dialect;
 mod error;
 mod inspect;
+mod instance;
 pub(crate) mod keyword;
 mod normalize;
 pub(crate) mod path;
@@ -65,7 +67,7 @@ mod violation;
 pub struct Schema {
     source: Arc<Value>,
     normalized: Normalized,
-    validator: Validator,
+    validator: Validator<Instance>,
     cost: cost::Cost,
 }
 
@@ -76,11 +78,29 @@ impl fmt::Debug for Schema {
 }
 
 /// Arguments that fit their schema.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Arguments {
-    pub value: Value,
+#[derive(Debug)]
+pub struct Arguments<'t> {
+    content: Content<'t>,
     /// Where an explicit `null` was left out, because the parameter is optional and takes none.
     pub dropped: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Content<'t> {
+    /// As they were read, and nothing was changed.
+    Read(Tree<'t>),
+    Value(Value),
+}
+
+impl Arguments<'_> {
+    /// The arguments themselves.
+    #[must_use]
+    pub fn into_value(self) -> Value {
+        match self.content {
+            Content::Read(tree) => tree.to_value(),
+            Content::Value(value) => value,
+        }
+    }
 }
 
 /// Every fault of a schema that can be told without compiling it, each with its place.
@@ -108,7 +128,7 @@ impl Schema {
         };
         let inspection = inspect::inspect(source).map_err(first)?;
         let normalized = normalize(source).map_err(first)?;
-        let validator = jsonschema::options()
+        let mut options = jsonschema::options_for::<Instance>()
             .with_draft(inspection.draft)
             .offline()
             .should_validate_formats(true)
@@ -116,12 +136,14 @@ impl Schema {
             .with_format("uuid", is_uuid)
             .with_pattern_options(
                 PatternOptions::regex().size_limit(pattern::MAX_COMPILED).dfa_size_limit(pattern::MAX_COMPILED),
-            )
-            .build(&normalized.clean)
-            .map_err(|error| SchemaError {
-                path: path::from_pointer(error.instance_path().as_str(), source),
-                fault: SchemaFault::Invalid(crate::text::clip(&error.to_string(), 200)),
-            })?;
+            );
+        if inspection.backtracks {
+            options = options.with_keyword("pattern", pattern::keyword);
+        }
+        let validator = options.build(&normalized.clean).map_err(|error| SchemaError {
+            path: path::from_pointer(error.instance_path().as_str(), &**source),
+            fault: SchemaFault::Invalid(crate::text::clip(&error.to_string(), 200)),
+        })?;
         Ok(Self { source: Arc::clone(source), normalized, validator, cost: inspection.cost })
     }
 
@@ -141,7 +163,10 @@ impl Schema {
     /// types, then the rest by place.
     #[must_use]
     pub fn validate(&self, value: &Value) -> Vec<Violation> {
-        match self.judge(value, Depth::Unknown) {
+        if let Some(violation) = too_deep(value) {
+            return vec![violation];
+        }
+        match self.judge(&Tree::of(value)) {
             Verdict::Fits => Vec::new(),
             Verdict::Fails { violations, .. } => violations,
         }
@@ -154,38 +179,41 @@ impl Schema {
     ///
     /// # Errors
     /// Every fault at once, in the order of [`Schema::validate`].
-    pub fn check_arguments(&self, text: &str) -> Result<Arguments, Vec<Violation>> {
+    pub fn check_arguments<'t>(&self, text: &'t str) -> Result<Arguments<'t>, Vec<Violation>> {
         let text = if text.trim().is_empty() { "{}" } else { text };
-        let value = json::parse(text, Limits::ARGUMENTS)
+        let tree = json::read(text, Limits::ARGUMENTS)
             .map_err(|error| vec![Violation::whole("json", format!("Invalid tool arguments JSON: {error}"))])?;
-        self.check(value, Depth::Bounded)
+        refuse_other_than_object(matches!(tree, Tree::Object(_)))?;
+        match self.judge(&tree) {
+            Verdict::Fits => Ok(Arguments { content: Content::Read(tree), dropped: Vec::new() }),
+            Verdict::Fails { violations, nulls } if nulls.is_empty() => Err(violations),
+            Verdict::Fails { violations, nulls } => self.without_nulls(tree.to_value(), violations, &nulls),
+        }
     }
 
     /// [`Schema::check_arguments`] for arguments that are already a value.
     ///
     /// # Errors
     /// As there.
-    pub fn check_value(&self, value: Value) -> Result<Arguments, Vec<Violation>> {
-        self.check(value, Depth::Unknown)
-    }
-
-    fn check(&self, value: Value, depth: Depth) -> Result<Arguments, Vec<Violation>> {
-        if !value.is_object() {
-            return Err(vec![Violation::whole("type", "Arguments are not valid: must be an object.".to_owned())]);
+    pub fn check_value(&self, value: Value) -> Result<Arguments<'static>, Vec<Violation>> {
+        refuse_other_than_object(value.is_object())?;
+        if let Some(violation) = too_deep(&value) {
+            return Err(vec![violation]);
         }
-        match self.judge(&value, depth) {
-            Verdict::Fits => Ok(Arguments { value, dropped: Vec::new() }),
+        let verdict = self.judge(&Tree::of(&value));
+        match verdict {
+            Verdict::Fits => Ok(Arguments { content: Content::Value(value), dropped: Vec::new() }),
             Verdict::Fails { violations, nulls } => self.without_nulls(value, violations, &nulls),
         }
     }
 
     /// Leaves out the nulls that are at fault, and checks again. What is then missing was required.
-    fn without_nulls(
+    fn without_nulls<'t>(
         &self,
         mut value: Value,
         mut violations: Vec<Violation>,
         nulls: &violation::Nulls,
-    ) -> Result<Arguments, Vec<Violation>> {
+    ) -> Result<Arguments<'t>, Vec<Violation>> {
         let mut dropped = Vec::new();
         // Those inside an alternative only if that makes the value fit: the alternative may not be
         // the one that was meant.
@@ -198,8 +226,9 @@ impl Schema {
             for pointer in pointers {
                 remove_member(&mut value, pointer);
             }
-            match self.judge(&value, Depth::Bounded) {
-                Verdict::Fits => return Ok(Arguments { value, dropped }),
+            let verdict = self.judge(&Tree::of(&value));
+            match verdict {
+                Verdict::Fits => return Ok(Arguments { content: Content::Value(value), dropped }),
                 Verdict::Fails { violations: remaining, .. } if !in_alternative => violations = remaining,
                 Verdict::Fails { .. } => {}
             }
@@ -207,42 +236,42 @@ impl Schema {
         Err(violations)
     }
 
-    fn judge(&self, value: &Value, depth: Depth) -> Verdict {
-        let refuse = |keyword: &str, message: String| Verdict::Fails {
-            violations: vec![Violation::whole(keyword, message)],
-            nulls: violation::Nulls::default(),
-        };
-        // The validator recurses and has no clock, so these come first.
-        let deepest = Limits::ARGUMENTS.depth;
-        if depth == Depth::Unknown && is_deeper_than(value, deepest) {
-            return refuse("depth", format!("Arguments are nested deeper than {deepest} levels"));
-        }
-        if !self.cost.allows(value) {
+    /// Looks at a value whose depth is bounded.
+    fn judge(&self, tree: &Tree<'_>) -> Verdict {
+        // The validator has no clock, so this comes first.
+        if !self.cost.allows(tree) {
             let message = "Arguments are too large and too deep for a schema with so many alternatives";
-            return refuse("cost", message.to_owned());
+            let violations = vec![Violation::whole("cost", message.to_owned())];
+            return Verdict::Fails { violations, nulls: violation::Nulls::default() };
         }
-        if self.validator.is_valid(value) {
+        if self.validator.is_valid(tree) {
             return Verdict::Fits;
         }
-        let errors: Vec<ValidationError<'_>> = if self.cost.of(value) > LISTED {
-            self.validator.validate(value).err().into_iter().collect()
+        let errors: Vec<ValidationError<'_>> = if self.cost.of(tree) > LISTED {
+            self.validator.validate(tree).err().into_iter().collect()
         } else {
-            self.validator.iter_errors(value).collect()
+            self.validator.iter_errors(tree).collect()
         };
-        Verdict::Fails { violations: violation::describe_all(&errors, value), nulls: violation::nulls(&errors) }
+        let violations = violation::describe_all(&errors, tree);
+        Verdict::Fails { violations, nulls: violation::nulls(&errors) }
     }
-}
-
-/// Whether somebody has already bounded the depth of a value.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Depth {
-    Bounded,
-    Unknown,
 }
 
 enum Verdict {
     Fits,
     Fails { violations: Vec<Violation>, nulls: violation::Nulls },
+}
+
+fn refuse_other_than_object(is_object: bool) -> Result<(), Vec<Violation>> {
+    let refusal = || vec![Violation::whole("type", "Arguments are not valid: must be an object.".to_owned())];
+    is_object.then_some(()).ok_or_else(refusal)
+}
+
+/// The validator recurses, and so does everything else here.
+fn too_deep(value: &Value) -> Option<Violation> {
+    let deepest = Limits::ARGUMENTS.depth;
+    let message = || format!("Arguments are nested deeper than {deepest} levels");
+    is_deeper_than(value, deepest).then(|| Violation::whole("depth", message()))
 }
 
 fn is_uuid(text: &str) -> bool {

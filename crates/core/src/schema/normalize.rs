@@ -47,6 +47,22 @@ pub struct SchemaWarning {
 
 /// Translates the extensions of a schema.
 ///
+/// ```
+/// use bosun_core::schema::normalize;
+/// use serde_json::json;
+///
+/// let source = json!({"type": "object", "properties": {
+///     "to": {"type": "string", "prompt": "To whom?"},
+///     "cc": {"type": "string", "optional": true, "nullable": true},
+/// }, "required": ["to"]});
+/// let normalized = normalize(&source.into()).unwrap();
+/// assert_eq!(normalized.clean["properties"]["cc"], json!({"type": ["string", "null"]}));
+/// assert_eq!(normalized.guidance["properties.to"].prompt.as_deref(), Some("To whom?"));
+///
+/// let contradiction = json!({"properties": {"to": {"optional": true}}, "required": ["to"]});
+/// assert!(normalize(&contradiction.into()).is_err());
+/// ```
+///
 /// # Errors
 /// Every contradiction and every extension with a value it cannot have.
 pub fn normalize(source: &Arc<Value>) -> Result<Normalized, Vec<SchemaError>> {

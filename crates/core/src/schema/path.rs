@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::json::tree::{Key, Tree};
+
 /// Goes into an object.
 pub(crate) fn push_key(path: &mut String, key: &str) {
     let plain = !key.is_empty()
@@ -57,23 +59,54 @@ pub(crate) fn segments(pointer: &str) -> impl Iterator<Item = String> + '_ {
     pointer.split('/').skip(1).map(|segment| segment.replace("~1", "/").replace("~0", "~"))
 }
 
+/// What a JSON pointer can lead into.
+pub(crate) trait Walk {
+    fn is_array(&self) -> bool;
+    fn item(&self, index: usize) -> Option<&Self>;
+    fn member(&self, key: &str) -> Option<&Self>;
+}
+
+impl Walk for Value {
+    fn is_array(&self) -> bool {
+        self.is_array()
+    }
+
+    fn item(&self, index: usize) -> Option<&Self> {
+        self.get(index)
+    }
+
+    fn member(&self, key: &str) -> Option<&Self> {
+        self.get(key)
+    }
+}
+
+impl Walk for Tree<'_> {
+    fn is_array(&self) -> bool {
+        matches!(self, Tree::Array(_))
+    }
+
+    fn item(&self, index: usize) -> Option<&Self> {
+        if let Tree::Array(items) = self { items.get(index) } else { None }
+    }
+
+    fn member(&self, key: &str) -> Option<&Self> {
+        if let Tree::Object(members) = self { members.get(&Key::new(key)) } else { None }
+    }
+}
+
 /// A JSON pointer into `root`, as people write it. The value decides whether `0` is an index or a key.
-pub(crate) fn from_pointer(pointer: &str, root: &Value) -> String {
+pub(crate) fn from_pointer(pointer: &str, root: &impl Walk) -> String {
     let mut path = String::new();
     let mut here = Some(root);
     for segment in segments(pointer) {
         match (here, segment.parse::<usize>()) {
-            (Some(Value::Array(items)), Ok(index)) => {
+            (Some(array), Ok(index)) if array.is_array() => {
                 push_index(&mut path, index);
-                here = items.get(index);
+                here = array.item(index);
             }
-            (Some(Value::Object(members)), _) => {
+            (object, _) => {
                 push_key(&mut path, &segment);
-                here = members.get(&segment);
-            }
-            _ => {
-                push_key(&mut path, &segment);
-                here = None;
+                here = object.and_then(|object| object.member(&segment));
             }
         }
     }
@@ -99,6 +132,7 @@ mod tests {
             ("/missing/0", "missing.0"),
         ] {
             assert_eq!(from_pointer(pointer, &value), expect);
+            assert_eq!(from_pointer(pointer, &Tree::of(&value)), expect);
         }
     }
 }

@@ -233,8 +233,8 @@ fn formats_are_asserted() {
 fn check_nulls(source: Value, arguments: &str, expect: Result<(Value, &[&str]), &[&str]>) {
     match (compile(source).check_arguments(arguments), expect) {
         (Ok(arguments), Ok((value, dropped))) => {
-            assert_eq!(arguments.value, value);
             assert_eq!(arguments.dropped, dropped);
+            assert_eq!(arguments.into_value(), value);
         }
         (Err(violations), Err(expect)) => {
             let messages: Vec<_> = violations.iter().map(|violation| violation.message.as_str()).collect();
@@ -395,14 +395,14 @@ fn a_schema_must_follow_its_draft() {
 #[test]
 fn all_faults_of_a_schema_are_told() {
     let found = faults(&json!({"properties": {
-        "a": {"pattern": "[a"}, "b": {"$ref": "http://x"}, "c": {"type": "none"}, "d": {"pattern": "(?=x)"},
+        "a": {"pattern": "[a"}, "b": {"$ref": "http://x"}, "c": {"type": "none"}, "d": {"patternProperties": {"(?=x)": {}}},
     }}));
     let codes: Vec<(&str, &str)> = found.iter().map(|error| (error.path.as_str(), error.fault.code())).collect();
     assert_eq!(
         codes,
         [
             ("properties.a.pattern", "pattern_invalid"),
-            ("properties.d.pattern", "pattern_not_linear"),
+            ("properties.d.patternProperties[\"(?=x)\"]", "pattern_not_linear"),
             ("properties.b.$ref", "reference_remote"),
             ("properties.c.type", "schema_invalid"),
         ]
@@ -452,4 +452,40 @@ fn a_flood_of_faults_is_told_in_part() {
     assert_eq!(violations[100].message, "Arguments have 901 more faults");
     let violations = compile(schema).check_value(json!({"a": vec![1; 100_000]})).unwrap_err();
     assert_eq!(violations.len(), 1, "too many even to list");
+}
+
+/// What `z.email()` and `z.string().regex(/^(?=.*\d)(?=.*[A-Z])/)` of Zod 4 become.
+#[test]
+fn a_pattern_with_look_ahead_is_checked_within_bounds() {
+    let schema = json!({"type": "object", "properties": {
+        "email": {
+            "type": "string", "format": "email",
+            "pattern": r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$",
+        },
+        "password": {"type": "string", "pattern": r"^(?=.*\d)(?=.*[A-Z]).{8,}$"},
+        "plain": {"type": "string", "pattern": "^[a-z]+$"},
+        "hard": {"type": "string", "pattern": r"^(?:a(?=[ab])|aa(?=[ab]))+c$"},
+    }});
+    let fits = r#"{"email": "ada@example.com", "password": "Passw0rd", "plain": "abc"}"#;
+    check(schema.clone(), fits, &[]);
+    let hard = format!("{}b", "a".repeat(60));
+    check(
+        schema,
+        &json!({"email": "a..da@example.com", "password": "password", "plain": "ABC", "hard": hard}).to_string(),
+        &[
+            r#"Parameter email must be in the format email, got: "a..da@example.com""#,
+            r#"Parameter email must match the pattern ^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$, got: "a..da@example.com""#,
+            r#"Parameter hard is too long or too intricate for the pattern ^(?:a(?=[ab])|aa(?=[ab]))+c$, got: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab""#,
+            r#"Parameter password must match the pattern ^(?=.*\d)(?=.*[A-Z]).{8,}$, got: "password""#,
+            r#"Parameter plain must match the pattern ^[a-z]+$, got: "ABC""#,
+        ],
+    );
+}
+
+#[test]
+fn many_patterns_with_look_ahead_are_not_applied_to_one_text() {
+    let pattern = json!({"pattern": "^(?!x)a"});
+    let schema = |count: usize| json!({"properties": {"a": {"allOf": vec![pattern.clone(); count]}, "b": pattern}});
+    assert!(Schema::compile(&Arc::new(schema(8))).is_ok());
+    refuses(schema(9), "schema could take too long to check: its alternatives multiply");
 }

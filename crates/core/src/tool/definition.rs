@@ -397,7 +397,13 @@ impl Checker<'_> {
                 }
             }
         }
-        if let Some(value) = present("annotations") {
+        // A list would be taken for the fields in their order.
+        for key in ["annotations", "deprecated"] {
+            if let Some(value @ Value::Array(_)) = present(key) {
+                self.wrong_type(at(key), "object", Some(value));
+            }
+        }
+        if let Some(value) = present("annotations").filter(|value| !value.is_array()) {
             match serde_json::from_value::<Annotations>(value.clone()) {
                 Ok(annotations) => tool.annotations = annotations,
                 Err(error) => self.fault(at("annotations"), "invalid_type", format!("Invalid input: {error}")),
@@ -406,6 +412,8 @@ impl Checker<'_> {
         match present("deprecated") {
             None | Some(Value::Bool(false)) => {}
             Some(Value::Bool(true)) => tool.deprecated = Some(Deprecation::default()),
+            // Said above.
+            Some(Value::Array(_)) => {}
             Some(value) => match serde_json::from_value::<Deprecation>(value.clone()) {
                 Ok(deprecation) => tool.deprecated = Some(deprecation),
                 Err(error) => self.fault(at("deprecated"), "invalid_type", format!("Invalid input: {error}")),

@@ -116,6 +116,14 @@ pub(crate) fn lookalikes(names: &[&str]) -> Vec<(usize, usize)> {
 }
 
 /// What the model calls each of these tools, in the same order. The names must be distinct.
+///
+/// ```
+/// use bosun_core::tool::name::aliases;
+///
+/// let aliases = aliases(&["send_email", "tool_with-special.chars"]);
+/// assert_eq!(aliases[0], "send_email");
+/// assert!(aliases[1].starts_with("tool_with-special_chars_"));
+/// ```
 #[must_use]
 pub fn aliases(names: &[&str]) -> Vec<String> {
     if names.iter().all(|name| fits_model(name)) {

@@ -165,7 +165,8 @@ struct Entry {
 impl PartialEq for Toolset {
     fn eq(&self, other: &Self) -> bool {
         let pairs = || self.members.iter().zip(&other.members);
-        self.len() == other.len() && pairs().all(|(ours, theirs)| ours.alias == theirs.alias && ours.tool == theirs.tool)
+        self.len() == other.len()
+            && pairs().all(|(ours, theirs)| ours.alias == theirs.alias && ours.tool == theirs.tool)
     }
 }
 

@@ -4,18 +4,20 @@
 //! own shape around it. Both are made here from the same snapshot, and nothing is decided here.
 
 use bosun_core::{
-    Head, Outcome, Status, Transcript,
+    CallId, Head, Outcome, Status, Transcript,
+    content::Large,
     event::{Event, Route},
     query::{Spec, Usage, View},
     transcript::{Call, Ending, Recorded},
 };
 use bosun_engine::{Snapshot, store::Listed};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{duration, wire};
 
 /// A query in either shape.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Query {
     Rfc(Box<wire::RfcQuery>),
@@ -214,8 +216,19 @@ fn execution(call: &Call) -> Option<wire::Execution> {
         success: outcome.is_success(),
         duration: duration::format(at.since(call.started_at.unwrap_or(call.asked_at))),
         error: outcome_error(outcome),
+        large_result: outcome.large().map(|large| large_result(call.asked.call, large)),
         dropped_arguments: call.asked.dropped.clone(),
+        deprecated: call.asked.deprecated.clone(),
     })
+}
+
+pub(super) fn large_result(call: CallId, large: &Large) -> wire::LargeResult {
+    wire::LargeResult {
+        handle: call.to_string(),
+        size: large.size,
+        media_type: large.media_type.to_string(),
+        sha256: large.hash.to_string(),
+    }
 }
 
 pub(super) fn outcome_error(outcome: &Outcome) -> Option<wire::Error> {

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use bosun_core::{
-    CallId, Head, Outcome,
+    CallId, Content, Head, Outcome,
     head::CallState,
-    machine::{Delivery, Target, Verdict},
+    machine::{Delivery, Standing, Target, Verdict},
 };
 use bosun_engine::{DeliverReport, Engine, QueryKey, Snapshot};
 use serde_json::{Value, json};
@@ -58,7 +58,32 @@ pub(super) struct Delivered {
 }
 
 /// The code of a failure for which the client gave none.
-const DEFAULT_FAILURE: &str = "tool_failed";
+pub(super) const DEFAULT_FAILURE: &str = "tool_failed";
+/// The message of a failure for which the client gave none.
+pub(super) const NO_REASON: &str = "the tool failed without saying why";
+
+impl Post {
+    /// One result, for the call with this id.
+    pub(super) fn of_call(id: &str, outcome: Outcome, hold: bool, warnings: Vec<String>) -> Self {
+        let results = vec![Posted { which: Which::of(id.to_owned()), tool_name: None, outcome }];
+        Self { results, batch: false, hold, wait: None, warnings }
+    }
+}
+
+impl Which {
+    /// The call as the client named it.
+    fn named(&self) -> String {
+        match self {
+            Self::Call(id) => format!("call `{id}`"),
+            Self::Foreign(id) => format!("call `{}`", clip(id)),
+            Self::Tool(name) => format!("tool `{}`", clip(name)),
+        }
+    }
+
+    fn of(id: String) -> Self {
+        id.parse().map_or(Self::Foreign(id), Self::Call)
+    }
+}
 
 pub(super) fn read(warnings: &[String], body: Value) -> Result<Post, ApiError> {
     let mut findings = Findings::new(Code::InvalidToolResult, warnings.to_vec());
@@ -106,7 +131,7 @@ fn read_one(fields: &mut Object, findings: &mut Findings) -> Option<Posted> {
     }
     let outcome = read_outcome(fields, findings);
     let which = match (id, &tool_name) {
-        (Some(id), _) => id.parse().map_or(Which::Foreign(id), Which::Call),
+        (Some(id), _) => Which::of(id),
         (None, Some(name)) => Which::Tool(name.clone()),
         (None, None) => return None,
     };
@@ -130,19 +155,24 @@ fn read_outcome(fields: &mut Object, findings: &mut Findings) -> Option<Outcome>
             None
         }
         (Some(false) | None, Some((code, message)), content) => {
-            Some(Outcome::Failure { code, message, content: content.filter(|content| !content.is_null()) })
+            Some(Outcome::Failure { code, message, content: some_content(content) })
         }
         (Some(false), None, content) => Some(Outcome::Failure {
             code: DEFAULT_FAILURE.into(),
-            message: "the tool failed without saying why".into(),
-            content: content.filter(|content| !content.is_null()),
+            message: NO_REASON.into(),
+            content: some_content(content),
         }),
-        (Some(true) | None, None, Some(content)) => Some(Outcome::Success { content }),
+        (Some(true) | None, None, Some(content)) => Some(Outcome::success(content)),
         (Some(true) | None, None, None) => {
             findings.fault(result_path, "missing", "is missing: what did the tool return?");
             None
         }
     }
+}
+
+/// What a failure brings beside its message, if anything.
+fn some_content(value: Option<Value>) -> Option<Content> {
+    value.filter(|value| !value.is_null()).map(Content::Inline)
 }
 
 /// `error` is a text, or `{code, message}`.
@@ -214,15 +244,6 @@ impl Posted {
         };
         Some(Delivery { target, outcome: self.outcome.clone() })
     }
-
-    /// The call as the client named it.
-    fn named(&self) -> String {
-        match &self.which {
-            Which::Call(id) => format!("call `{id}`"),
-            Which::Foreign(id) => format!("call `{}`", clip(id)),
-            Which::Tool(name) => format!("tool `{}`", clip(name)),
-        }
-    }
 }
 
 /// The word for a verdict in a batch, and the code if it is a fault.
@@ -270,8 +291,18 @@ fn refusal(head: &Head, judged: &[(Posted, Verdict)], batch: bool) -> ApiError {
     let Some((posted, verdict)) = judged.first() else {
         return ApiError::new(Code::InvalidToolResult, "the post has no result");
     };
-    let named = posted.named();
-    let message = match verdict {
+    let message = sentence(&posted.which.named(), *verdict);
+    let code = word(*verdict).1.unwrap_or(Code::InvalidToolResult);
+    let details = if batch {
+        judged.iter().map(|(posted, verdict)| json!(to_wire(posted, *verdict))).collect()
+    } else {
+        recorded_hash(head, *verdict).into_iter().collect()
+    };
+    ApiError::new(code, message).with_details(details)
+}
+
+fn sentence(named: &str, verdict: Verdict) -> String {
+    match verdict {
         // These count: whoever asks has checked that there is none of them.
         Verdict::Accepted(_) | Verdict::Replayed(_) => format!("{named} has its result"),
         Verdict::AlreadyResolved(_) => format!("{named} already has another result, which stays"),
@@ -280,14 +311,25 @@ fn refusal(head: &Head, judged: &[(Posted, Verdict)], batch: bool) -> ApiError {
         Verdict::Unknown => format!("{named} is not a call of this query that a client may answer"),
         Verdict::Ambiguous => format!("several calls of {named} wait; say which one with `toolCallId`"),
         Verdict::NotWaiting => format!("no call of {named} waits for a result"),
+    }
+}
+
+/// What a large result need not be sent for: nobody waits for it.
+pub(super) fn refuse_early(id: &str, standing: Standing) -> Option<ApiError> {
+    let which = Which::of(id.to_owned());
+    let verdict = match (&which, standing) {
+        (_, Standing::Open | Standing::Resolved) => return None,
+        (Which::Call(call), Standing::Expired) => Verdict::Expired(*call),
+        (Which::Call(call), Standing::Cancelled) => Verdict::Cancelled(*call),
+        _ => Verdict::Unknown,
     };
-    let code = word(*verdict).1.unwrap_or(Code::InvalidToolResult);
-    let details = if batch {
-        judged.iter().map(|(posted, verdict)| json!(to_wire(posted, *verdict))).collect()
-    } else {
-        recorded_hash(head, *verdict).into_iter().collect()
-    };
-    ApiError::new(code, message).with_details(details)
+    let code = word(verdict).1?;
+    tracing::warn!(
+        call = call_of(verdict).map(tracing::field::display),
+        verdict = code.as_str(),
+        "result was not taken"
+    );
+    Some(ApiError::new(code, sentence(&which.named(), verdict)))
 }
 
 /// The result that won, by its hash: enough to recognise it, too little to read it.

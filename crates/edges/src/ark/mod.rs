@@ -8,10 +8,13 @@
 mod agents;
 mod convert;
 mod delivery;
+mod describe;
+mod download;
 mod duration;
 mod options;
 mod request;
 pub(crate) mod routes;
 pub(crate) mod stream;
 mod tools;
+mod upload;
 mod wire;

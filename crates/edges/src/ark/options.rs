@@ -6,11 +6,14 @@ use axum::{
     extract::{FromRequestParts, Query, RawPathParams},
     http::{HeaderMap, HeaderName, header, request::Parts},
 };
-use bosun_core::{Namespace, QueryName, QueryUid, Status, query::View, tool::duration_from_json};
+use bosun_core::{Content, Namespace, Outcome, QueryName, QueryUid, Status, query::View, tool::duration_from_json};
 use bosun_engine::QueryKey;
 use serde_json::Value;
 
-use super::duration;
+use super::{
+    delivery::{DEFAULT_FAILURE, NO_REASON},
+    duration,
+};
 use crate::http::{
     error::{ApiError, Code, clip, query_not_found},
     json::Findings,
@@ -23,6 +26,45 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const MAX_IDEMPOTENCY_KEY: usize = 255;
+
+/// What stands in the URL of a request whose body is a result.
+#[derive(Debug, Default)]
+pub(super) struct ResultOptions {
+    success: Option<bool>,
+    error: Option<String>,
+    code: Option<String>,
+    /// The query stays where it is.
+    pub(super) hold: bool,
+}
+
+impl ResultOptions {
+    fn set_flag(&mut self, name: &str, value: bool) {
+        match name {
+            "success" => self.success = Some(value),
+            _ => self.hold = !value,
+        }
+    }
+
+    /// Whether the tool failed.
+    pub(super) fn is_failure(&self) -> bool {
+        self.success == Some(false) || self.error.is_some() || self.code.is_some()
+    }
+
+    /// The outcome with this content, which a failure need not have.
+    pub(super) fn outcome(&self, content: Option<Content>) -> Option<Outcome> {
+        if !self.is_failure() {
+            return content.map(|content| Outcome::Success { content });
+        }
+        let said = |text: &Option<String>, otherwise: &str| text.clone().unwrap_or_else(|| otherwise.to_owned());
+        Some(Outcome::Failure {
+            code: said(&self.code, DEFAULT_FAILURE),
+            message: said(&self.error, NO_REASON),
+            content: content.filter(|content| *content != Content::Inline(Value::Null)),
+        })
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Options {
@@ -30,6 +72,10 @@ pub(super) struct Options {
     pub(super) namespace: Option<Namespace>,
     /// The `{name}` of the path, unchecked.
     pub(super) name: String,
+    /// The `{id}` of the path, unchecked.
+    pub(super) call: String,
+    /// What a body that is a result is beside its content.
+    pub(super) result: ResultOptions,
     /// `Some(0)`: the client wants no waiting.
     pub(super) wait: Option<Duration>,
     pub(super) stream: Option<bool>,
@@ -39,6 +85,8 @@ pub(super) struct Options {
     pub(super) before: Option<QueryUid>,
     pub(super) state: Option<Status>,
     pub(super) last_event_id: Option<String>,
+    /// How the client will call this request if it has to repeat it.
+    pub(super) idempotency_key: Option<String>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -65,6 +113,8 @@ fn read<'a>(
     let mut options = Options {
         namespace: None,
         name: String::new(),
+        call: String::new(),
+        result: ResultOptions::default(),
         wait: None,
         stream: accepted_stream(headers),
         view: None,
@@ -72,11 +122,13 @@ fn read<'a>(
         before: None,
         state: None,
         last_event_id: None,
+        idempotency_key: None,
         warnings: Vec::new(),
     };
     for (key, value) in path {
         match key {
             "namespace" => options.set_namespace(value, &mut findings),
+            "id" => value.clone_into(&mut options.call),
             _ => value.clone_into(&mut options.name),
         }
     }
@@ -91,6 +143,21 @@ fn read<'a>(
     if let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
         // One that is not even text is no id of ours, and will be found to be none.
         options.last_event_id = Some(String::from_utf8_lossy(id.as_bytes()).into_owned());
+    }
+    if options.result.success == Some(true) && options.result.is_failure() {
+        refuse(&mut findings, "success", "is true, and there is an `error`");
+    }
+    if let Some(key) = headers.get(IDEMPOTENCY_KEY) {
+        match key.to_str() {
+            Ok(key) if (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) => {
+                options.idempotency_key = Some(key.to_owned());
+            }
+            _ => refuse(
+                &mut findings,
+                "Idempotency-Key",
+                format!("must have 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters"),
+            ),
+        }
     }
     options.warnings = findings.conclude()?;
     Ok(options)
@@ -133,6 +200,13 @@ impl Options {
                 Some(state) => self.state = Some(*state),
                 None => fault(findings, "a state of a query"),
             },
+            "success" | "continueExecution" => match value {
+                "true" | "1" => self.result.set_flag(key, true),
+                "false" | "0" => self.result.set_flag(key, false),
+                _ => fault(findings, "true or false"),
+            },
+            "error" => self.result.error = Some(value.to_owned()).filter(|message| !message.is_empty()),
+            "errorCode" => self.result.code = Some(value.to_owned()).filter(|code| !code.is_empty()),
             "lastEventId" => self.last_event_id = Some(value.to_owned()).filter(|id| !id.is_empty()),
             unknown => findings.warn(format!("unknown parameter `{}` was ignored", clip(unknown))),
         }

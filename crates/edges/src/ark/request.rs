@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bosun_core::{Namespace, QueryName, query::View, tool::duration_from_json};
-use bosun_engine::{Engine, Submission, registry::AgentLimits};
+use bosun_engine::{Engine, Submission, registry::AgentLimits, store::RequestKey};
 use serde_json::Value;
 
 use super::{
@@ -34,7 +34,6 @@ const UNSERVED: &[(&str, &str)] = &[
     ("memory", "this version keeps no conversation memory; send what matters in `input`"),
     ("parameters", "this version fills no templates; write the values into `input`"),
     ("serviceAccount", "there is no Kubernetes account to act as"),
-    ("ttl", "this version keeps queries until its data is deleted"),
     ("cancel", "a query is cancelled with `PATCH …/queries/{name}/cancel`"),
     ("overrides", "headers belong to the manifests of models and tools"),
     ("evaluators", "this version evaluates no answers"),
@@ -75,6 +74,12 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
             labels: metadata.labels,
             annotations: metadata.annotations,
             warnings,
+            request: options.idempotency_key.clone().map(|key| RequestKey {
+                // Whoever reaches this server may do everything, so all are one.
+                actor: String::new(),
+                route: "queries",
+                key,
+            }),
         },
     })
 }
@@ -272,6 +277,8 @@ fn read_limits(
         tool_timeout: read_duration(fields, "toolTimeout", findings),
         external_timeout: read_duration(fields, "externalTimeout", findings),
         max_tool_calls: read_count(fields, "maxToolCalls", findings),
+        max_tokens: read_count(fields, "maxTokens", findings).map(u64::from),
+        ttl: read_duration(fields, "ttl", findings),
     };
     let server = engine.settings().limits;
     let agent = agent.and_then(|name| engine.registry().agent(namespace, name));
@@ -280,14 +287,22 @@ fn read_limits(
         ("timeout", limits.query_timeout, granted.query_timeout),
         ("toolTimeout", limits.tool_timeout, granted.tool_timeout),
         ("externalTimeout", limits.external_timeout, granted.external_timeout),
+        ("ttl", limits.ttl, granted.ttl),
     ] {
         if let Some(asked) = asked.filter(|asked| *asked > granted) {
             let (asked, granted) = (duration::format(asked), duration::format(granted));
             findings.warn(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
         }
     }
-    if let Some(asked) = limits.max_tool_calls.filter(|asked| *asked > granted.max_tool_calls) {
-        findings.warn(format!("`maxToolCalls` of {asked} was narrowed to the limit of {}", granted.max_tool_calls));
+    for (name, asked, granted) in [
+        ("maxToolCalls", limits.max_tool_calls.map(u64::from), Some(u64::from(granted.max_tool_calls))),
+        ("maxTokens", limits.max_tokens, granted.max_tokens),
+    ] {
+        if let (Some(asked), Some(granted)) = (asked, granted)
+            && asked > granted
+        {
+            findings.warn(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
+        }
     }
     limits
 }

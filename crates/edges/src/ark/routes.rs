@@ -2,23 +2,23 @@
 //!
 //! Each exists twice: under `/v1/namespaces/{namespace}/…`, and under `/v1/…` with `?namespace=`.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use axum::{
     Router,
-    extract::State,
-    http::{HeaderName, HeaderValue, StatusCode},
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse, Response},
-    routing::{get, patch, post},
+    routing::{MethodRouter, get},
 };
 use bosun_core::query::View;
-use bosun_engine::{Snapshot, store::Page};
+use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, convert, delivery,
+    agents, convert, delivery, describe, download,
     options::{DEFAULT_WAIT, Options},
-    request, stream, wire,
+    request, stream, upload, wire,
 };
 use crate::{
     App,
@@ -34,22 +34,45 @@ use crate::{
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const SERVICE: &str = "bosun";
 
+macro_rules! routes {
+    ($($path:literal => $($method:ident $handler:ident),+;)*) => {
+        /// The paths below `/v1` and their methods.
+        #[cfg(test)]
+        pub(crate) const ROUTES: &[(&str, &[&str])] = &[$(($path, &[$(stringify!($method)),+])),*];
+
+        fn resources() -> Router<App> {
+            Router::new()$(.route($path, MethodRouter::new()$(.$method($handler))+))*
+        }
+    };
+}
+
+routes! {
+    "/agents" => get list_agents;
+    "/agents/{name}" => get get_agent;
+    "/queries" => get list_queries, post create_query;
+    "/queries/{name}" => get get_query, delete delete_query;
+    "/queries/{name}/cancel" => patch cancel_query, post cancel_query;
+    "/queries/{name}/continue" => post continue_query;
+    "/queries/{name}/tool-result" => post deliver_results;
+    "/queries/{name}/tool-calls/{id}/result" => get get_result, put put_result;
+    "/queries/{name}/events" => get watch_query;
+}
+
 pub(crate) fn router(app: App) -> Router {
-    let resources = Router::new()
-        .route("/agents", get(list_agents))
-        .route("/agents/{name}", get(get_agent))
-        .route("/queries", get(list_queries).post(create_query))
-        .route("/queries/{name}", get(get_query))
-        .route("/queries/{name}/cancel", patch(cancel_query).post(cancel_query))
-        .route("/queries/{name}/continue", post(continue_query))
-        .route("/queries/{name}/tool-result", post(deliver_results))
-        .route("/queries/{name}/events", get(watch_query));
+    let resources = resources();
     Router::new()
+        .route("/openapi.json", get(openapi))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .nest("/v1", resources.clone())
         .nest("/v1/namespaces/{namespace}", resources)
         .with_state(app)
+}
+
+/// `GET /openapi.json`: this API, described.
+async fn openapi() -> Json<&'static Value> {
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(describe::document);
+    Json(&*DOCUMENT)
 }
 
 /// `GET /health`: the process answers.
@@ -101,18 +124,26 @@ async fn create_query(
 ) -> Result<Response, ApiError> {
     let request::NewQuery { submission, wait, stream } = request::read(&app.engine, &options, body)?;
     let warnings = submission.warnings.clone();
-    let snapshot = app.engine.submit(submission, wait.filter(|_| !stream)).await?;
-    if stream {
-        stream::open(&app.engine, &snapshot, 0, &warnings).await
+    let Submitted { snapshot, replayed } = app.engine.submit(submission, wait.filter(|_| !stream)).await?;
+    let mut response = if stream {
+        stream::open(&app.engine, &snapshot, 0, &warnings).await?
     } else {
-        Ok(answer(&snapshot, options.view, &warnings))
-    }
+        answer(&snapshot, options.view, &warnings)
+    };
+    mark_replayed(&mut response, replayed);
+    Ok(response)
 }
 
 /// `GET …/queries/{name}`
 async fn get_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let snapshot = app.engine.get(&options.key()?, options.wait_or(None)).await?;
     Ok(answer(&snapshot, options.view, &options.warnings))
+}
+
+/// `DELETE …/queries/{name}`
+async fn delete_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    app.engine.delete(options.key()?).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
 }
 
 /// `PATCH …/queries/{name}/cancel`, and `POST`
@@ -149,6 +180,19 @@ async fn deliver_results(
     Ok(delivery_answer(delivered, options.view))
 }
 
+/// `PUT …/queries/{name}/tool-calls/{id}/result`
+async fn put_result(State(app): State<App>, options: Options, request: Request) -> Result<Response, ApiError> {
+    let post = upload::read(&app.engine, &options, request).await?;
+    let wait = options.wait_or(Some(DEFAULT_WAIT));
+    let delivered = delivery::deliver(&app.engine, options.key()?, post, wait).await?;
+    Ok(delivery_answer(delivered, options.view))
+}
+
+/// `GET …/queries/{name}/tool-calls/{id}/result`
+async fn get_result(State(app): State<App>, options: Options, headers: HeaderMap) -> Result<Response, ApiError> {
+    Ok(with_warnings(download::open(&app.engine, &options, &headers).await?, &options.warnings))
+}
+
 /// `GET …/queries/{name}/events`
 async fn watch_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let snapshot = app.engine.get(&options.key()?, None).await?;
@@ -165,10 +209,14 @@ fn delivery_answer(delivered: delivery::Delivered, view: Option<View>) -> Respon
     let delivery::Delivered { snapshot, results, replayed, warnings } = delivered;
     let query = convert::query(&snapshot, view, results, &warnings);
     let mut response = with_warnings(Json(query), &warnings);
+    mark_replayed(&mut response, replayed);
+    response
+}
+
+fn mark_replayed(response: &mut Response, replayed: bool) {
     if replayed {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
-    response
 }
 
 fn with_warnings(response: impl IntoResponse, warnings: &[String]) -> Response {

@@ -13,7 +13,8 @@ use axum::{
     response::{IntoResponse, Response, sse::Event as SseEvent},
 };
 use bosun_core::{
-    CallId, Entry, Event, Outcome, QueryName, QueryUid, Seq, Timestamp,
+    CallId, Content, Entry, Event, Outcome, QueryName, QueryUid, Seq, Timestamp,
+    content::Large,
     event::{AskedCall, Route},
     machine::outcome_code,
 };
@@ -21,12 +22,27 @@ use bosun_engine::{Engine, Snapshot, Watch, Watched};
 use futures_util::stream;
 use serde_json::{Value, json};
 
-use super::{convert::outcome_error, duration};
+use super::{
+    convert::{large_result, outcome_error},
+    duration,
+};
 use crate::http::{
     error::{ApiError, Code, clip},
     sse::{self, Message},
     warning,
 };
+
+/// No event has more than 1 MiB. What is small as text may still be six times as long in JSON.
+const RESULT_IN_EVENT: usize = 512 * 1024;
+
+fn fits_an_event(value: &Value) -> bool {
+    match value {
+        Value::String(text) if text.len() * 6 <= RESULT_IN_EVENT => true,
+        Value::String(_) => value.to_string().len() <= RESULT_IN_EVENT,
+        // It is small as JSON, or it would not be inline.
+        _ => true,
+    }
+}
 
 /// Streams what happens to a query after entry `seen` of its journal.
 pub(super) async fn open(
@@ -173,12 +189,13 @@ impl Narrator {
             }
             Event::CallResolved { call, outcome } => {
                 let name = self.calls.get(call).map(|told| told.asked.tool.as_str());
-                Some((
-                    "tool_result_received",
-                    json!({
-                        "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
-                    }),
-                ))
+                let mut data = json!({
+                    "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
+                });
+                if let Some(large) = outcome.large() {
+                    data["largeResult"] = json!(large_result(*call, large));
+                }
+                Some(("tool_result_received", data))
             }
             Event::Completed => Some(self.end("completed")),
             Event::Failed { .. } => Some(self.end("failed")),
@@ -230,8 +247,11 @@ impl Narrator {
     fn tell_finished(&self, call: CallId, outcome: &Outcome, at: Timestamp) -> Option<(&'static str, Value)> {
         let told = self.calls.get(&call)?;
         let mut data = json!({ "id": call, "name": told.asked.tool, "success": outcome.is_success() });
-        if let Outcome::Success { content } | Outcome::Failure { content: Some(content), .. } = outcome {
-            data["result"] = content.clone();
+        match outcome.content() {
+            Some(Content::Inline(value)) if fits_an_event(value) => data["result"] = value.clone(),
+            Some(Content::Inline(value)) => data["largeResult"] = json!(large_result(call, &Large::of(value).0)),
+            Some(Content::Large(large)) => data["largeResult"] = json!(large_result(call, large)),
+            None => {}
         }
         if let Some(error) = outcome_error(outcome) {
             data["error"] = json!({ "code": error.code, "message": error.message });

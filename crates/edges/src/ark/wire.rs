@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 /// A query in the RFC's shape: `status` is a word.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RfcQuery {
     #[serde(flatten)]
@@ -35,7 +36,7 @@ pub(super) struct RfcQuery {
 }
 
 /// A query in ARK's shape: `status` is an object with a `phase`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ArkQuery {
     #[serde(flatten)]
@@ -57,7 +58,7 @@ pub(super) struct ArkQuery {
 }
 
 /// What every view of a query begins with.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Identity {
     pub(super) name: String,
     pub(super) namespace: String,
@@ -67,7 +68,7 @@ pub(super) struct Identity {
 }
 
 /// Old clients read `sessionId`, new ones `conversationId`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Session {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +78,7 @@ pub(super) struct Session {
 }
 
 /// A call that the client must run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ToolCall {
     pub(super) id: String,
     pub(super) name: String,
@@ -86,7 +87,7 @@ pub(super) struct ToolCall {
 }
 
 /// A call that has its outcome.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Execution {
     pub(super) tool_call_id: String,
@@ -98,18 +99,34 @@ pub(super) struct Execution {
     pub(super) duration: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<Error>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) large_result: Option<LargeResult>,
     /// Optional parameters that were dropped because the model sent `null` for them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) dropped_arguments: Vec<String>,
+    /// Why the tool should not be used any more, where it is deprecated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) deprecated: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+/// A result that is too large to be shown: it can be fetched by its handle, the id of its call.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LargeResult {
+    pub(super) handle: String,
+    /// In bytes.
+    pub(super) size: u64,
+    pub(super) media_type: String,
+    pub(super) sha256: String,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Error {
     pub(super) code: String,
     pub(super) message: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TokenUsage {
     pub(super) prompt_tokens: u64,
@@ -119,7 +136,7 @@ pub(super) struct TokenUsage {
     pub(super) cached_tokens: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RfcMetadata {
     pub(super) query_name: String,
@@ -128,7 +145,7 @@ pub(super) struct RfcMetadata {
     pub(super) labels: Metadata,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Metadata {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: BTreeMap<String, String>,
@@ -136,14 +153,14 @@ pub(super) struct Metadata {
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Target {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
     pub(super) name: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ArkStatus {
     pub(super) phase: &'static str,
@@ -160,7 +177,7 @@ pub(super) struct ArkStatus {
     pub(super) duration: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ArkResponse {
     pub(super) target: Target,
     pub(super) content: String,
@@ -168,7 +185,7 @@ pub(super) struct ArkResponse {
 }
 
 /// What became of one posted result.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PostedResult {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,7 +198,7 @@ pub(super) struct PostedResult {
 }
 
 /// One entry of a list of queries; lists are ARK-shaped, whatever the query's own view is.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListedQuery {
     #[serde(flatten)]
@@ -198,7 +215,7 @@ pub(super) struct ListedQuery {
     pub(super) status: ListedStatus,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListedStatus {
     pub(super) phase: &'static str,
@@ -206,7 +223,8 @@ pub(super) struct ListedStatus {
 }
 
 /// A page of a list. ARK has called the number of items both `count` and `total`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{Item}s")]
 pub(super) struct List<Item> {
     pub(super) items: Vec<Item>,
     /// Of this page.
@@ -218,7 +236,7 @@ pub(super) struct List<Item> {
 }
 
 /// An agent in a list.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ListedAgent {
     pub(super) name: String,
     pub(super) namespace: String,
@@ -230,7 +248,7 @@ pub(super) struct ListedAgent {
 }
 
 /// An agent: flat as ARK's API has it, and with the `spec` that clients of its custom resources read.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Agent {
     pub(super) name: String,
@@ -247,7 +265,7 @@ pub(super) struct Agent {
     pub(super) status: AgentStatus,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AgentSpec {
     pub(super) description: Option<String>,
@@ -256,12 +274,12 @@ pub(super) struct AgentSpec {
     pub(super) tools: Vec<AgentTool>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ModelRef {
     pub(super) name: String,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct AgentTool {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
@@ -270,12 +288,12 @@ pub(super) struct AgentTool {
     pub(super) description: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct AgentStatus {
     pub(super) conditions: Vec<Condition>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Condition {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
@@ -285,7 +303,7 @@ pub(super) struct Condition {
 }
 
 /// `/health` and `/ready`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Service {
     pub(super) status: &'static str,
     pub(super) service: &'static str,

@@ -11,7 +11,8 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use bosun_engine::{EngineError, StoreError};
+use bosun_core::{content::BadContent, json::JsonError};
+use bosun_engine::{EngineError, StoreError, UploadError};
 use serde_json::{Value, json};
 
 /// After how many seconds a client may try again when the server cannot work right now.
@@ -67,24 +68,30 @@ codes! {
     UnsupportedTarget = UNPROCESSABLE_ENTITY "unsupported_target",
     InvalidToolDefinitions = UNPROCESSABLE_ENTITY "invalid_tool_definitions",
     InvalidToolResult = UNPROCESSABLE_ENTITY "invalid_tool_result",
+    IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
     ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
     // What the request names is not there, or not in the state for it.
     QueryNotFound = NOT_FOUND "query_not_found",
     AgentNotFound = NOT_FOUND "agent_not_found",
     CallNotFound = NOT_FOUND "call_not_found",
+    ResultNotFound = NOT_FOUND "result_not_found",
+    RangeNotSatisfiable = RANGE_NOT_SATISFIABLE "range_not_satisfiable",
     QueryExists = CONFLICT "query_exists",
     QueryChanged = CONFLICT "query_changed",
     QueryNotHeld = CONFLICT "query_not_held",
     AlreadyResolved = CONFLICT "already_resolved",
     AmbiguousCall = CONFLICT "ambiguous_call",
     CallNotWaiting = CONFLICT "call_not_waiting",
+    QueryDeleted = GONE "query_deleted",
     CallExpired = GONE "call_expired",
     CallCancelled = GONE "call_cancelled",
     // The server cannot do it.
     QueryUnreadable = INTERNAL_SERVER_ERROR "query_unreadable",
+    ResultLost = INTERNAL_SERVER_ERROR "result_lost",
     InternalError = INTERNAL_SERVER_ERROR "internal_error",
     StoreUnavailable = SERVICE_UNAVAILABLE "store_unavailable",
+    Overloaded = SERVICE_UNAVAILABLE "overloaded",
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down",
 }
 
@@ -125,9 +132,20 @@ impl From<EngineError> for ApiError {
             EngineError::Store(StoreError::NameTaken(name)) => {
                 (Code::QueryExists, format!("Query '{name}' already exists"))
             }
+            EngineError::RequestReused | EngineError::Store(StoreError::RequestTaken) => (
+                Code::IdempotencyKeyReused,
+                "the Idempotency-Key belongs to another request; a new request needs a new key".into(),
+            ),
+            EngineError::QueryDeleted(_) => (Code::QueryDeleted, error.to_string()),
             EngineError::ModelNotFound { .. } => (Code::ModelNotFound, error.to_string()),
             EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
+            EngineError::CallNotFound(_) => (Code::CallNotFound, error.to_string()),
+            EngineError::NoResult(call) => (
+                Code::ResultNotFound,
+                format!("call `{call}` has no content: it is still open, or it failed without any"),
+            ),
             EngineError::NotHeld(_) => (Code::QueryNotHeld, error.to_string()),
+            EngineError::Overloaded(_) => (Code::Overloaded, error.to_string()),
             EngineError::ShuttingDown => (Code::ShuttingDown, error.to_string()),
             EngineError::Store(StoreError::Conflict(_)) => (Code::QueryChanged, error.to_string()),
             EngineError::Store(StoreError::Fenced | StoreError::Unavailable(_)) => {
@@ -137,9 +155,36 @@ impl From<EngineError> for ApiError {
                 Code::QueryUnreadable,
                 "the journal of this query is not readable; other queries are not affected".into(),
             ),
+            EngineError::Store(StoreError::MissingBlob(_)) => {
+                (Code::ResultLost, "the content of this result is not in the store any more".into())
+            }
             EngineError::NoRandomness(_) | EngineError::Crashed(_) => (Code::InternalError, INTERNAL.into()),
         };
         Self { code, message, details: Vec::new(), cause: Some(Arc::new(error)) }
+    }
+}
+
+impl From<UploadError> for ApiError {
+    fn from(error: UploadError) -> Self {
+        match error {
+            UploadError::TooLarge => Self::new(Code::PayloadTooLarge, error.to_string()),
+            UploadError::Bad(BadContent::NotJson(error)) => error.into(),
+            UploadError::Bad(BadContent::NotUtf8 { at }) => not_utf8(at),
+            UploadError::Store(error) => EngineError::Store(error).into(),
+        }
+    }
+}
+
+impl From<JsonError> for ApiError {
+    fn from(error: JsonError) -> Self {
+        let code = match &error {
+            JsonError::TooLarge { .. } => Code::PayloadTooLarge,
+            JsonError::TooDeep { .. } => Code::JsonTooDeep,
+            JsonError::DuplicateKey { .. } => Code::DuplicateKey,
+            JsonError::Syntax { .. } => Code::InvalidJson,
+        };
+        let place = error.position().map(|(line, column)| json!({ "line": line, "column": column }));
+        Self::new(code, format!("the body is not taken as JSON: {error}")).with_details(place.into_iter().collect())
     }
 }
 
@@ -158,6 +203,16 @@ pub(crate) fn query_not_found(namespace: &str, name: &str) -> ApiError {
 
 pub(crate) fn agent_not_found(namespace: &str, name: &str) -> ApiError {
     ApiError::new(Code::AgentNotFound, format!("Agent '{}' not found in namespace {namespace}", clip(name)))
+}
+
+/// The same for a call that never was and for one of another query.
+pub(crate) fn call_not_found(id: &str) -> ApiError {
+    ApiError::new(Code::CallNotFound, format!("call `{}` is not a call of this query", clip(id)))
+}
+
+/// A text that is none.
+pub(crate) fn not_utf8(at: u64) -> ApiError {
+    ApiError::new(Code::InvalidToolResult, format!("the text is not UTF-8 from byte {at} on; the call still waits"))
 }
 
 /// An error repeats what was sent, but not a megabyte of it and nothing that a terminal would obey.
@@ -210,14 +265,22 @@ mod tests {
         let failures = headings("Failed queries");
         for code in [
             failure_code::QUERY_TIMEOUT,
+            failure_code::TOKEN_LIMIT,
             failure_code::HOLD_EXPIRED,
             failure_code::TOOL_CALL_LIMIT,
             failure_code::TOOL_LOOP,
+            failure_code::POISONED,
+            failure_code::INTERNAL_ERROR,
         ] {
             assert!(failures.contains(&code), "{code}");
         }
         let outcomes = headings("Failed calls");
-        for code in [outcome_code::CALL_EXPIRED, outcome_code::OUTCOME_UNKNOWN, outcome_code::TOOL_CALL_LIMIT] {
+        for code in [
+            outcome_code::CALL_EXPIRED,
+            outcome_code::OUTCOME_UNKNOWN,
+            outcome_code::TOOL_CALL_LIMIT,
+            bosun_engine::RESULT_TOO_LARGE,
+        ] {
             assert!(outcomes.contains(&code), "{code}");
         }
     }

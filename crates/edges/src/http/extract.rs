@@ -11,10 +11,10 @@ use std::time::Duration;
 use axum::{
     body::{Bytes, HttpBody, to_bytes},
     extract::{FromRequest, Request},
-    http::{HeaderMap, HeaderName, header},
+    http::{HeaderMap, HeaderName, HeaderValue, header},
 };
-use bosun_core::json::{self, JsonError, Limits};
-use serde_json::{Value, json};
+use bosun_core::json::{self, Limits};
+use serde_json::Value;
 
 use super::error::{ApiError, Code};
 
@@ -56,28 +56,40 @@ impl<S: Send + Sync> FromRequest<S> for OptionalJson {
 
 fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let refuse = |message: &str| Err(ApiError::new(Code::UnsupportedMediaType, message));
-    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return refuse("a compressed body is not taken; send it without `Content-Encoding`");
-    }
-    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let (essence, parameters) = media_type.split_once(';').unwrap_or((media_type, ""));
-    let essence = essence.trim();
+    require_uncompressed(headers)?;
+    let (essence, parameters) = headers.get(header::CONTENT_TYPE).map(media_type).unwrap_or_default();
     if essence.eq_ignore_ascii_case("application/json") {
-        return match parameters.trim().split_once('=') {
-            Some((name, charset))
-                if name.trim().eq_ignore_ascii_case("charset")
-                    && !charset.trim().trim_matches('"').eq_ignore_ascii_case("utf-8") =>
-            {
-                refuse("JSON is UTF-8; other charsets are not taken")
-            }
-            _ => Ok(()),
-        };
+        return if is_utf8(parameters) { Ok(()) } else { refuse("JSON is UTF-8; other charsets are not taken") };
     }
     let browser = headers.contains_key(header::ORIGIN) || headers.contains_key(SEC_FETCH_SITE);
     if essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") && !browser {
         return Ok(());
     }
     refuse("a body must have `Content-Type: application/json`")
+}
+
+pub(crate) fn require_uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let message = "a compressed body is not taken; send it without `Content-Encoding`";
+        return Err(ApiError::new(Code::UnsupportedMediaType, message));
+    }
+    Ok(())
+}
+
+/// A media type and its parameters.
+pub(crate) fn media_type(value: &HeaderValue) -> (&str, &str) {
+    let text = value.to_str().unwrap_or_default();
+    let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
+    (essence.trim(), parameters)
+}
+
+/// Whether parameters of a media type say nothing else than that the text is UTF-8.
+pub(crate) fn is_utf8(parameters: &str) -> bool {
+    let charsets = parameters.split(';').filter_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
+    });
+    charsets.into_iter().all(|charset| charset.eq_ignore_ascii_case("utf-8"))
 }
 
 async fn read(request: Request) -> Result<Bytes, ApiError> {
@@ -99,19 +111,11 @@ fn is_length_limit(error: &axum::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
 }
 
-fn parse(body: &[u8]) -> Result<Value, ApiError> {
+/// Reads a whole body.
+pub(crate) fn parse(body: &[u8]) -> Result<Value, ApiError> {
     if body.is_empty() {
         return Err(ApiError::new(Code::InvalidJson, "the body is empty; it must be a JSON object"));
     }
     let text = str::from_utf8(body).map_err(|_| ApiError::new(Code::InvalidJson, "the body is not UTF-8"))?;
-    json::parse(text, Limits::BODY).map_err(|error| {
-        let code = match &error {
-            JsonError::TooLarge { .. } => Code::PayloadTooLarge,
-            JsonError::TooDeep { .. } => Code::JsonTooDeep,
-            JsonError::DuplicateKey { .. } => Code::DuplicateKey,
-            JsonError::Syntax { .. } => Code::InvalidJson,
-        };
-        let place = error.position().map(|(line, column)| json!({ "line": line, "column": column }));
-        ApiError::new(code, format!("the body is not taken as JSON: {error}")).with_details(place.into_iter().collect())
-    })
+    Ok(json::parse(text, Limits::BODY)?)
 }

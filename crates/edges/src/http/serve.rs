@@ -9,13 +9,24 @@ use std::{
     future::Future,
     io,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
 
-use axum::{Router, body::Body, extract::Request};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use axum::{
+    Router,
+    body::{Body, Bytes, HttpBody},
+    extract::Request,
+};
+use hyper::{
+    body::{Frame, Incoming, SizeHint},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -28,16 +39,23 @@ use tower::ServiceExt;
 
 /// A client may take this long to send its headers, also between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A client that is answered before it has sent its whole body is listened to for so long: until it
+/// has noticed. If the connection were closed at once, the answer would be lost on its way.
+const HEAR_OUT: Duration = Duration::from_secs(5);
 /// A client that takes nothing of what is sent to it for this long is gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The request line and all headers together.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 /// Connections above this wait to be accepted.
 const MAX_CONNECTIONS: usize = 16 * 1024;
+/// So long a connection without a request stays when the server stops: what its client is about to send
+/// gets an answer, and not a broken connection of which nobody knows what it broke.
+const LINGER: Duration = Duration::from_millis(500);
 /// The pause after an accept that failed for lack of something, usually file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Serves `router` until `shutdown` resolves, then lets requests in hand end within `grace`.
+/// Serves `router` until `shutdown` resolves, then lets requests in hand end within `grace`. What `router`
+/// says to requests that still come in is its own affair.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>, grace: Duration) {
     let connections = TaskTracker::new();
     let (drain, cut) = (CancellationToken::new(), CancellationToken::new());
@@ -52,9 +70,13 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
         connections.spawn(attend(stream, router.clone(), drain.clone(), cut.clone(), place));
     }
     drop(listener);
-    drain.cancel();
     connections.close();
-    if tokio::time::timeout(grace, connections.wait()).await.is_err() {
+    let linger = LINGER.min(grace);
+    if tokio::time::timeout(linger, connections.wait()).await.is_ok() {
+        return;
+    }
+    drain.cancel();
+    if tokio::time::timeout(grace - linger, connections.wait()).await.is_err() {
         tracing::warn!(connections = connections.len(), "cutting connections that did not end in time");
         cut.cancel();
         connections.wait().await;
@@ -94,13 +116,16 @@ async fn attend(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = %error, "connection keeps Nagle's algorithm");
     }
-    let service = service_fn(move |request: Request<Incoming>| router.clone().oneshot(request.map(Body::new)));
+    let sending = Arc::new(AtomicBool::new(false));
+    let watched = Arc::clone(&sending);
+    let service =
+        service_fn(move |request: Request<Incoming>| router.clone().oneshot(request.map(|body| watch(body, &watched))));
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
             .max_header_size(MAX_HEADER_BYTES)
-            .serve_connection(TokioIo::new(Impatient { stream, stalled: None }), service)
+            .serve_connection(TokioIo::new(Impatient { stream, stalled: None, sending, hearing_out: None }), service)
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -117,11 +142,50 @@ async fn attend(
     }
 }
 
+/// A request's body that tells whether there is more of it.
+struct Watched {
+    body: Incoming,
+    sending: Arc<AtomicBool>,
+}
+
+fn watch(body: Incoming, sending: &Arc<AtomicBool>) -> Body {
+    let is_empty = body.is_end_stream();
+    sending.store(!is_empty, Ordering::Relaxed);
+    if is_empty { Body::empty() } else { Body::new(Watched { body, sending: Arc::clone(sending) }) }
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.sending.store(false, Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// A connection that breaks when its reader takes nothing for [`WRITE_TIMEOUT`]: without that, a
 /// reader that stops reading would keep its stream open for ever.
 struct Impatient {
     stream: TcpStream,
     stalled: Option<Pin<Box<Sleep>>>,
+    /// Whether the client is in the middle of a body.
+    sending: Arc<AtomicBool>,
+    hearing_out: Option<Pin<Box<Sleep>>>,
 }
 
 impl Impatient {
@@ -133,6 +197,22 @@ impl Impatient {
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIMEOUT)));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Takes what still comes, and nothing of it, until the client has closed or its time is over.
+    fn hear_out(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let over = self.hearing_out.get_or_insert_with(|| Box::pin(tokio::time::sleep(HEAR_OUT)));
+        let mut unread = [0; 16 * 1024];
+        // The time is looked at first: a client that never stops must not outlast it.
+        while over.as_mut().poll(context).is_pending() {
+            let mut buffer = ReadBuf::new(&mut unread);
+            match ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {}
+                // It has closed, or is gone.
+                Ok(()) | Err(_) => break,
+            }
+        }
+        Poll::Ready(())
     }
 }
 
@@ -170,7 +250,12 @@ impl AsyncWrite for Impatient {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+        if this.sending.load(Ordering::Relaxed) {
+            ready!(this.hear_out(context));
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -185,7 +270,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _reader = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut stream = Impatient { stream, stalled: None };
+        let mut stream = Impatient { stream, stalled: None, sending: Arc::default(), hearing_out: None };
         let before = tokio::time::Instant::now();
         let error = loop {
             if let Err(error) = stream.write_all(&[0; 1024 * 1024]).await {

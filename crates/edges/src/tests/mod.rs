@@ -2,6 +2,7 @@
 
 mod agents;
 mod delivering;
+mod large;
 mod malformed;
 mod queries;
 mod rfc;

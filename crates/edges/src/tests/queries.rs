@@ -221,7 +221,6 @@ async fn fields_of_ark_that_are_not_served_are_refused_by_name() {
         ("memory", json!({"name": "m"})),
         ("parameters", json!([{"name": "a", "value": "b"}])),
         ("serviceAccount", json!("x")),
-        ("ttl", json!("720h")),
         ("cancel", json!(true)),
         ("overrides", json!([{}])),
         ("evaluators", json!([{"name": "e"}])),
@@ -379,10 +378,127 @@ async fn unknown_and_foreign_queries_look_the_same() {
 async fn a_name_is_taken_once() {
     let world = World::new(saying()).await;
     world.post("/v1/queries", &plain("q")).await.ok();
-    let again = world.post("/v1/queries", &plain("q")).await;
+    let mut other = plain("q");
+    other["input"] = json!("something else");
+    let again = world.post("/v1/queries", &other).await;
     assert_eq!(again.refusal(), (409, "query_exists"));
     assert_answer("query_exists", &again.body);
     assert_eq!(world.post("/v1/queries?namespace=other", &plain("q")).await.status, 200);
+}
+
+/// Whether the answer says that the request repeats an earlier one.
+fn is_replay(answer: &super::world::Answer) -> bool {
+    answer.header("idempotent-replayed") == Some("true")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_query_again_is_the_same_query() {
+    let world = World::new(saying()).await;
+    let first = world.post("/v1/queries?wait=true", &plain("q")).await;
+    assert!(!is_replay(&first));
+    // However it is written, and however its answer is wanted.
+    let mut nested = json!({"kind": "Query", "metadata": {"name": "q"}, "spec": plain("q")});
+    nested["spec"].as_object_mut().unwrap().remove("name");
+    for (path, body) in [
+        ("/v1/queries", plain("q")),
+        ("/v1/queries?wait=true", plain("q")),
+        ("/v1/namespaces/default/queries", plain("q")),
+        ("/v1/queries", nested),
+    ] {
+        let again = world.post(path, &body).await;
+        assert!(is_replay(&again), "{path}");
+        assert_eq!(again.body["uid"], first.body["uid"], "{path}");
+    }
+    let stream = world
+        .send("POST", "/v1/queries?stream=true", &[("content-type", "application/json")], plain("q").to_string())
+        .await;
+    assert!(is_replay(&stream));
+    assert_eq!(world.model.requests().len(), 1, "the model was asked once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_under_a_key_creates_one_query() {
+    let world = World::new(saying()).await;
+    let unnamed = |input: &str| {
+        let mut body = plain("q");
+        body.as_object_mut().unwrap().remove("name");
+        body["input"] = json!(input);
+        body
+    };
+    let post = async |key: &str, body: Value| {
+        let headers = [("content-type", "application/json"), ("idempotency-key", key)];
+        world.send("POST", "/v1/queries?wait=true", &headers, body.to_string()).await
+    };
+    let first = post("k1", unnamed("Hello")).await;
+    let again = post("k1", unnamed("Hello")).await;
+    assert_eq!((is_replay(&first), is_replay(&again)), (false, true));
+    assert_eq!(first.body["uid"], again.body["uid"]);
+    assert_ne!(post("k2", unnamed("Hello")).await.body["uid"], first.body["uid"]);
+    for body in [unnamed("Goodbye"), plain("named")] {
+        assert_eq!(post("k1", body).await.refusal(), (422, "idempotency_key_reused"));
+    }
+    assert_eq!(world.get("/v1/queries/named").await.status, 404);
+    let long = "k".repeat(256);
+    for key in ["", "k\u{e9}", &long] {
+        assert_eq!(post(key, unnamed("Hello")).await.refusal(), (400, "invalid_parameter"), "{key:?}");
+    }
+
+    let path = format!("/v1/queries/{}", first.body["name"].as_str().unwrap());
+    assert_eq!(world.send("DELETE", &path, &[], "").await.status, 204);
+    assert_eq!(world.get(&path).await.status, 404);
+    assert_eq!(post("k1", unnamed("Hello")).await.refusal(), (410, "query_deleted"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_can_be_deleted_whatever_it_does_and_its_name_used_again() {
+    let world = World::new(calculating()).await;
+    world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+    let mut events = Box::pin(world.send("GET", "/v1/queries/q/events", &[], ""));
+    assert!(futures_util::poll!(&mut events).is_pending());
+    let deleted = world.send("DELETE", "/v1/namespaces/default/queries/q", &[], "").await;
+    assert_eq!((deleted.status.as_u16(), &deleted.body), (204, &Value::Null));
+    events.await;
+    for (method, path) in [("GET", "/v1/queries/q"), ("DELETE", "/v1/queries/q"), ("POST", "/v1/queries/q/cancel")] {
+        assert_eq!(world.send(method, path, &[], "").await.refusal(), (404, "query_not_found"), "{method} {path}");
+    }
+    let result = json!({"toolName": "calculator", "toolResult": "2108"});
+    assert_eq!(world.post("/v1/queries/q/tool-result", &result).await.refusal(), (404, "query_not_found"));
+    assert!(!is_replay(&world.post("/v1/queries", &with_calculator("q")).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_has_ended_is_kept_for_its_time() {
+    let limits = Limits { ttl: Duration::from_secs(7_200), ..Limits::default() };
+    let world = World::with(saying(), Ledger::open(), Settings { limits, ..Settings::default() }).await;
+    let mut short = plain("short");
+    short["ttl"] = json!("1h");
+    world.post("/v1/queries?wait=true", &short).await.ok();
+    world.post("/v1/queries?wait=true", &plain("long")).await.ok();
+    let mut endless = plain("endless");
+    endless["ttl"] = json!("9000h");
+    let warnings = world.post("/v1/queries?wait=true", &endless).await.ok()["warnings"].clone();
+    assert_eq!(warnings, json!(["`ttl` of 9000h0m0s was narrowed to the limit of 2h0m0s"]));
+    let there = async |name: &str| world.get(&format!("/v1/queries/{name}")).await.status == 200;
+    tokio::time::sleep(Duration::from_secs(3_595)).await;
+    assert!(there("short").await);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(!there("short").await && there("long").await);
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert!(!there("long").await && !there("endless").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn spent_tokens_end_a_query_that_wants_more() {
+    let turns = vec![Turn::call("calculator", &json!({"expression": "1+1"})), Turn::say("Two.")];
+    for (limit, state) in [(1, "failed"), (1_000_000, "completed")] {
+        let world = World::new(ScriptedModel::always(turns.clone())).await;
+        let mut body = plain("q");
+        body["maxTokens"] = json!(limit);
+        let ended = world.post("/v1/queries?wait=true&view=rfc", &body).await.ok();
+        assert_eq!(ended["state"], state);
+        let code = ended["error"]["code"].as_str();
+        assert_eq!(code, (state == "failed").then_some("token_limit"));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::oneshot,
 };
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     streaming::{Event, Parser, told_by_journal},
@@ -215,6 +215,67 @@ async fn a_request_in_hand_is_answered_before_the_server_ends() {
     assert!(told.contains("agent_thinking") && told.contains("retry: 1000"), "{told}");
 }
 
+/// One request on a connection that stays, and its whole answer.
+async fn ask(stream: &mut TcpStream, request: &str) -> String {
+    stream.write_all(format!("{request} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    loop {
+        let mut bytes = [0; 4096];
+        let length = stream.read(&mut bytes).await.unwrap();
+        answer.extend(&bytes[..length]);
+        let text = str::from_utf8(&answer).unwrap();
+        let wanted = text.split_once("\r\n\r\n").map(|(head, body)| {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            (length.parse::<usize>().unwrap(), body.len())
+        });
+        match wanted {
+            Some((wanted, got)) if got >= wanted => return text.to_owned(),
+            _ => assert!(length > 0, "the server closed after {text:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_on_a_connection_that_was_kept_is_told_that_the_server_stops() {
+    let world = World::new(calculating()).await;
+    let server = Running::start(world.router.clone(), Duration::from_secs(60)).await;
+    let mut connections = Vec::new();
+    for _ in 0..4 {
+        let mut connection = server.connect().await;
+        assert!(!ask(&mut connection, "GET /v1/queries").await.contains("connection: close"));
+        connections.push(connection);
+    }
+    let asked = async {
+        world.engine.draining().cancelled().await;
+        for (mut connection, (request, status, said)) in connections.into_iter().zip([
+            ("GET /v1/queries", 503, "shutting_down"),
+            ("GET /v1/nowhere", 503, "shutting_down"),
+            ("GET /health", 200, "healthy"),
+            ("GET /ready", 503, "shutting down"),
+        ]) {
+            let answer = ask(&mut connection, request).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(said), "{answer}");
+            assert!(answer.contains("connection: close"), "{answer}");
+            assert_eq!(answer.contains("retry-after: "), said == "shutting_down", "{answer}");
+            assert_eq!(read_to_end(&mut connection).await, "", "and nothing after that");
+        }
+    };
+    let (drained, (), ()) = tokio::join!(world.engine.shut_down(Duration::from_secs(60)), server.stop(), asked);
+    drained.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_nobody_uses_does_not_keep_the_server() {
+    let world = World::new(calculating()).await;
+    let server = Running::start(world.router.clone(), Duration::from_secs(60)).await;
+    let mut idle = server.connect().await;
+    ask(&mut idle, "GET /health").await;
+    let before = tokio::time::Instant::now();
+    server.stop().await;
+    assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+    assert_eq!(read_to_end(&mut idle).await, "");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_does_not_end_is_cut() {
     let world = World::new(calculating()).await;
@@ -236,7 +297,8 @@ async fn a_panic_is_an_answer_without_a_reason() {
     async fn broken() -> &'static str {
         panic!("the secret reason")
     }
-    let server = Running::start(http::guarded(Router::new().route("/broken", get(broken))), Duration::ZERO).await;
+    let router = http::guarded(Router::new().route("/broken", get(broken)), CancellationToken::new());
+    let server = Running::start(router, Duration::ZERO).await;
     let request = "GET /broken HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let answer = server.raw(request).await;
     assert!(answer.starts_with("HTTP/1.1 500") && answer.contains("internal_error"), "{answer}");
@@ -254,4 +316,26 @@ async fn curl_works_as_printed() {
         .raw(&format!("{head}\r\nContent-Length: {length}\r\nContent-Type: application/x-www-form-urlencoded\r\nConnection: close\r\n\r\n{body}"))
         .await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("tool_call_required"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_is_answered_before_it_has_sent_everything_gets_the_answer() {
+    let world = World::new(calculating()).await;
+    let server = Running::start(world.router.clone(), Duration::from_secs(5)).await;
+    let body = vec![b'x'; 16 << 20];
+    for length in [format!("content-length: {}", body.len()), format!("content-length: {}", 1_u64 << 40)] {
+        let mut stream = server.connect().await;
+        let head = format!(
+            "PUT /v1/queries/gone/tool-calls/x/result HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n{length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // More than any buffer on the way holds: it goes through only if the server still listens.
+        stream.write_all(&body).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+        assert!(answer.contains("query_not_found"), "{answer}");
+    }
+    server.stop().await;
 }

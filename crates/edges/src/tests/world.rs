@@ -10,6 +10,7 @@ use axum::{
 use bosun_core::{Binding, Entry, Namespace, Tool, tool::Annotations};
 use bosun_engine::{
     Agent, Engine, Registry, Settings, Store,
+    blob::MemoryBlobs,
     memory::Memory,
     registry::{AgentLimits, AgentTool},
     testing::{Ledger, ScriptedModel, TokioClock, Turn},
@@ -23,6 +24,7 @@ pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) router: Router,
     pub(super) store: Arc<Memory>,
+    pub(super) blobs: MemoryBlobs,
     pub(super) model: Arc<ScriptedModel>,
     pub(super) ledger: Arc<Ledger>,
 }
@@ -61,9 +63,11 @@ impl World {
         let (model, ledger, store) = (Arc::new(model), Arc::new(ledger), Arc::new(Memory::new()));
         let registry = registry(&model, &ledger);
         let clock = Arc::new(TokioClock::new());
-        let engine = Engine::start(Arc::clone(&store) as _, registry, clock, settings).await.unwrap();
+        let blobs = MemoryBlobs::new();
+        let engine =
+            Engine::start(Arc::clone(&store) as _, Arc::new(blobs.clone()), registry, clock, settings).await.unwrap();
         let router = crate::router(App { engine: engine.clone() });
-        Self { engine, router, store, model, ledger }
+        Self { engine, router, store, blobs, model, ledger }
     }
 
     /// Sends a request as a program on this machine would.

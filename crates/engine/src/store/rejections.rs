@@ -18,6 +18,7 @@ const REMEMBERED: usize = 65_536;
 pub enum Rejection {
     Conflict(QueryUid),
     NameTaken(QueryName),
+    RequestTaken,
     Fenced,
     Unavailable(Arc<dyn Error + Send + Sync>),
 }
@@ -27,6 +28,7 @@ impl From<Rejection> for StoreError {
         match rejection {
             Rejection::Conflict(uid) => Self::Conflict(uid),
             Rejection::NameTaken(name) => Self::NameTaken(name),
+            Rejection::RequestTaken => Self::RequestTaken,
             Rejection::Fenced => Self::Fenced,
             Rejection::Unavailable(cause) => Self::Unavailable(Box::new(cause)),
         }

@@ -24,17 +24,24 @@ pub struct Run {
 pub struct Ledger {
     runs: Mutex<Vec<Run>>,
     gate: Option<Semaphore>,
+    gives: Option<Value>,
 }
 
 impl Ledger {
     #[must_use]
     pub fn open() -> Self {
-        Self { runs: Mutex::default(), gate: None }
+        Self { runs: Mutex::default(), gate: None, gives: None }
     }
 
     #[must_use]
     pub fn gated() -> Self {
-        Self { runs: Mutex::default(), gate: Some(Semaphore::new(0)) }
+        Self { gate: Some(Semaphore::new(0)), ..Self::open() }
+    }
+
+    /// Every call gives this instead of what was run.
+    #[must_use]
+    pub fn giving(content: impl Into<Value>) -> Self {
+        Self { gives: Some(content.into()), ..Self::open() }
     }
 
     /// Lets `count` calls through.
@@ -65,6 +72,7 @@ impl Runner for Ledger {
         {
             permit.forget();
         }
-        Outcome::success(json!({"ran": call.tool.name, "attempt": call.attempt}))
+        let ran = || json!({"ran": call.tool.name, "attempt": call.attempt});
+        Outcome::success(self.gives.clone().unwrap_or_else(ran))
     }
 }

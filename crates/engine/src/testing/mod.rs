@@ -3,6 +3,7 @@
 //! Nothing here is a mock: [`ScriptedModel`] and [`Ledger`] are real implementations of the traits
 //! that say what they will do and remember what they did.
 
+pub mod blob_contract;
 mod clock;
 mod ledger;
 pub mod scribe;

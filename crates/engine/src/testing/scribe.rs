@@ -58,7 +58,14 @@ impl Scribe {
         let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Arc::new(spec) } };
         let head = Arc::new(Head::new(self.uid, namespace, name, &entry).expect("the first entry is a creation"));
         self.head = Some(Arc::clone(&head));
-        Append { head, seen: 0, after: self.position, entries: vec![Arc::new(entry)], documents: vec![toolset()] }
+        Append {
+            head,
+            seen: 0,
+            after: self.position,
+            entries: vec![Arc::new(entry)],
+            toolset: Some(toolset()),
+            request: None,
+        }
     }
 
     /// The next entries, folded into the head.
@@ -73,7 +80,7 @@ impl Scribe {
             .collect();
         let head = Arc::new(head);
         self.head = Some(Arc::clone(&head));
-        Append { head, seen, after: self.position, entries, documents: Vec::new() }
+        Append { head, seen, after: self.position, entries, toolset: None, request: None }
     }
 
     /// Appends, and builds on that from then on.
@@ -131,6 +138,7 @@ impl Scribe {
                 arguments: serde_json::json!({"id": self.head().seq}),
                 written: None,
                 dropped: Vec::new(),
+                deprecated: None,
                 way,
             })
             .collect();
@@ -230,6 +238,7 @@ pub fn spec() -> Spec {
         labels: [("team".to_owned(), "blue".to_owned())].into(),
         annotations: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
+        request: None,
     }
 }
 

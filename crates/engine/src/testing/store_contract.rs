@@ -9,12 +9,16 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bosun_core::{
-    ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, QueryUid, Spec, Status, Timestamp, machine,
+    Content, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, Spec, Status, Timestamp, content::Large,
+    machine,
 };
 use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
 use super::scribe::{Scribe, document, spec};
-use crate::store::{Append, Page, Position, Store, StoreError, Stored};
+use crate::store::{
+    Answered, Append, Page, Position, REQUESTS_KEPT, Removal, Request, RequestKey, Runnable, Store, StoreError, Stored,
+    Wanted,
+};
 
 /// Somewhere a store lives.
 pub trait Place: Send {
@@ -42,10 +46,16 @@ const CLAUSES: &[Clause] = &[
     |place| a_list_has_pages_newest_first_with_total_and_filter(place).boxed(),
     |place| what_is_due_comes_most_overdue_first(place).boxed(),
     |place| a_mixed_turn_has_a_deadline_and_work(place).boxed(),
-    |place| unfinished_is_what_an_earlier_process_left(place).boxed(),
+    |place| what_has_work_is_runnable_and_says_whether_it_is_inherited(place).boxed(),
+    |place| namespaces_take_turns(place).boxed(),
+    |place| a_request_is_answered_once_under_its_key(place).boxed(),
+    |place| a_deleted_query_is_gone_and_its_name_is_free(place).boxed(),
+    |place| what_ended_is_kept_for_its_time_and_no_longer(place).boxed(),
+    |place| a_toolset_goes_with_the_last_query_that_has_it(place).boxed(),
     |place| a_later_process_finds_the_same_and_can_fold_it(place).boxed(),
     |place| hostile_texts_come_back_as_they_were(place).boxed(),
     |place| large_values_come_back_as_they_were(place).boxed(),
+    |place| blobs_are_referred_to_by_what_is_committed(place).boxed(),
     |place| closing_commits_and_then_refuses(place).boxed(),
 ];
 
@@ -352,7 +362,7 @@ async fn a_document_is_stored_once_whoever_brings_it(mut place: Box<dyn Place>) 
     for number in 1..=3 {
         let mut scribe = Scribe::new("default", &format!("q{number}"), number);
         let mut append = scribe.create();
-        append.documents = vec![shared.clone(), document(&number.to_string())];
+        append.toolset = Some(if number == 2 { document("2") } else { shared.clone() });
         let position = scribe.send(&*store, append);
         durable(&*store, position).await;
     }
@@ -453,11 +463,17 @@ async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn Place>) {
     drop(store);
     let store = place.open();
     assert_eq!(store.next_deadline().await.expect("readable"), scribe.head().deadline());
-    let left = store.unfinished(None, 9).await.expect("readable");
-    assert_eq!(left, [scribe.head().clone()]);
+    assert_eq!(runnable(&*store, Wanted { limit: 9, ..Wanted::default() }).await, "a*");
 }
 
-async fn unfinished_is_what_an_earlier_process_left(mut place: Box<dyn Place>) {
+/// The names in the order in which they come; a star marks what is inherited.
+async fn runnable(store: &dyn Store, wanted: Wanted) -> String {
+    let found = store.runnable(wanted).await.expect("readable");
+    let word = |Runnable { key, inherited }| format!("{}{}", key.1, if inherited { "*" } else { "" });
+    found.into_iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut queued: Vec<_> = [3, 1, 2].map(|number| Scribe::new("default", &format!("q{number}"), number)).into();
     for scribe in &mut queued {
@@ -468,32 +484,184 @@ async fn unfinished_is_what_an_earlier_process_left(mut place: Box<dyn Place>) {
     let mut done = Scribe::new("default", "done", 5);
     done.start_and_pause(&*store, LONG);
     done.resolve_and_complete(&*store);
-    let mut thinking = Scribe::new("other", "thinking", 6);
+    let mut thinking = Scribe::new("default", "thinking", 6);
     thinking.start(&*store);
     let position = thinking.append(&*store, machine::start_turn(thinking.head()));
     durable(&*store, position).await;
-    assert!(store.unfinished(None, 9).await.expect("readable").is_empty(), "this process is still at it");
+    let wanted = |limit: usize, except: &[&Scribe]| Wanted {
+        limit,
+        except: except.iter().map(|scribe| (scribe.head().namespace.clone(), scribe.head().name.clone())).collect(),
+        after: None,
+    };
+    assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1 q2 q3 thinking");
+    assert_eq!(store.count_runnable().await.expect("readable"), 4);
     drop(store);
 
     let store = place.open();
-    let left = async |after: Option<QueryUid>, limit: usize| {
-        let heads = store.unfinished(after, limit).await.expect("readable");
-        heads.iter().map(|head| head.name.to_string()).collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(left(None, 9).await, "q1 q2 q3 thinking");
-    assert_eq!(left(None, 2).await, "q1 q2");
-    assert_eq!(left(Some(queued[2].uid()), 2).await, "q3 thinking");
-    assert_eq!(left(Some(thinking.uid()), 2).await, "");
-    // What this process creates or takes up is its own, also while it runs.
+    assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3* thinking*");
+    assert_eq!(runnable(&*store, wanted(2, &[])).await, "q1* q2*");
+    assert_eq!(runnable(&*store, wanted(2, &[&queued[1], &queued[0]])).await, "q2* thinking*");
+    assert_eq!(runnable(&*store, wanted(0, &[])).await, "");
+    // What this process creates or takes up is its own.
     Scribe::new("default", "new", 7).start(&*store);
     queued[0].reload(&*store).await;
     let events = machine::recover(queued[0].head());
     let position = queued[0].append(&*store, events);
     durable(&*store, position).await;
-    assert_eq!(left(None, 9).await, "q1 q2 thinking");
+    assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3 thinking* new");
+    assert_eq!(store.count_runnable().await.expect("readable"), 5);
+}
+
+async fn namespaces_take_turns(mut place: Box<dyn Place>) {
+    let store = place.open();
+    for (namespace, name, number) in
+        [("a", "a1", 1), ("a", "a2", 2), ("a", "a3", 3), ("a", "a4", 4), ("b", "b1", 5), ("c", "c1", 6), ("c", "c2", 7)]
+    {
+        Scribe::new(namespace, name, number).start(&*store);
+    }
+    durable(&*store, store.last_position()).await;
+    let cases = [
+        (None, 12, "a1 b1 c1 a2 c2 a3 a4"),
+        (None, 9, "a1 b1 c1 a2 c2 a3"),
+        (None, 4, "a1 b1 c1 a2"),
+        (Some("a"), 4, "b1 c1 a1 c2"),
+        (Some("b"), 2, "c1 a1"),
+        (Some("c"), 1, "a1"),
+        (Some("z"), 1, "a1"),
+    ];
+    for (after, limit, expect) in cases {
+        let found = runnable(&*store, Wanted { after: after.map(namespace), limit, ..Wanted::default() }).await;
+        assert_eq!(found, expect, "{after:?} {limit}");
+    }
+}
+
+fn request(key: &str, body: &str) -> Request {
+    let key = RequestKey { actor: "somebody".into(), route: "queries", key: key.into() };
+    Request { key, fingerprint: ContentHash::of(body.as_bytes()) }
+}
+
+async fn a_request_is_answered_once_under_its_key(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let create = |scribe: &mut Scribe, request: Request| {
+        let append = Append { request: Some(request), ..scribe.create() };
+        scribe.send(&*store, append)
+    };
+    let mut first = Scribe::new("default", "first", 1);
+    let mut same_key = Scribe::new("default", "same-key", 2);
+    let kept = create(&mut first, request("k1", "body"));
+    // In the same commit, and once more when the first is there.
+    let lost = create(&mut same_key, request("k1", "body"));
+    durable(&*store, kept).await;
+    let later = create(&mut Scribe::new("default", "later", 3), request("k1", "other"));
+    for position in [lost, later] {
+        let refused = store.durable(position).await;
+        assert!(matches!(refused, Err(StoreError::RequestTaken)), "{refused:?}");
+    }
+    // Another key, another namespace, another actor and another door have nothing to do with it.
+    let mut actor = request("k1", "body");
+    actor.key.actor = "somebody else".into();
+    let mut route = request("k1", "body");
+    route.key.route = "messages";
+    for (namespace, name, request) in [
+        ("default", "a", request("k2", "body")),
+        ("other", "b", request("k1", "body")),
+        ("default", "c", actor),
+        ("default", "d", route),
+    ] {
+        let position = create(&mut Scribe::new(namespace, name, 4 + u32::from(name.as_bytes()[0])), request);
+        durable(&*store, position).await;
+    }
+    let found = store.answered(&namespace("default"), &request("k1", "").key).await.expect("readable");
+    let expected =
+        Answered { fingerprint: ContentHash::of(b"body"), uid: first.uid(), name: first.head().name.clone() };
+    assert_eq!(found, Some(expected));
+    assert_eq!(store.answered(&namespace("default"), &request("k3", "").key).await.expect("readable"), None);
+}
+
+async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let (mut doomed, mut other) = (Scribe::new("default", "a", 1), Scribe::new("default", "b", 2));
+    let append = Append { request: Some(request("k", "body")), ..doomed.create() };
+    doomed.send(&*store, append);
+    doomed.ask_outside(&*store, LONG);
+    other.start_and_pause(&*store, LONG);
+    // It is deleted behind what was appended before, awaited or not.
+    let (this, now) = (Removal::Query(namespace("default"), doomed.uid()), Timestamp(1_000));
+    assert_eq!(store.remove(this.clone(), now).await.expect("writable"), 1);
+    assert!(load(&*store, &doomed).await.is_none());
+    assert!(load(&*store, &other).await.is_some());
+    assert_eq!(store.next_deadline().await.expect("readable"), other.head().deadline());
+    assert_eq!(store.remove(this, now).await.expect("writable"), 0, "it is gone already");
+    let lost = doomed.append(&*store, machine::cancel(doomed.head(), None));
+    assert!(conflicts(&*store, lost).await, "nothing can be added to it");
+    let answered = async |key: &str| {
+        let found = store.answered(&namespace("default"), &request(key, "").key).await.expect("readable");
+        found.map(|answered| answered.uid)
+    };
+    assert_eq!(answered("k").await, Some(doomed.uid()), "that it was is remembered");
+
+    let mut heir = Scribe::new("default", "a", 3);
+    let position = heir.start(&*store);
+    durable(&*store, position).await;
+    assert_eq!(load(&*store, &heir).await.expect("the name is free").head.uid, heir.uid());
     drop(store);
     let store = place.open();
-    assert_eq!(store.unfinished(None, 9).await.expect("readable").len(), 5, "and it is left again");
+    assert_eq!(load(&*store, &heir).await.expect("it stays").head.uid, heir.uid());
+    let answered = async |now: Timestamp| {
+        assert_eq!(store.remove(Removal::Outdated, now).await.expect("writable"), 0);
+        store.answered(&namespace("default"), &request("k", "").key).await.expect("readable").is_some()
+    };
+    let forgotten = now.after(REQUESTS_KEPT);
+    assert!(answered(Timestamp(forgotten.0 - 1)).await);
+    assert!(!answered(forgotten).await, "and forgotten in time");
+}
+
+async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut waiting = Scribe::new("default", "waiting", 1);
+    waiting.start_and_pause(&*store, LONG);
+    let mut ended: Vec<_> = (2..=400).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    for (seconds, scribe) in (1..).zip(&mut ended) {
+        let mut spec = spec();
+        spec.limits.ttl = Duration::from_secs(seconds);
+        let created = scribe.create_as(spec);
+        scribe.send(&*store, created);
+        scribe.append(&*store, machine::cancel(scribe.head(), None));
+    }
+    durable(&*store, store.last_position()).await;
+    let until: Vec<_> = ended.iter().map(|scribe| scribe.head().kept_until().expect("it has ended")).collect();
+    let left = async |now: Timestamp| {
+        // A little at a time, until there is nothing more to do.
+        while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
+        store.list(&namespace("default"), &page(0)).await.expect("readable").total
+    };
+    assert_eq!(left(Timestamp(until[0].0 - 1)).await, 400);
+    assert_eq!(left(until[0]).await, 399);
+    assert!(load(&*store, &ended[0]).await.is_none() && load(&*store, &ended[1]).await.is_some());
+    assert_eq!(left(Timestamp(i64::MAX)).await, 1, "what has not ended stays");
+    assert!(load(&*store, &waiting).await.is_some());
+}
+
+async fn a_toolset_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let shared = document("shared");
+    let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    for scribe in &mut scribes {
+        let created = Append { toolset: Some(shared.clone()), ..scribe.create() };
+        scribe.send(&*store, created);
+    }
+    let there = async || store.document(shared.hash).await.expect("readable").is_some();
+    for (scribe, left) in scribes.iter().zip([true, false]) {
+        let this = Removal::Query(namespace("default"), scribe.uid());
+        store.remove(this, Timestamp(1)).await.expect("writable");
+        assert_eq!(there().await, left);
+    }
+    // And comes again with the next that brings it.
+    let mut again = Scribe::new("default", "again", 3);
+    let created = Append { toolset: Some(shared.clone()), ..again.create() };
+    let position = again.send(&*store, created);
+    durable(&*store, position).await;
+    assert!(there().await);
 }
 
 async fn a_later_process_finds_the_same_and_can_fold_it(mut place: Box<dyn Place>) {
@@ -561,13 +729,13 @@ async fn hostile_texts_come_back_as_they_were(mut place: Box<dyn Place>) {
     for (number, text) in (1..).zip(HOSTILE) {
         let mut scribe = Scribe::new("default", &format!("q{number}"), number);
         let mut created = scribe.create_as(hostile_spec(text));
-        created.documents = vec![document(text)];
+        created.toolset = Some(document(text));
         scribe.send(&*store, created);
         scribe.ask_outside(&*store, LONG);
         let outcome = Outcome::Failure {
             code: (*text).into(),
             message: (*text).into(),
-            content: Some(serde_json::json!({*text: [text]})),
+            content: Some(serde_json::json!({*text: [text]}).into()),
         };
         let mut events = scribe.deliver(&outcome, false);
         events.push(Event::Failed { code: (*text).into(), message: (*text).into() });
@@ -596,7 +764,7 @@ async fn large_values_come_back_as_they_were(mut place: Box<dyn Place>) {
     let text = "x\"\\\n中".repeat((1 << 20) / 7);
     let mut scribe = Scribe::new("default", &"a".repeat(253), 1);
     let mut created = scribe.create_as(hostile_spec(&text));
-    created.documents = vec![document(&text)];
+    created.toolset = Some(document(&text));
     scribe.send(&*store, created);
     scribe.ask_outside(&*store, LONG);
     let events = scribe.deliver(&Outcome::success(text.as_str()), false);
@@ -608,6 +776,39 @@ async fn large_values_come_back_as_they_were(mut place: Box<dyn Place>) {
     assert!(&stored.head == scribe.head() && fold(&stored) == stored.head);
     assert!(stored.entries.last().is_some_and(|entry| entry.event == events[0]));
     assert!(store.document(document(&text).hash).await.expect("readable").as_deref() == Some(&*text));
+}
+
+async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let large = |text: &str| Large::of(&text.into()).0;
+    let refer = |scribe: &mut Scribe, store: &dyn Store, text: &str| {
+        let outcome = Outcome::Success { content: Content::Large(large(text)) };
+        let events = scribe.deliver(&outcome, false);
+        scribe.append(store, events)
+    };
+    let all = ["one", "two", "three"].map(|text| large(text).hash);
+    let mut scribes = [Scribe::new("default", "a", 1), Scribe::new("other", "b", 2), Scribe::new("default", "c", 3)];
+    for scribe in &mut scribes {
+        scribe.start_and_pause(&*store, LONG);
+    }
+    assert!(store.referred(&all).await.expect("the store is readable").is_empty());
+    // Two queries refer to the same blob, and one tries in vain.
+    refer(&mut scribes[0], &*store, "one");
+    let mut rival = scribes[2].clone();
+    let last = refer(&mut scribes[2], &*store, "one");
+    let in_vain = refer(&mut rival, &*store, "three");
+    durable(&*store, last).await;
+    assert!(conflicts(&*store, in_vain).await);
+    let position = refer(&mut scribes[1], &*store, "two");
+    durable(&*store, position).await;
+    let expect = HashSet::from([all[0], all[1]]);
+    assert_eq!(store.referred(&all).await.expect("the store is readable"), expect);
+    assert_eq!(store.referred(&all[1..]).await.expect("the store is readable"), HashSet::from([all[1]]));
+    let stored = load(&*store, &scribes[1]).await.expect("the query is there");
+    assert_eq!(fold(&stored), stored.head);
+    drop(store);
+    let store = place.open();
+    assert_eq!(store.referred(&all).await.expect("the store is readable"), expect);
 }
 
 async fn closing_commits_and_then_refuses(mut place: Box<dyn Place>) {

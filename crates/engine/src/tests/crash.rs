@@ -1,6 +1,7 @@
 //! What a crash may not lose, and what it may not repeat.
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,14 +10,14 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Head, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp};
+use bosun_core::{ContentHash, Namespace, Outcome, QueryName, Status, Timestamp};
 use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, call, key, outside, submission};
 use crate::{
     Store, StoreError,
     memory::Memory,
-    store::{Append, Listed, Page, Position, StoreStats, Stored},
+    store::{Answered, Append, Listed, Page, Position, Removal, RequestKey, Runnable, StoreStats, Stored, Wanted},
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -108,16 +109,32 @@ impl Store for Dying {
         if self.dead() { Err(gone()) } else { self.memory.load(namespace, name).await }
     }
 
+    async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
+        self.memory.answered(namespace, key).await
+    }
+
+    async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
+        self.memory.remove(removal, now).await
+    }
+
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         self.memory.document(hash).await
+    }
+
+    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
+        self.memory.referred(blobs).await
     }
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
         self.memory.list(namespace, page).await
     }
 
-    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError> {
-        self.memory.unfinished(after, limit).await
+    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
+        self.memory.runnable(wanted).await
+    }
+
+    async fn count_runnable(&self) -> Result<usize, StoreError> {
+        self.memory.count_runnable().await
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {

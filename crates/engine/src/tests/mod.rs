@@ -1,7 +1,11 @@
 //! The engine from its public side, on the memory store, with tokio's time paused.
 
+mod admission;
 mod crash;
+mod large;
+mod refusing;
 mod running;
+mod stopping;
 mod waiting;
 mod watching;
 mod world;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bosun_core::{Outcome, Status, transcript::Message};
+use bosun_core::{Outcome, Status, Tool, tool::Deprecation, transcript::Message};
 use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, submission};
@@ -28,7 +28,7 @@ async fn an_answer_without_calls_completes_the_query() {
 async fn calls_of_a_turn_run_at_the_same_time_and_answer_in_the_order_of_asking() {
     let script = ScriptedModel::always(vec![call_three(), Turn::say("done")]);
     let world = World::with(script, Ledger::gated()).await;
-    let submitted = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
+    let submitted = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap().snapshot;
     assert_eq!(submitted.head.status(), Status::Running);
     assert_eq!(world.ledger.runs().len(), 3, "all three have started, none has ended");
     world.ledger.let_through(3);
@@ -66,6 +66,18 @@ async fn a_call_that_does_not_fit_its_schema_is_told_to_the_model_and_never_runs
 }
 
 #[tokio::test(start_paused = true)]
+async fn history_says_that_a_tool_is_deprecated() {
+    let script = ScriptedModel::always(vec![Turn::call("old", &json!({"n": 1})), Turn::say("ok")]);
+    let world = World::new(script).await;
+    let deprecated = Deprecation { since: Some("2.0".into()), message: None, replaced_by: Some("new".into()) };
+    let snapshot = world.submit(vec![Tool { deprecated: Some(deprecated), ..outside("old") }]).await;
+    assert_eq!(
+        snapshot.transcript.call(call(&snapshot, 0)).unwrap().asked.deprecated.as_deref(),
+        Some("tool `old` is deprecated since 2.0; use `new` instead")
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_null_for_an_optional_parameter_is_dropped_and_history_says_so() {
     let script = ScriptedModel::always(vec![Turn::call("once", &json!({"n": 1, "note": null})), Turn::say("ok")]);
     let world = World::new(script).await;
@@ -82,7 +94,7 @@ async fn a_tool_that_hangs_is_given_up_and_the_model_goes_on() {
     let script = ScriptedModel::always(vec![Turn::call("once", &json!({})), Turn::say("moving on")]);
     let world = World::with(script, Ledger::gated()).await;
     let limits = AgentLimits { tool_timeout: Some(Duration::from_secs(5)), ..AgentLimits::default() };
-    let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap();
+    let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap().snapshot;
     assert_completed(&snapshot, "moving on");
     let result = &snapshot.transcript.calls().next().unwrap().result.as_ref().unwrap().outcome;
     assert!(matches!(result, Outcome::Failure { code, .. } if code == "tool_timeout"));
@@ -92,7 +104,7 @@ async fn a_tool_that_hangs_is_given_up_and_the_model_goes_on() {
 async fn a_query_that_runs_too_long_fails() {
     let world = World::new(ScriptedModel::always(vec![Turn::stream(&["hm"]).hanging()])).await;
     let limits = AgentLimits { query_timeout: Some(Duration::from_secs(10)), ..AgentLimits::default() };
-    let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap();
+    let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap().snapshot;
     assert_failed(&snapshot, "query_timeout");
 }
 
@@ -101,7 +113,7 @@ async fn a_panic_fails_one_query_and_no_other() {
     let world = World::new(ScriptedModel::always(vec![Turn::say("fine")]).on("boom", vec![Turn::panicking()])).await;
     let mut bomb = submission("bomb", vec![]);
     bomb.input = "boom".into();
-    assert_failed(&world.engine.submit(bomb, PATIENCE).await.unwrap(), "internal_error");
+    assert_failed(&world.engine.submit(bomb, PATIENCE).await.unwrap().snapshot, "internal_error");
     assert_completed(&world.submit(vec![]).await, "fine");
 }
 
@@ -149,14 +161,16 @@ async fn what_does_not_exist_is_refused_before_anything_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_given_once() {
+async fn a_name_is_given_once_and_the_same_request_meets_its_query() {
     let world = World::new(ScriptedModel::always(vec![Turn::call("ask", &json!({}))])).await;
     let both = tokio::join!(
-        world.engine.submit(submission("q", vec![outside("ask")]), None),
-        world.engine.submit(submission("q", vec![outside("ask")]), None),
+        world.engine.submit(submission("q", vec![outside("ask")]), PATIENCE),
+        world.engine.submit(submission("q", vec![outside("ask")]), PATIENCE),
     );
-    let refused = [both.0.is_err(), both.1.is_err()];
-    assert_eq!(refused.iter().filter(|refused| **refused).count(), 1);
+    let (first, second) = (both.0.unwrap(), both.1.unwrap());
+    assert_eq!((first.replayed, second.replayed), (false, true));
+    assert_eq!(first.snapshot.head.uid, second.snapshot.head.uid);
+    assert_eq!(world.model.requests().len(), 1);
     let again = world.engine.submit(submission("q", vec![]), None).await.unwrap_err();
     assert!(matches!(again, EngineError::NameTaken(..)));
 }

@@ -142,7 +142,7 @@ async fn a_call_that_nobody_answers_expires_and_the_model_is_told() {
 async fn waiting_outside_costs_no_running_time() {
     let world = World::new(ask_then_say()).await;
     let limits = AgentLimits { query_timeout: Some(Duration::from_secs(2)), ..AgentLimits::default() };
-    let paused = world.engine.submit(limited(vec![outside("ask")], limits), PATIENCE).await.unwrap();
+    let paused = world.engine.submit(limited(vec![outside("ask")], limits), PATIENCE).await.unwrap().snapshot;
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "thanks");
 }
@@ -180,6 +180,6 @@ async fn a_result_for_a_cancelled_query_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_long_poll_gives_up_after_its_time_and_says_where_the_query_stands() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
-    let snapshot = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(3))).await.unwrap();
+    let snapshot = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(3))).await.unwrap().snapshot;
     assert_eq!(snapshot.head.status(), Status::Running);
 }

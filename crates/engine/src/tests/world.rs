@@ -12,8 +12,10 @@ use serde_json::json;
 
 use crate::{
     Agent, DeliverReport, Engine, QueryKey, Registry, Settings, Snapshot, Store, Submission,
+    blob::MemoryBlobs,
     memory::Memory,
     registry::{AgentLimits, AgentTool},
+    results::READ_RESULT,
     testing::{Ledger, ScriptedModel, TokioClock},
 };
 
@@ -23,6 +25,7 @@ pub(super) const PATIENCE: Option<Duration> = Some(Duration::from_secs(25));
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) store: Arc<Memory>,
+    pub(super) blobs: MemoryBlobs,
     pub(super) model: Arc<ScriptedModel>,
     pub(super) ledger: Arc<Ledger>,
     clock: TokioClock,
@@ -61,24 +64,28 @@ fn inside(name: &str, idempotent: bool) -> Tool {
     tool(name, Binding::Builtin { name: name.into() }, annotations)
 }
 
+/// The same agent in two namespaces.
 fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
     let mut registry = Registry::default();
-    let namespace = Namespace::default();
-    for tool in [inside("once", false), inside("again", true)] {
-        registry.add_tool(namespace.clone(), tool);
+    for namespace in [Namespace::default(), "quiet".parse().unwrap()] {
+        for tool in [inside("once", false), inside("again", true), inside(READ_RESULT, true)] {
+            registry.add_tool(namespace.clone(), tool);
+        }
+        for (name, tools) in [("agent", ["once", "again"]), ("pager", ["again", READ_RESULT])] {
+            registry.add_agent(Agent {
+                namespace: namespace.clone(),
+                name: name.into(),
+                description: None,
+                prompt: Some("Be brief.".into()),
+                model: "default".into(),
+                tools: tools.map(|name| AgentTool { name: name.into(), description: None }).into(),
+                limits: AgentLimits::default(),
+                labels: BTreeMap::new(),
+                annotations: BTreeMap::new(),
+            });
+        }
+        registry.add_model(namespace, "default", Arc::clone(model) as _);
     }
-    registry.add_agent(Agent {
-        namespace: namespace.clone(),
-        name: "agent".into(),
-        description: None,
-        prompt: Some("Be brief.".into()),
-        model: "default".into(),
-        tools: ["once", "again"].map(|name| AgentTool { name: name.into(), description: None }).into(),
-        limits: AgentLimits::default(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-    });
-    registry.add_model(namespace, "default", Arc::clone(model) as _);
     registry.set_builtins(Arc::clone(ledger) as _);
     registry
 }
@@ -89,28 +96,33 @@ impl World {
     }
 
     pub(super) async fn with(model: ScriptedModel, ledger: Ledger) -> Self {
+        Self::with_settings(model, ledger, Settings::default()).await
+    }
+
+    pub(super) async fn with_settings(model: ScriptedModel, ledger: Ledger, settings: Settings) -> Self {
         let (model, ledger, store) = (Arc::new(model), Arc::new(ledger), Arc::new(Memory::new()));
-        let clock = TokioClock::new();
-        let engine = Self::start(Arc::clone(&store) as _, &model, &ledger, clock, Settings::default()).await;
-        Self { engine, store, model, ledger, clock }
+        let (clock, blobs) = (TokioClock::new(), MemoryBlobs::new());
+        let engine = Self::start(Arc::clone(&store) as _, &blobs, &model, &ledger, clock, settings).await;
+        Self { engine, store, blobs, model, ledger, clock }
     }
 
     async fn start(
         store: Arc<dyn Store>,
+        blobs: &MemoryBlobs,
         model: &Arc<ScriptedModel>,
         ledger: &Arc<Ledger>,
         clock: TokioClock,
         settings: Settings,
     ) -> Engine {
-        Engine::start(store, registry(model, ledger), Arc::new(clock), settings).await.unwrap()
+        Engine::start(store, Arc::new(blobs.clone()), registry(model, ledger), Arc::new(clock), settings).await.unwrap()
     }
 
     /// As after kill -9: what the store has is all that is left, and the old process can write no more.
     pub(super) async fn crash(self) -> Self {
         let store = Arc::new(self.store.reopen());
-        let Self { model, ledger, clock, .. } = self;
-        let engine = Self::start(Arc::clone(&store) as _, &model, &ledger, clock, Settings::default()).await;
-        Self { engine, store, model, ledger, clock }
+        let Self { blobs, model, ledger, clock, engine, .. } = self;
+        let engine = Self::start(Arc::clone(&store) as _, &blobs, &model, &ledger, clock, *engine.settings()).await;
+        Self { engine, store, blobs, model, ledger, clock }
     }
 
     /// The same parts with another store around or instead of the memory.
@@ -120,23 +132,26 @@ impl World {
         model: Arc<ScriptedModel>,
         ledger: Arc<Ledger>,
     ) -> Self {
-        let clock = TokioClock::new();
-        let engine = Self::start(store, &model, &ledger, clock, Settings::default()).await;
-        Self { engine, store: memory, model, ledger, clock }
+        let (clock, blobs) = (TokioClock::new(), MemoryBlobs::new());
+        let engine = Self::start(store, &blobs, &model, &ledger, clock, Settings::default()).await;
+        Self { engine, store: memory, blobs, model, ledger, clock }
     }
 
     pub(super) async fn submit(&self, tools: Vec<Tool>) -> Snapshot {
-        self.engine.submit(submission("q", tools), PATIENCE).await.unwrap()
+        self.engine.submit(submission("q", tools), PATIENCE).await.unwrap().snapshot
     }
 
     pub(super) async fn deliver(&self, call: CallId, content: &str) -> DeliverReport {
-        let delivery = Delivery { target: Target::Call(call), outcome: Outcome::success(content) };
-        self.engine.deliver(key("q"), vec![delivery], false, PATIENCE).await.unwrap()
+        self.engine.deliver(key("q"), vec![delivery(call, content)], false, PATIENCE).await.unwrap()
     }
 
     pub(super) async fn get(&self) -> Snapshot {
         self.engine.get(&key("q"), PATIENCE).await.unwrap()
     }
+}
+
+pub(super) fn delivery(call: CallId, content: &str) -> Delivery {
+    Delivery { target: Target::Call(call), outcome: Outcome::success(content) }
 }
 
 pub(super) fn key(name: &str) -> QueryKey {
@@ -158,6 +173,7 @@ pub(super) fn submission(name: &str, client_tools: Vec<Tool>) -> Submission {
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         warnings: Vec::new(),
+        request: None,
     }
 }
 

@@ -404,7 +404,7 @@ mod tests {
     fn refused(expression: &str, expect: &str) {
         match run(&json!({"expression": expression})) {
             Outcome::Failure { message, .. } => assert!(message.contains(expect), "{expression}: {message}"),
-            Outcome::Success { content } => panic!("{expression} = {content}"),
+            Outcome::Success { content } => panic!("{expression} = {content:?}"),
         }
     }
 

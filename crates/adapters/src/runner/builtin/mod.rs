@@ -6,6 +6,7 @@
 mod calculator;
 mod current_time;
 mod ledger;
+mod read_result;
 
 use std::{fmt, io, path::Path, sync::Arc};
 
@@ -15,6 +16,8 @@ use bosun_engine::{Clock, Runner, runner::InsideCall};
 use serde_json::{Value, json};
 
 use ledger::Ledger;
+
+pub use read_result::UNKNOWN_HANDLE;
 
 /// The code of an outcome when a builtin tool could not do what it was asked.
 pub const FAILED: &str = "tool_failed";
@@ -49,7 +52,7 @@ impl Builtins {
     /// The definitions of all builtin tools, by name.
     #[must_use]
     pub fn tools(&self) -> Vec<Tool> {
-        let mut tools = vec![calculator::tool(), current_time::tool(), noop()];
+        let mut tools = vec![calculator::tool(), current_time::tool(), noop(), read_result::tool()];
         if self.ledger.is_some() {
             tools.extend([ledger::tool(), ledger::idempotent_tool()]);
         }
@@ -78,6 +81,7 @@ impl Runner for Builtins {
             (calculator::NAME, _) => calculator::run(&call.arguments),
             (current_time::NAME, _) => current_time::run(&call.arguments, self.clock.now()),
             (NOOP, _) => Outcome::success(call.arguments.clone()),
+            (read_result::NAME, _) => read_result::run(&call.arguments, &call.results).await,
             (ledger::NAME | ledger::IDEMPOTENT_NAME, Some(ledger)) => ledger.run(call).await,
             // A manifest is checked when it is read, but a query may be older than this program.
             _ => Outcome::failure(FAILED, format!("this server has no builtin tool `{name}`")),

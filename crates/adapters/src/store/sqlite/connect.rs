@@ -1,12 +1,13 @@
 //! How connections to the database file are made.
 
 use std::{
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 /// Nobody else should hold the file; a person with a shell may, for a moment.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,11 +54,66 @@ impl Connector {
         Ok(connection)
     }
 
+    /// The same, where an earlier connection may have failed: all that can be read is made certain first.
+    ///
+    /// A flush that failed is not tried again by the operating system: it takes the pages for clean, and
+    /// the next flush reports success without them. So whatever the log shows is written into the
+    /// database and flushed there, and the log begins anew, before anything is built on it.
+    pub(super) fn write_on_certain_ground(&self) -> rusqlite::Result<Connection> {
+        let connection = self.write()?;
+        let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if busy {
+            // A reader that has not ended yet. Whoever asked has to ask again.
+            return Err(rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
+                Some("the log cannot be begun anew while it is read".into()),
+            ));
+        }
+        Ok(connection)
+    }
+
     /// A connection that only reads.
     pub(super) fn read(&self) -> rusqlite::Result<Connection> {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         connection.execute_batch("PRAGMA cache_size = -4096;")?;
         Ok(connection)
+    }
+
+    /// A connection that only reads, for whoever looks from outside: also where nothing can be written.
+    pub(super) fn inspect(&self) -> rusqlite::Result<Connection> {
+        // Only the first read says whether the log can be opened too.
+        let refusal = match self.read() {
+            Ok(connection) => match connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
+                Ok(()) => return Ok(connection),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        // Even to read, SQLite wants to make an index of the log. Where it cannot, nobody else can write
+        // either, and a log that is not there needs no index.
+        let is_read_only = matches!(refusal.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
+        if !is_read_only || self.has_log() {
+            return Err(refusal);
+        }
+        let mut uri = "file:".to_owned();
+        for byte in self.path.as_os_str().as_bytes() {
+            match byte {
+                b'/' | b'-' | b'_' | b'.' => uri.push(char::from(*byte)),
+                _ if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+                _ => uri.push_str(&format!("%{byte:02x}")),
+            }
+        }
+        uri.push_str("?immutable=1");
+        Connection::open_with_flags(
+            uri,
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )
+    }
+
+    fn has_log(&self) -> bool {
+        let mut log = self.path.as_os_str().to_owned();
+        log.push("-wal");
+        std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
     }
 
     fn open(&self, access: OpenFlags) -> rusqlite::Result<Connection> {

@@ -11,10 +11,10 @@ use std::{
     sync::Arc,
 };
 
-use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Seq};
+use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Seq, Timestamp};
 use bosun_engine::{
     fault,
-    store::{Position, Rejection, leaves_work},
+    store::{Position, Rejection, Removal, Request, RequestKey, has_work},
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
@@ -28,15 +28,20 @@ use super::{
 const STORED: &str = "SELECT id, seq FROM queries WHERE namespace = ?1 AND uid = ?2";
 const TAKEN: &str = "SELECT 1 FROM queries WHERE namespace = ?1 AND name = ?2";
 const ADD_ENTRY: &str = "INSERT INTO journal (key, at, body) VALUES (?1, ?2, ?3)";
-const ADD_DOCUMENT: &str = "INSERT INTO documents (hash, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+const ADD_DOCUMENT: &str = "INSERT INTO documents (hash, body) VALUES (?1, ?2)";
+const FIND_DOCUMENT: &str = "SELECT id FROM documents WHERE hash = ?1";
+const ADD_REQUEST: &str = "INSERT INTO requests (namespace, actor, route, key, fingerprint, uid, name) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const REQUESTED: &str = "SELECT 1 FROM requests WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
+const ADD_REFERENCE: &str = "INSERT INTO blobs (hash, query) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 const ADD_QUERY: &str = "INSERT INTO queries \
-     (id, status, seq, epoch, unfinished, deadline, bytes, head, uid, namespace, name) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+     (id, status, seq, epoch, unfinished, deadline, expires, bytes, head, uid, namespace, name, toolset) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 const CHANGE_QUERY: &str = "UPDATE queries SET status = ?2, seq = ?3, epoch = ?4, unfinished = ?5, deadline = ?6, \
-     bytes = bytes + ?7, head = ?8 WHERE id = ?1";
+     expires = ?7, bytes = bytes + ?8, head = ?9 WHERE id = ?1";
 
 /// How many bits of a journal's key are the entry's number; the others are its query.
-const SEQ_BITS: u32 = 24;
+pub(super) const SEQ_BITS: u32 = 24;
 
 /// How many documents are remembered as stored; then the list is begun anew.
 const KNOWN_DOCUMENTS: usize = 4_096;
@@ -52,11 +57,11 @@ pub(super) struct File {
     open: Option<Open>,
 }
 
-struct Open {
-    connection: Connection,
+pub(super) struct Open {
+    pub(super) connection: Connection,
     next_id: i64,
-    /// Documents that need not be offered again.
-    known: HashSet<ContentHash>,
+    /// The rows of documents that were used lately.
+    pub(super) known: HashMap<ContentHash, i64>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +113,16 @@ impl Disk for File {
         }
     }
 
+    fn remove(&mut self, removal: &Removal, now: Timestamp) -> Result<usize, Rejection> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => Open::new(&self.connector).map_err(unavailable)?,
+        };
+        let removed = open.remove(self.epoch, removal, now)?;
+        self.open = Some(open);
+        Ok(removed)
+    }
+
     fn tidy(&mut self) {
         if let Some(open) = &self.open
             && let Err(error) = self.checkpoints.tend(&open.connection)
@@ -122,7 +137,7 @@ fn unwritable(error: impl Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(Box::new(error))
 }
 
-fn unavailable(error: rusqlite::Error) -> Rejection {
+pub(super) fn unavailable(error: rusqlite::Error) -> Rejection {
     Rejection::Unavailable(Arc::new(error))
 }
 
@@ -132,6 +147,8 @@ struct Standing {
     seq: Seq,
     /// There is no row yet.
     is_new: bool,
+    /// The first append of the group; if the query is new, its creation.
+    first: usize,
     /// The append whose head is to be stored.
     latest: usize,
     bytes: usize,
@@ -142,6 +159,7 @@ struct Standing {
 struct Plan<'a> {
     queries: HashMap<(&'a Namespace, QueryUid), Standing>,
     names: HashSet<(&'a Namespace, &'a QueryName)>,
+    requests: HashSet<(&'a Namespace, &'a RequestKey)>,
     /// Appends that are kept, and the row of their query.
     kept: Vec<(usize, i64)>,
     rejected: BTreeMap<Position, Rejection>,
@@ -149,9 +167,9 @@ struct Plan<'a> {
 
 impl Open {
     fn new(connector: &Connector) -> rusqlite::Result<Self> {
-        let connection = connector.write()?;
+        let connection = connector.write_on_certain_ground()?;
         let last: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM queries", [], |row| row.get(0))?;
-        Ok(Self { connection, next_id: last + 1, known: HashSet::new() })
+        Ok(Self { connection, next_id: last + 1, known: HashMap::new() })
     }
 
     fn try_commit(
@@ -161,10 +179,7 @@ impl Open {
         ledger: &Ledger,
         refused: &BTreeMap<Position, Rejection>,
     ) -> Result<Settled, Fault> {
-        self.run("BEGIN IMMEDIATE")?;
-        let current: i64 =
-            self.connection.prepare_cached("SELECT epoch FROM writer")?.query_row([], |row| row.get(0))?;
-        if current != epoch {
+        if !self.begin(epoch)? {
             return Err(Fault::Fenced);
         }
         let plan = self.decide(group, ledger, refused)?;
@@ -181,7 +196,15 @@ impl Open {
         Ok(Settled { committed, rejected: plan.rejected.into_iter().collect() })
     }
 
-    fn run(&self, sql: &str) -> rusqlite::Result<()> {
+    /// Begins a transaction; false if the store is no longer ours.
+    pub(super) fn begin(&self, epoch: i64) -> rusqlite::Result<bool> {
+        self.run("BEGIN IMMEDIATE")?;
+        let current: i64 =
+            self.connection.prepare_cached("SELECT epoch FROM writer")?.query_row([], |row| row.get(0))?;
+        Ok(current == epoch)
+    }
+
+    pub(super) fn run(&self, sql: &str) -> rusqlite::Result<()> {
         self.connection.prepare_cached(sql)?.execute([]).map(|_| ())
     }
 
@@ -228,15 +251,17 @@ impl Open {
         let key = (&head.namespace, head.uid);
         if !plan.queries.contains_key(&key) {
             let standing = match self.stored(head)? {
-                Some((id, seq)) => Standing { id, seq, is_new: false, latest: index, bytes: 0 },
+                Some((id, seq)) => Standing { id, seq, is_new: false, first: index, latest: index, bytes: 0 },
                 None if append.seen != 0 => return Ok(Err(Rejection::Conflict(head.uid))),
                 None if plan.names.contains(&(&head.namespace, &head.name)) || self.is_taken(head)? => {
                     return Ok(Err(Rejection::NameTaken(head.name.clone())));
                 }
+                None if self.is_requested(plan, append)? => return Ok(Err(Rejection::RequestTaken)),
                 None => {
                     plan.names.insert((&head.namespace, &head.name));
+                    plan.requests.extend(append.request.as_ref().map(|request| (&head.namespace, &request.key)));
                     *next_id += 1;
-                    Standing { id: *next_id - 1, seq: 0, is_new: true, latest: index, bytes: 0 }
+                    Standing { id: *next_id - 1, seq: 0, is_new: true, first: index, latest: index, bytes: 0 }
                 }
             };
             plan.queries.insert(key, standing);
@@ -262,41 +287,88 @@ impl Open {
         self.connection.prepare_cached(TAKEN)?.exists(params![head.namespace.as_str(), head.name.as_str()])
     }
 
+    /// Whether another creation, of this group or before it, answered the request of this one.
+    fn is_requested(&self, plan: &Plan<'_>, append: &Queued) -> rusqlite::Result<bool> {
+        let Some(Request { key, .. }) = &append.request else { return Ok(false) };
+        let namespace = &append.head.namespace;
+        if plan.requests.contains(&(namespace, key)) {
+            return Ok(true);
+        }
+        let mut statement = self.connection.prepare_cached(REQUESTED)?;
+        statement.exists(params![namespace.as_str(), key.actor, key.route, key.key])
+    }
+
     fn write(&mut self, epoch: i64, group: &[Queued], plan: &Plan<'_>) -> Result<(), Fault> {
-        let mut documents = Vec::new();
-        {
-            let mut add_entry = self.connection.prepare_cached(ADD_ENTRY)?;
-            for &(index, id) in &plan.kept {
-                let append = &group[index];
-                for row in &append.rows {
-                    add_entry
-                        .execute(params![(id << SEQ_BITS) + row.seq as i64, row.at.0, row.body])
-                        .map_err(|error| self.blame(index, error))?;
-                }
-                documents.extend(append.documents.iter().map(|document| (index, document)));
+        let mut add_entry = self.connection.prepare_cached(ADD_ENTRY)?;
+        for &(index, id) in &plan.kept {
+            for row in &group[index].rows {
+                add_entry
+                    .execute(params![(id << SEQ_BITS) + row.seq as i64, row.at.0, row.body])
+                    .map_err(|error| self.blame(index, error))?;
             }
-            for standing in plan.queries.values().filter(|standing| standing.bytes > 0) {
-                let index = standing.latest;
-                self.write_head(epoch, standing, &group[index].head).map_err(|error| self.blame(index, error))?;
+            for hash in &group[index].blobs {
+                self.connection
+                    .prepare_cached(ADD_REFERENCE)?
+                    .execute(params![hash.as_bytes(), id])
+                    .map_err(|error| self.blame(index, error))?;
             }
         }
-        for (index, document) in documents {
-            if self.known.contains(&document.hash) {
-                continue;
-            }
-            self.connection
-                .prepare_cached(ADD_DOCUMENT)?
-                .execute(params![document.hash.as_bytes(), document.body])
-                .map_err(|error| self.blame(index, error))?;
-            if self.known.len() == KNOWN_DOCUMENTS {
-                self.known.clear();
-            }
-            self.known.insert(document.hash);
+        drop(add_entry);
+        for &(index, _) in &plan.kept {
+            self.write_creation(&group[index]).map_err(|error| self.blame(index, error))?;
+        }
+        for standing in plan.queries.values().filter(|standing| standing.bytes > 0) {
+            let (first, latest) = (&group[standing.first], &group[standing.latest]);
+            let toolset = match first.toolset.as_ref().map(|toolset| self.row_of(toolset.hash)) {
+                Some(row) => row.map_err(|error| self.blame(standing.first, error))?,
+                None => None,
+            };
+            self.write_head(epoch, standing, &latest.head, toolset)
+                .map_err(|error| self.blame(standing.latest, error))?;
         }
         Ok(())
     }
 
-    fn write_head(&self, epoch: i64, standing: &Standing, head: &Head) -> rusqlite::Result<()> {
+    /// What a creation brings beside its entries.
+    fn write_creation(&mut self, append: &Queued) -> rusqlite::Result<()> {
+        if let Some(Request { key, fingerprint }) = &append.request {
+            let head = &append.head;
+            self.connection.prepare_cached(ADD_REQUEST)?.execute(params![
+                head.namespace.as_str(),
+                key.actor,
+                key.route,
+                key.key,
+                fingerprint.as_bytes(),
+                head.uid.as_bytes(),
+                head.name.as_str(),
+            ])?;
+        }
+        if let Some(document) = &append.toolset
+            && self.row_of(document.hash)?.is_none()
+        {
+            let hash = document.hash.as_bytes();
+            let id = self.connection.prepare_cached(ADD_DOCUMENT)?.insert(params![hash, document.body])?;
+            self.known.insert(document.hash, id);
+        }
+        Ok(())
+    }
+
+    /// Where this document lies, if it is there.
+    fn row_of(&mut self, hash: ContentHash) -> rusqlite::Result<Option<i64>> {
+        if let Some(id) = self.known.get(&hash) {
+            return Ok(Some(*id));
+        }
+        let mut find = self.connection.prepare_cached(FIND_DOCUMENT)?;
+        let found = find.query_row([hash.as_bytes()], |row| row.get(0)).optional()?;
+        drop(find);
+        if self.known.len() >= KNOWN_DOCUMENTS {
+            self.known.clear();
+        }
+        self.known.extend(found.map(|id| (hash, id)));
+        Ok(found)
+    }
+
+    fn write_head(&self, epoch: i64, standing: &Standing, head: &Head, toolset: Option<i64>) -> rusqlite::Result<()> {
         let mut text = Vec::with_capacity(1024);
         serde_json::to_writer(&mut text, head).map_err(unwritable)?;
         let text = str::from_utf8(&text).map_err(unwritable)?;
@@ -306,14 +378,16 @@ impl Open {
         statement.raw_bind_parameter(2, head.status().as_str())?;
         statement.raw_bind_parameter(3, head.seq)?;
         statement.raw_bind_parameter(4, epoch)?;
-        statement.raw_bind_parameter(5, leaves_work(head))?;
+        statement.raw_bind_parameter(5, has_work(head))?;
         statement.raw_bind_parameter(6, deadline)?;
-        statement.raw_bind_parameter(7, standing.bytes)?;
-        statement.raw_bind_parameter(8, text)?;
+        statement.raw_bind_parameter(7, head.kept_until().map(|until| until.0))?;
+        statement.raw_bind_parameter(8, standing.bytes)?;
+        statement.raw_bind_parameter(9, text)?;
         if standing.is_new {
-            statement.raw_bind_parameter(9, head.uid.as_bytes())?;
-            statement.raw_bind_parameter(10, head.namespace.as_str())?;
-            statement.raw_bind_parameter(11, head.name.as_str())?;
+            statement.raw_bind_parameter(10, head.uid.as_bytes())?;
+            statement.raw_bind_parameter(11, head.namespace.as_str())?;
+            statement.raw_bind_parameter(12, head.name.as_str())?;
+            statement.raw_bind_parameter(13, toolset)?;
         }
         statement.raw_execute().map(|_| ())
     }

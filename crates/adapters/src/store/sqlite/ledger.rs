@@ -13,8 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bosun_core::{Head, Seq, Timestamp};
-use bosun_engine::store::{Append, Document, Position, Rejection, Rejections, StoreError, StoreStats};
+use bosun_core::{ContentHash, Head, Seq, Timestamp};
+use bosun_engine::store::{
+    Append, Document, Position, Rejection, Rejections, Removal, Request, StoreError, StoreStats,
+};
 use tokio::sync::oneshot;
 
 /// How long an append that nobody waits for may stay uncommitted.
@@ -32,7 +34,10 @@ pub(super) struct Queued {
     pub(super) after: Position,
     pub(super) is_whole: bool,
     pub(super) rows: Vec<Row>,
-    pub(super) documents: Vec<Document>,
+    pub(super) toolset: Option<Document>,
+    pub(super) request: Option<Request>,
+    /// What the entries refer to.
+    pub(super) blobs: Vec<ContentHash>,
 }
 
 /// One entry of a journal, as it is stored.
@@ -57,9 +62,26 @@ impl TryFrom<Append> for Queued {
             after: append.after,
             is_whole,
             rows: rows.map_err(|error| StoreError::Unavailable(Box::new(error)))?,
-            documents: append.documents,
+            toolset: append.toolset,
+            request: append.request,
+            blobs: append.entries.iter().filter_map(|entry| Some(entry.event.large()?.hash)).collect(),
         })
     }
+}
+
+/// Something to delete, and whoever waits for that.
+#[derive(Debug)]
+pub(super) struct Doomed {
+    pub(super) removal: Removal,
+    pub(super) now: Timestamp,
+    pub(super) done: oneshot::Sender<Result<usize, Rejection>>,
+}
+
+/// What the writer has to do: first to add, then to delete.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    pub(super) group: Vec<Queued>,
+    pub(super) doomed: Vec<Doomed>,
 }
 
 /// When the writer should go on waiting for company: until so many wait, or so much time is over.
@@ -95,6 +117,7 @@ struct Book {
     last: Position,
     queue: Vec<Queued>,
     waiters: Vec<Waiter>,
+    doomed: Vec<Doomed>,
     writer: Writer,
     /// Why nothing more is taken.
     stopped: Option<Rejection>,
@@ -139,6 +162,25 @@ impl Ledger {
             let _ = settled.await;
         }
         Ok(self.fate(position)?)
+    }
+
+    /// Deletes, behind everything that was appended before.
+    pub(super) async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
+        let (done, removed) = oneshot::channel();
+        self.doom(Doomed { removal, now, done })?;
+        // The writer answers as long as it lives, and is not let go before it has.
+        Ok(removed.await.unwrap_or(Err(Rejection::Fenced))?)
+    }
+
+    fn doom(&self, doomed: Doomed) -> Result<(), StoreError> {
+        let mut book = self.book();
+        if let Some(reason) = &book.stopped {
+            return Err(reason.clone().into());
+        }
+        book.doomed.push(doomed);
+        let wanted = book.writer != Writer::Busy;
+        self.call_if(wanted, book);
+        Ok(())
     }
 
     /// `None` if the fate of `position` is known already.
@@ -199,10 +241,10 @@ impl Ledger {
 
     /// The writer's: sleeps until there is something to commit, and takes all of it. `None` when the
     /// ledger has stopped and nothing is left.
-    pub(super) fn next_group(&self, gather: Option<Gather>) -> Option<Vec<Queued>> {
+    pub(super) fn next_work(&self, gather: Option<Gather>) -> Option<Work> {
         let mut book = self.book();
         let mut quiet = 0;
-        while book.waiters.is_empty() && book.stopped.is_none() {
+        while book.waiters.is_empty() && book.doomed.is_empty() && book.stopped.is_none() {
             if quiet == LINGER {
                 book.writer = Writer::AnyAppend;
                 book = self.work.wait(book).unwrap_or_else(PoisonError::into_inner);
@@ -221,8 +263,9 @@ impl Ledger {
             book = self.wait_for_company(book, waiters, at_most);
         }
         book.writer = Writer::Busy;
-        let group = std::mem::take(&mut book.queue);
-        if group.is_empty() && book.stopped.is_some() { None } else { Some(group) }
+        let work = Work { group: std::mem::take(&mut book.queue), doomed: std::mem::take(&mut book.doomed) };
+        let is_idle = work.group.is_empty() && work.doomed.is_empty();
+        if is_idle && book.stopped.is_some() { None } else { Some(work) }
     }
 
     fn wait_for_company<'a>(
@@ -274,8 +317,9 @@ impl Ledger {
     /// The writer's: it can commit no more. Nobody is left waiting.
     pub(super) fn abandon(&self, reason: &Rejection) {
         self.stop(reason.clone());
-        while let Some(group) = self.next_group(None) {
+        while let Some(Work { group, doomed }) = self.next_work(None) {
             self.reject(&group, reason);
+            reject_all(doomed, reason);
         }
     }
 
@@ -293,5 +337,13 @@ impl Ledger {
 
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells everybody who wanted something deleted why it was not.
+pub(super) fn reject_all(doomed: Vec<Doomed>, reason: &Rejection) {
+    for Doomed { done, .. } in doomed {
+        // Nobody may be there any more.
+        let _ = done.send(Err(reason.clone()));
     }
 }

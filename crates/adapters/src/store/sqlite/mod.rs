@@ -6,17 +6,22 @@
 //! who wait are told so, and the store goes on with a fresh connection. Several processes on one file
 //! are not served, they are refused.
 
+mod backup;
 mod checkpoint;
 mod connect;
 mod group;
+mod inspect;
 mod ledger;
 mod open;
 mod read;
+mod remove;
+mod schema;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 use std::{
+    collections::HashSet,
     fmt,
     fs::File,
     path::Path,
@@ -25,8 +30,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Timestamp};
-use bosun_engine::store::{Append, Listed, Page, Position, Rejection, Store, StoreError, StoreStats, Stored};
+use bosun_core::{ContentHash, Namespace, QueryName, Timestamp};
+use bosun_engine::store::{
+    Answered, Append, Listed, Page, Position, Rejection, Removal, RequestKey, Runnable, Store, StoreError, StoreStats,
+    Stored, Wanted,
+};
 use rusqlite::Connection;
 
 use self::{
@@ -36,7 +44,11 @@ use self::{
     read::{Found, Readers},
 };
 
-pub use self::open::OpenError;
+pub use self::{
+    backup::{BackupError, Progress, backup},
+    inspect::{Inspection, StoreFault, inspect},
+    open::OpenError,
+};
 
 /// Journals of up to this size are read where they are asked for; a thread would cost more than it saves.
 const SHORT_JOURNAL: u64 = 64 << 10;
@@ -140,8 +152,25 @@ impl Store for Sqlite {
         }
     }
 
+    async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
+        self.readers.read(|connection| read::answered(connection, namespace, key))
+    }
+
+    async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
+        // The writer is not called for nothing.
+        if removal == Removal::Outdated && !self.read(move |connection| read::is_outdated(connection, now)).await? {
+            return Ok(0);
+        }
+        self.ledger.remove(removal, now).await
+    }
+
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         self.read(move |connection| read::document(connection, hash)).await
+    }
+
+    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
+        let blobs = blobs.to_vec();
+        self.read(move |connection| read::referred(connection, &blobs)).await
     }
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
@@ -149,9 +178,13 @@ impl Store for Sqlite {
         self.read(move |connection| read::list(connection, &namespace, &page)).await
     }
 
-    async fn unfinished(&self, after: Option<QueryUid>, limit: usize) -> Result<Vec<Head>, StoreError> {
+    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
         let epoch = self.epoch;
-        self.read(move |connection| read::unfinished(connection, epoch, after, limit)).await
+        self.read(move |connection| read::runnable(connection, epoch, &wanted)).await
+    }
+
+    async fn count_runnable(&self) -> Result<usize, StoreError> {
+        self.read(read::count_runnable).await
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {

@@ -6,24 +6,22 @@
 //! started over. The page structure of a large file is not checked here, since that reads all of it.
 
 use std::{
+    fmt,
     fs::{self, File, TryLockError},
-    io::{self, Read as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
+use bosun_engine::fault;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use super::connect::Connector;
+use super::{connect::Connector, schema};
 
-const DATABASE: &str = "bosun.db";
-const LOCK: &str = "bosun.lock";
+pub(super) const DATABASE: &str = "bosun.db";
+pub(super) const LOCK: &str = "bosun.lock";
 /// Where a database is made before it gets its name.
 const UNFINISHED: &str = "bosun.db.new";
 
-/// `bosn`, so that another program's database is not taken for ours.
-const APPLICATION_ID: i32 = 0x626f_736e;
-/// Each brings the schema one version further, in one transaction. Never changed once released.
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
 /// Files up to this size are checked page by page when they are opened.
 const CHECKED_BYTES: u64 = 16 << 20;
 
@@ -37,10 +35,10 @@ pub enum OpenError {
         source: io::Error,
     },
     #[error(
-        "store `{}` is in use by another process: stop that one, or give this one a directory of its own",
-        dir.display()
+        "store `{}` is in use by another process{}: stop that one, or give this one a directory of its own",
+        dir.display(), Pid(*pid)
     )]
-    InUse { dir: PathBuf },
+    InUse { dir: PathBuf, pid: Option<u32> },
     #[error(
         "`{}` was written by a newer version (its schema is {found}, this program knows {known}): \
          install that version again, or restore a backup from before the upgrade",
@@ -63,6 +61,15 @@ pub enum OpenError {
     },
 }
 
+/// Who it is, if that is known.
+struct Pid(Option<u32>);
+
+impl fmt::Display for Pid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |pid| write!(formatter, " (pid {pid})"))
+    }
+}
+
 /// A store that is ours.
 #[derive(Debug)]
 pub(super) struct Opened {
@@ -74,12 +81,7 @@ pub(super) struct Opened {
 pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     let unusable = |source| OpenError::Directory { dir: dir.into(), source };
     fs::create_dir_all(dir).map_err(unusable)?;
-    let lock = File::options().create(true).truncate(false).write(true).open(dir.join(LOCK)).map_err(unusable)?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { dir: dir.into() }),
-        Err(TryLockError::Error(source)) => return Err(unusable(source)),
-    }
+    let lock = lock(dir)?;
     let path = dir.join(DATABASE);
     if is_absent(dir, &path).map_err(unusable)? {
         create(dir, &path)?;
@@ -90,8 +92,28 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     Ok(Opened { lock, connector, epoch })
 }
 
+/// Takes the directory for this process, and says in the file which process that is.
+pub(super) fn lock(dir: &Path) -> Result<File, OpenError> {
+    let unusable = |source| OpenError::Directory { dir: dir.into(), source };
+    let path = dir.join(LOCK);
+    let mut file = File::options().create(true).truncate(false).write(true).open(&path).map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+            return Err(OpenError::InUse { dir: dir.into(), pid });
+        }
+        Err(TryLockError::Error(source)) => return Err(unusable(source)),
+    }
+    // For people only: the lock is what counts, and a disk without room for a number has greater worries.
+    if let Err(error) = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())) {
+        tracing::debug!(error = %error, "the lock does not say whose it is");
+    }
+    Ok(file)
+}
+
 /// Whether there is nothing yet. A log without its database is not nothing, unless it is empty.
-fn is_absent(dir: &Path, path: &Path) -> io::Result<bool> {
+pub(super) fn is_absent(dir: &Path, path: &Path) -> io::Result<bool> {
     if fs::exists(path)? {
         return Ok(false);
     }
@@ -116,8 +138,7 @@ fn create(dir: &Path, path: &Path) -> Result<(), OpenError> {
         let mut connection = Connection::open(&draft)?;
         // It counts only when it is whole and has its name, so its parts need not wait for the disk.
         connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
-        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-        migrate(&mut connection, 0)?;
+        schema::create(&mut connection)?;
         connection.close().map_err(|(_, error)| error)
     };
     make().map_err(|source| OpenError::Database { path: draft.clone(), source })?;
@@ -128,7 +149,7 @@ fn create(dir: &Path, path: &Path) -> Result<(), OpenError> {
 
 /// Looks at the first bytes before SQLite does, which takes an empty file for a new database and would
 /// throw its log away. The offsets are those of the file format, section 1.3.
-fn check_header(path: &Path) -> Result<(), OpenError> {
+pub(super) fn check_header(path: &Path) -> Result<(), OpenError> {
     let damaged = |fault: &str| Err(OpenError::Damaged { path: path.into(), fault: fault.into() });
     let mut header = [0; 100];
     match File::open(path).and_then(|mut file| file.read_exact(&mut header)) {
@@ -141,7 +162,7 @@ fn check_header(path: &Path) -> Result<(), OpenError> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
         Err(source) => return Err(OpenError::Directory { dir: path.parent().unwrap_or(path).into(), source }),
     }
-    if header.starts_with(b"SQLite format 3\0") && header[68..72] == APPLICATION_ID.to_be_bytes() {
+    if header.starts_with(b"SQLite format 3\0") && header[68..72] == schema::APPLICATION_ID.to_be_bytes() {
         Ok(())
     } else {
         Err(OpenError::Foreign { path: path.into() })
@@ -168,7 +189,7 @@ impl Fault {
     fn at(self, path: &Path) -> OpenError {
         let path = path.to_owned();
         match self {
-            Self::Newer(found) => OpenError::Newer { path, found, known: MIGRATIONS.len() as i64 },
+            Self::Newer(found) => OpenError::Newer { path, found, known: schema::NEWEST as i64 },
             Self::Damaged(fault) => OpenError::Damaged { path, fault },
             Self::Database(source) => OpenError::Database { path, source },
         }
@@ -180,8 +201,8 @@ fn take_over(connector: &Connector) -> Result<i64, Fault> {
     // Nothing may be changed before it is known to be ours: this connection only reads, but for the
     // recovery of a log, which SQLite does by itself.
     let reading = connector.read()?;
-    let version: i64 = reading.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let Some(missing) = usize::try_from(version).ok().filter(|version| *version <= MIGRATIONS.len()) else {
+    let version = schema::version(&reading)?;
+    let Some(known) = usize::try_from(version).ok().filter(|version| *version <= schema::NEWEST) else {
         return Err(Fault::Newer(version));
     };
     let pages: u64 = reading.pragma_query_value(None, "page_count", |row| row.get(0))?;
@@ -194,43 +215,18 @@ fn take_over(connector: &Connector) -> Result<i64, Fault> {
     }
     drop(reading);
 
-    let mut connection = connector.write()?;
-    migrate(&mut connection, missing)?;
-    check_schema(&connection)?;
+    let mut connection = connector.write_on_certain_ground()?;
+    schema::upgrade(&mut connection, known, schema::NEWEST)?;
+    if let Some(name) = schema::differences(&connection, schema::NEWEST)?.first() {
+        return Err(Fault::Damaged(format!("`{name}` is missing or is not what it should be")));
+    }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if transaction.execute("UPDATE writer SET epoch = epoch + 1", [])? != 1 {
         return Err(Fault::Damaged("it does not say who may write".into()));
     }
     let epoch = transaction.query_row("SELECT epoch FROM writer", [], |row| row.get(0))?;
+    fault::point("open.commit");
     transaction.commit()?;
+    fault::point("open.committed");
     Ok(epoch)
-}
-
-/// Each step is one transaction with its number: a process that is killed in the middle leaves the
-/// last whole step behind, and the next one goes on from there.
-fn migrate(connection: &mut Connection, from: usize) -> rusqlite::Result<()> {
-    for (index, step) in MIGRATIONS.iter().enumerate().skip(from) {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        transaction.execute_batch(step)?;
-        transaction.pragma_update(None, "user_version", index as i64 + 1)?;
-        transaction.commit()?;
-    }
-    Ok(())
-}
-
-/// Whether everything that we make is there, as we make it. What somebody has added is theirs.
-fn check_schema(connection: &Connection) -> Result<(), Fault> {
-    let mut fresh = Connection::open_in_memory()?;
-    migrate(&mut fresh, 0)?;
-    let mut expected = fresh.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
-    let mut rows = expected.query([])?;
-    while let Some(row) = rows.next()? {
-        let (name, sql): (String, String) = (row.get(0)?, row.get(1)?);
-        let is_there =
-            connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 AND sql = ?2")?.exists([&name, &sql])?;
-        if !is_there {
-            return Err(Fault::Damaged(format!("`{name}` is missing or is not what it should be")));
-        }
-    }
-    Ok(())
 }

@@ -3,10 +3,13 @@
 //! Every read is one statement or one transaction, so it sees whole commits and never a part of one.
 //! A few idle connections are kept; one that has met a fault is not used again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bosun_core::{ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError};
-use bosun_engine::store::{Listed, Page, StoreError, Stored};
+use bosun_engine::store::{Answered, Listed, Page, RequestKey, Runnable, StoreError, Stored, Wanted};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::connect::Connector;
@@ -52,8 +55,7 @@ pub(super) fn unavailable(error: rusqlite::Error) -> StoreError {
     StoreError::Unavailable(Box::new(error))
 }
 
-/// Borders that no id reaches, so that a page without a border is read by the same index.
-const BEFORE_ALL: &[u8] = &[];
+/// A border that no id reaches, so that a page without a border is read by the same index.
 const AFTER_ALL: &[u8] = &[0xff; 17];
 
 /// A journal lies in one piece, from `id << 24` on; its first entry has number 1.
@@ -62,8 +64,17 @@ pub(super) const LOAD: &str = "SELECT uid, bytes, head, journal.seq, at, body FR
 // These two have no LIMIT: an unreadable query does not count, and rows are read only as far as wanted.
 pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body FROM queries JOIN journal \
      ON key = id << 24 | 1 WHERE namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) ORDER BY uid DESC";
-pub(super) const UNFINISHED: &str =
-    "SELECT uid, head FROM queries WHERE unfinished = 1 AND epoch < ?1 AND uid > ?2 ORDER BY uid";
+pub(super) const NEXT_NAMESPACE: &str =
+    "SELECT namespace FROM queries WHERE unfinished = 1 AND namespace > ?1 ORDER BY namespace LIMIT 1";
+// No LIMIT either: rows that somebody is at already do not count.
+pub(super) const RUNNABLE: &str =
+    "SELECT name, epoch FROM queries WHERE unfinished = 1 AND namespace = ?1 ORDER BY uid";
+pub(super) const COUNT_RUNNABLE: &str = "SELECT count(*) FROM queries WHERE unfinished = 1";
+pub(super) const ANSWERED: &str = "SELECT fingerprint, uid, name FROM requests \
+     WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
+pub(super) const IS_OUTDATED: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE expires <= ?1) \
+     OR EXISTS (SELECT 1 FROM requests WHERE expires <= ?1)";
+pub(super) const REFERRED: &str = "SELECT 1 FROM blobs WHERE hash = ?1";
 pub(super) const DUE: &str = "SELECT namespace, name FROM queries WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2";
 pub(super) const NEXT_DEADLINE: &str = "SELECT min(deadline) FROM queries WHERE deadline IS NOT NULL";
 
@@ -116,11 +127,42 @@ fn fold(
     Ok(head)
 }
 
+pub(super) fn answered(
+    connection: &Connection,
+    namespace: &Namespace,
+    key: &RequestKey,
+) -> Result<Option<Answered>, StoreError> {
+    let mut statement = connection.prepare_cached(ANSWERED).map_err(unavailable)?;
+    let mut rows = statement.query(params![namespace.as_str(), key.actor, key.route, key.key]).map_err(unavailable)?;
+    let Some(row) = rows.next().map_err(unavailable)? else { return Ok(None) };
+    let fingerprint = row.get(0).map(ContentHash::from_bytes).map_err(unavailable)?;
+    Ok(Some(Answered { fingerprint, uid: uid(row, 1)?, name: name(row, 2)? }))
+}
+
+/// Whether anything is to be deleted.
+pub(super) fn is_outdated(connection: &Connection, now: Timestamp) -> Result<bool, StoreError> {
+    connection
+        .prepare_cached(IS_OUTDATED)
+        .and_then(|mut statement| statement.query_row([now.0], |row| row.get(0)))
+        .map_err(unavailable)
+}
+
 pub(super) fn document(connection: &Connection, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
     connection
         .prepare_cached("SELECT body FROM documents WHERE hash = ?1")
         .and_then(|mut statement| statement.query_row([hash.as_bytes()], |row| row.get(0)).optional())
         .map_err(unavailable)
+}
+
+pub(super) fn referred(connection: &Connection, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
+    let mut statement = connection.prepare_cached(REFERRED).map_err(unavailable)?;
+    let mut referred = HashSet::new();
+    for hash in blobs {
+        if statement.exists([hash.as_bytes()]).map_err(unavailable)? {
+            referred.insert(*hash);
+        }
+    }
+    Ok(referred)
 }
 
 pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
@@ -146,23 +188,47 @@ pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) 
     Ok(Listed { queries, more, total })
 }
 
-pub(super) fn unfinished(
-    connection: &Connection,
-    epoch: i64,
-    after: Option<QueryUid>,
-    limit: usize,
-) -> Result<Vec<Head>, StoreError> {
-    let after = after.as_ref().map_or(BEFORE_ALL, |uid| uid.as_bytes());
-    let mut statement = connection.prepare_cached(UNFINISHED).map_err(unavailable)?;
-    let mut rows = statement.query(params![epoch, after]).map_err(unavailable)?;
-    let mut heads = Vec::new();
-    while heads.len() < limit
-        && let Some(row) = rows.next().map_err(unavailable)?
-    {
-        let uid = uid(row, 0)?;
-        heads.extend(readable(uid, head(uid, row, 1))?);
+/// The namespaces that have work, one index lookup each.
+fn namespaces_with_work(connection: &Connection) -> Result<Vec<Namespace>, StoreError> {
+    let mut statement = connection.prepare_cached(NEXT_NAMESPACE).map_err(unavailable)?;
+    let mut found: Vec<Namespace> = Vec::new();
+    loop {
+        let last = found.last().map_or("", Namespace::as_str);
+        let mut rows = statement.query([last]).map_err(unavailable)?;
+        match rows.next().map_err(unavailable)? {
+            Some(row) => found.push(name(row, 0)?),
+            None => return Ok(found),
+        }
     }
-    Ok(heads)
+}
+
+pub(super) fn runnable(connection: &Connection, epoch: i64, wanted: &Wanted) -> Result<Vec<Runnable>, StoreError> {
+    let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
+    let namespaces = wanted.in_turn(namespaces_with_work(&snapshot)?);
+    let share = wanted.share(namespaces.len());
+    let mut lists = Vec::with_capacity(namespaces.len());
+    for namespace in namespaces {
+        let mut statement = snapshot.prepare_cached(RUNNABLE).map_err(unavailable)?;
+        let mut rows = statement.query([namespace.as_str()]).map_err(unavailable)?;
+        let mut list = Vec::new();
+        while list.len() < share
+            && let Some(row) = rows.next().map_err(unavailable)?
+        {
+            let key = (namespace.clone(), name(row, 0)?);
+            if !wanted.except.contains(&key) {
+                list.push(Runnable { key, inherited: row.get::<_, i64>(1).map_err(unavailable)? < epoch });
+            }
+        }
+        lists.push(list);
+    }
+    Ok(wanted.interleave(lists))
+}
+
+pub(super) fn count_runnable(connection: &Connection) -> Result<usize, StoreError> {
+    connection
+        .prepare_cached(COUNT_RUNNABLE)
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+        .map_err(unavailable)
 }
 
 pub(super) fn due(

@@ -3,9 +3,9 @@
 mod against_memory;
 mod opening;
 
-use std::{path::PathBuf, sync::atomic::Ordering};
+use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
-use bosun_core::machine;
+use bosun_core::{Content, Outcome, content::Large, machine};
 use bosun_engine::testing::{
     scribe::Scribe,
     store_contract::{Place, fold, store_contract},
@@ -309,6 +309,10 @@ impl writer::Disk for Crashing {
         }
     }
 
+    fn remove(&mut self, _: &Removal, _: Timestamp) -> Result<usize, Rejection> {
+        panic!("and so does a removal")
+    }
+
     fn tidy(&mut self) {
         panic!("and so does the tidying")
     }
@@ -323,6 +327,7 @@ async fn a_panic_of_the_writer_leaves_nobody_waiting() {
     assert!(matches!(ledger.settled(lost).await, Err(StoreError::Unavailable(_))));
     let kept = ledger.push(Scribe::new("default", "b", 2).create().try_into().unwrap()).unwrap();
     ledger.settled(kept).await.unwrap();
+    assert!(matches!(ledger.remove(Removal::Outdated, Timestamp(0)).await, Err(StoreError::Unavailable(_))));
     ledger.stop(Rejection::Fenced);
     thread.join().unwrap();
 }
@@ -343,7 +348,7 @@ async fn an_unreadable_query_hides_no_other() {
         .execute_batch(
             "UPDATE queries SET head = '{\"of\":\"tomorrow\"}' WHERE name IN ('broken-head', 'newer');
              UPDATE journal SET body = '{\"v\":1,\"kind\":\"unheard_of\"}' WHERE query = 2;
-             UPDATE journal SET body = '{\"v\":2,\"kind\":\"unheard_of\"}' WHERE query = 3;",
+             UPDATE journal SET body = '{\"v\":99,\"kind\":\"unheard_of\"}' WHERE query = 3;",
         )
         .unwrap();
     let store = directory.store();
@@ -355,15 +360,39 @@ async fn an_unreadable_query_hides_no_other() {
     assert!(matches!(load(1).await, Err(StoreError::Unreadable { uid, .. }) if uid == scribes[1].uid()));
     let newer = load(2).await.unwrap_err();
     let cause = std::error::Error::source(&newer).unwrap().to_string();
-    assert!(cause.contains("version 2, newer"), "{cause}");
+    assert!(cause.contains("version 99, newer"), "{cause}");
     assert!(load(3).await.unwrap().is_some());
     let page = Page { limit: 1, before: None, status: None };
     let listed = store.list(&Namespace::default(), &page).await.unwrap();
     assert_eq!((listed.queries.len(), listed.total), (1, 4));
     assert_eq!(listed.queries[0].0.name.as_str(), "fine");
-    let left = store.unfinished(None, 9).await.unwrap();
-    let left: Vec<_> = left.iter().map(|head| head.name.as_str()).collect();
-    assert_eq!(left, ["broken-journal", "fine"]);
+    // Whoever takes one of them up finds out; the store cannot know without reading it.
+    assert_eq!(store.count_runnable().await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn references_to_blobs_go_with_their_query() {
+    let directory = Directory::new();
+    let store = directory.store();
+    let content = |text: &str| Content::Large(Large::of(&text.into()).0);
+    let all = ["shared", "own"].map(|text| Large::of(&text.into()).0.hash);
+    for (number, texts) in [(1, ["shared", "own"]), (2, ["shared", "shared"])] {
+        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+        scribe.start(&store);
+        for text in texts {
+            scribe.ask_outside(&store, Duration::from_secs(600));
+            let events = scribe.deliver(&Outcome::Success { content: content(text) }, false);
+            scribe.append(&store, events);
+        }
+        store.durable(scribe.position()).await.unwrap();
+    }
+    assert_eq!(store.referred(&all).await.unwrap(), HashSet::from(all));
+    drop(store);
+    let delete = |name: &str| directory.connection().execute("DELETE FROM queries WHERE name = ?1", [name]).unwrap();
+    delete("q1");
+    assert_eq!(directory.store().referred(&all).await.unwrap(), HashSet::from([all[0]]));
+    delete("q2");
+    assert_eq!(directory.store().referred(&all).await.unwrap(), HashSet::new());
 }
 
 #[tokio::test]
@@ -406,7 +435,13 @@ fn every_read_goes_by_an_index() {
                 "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)",
             ],
         ),
-        (read::UNFINISHED, vec!["SEARCH queries USING INDEX queries_unfinished (uid>?)"]),
+        (read::REFERRED, vec!["SEARCH blobs USING PRIMARY KEY (hash=?)"]),
+        (read::NEXT_NAMESPACE, vec!["SEARCH queries USING COVERING INDEX queries_with_work (namespace>?)"]),
+        (read::RUNNABLE, vec!["SEARCH queries USING INDEX queries_with_work (namespace=?)"]),
+        (read::COUNT_RUNNABLE, vec!["SCAN queries USING COVERING INDEX queries_with_work"]),
+        (remove::OUTDATED, vec!["SEARCH queries USING INDEX queries_by_expiry (expires<?)"]),
+        (remove::STILL_USED, vec!["SEARCH queries USING COVERING INDEX queries_by_toolset (toolset=?)"]),
+        (read::ANSWERED, vec!["SEARCH requests USING PRIMARY KEY (namespace=? AND actor=? AND route=? AND key=?)"]),
         (read::DUE, vec!["SEARCH queries USING INDEX queries_by_deadline (deadline<?)"]),
         (read::NEXT_DEADLINE, vec!["SEARCH queries USING COVERING INDEX queries_by_deadline (deadline>?)"]),
     ];

@@ -10,9 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bosun_engine::store::Rejection;
+use bosun_core::Timestamp;
+use bosun_engine::store::{Rejection, Removal};
 
-use super::ledger::{Gather, Ledger, Queued, Settled};
+use super::ledger::{Doomed, Gather, Ledger, Queued, Settled, Work, reject_all};
 
 /// What groups are committed to.
 pub(super) trait Disk {
@@ -21,6 +22,12 @@ pub(super) trait Disk {
     /// # Errors
     /// If nothing of the group was kept, or nobody knows.
     fn commit(&mut self, group: &[Queued], ledger: &Ledger) -> Result<Settled, Rejection>;
+
+    /// Deletes, and says how many queries that were.
+    ///
+    /// # Errors
+    /// If nothing was deleted, or nobody knows.
+    fn remove(&mut self, removal: &Removal, now: Timestamp) -> Result<usize, Rejection>;
 
     /// Called when nobody is waiting for the last commit any more.
     fn tidy(&mut self);
@@ -34,35 +41,50 @@ struct Crashed;
 pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
     let mut pace = Pace::default();
     let mut failing = false;
-    while let Some(group) = ledger.next_group(pace.gather()) {
-        let Some(last) = group.last().map(|append| append.position) else { continue };
-        let began = Instant::now();
-        match guarded(|| disk.commit(&group, ledger)).flatten() {
-            Ok(settled) => {
-                let served = ledger.settle(last, settled);
-                pace.note(served, began.elapsed());
-                if std::mem::take(&mut failing) {
-                    tracing::info!("the store can be written to again");
+    while let Some(Work { group, doomed }) = ledger.next_work(pace.gather()) {
+        if let Some(last) = group.last() {
+            let began = Instant::now();
+            match guarded(|| disk.commit(&group, ledger)).flatten() {
+                Ok(settled) => {
+                    let served = ledger.settle(last.position, settled);
+                    pace.note(served, began.elapsed());
+                    if std::mem::take(&mut failing) {
+                        tracing::info!("the store can be written to again");
+                    }
+                }
+                Err(reason) => {
+                    let fenced = matches!(reason, Rejection::Fenced);
+                    // Said once: those who wait are told each time.
+                    if !std::mem::replace(&mut failing, true) {
+                        report(&reason);
+                    }
+                    if fenced {
+                        // First, so that whoever is told can rely on it.
+                        ledger.stop(reason.clone());
+                    }
+                    ledger.reject(&group, &reason);
+                    if fenced {
+                        reject_all(doomed, &reason);
+                        return ledger.abandon(&reason);
+                    }
                 }
             }
-            Err(Rejection::Fenced) => {
-                tracing::error!("the store was taken over by another process; nothing more is written");
-                ledger.reject(&group, &Rejection::Fenced);
-                return ledger.abandon(&Rejection::Fenced);
-            }
-            Err(reason) => {
-                // Said once: those who wait are told each time.
-                if !std::mem::replace(&mut failing, true)
-                    && let Rejection::Unavailable(cause) = &reason
-                {
-                    tracing::error!(error = %cause, "the store cannot be written to");
-                }
-                ledger.reject(&group, &reason);
-            }
+        }
+        for Doomed { removal, now, done } in doomed {
+            // Nobody may be there any more.
+            let _ = done.send(guarded(|| disk.remove(&removal, now)).flatten());
         }
         if guarded(|| disk.tidy()).is_err() {
             tracing::error!("looking after the log crashed");
         }
+    }
+}
+
+fn report(reason: &Rejection) {
+    match reason {
+        Rejection::Fenced => tracing::error!("the store was taken over by another process; nothing more is written"),
+        Rejection::Unavailable(cause) => tracing::error!(error = %cause, "the store cannot be written to"),
+        Rejection::Conflict(_) | Rejection::NameTaken(_) | Rejection::RequestTaken => {}
     }
 }
 

@@ -19,8 +19,8 @@ use anstream::stdout;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, ensure};
 use bosun_adapters::runner::builtin::Builtins;
-use bosun_core::Namespace;
-use bosun_engine::{Runner, SystemClock, runner::InsideCall};
+use bosun_core::{Namespace, showing::Showing};
+use bosun_engine::{Results, Runner, SystemClock, runner::InsideCall};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -242,8 +242,9 @@ async fn calculate(timeline: &Timeline, call: &Call) -> anyhow::Result<String> {
         tool,
         arguments: call.arguments.clone(),
         attempt: 1,
+        results: Results::default(),
     };
-    let result = builtins.run(&call).await.to_model_text();
+    let result = Showing::default().show(call.id, &builtins.run(&call).await);
     ensure!(result == RESULT, "the calculation gave `{result}`, not `{RESULT}`");
     timeline.step(Side::Client, "⚙", &format!("runs {} here: {result}", call.tool.name))?;
     Ok(result)

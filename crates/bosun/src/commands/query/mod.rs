@@ -14,6 +14,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use bosun_core::content::INLINE_BYTES;
 use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
@@ -127,7 +128,7 @@ impl Session<'_> {
                     match progress {
                         Progress::Ran { call, tool, outcome } => {
                             screen.served(&tool, &outcome)?;
-                            serving.push(self.post(tool.clone(), result_body(&call, &tool, &outcome)).boxed_local());
+                            serving.push(self.bring(call, tool, outcome).boxed_local());
                         }
                         Progress::Posted { tool, answer: Err(error) } if is_overtaken(&error) => {
                             screen.not_needed(&tool, &error)?;
@@ -167,11 +168,16 @@ impl Session<'_> {
         Progress::Ran { call: text("id"), tool: text("name"), outcome }
     }
 
-    /// Posts until the server has the result: it is recorded once, however often it arrives.
-    async fn post(&self, tool: String, body: Value) -> Progress {
+    /// Sends the result until the server has it: it is recorded once, however often it arrives.
+    async fn bring(&self, call: String, tool: String, outcome: Result<String, String>) -> Progress {
         let mut failures = 0;
         loop {
-            match self.client.deliver(self.name, &body).await {
+            let brought = match &outcome {
+                // As JSON it might be too long for a post.
+                Ok(text) if text.len() > INLINE_BYTES => self.client.deliver_text(self.name, &call, text).await,
+                outcome => self.client.deliver(self.name, &result_body(&call, &tool, outcome)).await,
+            };
+            match brought {
                 Err(error) if error.is_passing() && failures < MAX_POSTS => failures += 1,
                 answer => return Progress::Posted { tool, answer: answer.map(|_| ()) },
             }

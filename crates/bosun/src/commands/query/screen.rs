@@ -80,6 +80,10 @@ impl Screen {
             "tool_started" => {
                 self.step(DIM, "·", &format!("{name} {} {DIM}on the server{DIM:#}", brief(&data["arguments"])))
             }
+            "tool_finished" if data["success"] == true && data.get("largeResult").is_some() => {
+                let size = &data["largeResult"]["size"];
+                self.step(GOOD, "✓", &format!("{name} {DIM}gave {size} bytes, too many to be shown{DIM:#}"))
+            }
             "tool_finished" if data["success"] == true => {
                 self.step(GOOD, "✓", &format!("{name} {}", brief(&data["result"])))
             }

@@ -16,7 +16,7 @@ use tokio::{
 use crate::commands::Usage;
 
 /// The server takes no larger result.
-const LONGEST_RESULT: usize = 1024 * 1024;
+const LONGEST_RESULT: usize = 64 * 1024 * 1024;
 /// Of what a failed command says, this much reaches the model.
 const LONGEST_COMPLAINT: usize = 4 * 1024;
 

@@ -55,9 +55,17 @@ struct Filter {
     /// Only tools of this provider, and those that need none
     #[arg(long)]
     provider: Vec<String>,
+    /// Only tools with this label; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
+    label: Vec<(String, String)>,
     /// Only tools that say that they change nothing
     #[arg(long)]
     read_only: bool,
+}
+
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a label is written KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 impl Filter {
@@ -65,6 +73,7 @@ impl Filter {
         Selection {
             categories: self.category,
             providers: self.provider,
+            labels: self.label.into_iter().collect(),
             read_only: self.read_only.then_some(true),
             ..Selection::default()
         }
@@ -101,6 +110,7 @@ impl Search {
         } else {
             let tools: Vec<&Tool> = hits.iter().map(|hit| hit.tool).collect();
             print_table(&tools);
+            warn_of_deprecation(&tools);
         }
         Ok(loaded.exit_code())
     }

@@ -44,7 +44,7 @@ impl Validate {
                 for path in &arguments.dropped {
                     anstream::eprintln!("warning: `{}` is null, which counts as left out", printable(path));
                 }
-                anstream::println!("{:#}", wrapper::unwrap(&parameters, arguments.value));
+                anstream::println!("{:#}", wrapper::unwrap(&parameters, arguments.into_value()));
                 Ok(ExitCode::SUCCESS)
             }
             Err(violations) => {

@@ -3,13 +3,20 @@
 //! It knows at each moment which process is the server. A request that is not answered says so; the
 //! client then waits for the *next* process instead of trying the dead one again and again.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{PATIENCE, soon, sse::SseEvent};
+use super::{PATIENCE, server::Server, soon, sse::SseEvent};
+
+/// Sooner than `Retry-After` asks for: a proof is in a hurry, and the server must bear it.
+const BEFORE_ASKING_AGAIN: Duration = Duration::from_millis(20);
 
 /// The n-th process, and where it listens.
 #[derive(Clone, Debug, Default)]
@@ -18,19 +25,43 @@ pub(crate) struct Address {
     pub(crate) base: String,
 }
 
+/// Says that `server` is the one to ask from now on.
+pub(crate) fn introduce(announce: &watch::Sender<Address>, server: &Server) {
+    announce.send_modify(|address| {
+        *address = Address { generation: address.generation + 1, base: server.base.clone() };
+    });
+}
+
 /// What the server answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
+    generation: u64,
     pub(crate) status: u16,
+    /// `Retry-After` is there.
+    pub(crate) retry_after: bool,
     /// `Idempotent-Replayed: true`
     pub(crate) replayed: bool,
     pub(crate) body: Value,
 }
 
 impl Answer {
+    async fn read(generation: u64, response: Response) -> Result<Self, Lost> {
+        let status = response.status().as_u16();
+        let replayed = response.headers().get("idempotent-replayed").is_some_and(|value| value == "true");
+        let retry_after = response.headers().contains_key("retry-after");
+        let text = response.bytes().await.map_err(|_| Lost { generation })?;
+        let body = serde_json::from_slice(&text).unwrap_or(Value::Null);
+        Ok(Self { generation, status, retry_after, replayed, body })
+    }
+
     /// The code of an error.
     pub(crate) fn code(&self) -> &str {
         self.body.pointer("/error/code").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Whether the server said that it cannot work right now.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.status == 503
     }
 
     /// The engine's word for where the query stands.
@@ -52,11 +83,11 @@ pub(crate) struct Lost {
 }
 
 /// Why there is no stream.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum NoStream {
     Lost(Lost),
-    /// The server answered with this status.
-    Refused(u16),
+    /// The server answered with this instead.
+    Refused(Answer),
 }
 
 /// An answer, and whether it took more than one request to get it.
@@ -70,8 +101,10 @@ pub(crate) struct Insisted {
 pub(crate) struct Client {
     http: reqwest::Client,
     address: watch::Receiver<Address>,
-    /// Counts the answers that anybody got.
+    /// Counts the answers that anybody got, but for those that say to come again.
     answers: watch::Sender<u64>,
+    /// How often the server said that it cannot work right now, by code.
+    refusals: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
 impl Client {
@@ -85,7 +118,7 @@ impl Client {
             .timeout(PATIENCE)
             .build()
             .expect("a client");
-        Self { http, address, answers: watch::Sender::new(0) }
+        Self { http, address, answers: watch::Sender::new(0), refusals: Arc::default() }
     }
 
     /// A client of one server that stays.
@@ -97,10 +130,21 @@ impl Client {
         self.answers.subscribe()
     }
 
+    /// How often the server said that it cannot work right now, by code.
+    pub(crate) fn refusals(&self) -> BTreeMap<String, u64> {
+        self.refusals.lock().expect("the refusals").clone()
+    }
+
     fn request(&self, method: &Method, path: &str) -> (u64, RequestBuilder) {
         let address = self.address.borrow();
         let url = format!("{}/v1/namespaces/default/queries{path}", address.base);
         (address.generation, self.http.request(method.clone(), url))
+    }
+
+    /// Whether the server says that it lives.
+    pub(crate) async fn is_healthy(&self) -> bool {
+        let url = format!("{}/health", self.address.borrow().base);
+        self.http.get(url).send().await.is_ok_and(|response| response.status().is_success())
     }
 
     /// Asks once.
@@ -109,26 +153,35 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let lost = |_| Lost { generation };
-        let response = request.send().await.map_err(lost)?;
-        let status = response.status().as_u16();
-        let replayed = response.headers().get("idempotent-replayed").is_some_and(|value| value == "true");
-        let text = response.bytes().await.map_err(lost)?;
-        let body = serde_json::from_slice(&text).unwrap_or(Value::Null);
-        self.answers.send_modify(|answers| *answers += 1);
-        Ok(Answer { status, replayed, body })
+        let response = request.send().await.map_err(|_| Lost { generation })?;
+        let answer = Answer::read(generation, response).await?;
+        if !answer.is_unavailable() {
+            self.answers.send_modify(|answers| *answers += 1);
+        }
+        Ok(answer)
     }
 
-    /// Asks until somebody answers.
+    /// Asks until somebody answers who can work.
     pub(crate) async fn insist(&self, method: Method, path: &str, body: Option<&Value>) -> Insisted {
         let mut repeated = false;
         loop {
             match self.ask(&method, path, body).await {
+                Ok(answer) if answer.is_unavailable() || answer.code() == "query_changed" => self.bide(&answer).await,
                 Ok(answer) => return Insisted { answer, repeated },
                 Err(lost) => self.outlive(lost).await,
             }
             repeated = true;
         }
+    }
+
+    /// Waits until it makes sense to ask again after `refusal`, and counts it.
+    pub(crate) async fn bide(&self, refusal: &Answer) {
+        assert!(refusal.retry_after || refusal.status == 409, "a 503 without `Retry-After`: {}", refusal.body);
+        *self.refusals.lock().expect("the refusals").entry(refusal.code().to_owned()).or_default() += 1;
+        if refusal.code() == "shutting_down" {
+            return self.outlive(Lost { generation: refusal.generation }).await;
+        }
+        tokio::time::sleep(BEFORE_ASKING_AGAIN).await;
     }
 
     /// Waits until there is another process.
@@ -170,7 +223,11 @@ impl Client {
                     Err(lost) => lost,
                 },
                 Err(NoStream::Lost(lost)) => lost,
-                Err(NoStream::Refused(status)) => panic!("the stream of {name} was refused with {status}"),
+                Err(NoStream::Refused(answer)) if answer.is_unavailable() => {
+                    self.bide(&answer).await;
+                    continue;
+                }
+                Err(NoStream::Refused(answer)) => panic!("the stream of {name} was refused: {}", answer.body),
             };
             self.outlive(lost).await;
         }
@@ -191,7 +248,8 @@ impl Stream {
     async fn open(generation: u64, request: RequestBuilder) -> Result<Self, NoStream> {
         let response = request.send().await.map_err(|_| NoStream::Lost(Lost { generation }))?;
         if !response.status().is_success() {
-            return Err(NoStream::Refused(response.status().as_u16()));
+            let refusal = Answer::read(generation, response).await.map_err(NoStream::Lost)?;
+            return Err(NoStream::Refused(refusal));
         }
         Ok(Self { generation, response, decoder: super::sse::Decoder::default(), bytes: Default::default() })
     }
@@ -225,7 +283,16 @@ impl Stream {
     }
 }
 
+/// What begins like this is short for a text that is too large for a journal.
+pub(crate) const LARGE: &str = "large ";
+
+/// The text that `content` stands for.
+pub(crate) fn spelled_out(content: &str) -> String {
+    let times = if content.starts_with(LARGE) { 300 * 1024 / content.len() } else { 1 };
+    content.repeat(times)
+}
+
 /// The body of one result.
 pub(crate) fn result(call: &str, content: &str) -> Value {
-    json!({"toolCallId": call, "toolResult": content})
+    json!({"toolCallId": call, "toolResult": spelled_out(content)})
 }

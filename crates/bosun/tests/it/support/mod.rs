@@ -5,12 +5,15 @@
 //! that is printed, so a run that fails can be told apart from one that cannot be repeated.
 
 pub(crate) mod client;
+pub(crate) mod disk;
 pub(crate) mod oracle;
+pub(crate) mod play;
 pub(crate) mod proof;
 pub(crate) mod rng;
 pub(crate) mod scenes;
 pub(crate) mod server;
 pub(crate) mod sse;
+pub(crate) mod volume;
 
 use std::time::Duration;
 
@@ -23,4 +26,14 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
         Ok(value) => value,
         Err(_) => panic!("{what} did not happen within {PATIENCE:?}"),
     }
+}
+
+/// Looks again and again until `condition` holds: of what another process does, nobody tells us.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let looking = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon(what, looking).await;
 }

@@ -11,16 +11,24 @@ use std::{
 };
 
 use bosun_core::{
-    CallId, Entry, Event, Head, Outcome, Status, Timestamp, Transcript,
+    CallId, Content, ContentHash, Entry, Event, Head, Outcome, Status, Timestamp, Transcript,
+    content::Large,
     event::Route,
     head::{CallState, FoldError},
     machine::outcome_code,
+    showing::Showing,
     transcript::Message,
 };
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
-use super::server::World;
+use super::{
+    client::{LARGE, spelled_out},
+    server::World,
+};
+
+/// No scene has more entries than this, also if every part of it is begun again a few times.
+const LONGEST_JOURNAL: usize = 100;
 
 /// What one client was told about one query.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +38,8 @@ pub(crate) struct Record {
     pub(crate) acknowledged: bool,
     /// The client asked for its end.
     pub(crate) cancelled: bool,
+    /// The server said that the query is deleted.
+    pub(crate) deleted: bool,
     pub(crate) posts: Vec<Post>,
     /// State and answer, as the client saw them at the end.
     pub(crate) ended: Option<(String, Option<String>)>,
@@ -73,6 +83,7 @@ pub(crate) struct Figures {
     pub(crate) outcome_unknown: u64,
     pub(crate) recoveries: u64,
     pub(crate) ledger_lines: u64,
+    pub(crate) large_results: u64,
     /// Runs of the idempotent tool for a call beyond its first.
     pub(crate) repeated_runs: u64,
     /// Runs of the idempotent tool for a query that was never acknowledged and did not survive.
@@ -95,8 +106,11 @@ pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>)
     for record in records {
         violations.extend(record.violations.iter().map(|what| format!("{}: {what}", record.name)));
         match by_name.get(record.name.as_str()) {
+            Some(_) if record.deleted => violations.push(format!("{}: was deleted and is there", record.name)),
             Some(journal) => check_record(record, journal, &mut violations),
-            None if record.acknowledged => violations.push(format!("{}: was acknowledged and is lost", record.name)),
+            None if record.acknowledged && !record.deleted => {
+                violations.push(format!("{}: was acknowledged and is lost", record.name));
+            }
             None => {}
         }
         let completed = by_name.get(record.name.as_str()).is_some_and(|it| it.head.status() == Status::Completed);
@@ -106,6 +120,7 @@ pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>)
         }
     }
     check_ledger(&world.ledger(), &journals, &mut figures, &mut violations);
+    check_blobs(&world.data(), &journals, &mut figures, &mut violations);
     let log = std::fs::read_to_string(world.log()).unwrap_or_default();
     violations.extend(log.lines().filter(|line| line.contains("panicked")).map(|line| format!("log: {line}")));
     (figures, violations)
@@ -117,6 +132,9 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     let mut fault = |what: String| violations.push(format!("{}: {what}", head.name));
     if !head.status().is_final() {
         fault(format!("never ended: {:?}, last entry {:?}", head.status(), entries.last()));
+    }
+    if entries.len() > LONGEST_JOURNAL {
+        fault(format!("has {} entries, the last of them {:?}", entries.len(), &entries[entries.len() - 4..]));
     }
     let finals = entries.iter().filter(|entry| entry.event.is_final()).count();
     if finals > 1 || (finals == 1 && !entries.last().is_some_and(|entry| entry.event.is_final())) {
@@ -182,7 +200,8 @@ fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
 fn messages(entries: &[Entry]) -> Vec<Message> {
     let Some(mut transcript) = entries.first().and_then(Transcript::new) else { return Vec::new() };
     entries[1..].iter().for_each(|entry| transcript.apply(entry));
-    transcript.messages()
+    // The agent of the scenes has the tool that pages.
+    transcript.messages(&Showing { pager: Some("read_result".into()), ..Showing::default() })
 }
 
 fn answer(entries: &[Entry]) -> Option<&str> {
@@ -216,7 +235,7 @@ fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>
             Event::CallResolved { call: resolved, outcome } if *resolved == call => Some(outcome),
             _ => None,
         });
-        let same = resolved == Some(&Outcome::success(post.content.as_str()));
+        let same = resolved == Some(&outcome(&post.content));
         match post.said {
             Said::Accepted | Said::Replayed if !same => {
                 fault(format!("{call}: result `{}` was acknowledged, and {resolved:?} is recorded", post.content));
@@ -238,6 +257,29 @@ fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>
     }
     for (call, times) in fresh.into_iter().filter(|(_, times)| *times > 1) {
         fault(format!("{call}: a result was accepted {times} times"));
+    }
+}
+
+/// What is recorded of a result.
+fn outcome(content: &str) -> Outcome {
+    let value = Value::from(spelled_out(content));
+    if content.starts_with(LARGE) {
+        return Outcome::Success { content: Content::Large(Large::of(&value).0) };
+    }
+    Outcome::success(value)
+}
+
+/// A journal never refers to a large result that is not there, whole.
+fn check_blobs(data: &Path, journals: &[Journal], figures: &mut Figures, violations: &mut Vec<String>) {
+    for journal in journals {
+        for large in journal.entries.iter().filter_map(|entry| entry.event.large()) {
+            figures.large_results += 1;
+            let kept = std::fs::read(data.join("blobs").join(large.hash.to_string()));
+            if !kept.as_ref().is_ok_and(|bytes| ContentHash::of(bytes) == large.hash) {
+                let found = kept.map(|bytes| bytes.len());
+                violations.push(format!("{}: refers to blob {}, which is {found:?}", journal.head.name, large.hash));
+            }
+        }
     }
 }
 

@@ -20,12 +20,18 @@ pub(crate) enum Scene {
     Hybrid,
     /// Two turns of inside calls.
     Inside,
+    /// One inside call that must not be repeated.
+    Once,
     /// An answer at once.
     Text,
     /// So many outside calls at once, from two to ten.
     Several(u32),
     /// An outside call between two answers that are written word by word.
     Words,
+    /// An answer that takes its time.
+    Slow,
+    /// An answer that nobody here waits for: it takes an hour.
+    Endless,
 }
 
 impl Scene {
@@ -36,9 +42,12 @@ impl Scene {
             Self::Pair => "pair".into(),
             Self::Hybrid => "hybrid".into(),
             Self::Inside => "inside".into(),
+            Self::Once => "once".into(),
             Self::Text => "text".into(),
             Self::Several(calls) => format!("several-{calls}"),
             Self::Words => "words".into(),
+            Self::Slow => "slow".into(),
+            Self::Endless => "endless".into(),
         }
     }
 }
@@ -94,6 +103,8 @@ spec:
       name: ledger_idempotent
     - type: built-in
       name: calculator
+    - type: built-in
+      name: read_result
 ";
 
 fn script() -> String {
@@ -150,10 +161,23 @@ scenes:
           - {tool: ledger, arguments: {entry: third}}
       - delay: 2ms
         say: \"{{ result[0] }}|{{ result[1] }}|{{ result[2] }}|{{ result[3] }}\"
+  - when: {exactly: once}
+    turns:
+      - call:
+          - {tool: ledger, arguments: {entry: once}}
+      - say: \"{{ result[0] }}\"
   - when: {exactly: text}
     turns:
       - delay: 3ms
         say: Nothing to look up.
+  - when: {exactly: slow}
+    turns:
+      - delay: 250ms
+        say: There is no hurry.
+  - when: {exactly: endless}
+    turns:
+      - delay: 1h
+        say: At last.
   - when: {exactly: words}
     turns:
       - words: 1ms

@@ -1,6 +1,7 @@
 //! The server as a process: started, awaited, killed.
 
 use std::{
+    ffi::OsString,
     fs::File,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
@@ -19,13 +20,35 @@ use super::{scenes, soon};
 #[derive(Debug)]
 pub(crate) struct World {
     directory: TempDir,
+    /// What every process of this world finds in its environment.
+    environment: Vec<(&'static str, OsString)>,
+    /// What starts a process; nothing if it starts by itself.
+    launcher: Vec<String>,
+    /// Further options of the server.
+    options: Vec<String>,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
         let directory = tempfile::Builder::new().prefix("bosun-proof-").tempdir().expect("a directory");
         scenes::write(&directory.path().join("manifests"));
-        Self { directory }
+        Self { directory, environment: Vec::new(), launcher: Vec::new(), options: Vec::new() }
+    }
+
+    /// Every later process is started by this command, which gets the program and its arguments behind its own.
+    pub(crate) fn start_by(&mut self, launcher: &[&str]) {
+        self.launcher = launcher.iter().map(|&part| part.to_owned()).collect();
+    }
+
+    /// Further options of every later process.
+    pub(crate) fn with(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|&option| option.to_owned()));
+        self
+    }
+
+    /// From the next process on.
+    pub(crate) fn set(&mut self, variable: &'static str, value: impl Into<OsString>) {
+        self.environment.push((variable, value.into()));
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -42,7 +65,8 @@ impl World {
         self.path("log")
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    /// A file or directory of this world.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -55,8 +79,11 @@ impl World {
     /// Starts a process, which may die at once if `fault` says so.
     pub(crate) fn spawn(&self, fault: Option<&str>) -> Starting {
         let log = File::options().create(true).append(true).open(self.log()).expect("a log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bosun"));
+        let program = env!("CARGO_BIN_EXE_bosun");
+        let mut words = self.launcher.iter().map(String::as_str).chain([program]);
+        let mut command = Command::new(words.next().unwrap_or(program));
         command
+            .args(words)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .arg("--data")
             .arg(self.data())
@@ -64,7 +91,9 @@ impl World {
             .arg(self.path("manifests"))
             .arg("--ledger")
             .arg(self.ledger())
+            .args(&self.options)
             .env("RUST_LOG", "warn")
+            .envs(self.environment.iter().map(|(variable, value)| (variable, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -118,6 +147,8 @@ pub(crate) enum Death {
     Killed,
     /// SIGABRT, at a fault point.
     AtFaultPoint,
+    /// By itself, with this code.
+    Exited(i32),
 }
 
 impl Starting {
@@ -139,8 +170,29 @@ impl Starting {
 }
 
 impl Server {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("a process that lives")
+    }
+
     pub(crate) async fn kill(&mut self) -> Death {
         kill(&mut self.child, &self.log).await
+    }
+
+    /// How much memory the process has whenever it is asked, in bytes.
+    pub(crate) fn memory(&self) -> impl Fn() -> u64 + Send + use<> {
+        let path = format!("/proc/{}/status", self.pid());
+        move || {
+            let status = std::fs::read_to_string(&path).expect("a process that lives");
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+            line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+        }
+    }
+
+    /// Asks the process to end, as an operator would.
+    pub(crate) fn terminate(&self) {
+        let pid = self.pid().to_string();
+        let sent = std::process::Command::new("kill").args(["-s", "TERM", &pid]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
     }
 
     /// Waits until the process dies by itself.
@@ -157,15 +209,16 @@ async fn kill(child: &mut Child, log: &Path) -> Death {
 
 async fn death(child: &mut Child, log: &Path) -> Death {
     let status = child.wait().await.expect("a child to wait for");
-    match status.signal() {
-        Some(9) => Death::Killed,
-        Some(6) => Death::AtFaultPoint,
-        _ => panic!("the server ended by itself with {status}: {}", tail(log)),
+    match (status.signal(), status.code()) {
+        (Some(9), _) => Death::Killed,
+        (Some(6), _) => Death::AtFaultPoint,
+        (_, Some(code)) => Death::Exited(code),
+        _ => panic!("the server ended with {status}: {}", tail(log)),
     }
 }
 
 /// The end of a log, for a message.
-fn tail(log: &Path) -> String {
+pub(crate) fn tail(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")

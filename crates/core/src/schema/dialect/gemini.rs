@@ -1,7 +1,7 @@
 //! Gemini's function declarations.
 //!
 //! `parametersJsonSchema` takes ordinary JSON Schema; the older `parameters` takes a small part of
-//! OpenAPI's, and is not used. Parameter names are restricted, and never renamed here: a call would
+//! OpenAPI's, and is [`super::gemini_openapi`]. Parameter names are restricted, and never renamed here: a call would
 //! come back under names that the tool does not know.
 
 use serde_json::{Map, Value, json};
@@ -12,19 +12,24 @@ use crate::{text::clip, tool::Tool};
 const LONGEST_PARAMETER: usize = 64;
 
 pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>) -> Result<Value, String> {
-    if let Some(Value::Object(properties)) = root.get("properties")
-        && let Some(name) = properties.keys().find(|name| !is_parameter_name(name))
-    {
-        return Err(format!(
-            "parameter `{}` has a name that is not taken: a letter or `_`, then letters, digits and `_`, at most {LONGEST_PARAMETER}",
-            clip(name, 80)
-        ));
-    }
+    check_names(&root)?;
     let mut root = Value::Object(without_identity(root));
     modern::modernize(&mut root);
     let mut fields = named(alias, tool);
     fields.insert("parametersJsonSchema".to_owned(), root);
     Ok(Value::Object(fields))
+}
+
+/// Refuses parameters whose names are not taken.
+pub(super) fn check_names(root: &Map<String, Value>) -> Result<(), String> {
+    let names = root.get("properties").and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name);
+    match names.into_iter().find(|name| !is_parameter_name(name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "parameter `{}` has a name that is not taken: a letter or `_`, then letters, digits and `_`, at most {LONGEST_PARAMETER}",
+            clip(name, 80)
+        )),
+    }
 }
 
 fn is_parameter_name(name: &str) -> bool {

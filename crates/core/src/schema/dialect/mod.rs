@@ -25,8 +25,10 @@ use super::{normalize, type_name};
 use crate::{text::clip, tool::Tool};
 
 mod anthropic;
+mod anthropic_strict;
 mod ark;
 mod gemini;
+mod gemini_openapi;
 mod mcp;
 mod modern;
 mod ollama;
@@ -44,8 +46,12 @@ pub enum Dialect {
     OpenAiResponses,
     /// Messages: `input_schema`.
     Anthropic,
+    /// Messages with `strict: true` for every tool that keeps its shape by it.
+    AnthropicStrict,
     /// `functionDeclarations` with `parametersJsonSchema`.
     Gemini,
+    /// `functionDeclarations` with the older `parameters`.
+    GeminiOpenApi,
     /// `/api/chat`: the envelope of chat completions, a fraction of JSON Schema.
     Ollama,
     /// `tools/list`: real names where MCP takes them.
@@ -55,12 +61,14 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::OpenAiChat,
         Self::OpenAiChatStrict,
         Self::OpenAiResponses,
         Self::Anthropic,
+        Self::AnthropicStrict,
         Self::Gemini,
+        Self::GeminiOpenApi,
         Self::Ollama,
         Self::Mcp,
         Self::Ark,
@@ -78,7 +86,9 @@ impl Dialect {
             Self::OpenAiChatStrict => "openai-strict",
             Self::OpenAiResponses => "openai-responses",
             Self::Anthropic => "anthropic",
+            Self::AnthropicStrict => "anthropic-strict",
             Self::Gemini => "gemini",
+            Self::GeminiOpenApi => "gemini-openapi",
             Self::Ollama => "ollama",
             Self::Mcp => "mcp",
             Self::Ark => "ark",
@@ -156,7 +166,7 @@ pub(crate) fn declare<'a>(dialect: Dialect, tools: impl Iterator<Item = (&'a Too
         }
     }
     let json = match dialect {
-        Dialect::Gemini => gemini::envelope(&declared),
+        Dialect::Gemini | Dialect::GeminiOpenApi => gemini::envelope(&declared),
         _ => Value::Array(declared),
     };
     Declarations { json: json.to_string(), losses, quarantined }
@@ -176,7 +186,9 @@ fn declare_one(dialect: Dialect, tool: &Tool, alias: &str, lost: &mut Lost) -> R
         Dialect::OpenAiChatStrict => Ok(openai::chat_strict(tool, alias, root, lost)),
         Dialect::OpenAiResponses => Ok(openai::responses(tool, alias, root, lost)),
         Dialect::Anthropic => Ok(anthropic::tool(tool, alias, root, lost)),
+        Dialect::AnthropicStrict => Ok(anthropic::tool_strict(tool, alias, root, lost)),
         Dialect::Gemini => gemini::function(tool, alias, root),
+        Dialect::GeminiOpenApi => gemini_openapi::function(tool, alias, root, lost),
         Dialect::Ollama => Ok(ollama::function(tool, alias, root, lost)),
         Dialect::Mcp => Ok(mcp::tool(tool, alias, root)),
         Dialect::Ark => Ok(ark::specification(tool)),
@@ -231,6 +243,15 @@ fn without_root_choices(root: &mut Map<String, Value>, keywords: &[&str], lost: 
             lost.keyword("", keyword, "is not taken at the root; the model is not told of it");
         }
     }
+}
+
+/// Adds a sentence to the description of a schema.
+fn describe_more(schema: &mut Map<String, Value>, said: &str) {
+    let description = match schema.get("description").and_then(Value::as_str) {
+        Some(text) if !text.is_empty() => format!("{text} ({said})"),
+        _ => said.to_owned(),
+    };
+    schema.insert("description".to_owned(), json!(description));
 }
 
 /// The fields that nearly every API begins with.

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Lost;
-use crate::schema::{keyword, path};
+use crate::schema::{keyword, path, pattern};
 
 /// Why a schema cannot be strict, and where.
 pub(super) struct Refusal {
@@ -134,6 +134,9 @@ fn schema(source: &Value, here: &str, level: usize, totals: &mut Totals, lost: &
                 totals.enum_values += value.as_array().map_or(0, Vec::len);
                 totals.text += value.to_string().len();
                 strict.insert(name.clone(), value.clone());
+            }
+            "pattern" if value.as_str().is_some_and(pattern::needs_backtracking) => {
+                lost.keyword(here, "pattern", "has look-around and is not taken; the model is not told of it");
             }
             "format" if !value.as_str().is_some_and(|format| FORMATS.contains(&format)) => {
                 lost.keyword(here, "format", "is not taken; the description says it instead");

@@ -130,10 +130,14 @@ fn extensions_never_reach_an_api() {
         }
         let (declaration, _) = declared(dialect, parameters.clone());
         let text = declaration.to_string();
-        for word in ["nullable", "prompt", "hint"] {
+        for word in ["prompt", "hint"] {
             assert!(!text.contains(word), "{text}");
         }
-        assert!(text.contains(r#"["string","null"]"#), "{text}");
+        if dialect == Dialect::GeminiOpenApi {
+            assert!(text.contains(r#""nullable":true"#), "the word of OpenAPI: {text}");
+        } else {
+            assert!(!text.contains("nullable") && text.contains(r#"["string","null"]"#), "{text}");
+        }
         assert!(text.contains(r#""optional":{"type":"#), "a property named so stays: {text}");
     }
 }
@@ -357,4 +361,107 @@ fn names_of_dialects_are_read_back() {
         assert_eq!(Dialect::ALL[dialect.index()], dialect);
     }
     assert_eq!(Dialect::parse("cobol"), None);
+}
+
+#[test]
+fn anthropic_strict_closes_objects_and_puts_bounds_into_words() {
+    check(
+        Dialect::AnthropicStrict,
+        json!({"type": "object", "properties": {
+            "email": {"type": "string", "format": "email", "pattern": "@", "description": "Whose"},
+            "site": {"type": "string", "format": "iri"},
+            "count": {"type": "integer", "minimum": 1, "default": 3},
+            "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 5},
+            "kind": {"oneOf": [{"const": "a"}, {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "required": ["x"]}]},
+        }, "required": ["email"], "$defs": {"x": {"enum": [1, 2]}}}),
+        "/0",
+        json!({
+            "name": "my_tool_12345678", "description": "Does things", "strict": true,
+            "input_schema": {"type": "object", "properties": {
+                "email": {"type": "string", "format": "email", "description": "Whose (pattern: \"@\")"},
+                "site": {"type": "string", "description": "format: \"iri\""},
+                "count": {"type": "integer", "default": 3, "description": "minimum: 1"},
+                "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "maxItems: 5"},
+                "kind": {"anyOf": [
+                    {"const": "a"},
+                    {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "required": ["x"], "additionalProperties": false},
+                ]},
+            }, "required": ["email"], "$defs": {"x": {"enum": [1, 2]}}, "additionalProperties": false},
+        }),
+        &[
+            "tool `my.tool`: properties.email.pattern: `pattern` is not taken; the description says it instead",
+            "tool `my.tool`: properties.site.format: `format` is not taken; the description says it instead",
+            "tool `my.tool`: properties.count.minimum: `minimum` is not taken; the description says it instead",
+            "tool `my.tool`: properties.tags.maxItems: `maxItems` is not taken; the description says it instead",
+            "tool `my.tool`: properties.kind.oneOf: `oneOf` became `anyOf`: the model is not told that only one may match",
+        ],
+    );
+}
+
+#[test]
+fn what_anthropic_strict_cannot_express_is_declared_without() {
+    for (property, reason) in [
+        (json!({}), "properties.a: not strict: a schema that takes anything cannot be expressed"),
+        (json!({"type": "object"}), "properties.a: not strict: an object with free keys cannot be expressed"),
+        (
+            json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            "properties.a.additionalProperties: not strict: `additionalProperties` cannot be expressed",
+        ),
+        (json!({"type": "string", "not": {"const": "x"}}), "properties.a.not: not strict: `not` cannot be expressed"),
+    ] {
+        let parameters = json!({"type": "object", "properties": {"a": property}});
+        let (declaration, lost) = declared(Dialect::AnthropicStrict, parameters.clone());
+        assert_eq!(declaration[0]["input_schema"], parameters, "{declaration:#}");
+        assert!(declaration[0].get("strict").is_none());
+        assert_eq!(lost, [format!("tool `my.tool`: {reason}")]);
+    }
+}
+
+#[test]
+fn gemini_openapi_says_what_that_subset_can_say() {
+    check(
+        Dialect::GeminiOpenApi,
+        json!({"type": "object", "additionalProperties": false, "properties": {
+            "name": {"type": ["string", "null"], "format": "email", "minLength": 1, "description": "Whose"},
+            "level": {"enum": [1, 2]},
+            "kind": {"const": "a"},
+            "either": {"type": ["string", "integer"], "minLength": 2, "minimum": 3, "description": "Both"},
+            "place": {"$ref": "#/$defs/place", "description": "Where"},
+            "choice": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}, {"type": "null"}]},
+            "any": true,
+            "when": {"type": "string", "format": "date-time"},
+            "above": {"type": "number", "exclusiveMinimum": 0},
+        }, "required": ["name"], "$defs": {"place": {"type": "object", "properties": {"city": {"type": "string"}}, "patternProperties": {"^x": {}}}}}),
+        "/0/functionDeclarations/0/parameters",
+        json!({"type": "object", "properties": {
+            "name": {"type": "string", "nullable": true, "description": "Whose (format: \"email\")", "minLength": 1},
+            "level": {"type": "integer", "description": "enum: [1,2]"},
+            "kind": {"type": "string", "enum": ["a"]},
+            "either": {"anyOf": [{"type": "string", "minLength": 2}, {"type": "integer", "minimum": 3}], "description": "Both"},
+            "place": {"type": "object", "properties": {"city": {"type": "string"}}, "description": "Where"},
+            "choice": {"nullable": true, "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}]},
+            "any": {"type": "string"},
+            "when": {"type": "string", "format": "date-time"},
+            "above": {"type": "number", "description": "exclusiveMinimum: 0"},
+        }, "required": ["name"]}),
+        &[
+            "tool `my.tool`: properties.name.format: `format` is not taken; the description says it instead",
+            "tool `my.tool`: properties.level.enum: `enum` is not taken; the description says it instead",
+            "tool `my.tool`: properties.place.patternProperties: `patternProperties` is not taken; the model is not told of it",
+            "tool `my.tool`: properties.choice.oneOf: `oneOf` became `anyOf`: the model is not told that only one may match",
+            "tool `my.tool`: properties.any: takes a value of any type; the model is told of a text",
+            "tool `my.tool`: properties.above.exclusiveMinimum: `exclusiveMinimum` is not taken; the description says it instead",
+        ],
+    );
+}
+
+#[test]
+fn gemini_openapi_ends_a_recursion() {
+    let parameters = json!({"type": "object", "properties": {"node": {"$ref": "#/$defs/node"}}, "$defs": {
+        "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}},
+    }});
+    let (declaration, lost) = declared(Dialect::GeminiOpenApi, parameters);
+    assert!(!declaration.to_string().contains("$ref"));
+    assert_eq!(lost.len(), 1);
+    assert!(lost[0].ends_with("is too deep or too large; the model is told of an object"), "{lost:?}");
 }

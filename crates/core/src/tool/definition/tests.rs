@@ -240,7 +240,7 @@ fn all_faults_are_told_at_once_in_the_seeds_words() {
         {"name": "a b", "description": "", "parameters": {"type": "object", "properties": {"limit": {"type": "int"}}}},
         search_database(),
         search_database(),
-        {"name": "ok", "description": "x", "parameters": {"type": "object", "properties": {"p": {"type": "string", "pattern": "(?=a)"}}}},
+        {"name": "ok", "description": "x", "parameters": {"type": "object", "properties": {"p": {"type": "string", "pattern": "(?=a"}}}},
     ]);
     assert_eq!(
         check(&definitions, Rules::Strict).unwrap_err().to_string(),
@@ -249,8 +249,7 @@ fn all_faults_are_told_at_once_in_the_seeds_words() {
          [0].description: Too small: expected string to have >=1 characters; \
          [0].parameters.properties.limit.type: Invalid option: expected one of \
          \"string\"|\"number\"|\"integer\"|\"boolean\"|\"array\"|\"object\"|\"null\"; \
-         [3].parameters.properties.p.pattern: pattern `(?=a)` uses look-ahead, which cannot be matched in linear time; \
-         write it without, or use `format`; \
+         [3].parameters.properties.p.pattern: pattern `(?=a` is not a regular expression; \
          Duplicate tool names: search_database"
     );
 }

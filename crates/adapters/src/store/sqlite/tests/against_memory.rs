@@ -148,8 +148,11 @@ impl<S: Store> World<S> {
                 }
             }
         }
-        view.push(format!("{:?}", self.store.unfinished(None, 99).await.unwrap()));
-        view.push(format!("{:?}", self.store.unfinished(Some(self.writers[2].uid()), 1).await.unwrap()));
+        for (limit, after) in [(99, None), (2, Some(Namespace::default()))] {
+            let wanted = Wanted { limit, after, ..Wanted::default() };
+            view.push(format!("{:?}", self.store.runnable(wanted).await.unwrap()));
+        }
+        view.push(format!("{:?}", self.store.count_runnable().await.unwrap()));
         let next = self.store.next_deadline().await.unwrap();
         view.push(format!("{next:?}"));
         for now in [next.unwrap_or_default(), Timestamp(i64::MAX)] {

@@ -3,6 +3,11 @@
 //! [`parse`] refuses what two parsers could read differently (duplicate keys) and what could hurt
 //! the reader (depth, size). [`canonical`] is RFC 8785, the form that is hashed. Nothing is
 //! repaired here: no comments, no trailing commas, no `NaN`.
+//!
+//! [`tree`] is the same reader for arguments, which are looked at before anybody needs a copy. What is
+//! too large to be parsed at all is held to the grammar by [`checker`].
+
+pub mod checker;
 
 use std::{cell::Cell, cmp::Ordering, fmt};
 
@@ -10,6 +15,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Number, Value, map::Entry};
 
 use crate::ContentHash;
+pub(crate) use tree::Tree;
+
+pub(crate) mod tree;
 
 /// How much JSON is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +177,21 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 }
 
+/// [`parse`] for who only looks at what is read: without a copy of it.
+///
+/// # Errors
+/// As there.
+pub(crate) fn read(text: &str, limits: Limits) -> Result<Tree<'_>, JsonError> {
+    if text.len() > limits.bytes {
+        return Err(JsonError::TooLarge { bytes: text.len(), limit: limits.bytes });
+    }
+    let depth = limits.depth.min(Limits::DEEPEST);
+    Tree::read(text, depth).ok_or_else(|| match parse(text, limits) {
+        Err(error) => error,
+        Ok(_) => JsonError::Syntax { message: "not strict JSON".to_owned(), line: 1, column: 1 },
+    })
+}
+
 /// The SHA-256 of the canonical form: equal for values that are equal as JSON.
 #[must_use]
 pub fn content_hash(value: &Value) -> ContentHash {
@@ -255,11 +278,7 @@ fn write_string(text: &mut String, value: &str) {
 
 /// Units of UTF-16 stand in the same order as bytes of UTF-8, but for letters beyond the first 65,536.
 fn utf16_order(left: &str, right: &str) -> Ordering {
-    if left.is_ascii() || right.is_ascii() {
-        left.cmp(right)
-    } else {
-        left.encode_utf16().cmp(right.encode_utf16())
-    }
+    if left.is_ascii() || right.is_ascii() { left.cmp(right) } else { left.encode_utf16().cmp(right.encode_utf16()) }
 }
 
 fn write_number(text: &mut String, number: &Number) {

@@ -1,0 +1,276 @@
+//! Where large values live: files in a directory beside the store.
+//!
+//! A blob is a file that has the SHA-256 of its bytes for a name and never changes. It is written under
+//! another name and gets its own when it is on the disk, so that what is there is whole. Everything
+//! that touches a file runs on a thread that may block. One process at a time: whoever opens the
+//! directory must hold the store that it belongs to.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bosun_core::ContentHash;
+use bosun_engine::{
+    StoreError,
+    blob::{Blobs, Draft},
+    fault,
+};
+use bytes::Bytes;
+
+/// How the name of a draft ends.
+const DRAFT: &str = ".new";
+
+/// Blobs in a directory.
+#[derive(Debug)]
+pub struct Directory {
+    shelf: Arc<Shelf>,
+}
+
+#[derive(Debug)]
+struct Shelf {
+    path: PathBuf,
+    drafts: AtomicU64,
+    /// Held while a blob gets its name, and while one is looked at and removed: what has just been
+    /// sealed again must not be removed for its old age.
+    names: Mutex<()>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("blob cannot be {doing}")]
+struct Fault {
+    doing: &'static str,
+    #[source]
+    source: io::Error,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the thread of a blob crashed")]
+struct Crashed(#[source] tokio::task::JoinError);
+
+impl Directory {
+    /// Opens the directory, which is made if need be, and removes the drafts of an earlier process.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        fs::create_dir_all(path)?;
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            sync_directory(parent)?;
+        }
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().ends_with(DRAFT) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        let shelf = Shelf { path: path.to_owned(), drafts: AtomicU64::new(0), names: Mutex::default() };
+        Ok(Self { shelf: Arc::new(shelf) })
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Shelf) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let shelf = Arc::clone(&self.shelf);
+        run(doing, move || work(&shelf)).await
+    }
+}
+
+/// Works on a thread that may block. Whoever stops waiting does not stop the work.
+async fn run<T: Send + 'static>(
+    doing: &'static str,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|source| StoreError::Unavailable(Box::new(Fault { doing, source }))),
+        Err(error) => Err(StoreError::Unavailable(Box::new(Crashed(error)))),
+    }
+}
+
+/// Makes the names in a directory durable.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// The value, unless there is no such file.
+fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Shelf {
+    fn file(&self, hash: ContentHash) -> PathBuf {
+        self.path.join(hash.to_string())
+    }
+
+    fn begin(&self) -> io::Result<(File, Unfinished)> {
+        let number = self.drafts.fetch_add(1, Ordering::Relaxed);
+        let path = self.path.join(format!("{number}{DRAFT}"));
+        let file = File::options().write(true).create_new(true).open(&path)?;
+        Ok((file, Unfinished { path }))
+    }
+
+    fn seal(&self, file: &File, draft: Unfinished, hash: ContentHash) -> io::Result<()> {
+        file.sync_all()?;
+        fault::point("blob.written");
+        {
+            let _names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+            draft.rename(&self.file(hash))?;
+        }
+        fault::point("blob.named");
+        sync_directory(&self.path)?;
+        fault::point("blob.sealed");
+        Ok(())
+    }
+
+    fn read(&self, hash: ContentHash, offset: u64, length: usize) -> io::Result<Option<Bytes>> {
+        let Some(mut file) = if_there(File::open(self.file(hash)))? else { return Ok(None) };
+        let left = file.metadata()?.len().saturating_sub(offset);
+        let length = usize::try_from(left).unwrap_or(usize::MAX).min(length);
+        let mut bytes = vec![0; length];
+        if length > 0 {
+            file.seek(SeekFrom::Start(offset))?;
+            file.read_exact(&mut bytes)?;
+        }
+        Ok(Some(bytes.into()))
+    }
+
+    fn aged(&self, age: Duration) -> io::Result<Vec<ContentHash>> {
+        let mut aged = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            // Other files are drafts, or somebody else's.
+            let Some(hash) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            if let Some(metadata) = if_there(entry.metadata())?
+                && is_aged(&metadata, age)?
+            {
+                aged.push(hash);
+            }
+        }
+        Ok(aged)
+    }
+
+    fn remove(&self, hash: ContentHash, age: Duration) -> io::Result<bool> {
+        let path = self.file(hash);
+        let _names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        match if_there(fs::metadata(&path))? {
+            Some(metadata) if is_aged(&metadata, age)? => Ok(if_there(fs::remove_file(&path))?.is_some()),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// A file from the future is as young as can be.
+fn is_aged(metadata: &fs::Metadata, age: Duration) -> io::Result<bool> {
+    Ok(metadata.modified()?.elapsed().unwrap_or(Duration::ZERO) >= age)
+}
+
+/// The file of a draft; removed unless it is renamed.
+#[derive(Debug)]
+struct Unfinished {
+    path: PathBuf,
+}
+
+impl Unfinished {
+    fn rename(mut self, name: &Path) -> io::Result<()> {
+        fs::rename(&self.path, name)?;
+        // Nothing is left to be removed.
+        self.path.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if self.path.as_os_str().is_empty() {
+            return;
+        }
+        let path = std::mem::take(&mut self.path);
+        let remove = move || {
+            if let Err(error) = fs::remove_file(&path) {
+                tracing::warn!(error = %error, "a draft of a blob is left until the next start");
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            // Files may take their time to go.
+            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+            Err(_) => remove(),
+        }
+    }
+}
+
+struct FileDraft {
+    shelf: Arc<Shelf>,
+    /// Gone when a write failed, or when somebody stopped waiting for one.
+    file: Option<(File, Unfinished)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("an earlier write of this draft failed")]
+struct Broken;
+
+impl FileDraft {
+    fn take(&mut self) -> Result<(File, Unfinished), StoreError> {
+        self.file.take().ok_or_else(|| StoreError::Unavailable(Box::new(Broken)))
+    }
+}
+
+#[async_trait]
+impl Draft for FileDraft {
+    async fn write(&mut self, bytes: Bytes) -> Result<(), StoreError> {
+        let (mut file, unfinished) = self.take()?;
+        self.file = Some(
+            run("written", move || {
+                file.write_all(&bytes)?;
+                Ok((file, unfinished))
+            })
+            .await?,
+        );
+        Ok(())
+    }
+
+    async fn seal(mut self: Box<Self>, hash: ContentHash) -> Result<(), StoreError> {
+        let (file, unfinished) = self.take()?;
+        let shelf = Arc::clone(&self.shelf);
+        run("sealed", move || shelf.seal(&file, unfinished, hash)).await
+    }
+}
+
+#[async_trait]
+impl Blobs for Directory {
+    async fn begin(&self) -> Result<Box<dyn Draft>, StoreError> {
+        let file = self.run("begun", Shelf::begin).await?;
+        Ok(Box::new(FileDraft { shelf: Arc::clone(&self.shelf), file: Some(file) }))
+    }
+
+    async fn size(&self, hash: ContentHash) -> Result<Option<u64>, StoreError> {
+        self.run("looked at", move |shelf| Ok(if_there(fs::metadata(shelf.file(hash)))?.map(|file| file.len()))).await
+    }
+
+    async fn read(&self, hash: ContentHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError> {
+        self.run("read", move |shelf| shelf.read(hash, offset, length)).await
+    }
+
+    async fn aged(&self, age: Duration) -> Result<Vec<ContentHash>, StoreError> {
+        self.run("listed", move |shelf| shelf.aged(age)).await
+    }
+
+    async fn remove(&self, hash: ContentHash, age: Duration) -> Result<bool, StoreError> {
+        self.run("removed", move |shelf| shelf.remove(hash, age)).await
+    }
+}

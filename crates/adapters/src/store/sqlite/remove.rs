@@ -1,0 +1,110 @@
+//! Deleting queries, a little at a time.
+//!
+//! A transaction deletes at most so many queries and so many bytes of journals that those who append do
+//! not notice it; whoever wants more gone asks again. With a query go its journal and, if it was the
+//! last that referred to it, its toolset. That it answered a request is remembered for a while.
+
+use bosun_core::{ContentHash, Timestamp};
+use bosun_engine::{
+    fault,
+    store::{REQUESTS_KEPT, Rejection, Removal},
+};
+use rusqlite::{OptionalExtension as _, Row, params};
+
+use super::group::{Open, SEQ_BITS, unavailable};
+
+/// How many queries, and about how many bytes of their journals, one transaction deletes.
+const AT_MOST: usize = 128;
+const AT_MOST_BYTES: usize = 1 << 20;
+/// How many forgotten requests one transaction deletes.
+const REQUESTS_AT_MOST: usize = 1_000;
+
+const ONE: &str = "SELECT id, uid, toolset, bytes FROM queries WHERE namespace = ?1 AND uid = ?2";
+pub(super) const OUTDATED: &str =
+    "SELECT id, uid, toolset, bytes FROM queries WHERE expires <= ?1 ORDER BY expires LIMIT ?2";
+const DELETE_JOURNAL: &str = "DELETE FROM journal WHERE key > ?1 AND key < ?2";
+const DELETE_QUERY: &str = "DELETE FROM queries WHERE id = ?1";
+const FORGET_LATER: &str = "UPDATE requests SET expires = ?2 WHERE uid = ?1";
+const FORGET: &str = "DELETE FROM requests WHERE (namespace, actor, route, key) IN \
+     (SELECT namespace, actor, route, key FROM requests WHERE expires <= ?1 LIMIT ?2)";
+pub(super) const STILL_USED: &str = "SELECT 1 FROM queries WHERE toolset = ?1";
+const DELETE_DOCUMENT: &str = "DELETE FROM documents WHERE id = ?1 RETURNING hash";
+
+struct Doomed {
+    id: i64,
+    uid: [u8; 16],
+    toolset: Option<i64>,
+    bytes: usize,
+}
+
+impl Doomed {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { id: row.get(0)?, uid: row.get(1)?, toolset: row.get(2)?, bytes: row.get(3)? })
+    }
+}
+
+impl Open {
+    /// Deletes some of what is to be deleted, in one transaction. Nothing may be done with this connection
+    /// after a failure.
+    pub(super) fn remove(&mut self, epoch: i64, removal: &Removal, now: Timestamp) -> Result<usize, Rejection> {
+        if !self.begin(epoch).map_err(unavailable)? {
+            return Err(Rejection::Fenced);
+        }
+        let removed = self.remove_all(removal, now).map_err(unavailable)?;
+        fault::point("store.remove");
+        self.run("COMMIT").map_err(unavailable)?;
+        fault::point("store.removed");
+        Ok(removed)
+    }
+
+    fn remove_all(&mut self, removal: &Removal, now: Timestamp) -> rusqlite::Result<usize> {
+        let doomed = self.doomed(removal, now)?;
+        for query in &doomed {
+            self.remove_one(query, now)?;
+        }
+        if *removal == Removal::Outdated {
+            self.connection.prepare_cached(FORGET)?.execute(params![now.0, REQUESTS_AT_MOST])?;
+        }
+        Ok(doomed.len())
+    }
+
+    fn doomed(&self, removal: &Removal, now: Timestamp) -> rusqlite::Result<Vec<Doomed>> {
+        match removal {
+            Removal::Query(namespace, uid) => self
+                .connection
+                .prepare_cached(ONE)?
+                .query_map(params![namespace.as_str(), uid.as_bytes()], Doomed::read)?
+                .collect(),
+            Removal::Outdated => {
+                let mut statement = self.connection.prepare_cached(OUTDATED)?;
+                let mut rows = statement.query(params![now.0, AT_MOST])?;
+                let (mut doomed, mut bytes) = (Vec::new(), 0);
+                while bytes < AT_MOST_BYTES
+                    && let Some(row) = rows.next()?
+                {
+                    let query = Doomed::read(row)?;
+                    bytes += query.bytes;
+                    doomed.push(query);
+                }
+                Ok(doomed)
+            }
+        }
+    }
+
+    fn remove_one(&mut self, query: &Doomed, now: Timestamp) -> rusqlite::Result<()> {
+        let connection = &self.connection;
+        let (first, end) = (query.id << SEQ_BITS, (query.id + 1) << SEQ_BITS);
+        connection.prepare_cached(DELETE_JOURNAL)?.execute([first, end])?;
+        connection.prepare_cached(DELETE_QUERY)?.execute([query.id])?;
+        connection.prepare_cached(FORGET_LATER)?.execute(params![query.uid, now.after(REQUESTS_KEPT).0])?;
+        let Some(toolset) = query.toolset else { return Ok(()) };
+        if !connection.prepare_cached(STILL_USED)?.exists([toolset])? {
+            let hash: Option<[u8; 32]> =
+                connection.prepare_cached(DELETE_DOCUMENT)?.query_row([toolset], |row| row.get(0)).optional()?;
+            if let Some(hash) = hash {
+                self.known.remove(&ContentHash::from_bytes(hash));
+            }
+        }
+        Ok(())
+    }
+}

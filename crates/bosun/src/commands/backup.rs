@@ -1,0 +1,82 @@
+//! `bosun backup`: a copy of a store, also while a server uses it.
+
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use bosun_adapters::store::sqlite::{self, BackupError, Progress};
+
+use super::check;
+
+/// Copy a store while a server uses it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  bosun backup --data ./data /backups/bosun-$(date +%F)
+  bosun backup --data ./data /backups/bosun --force
+
+The copy is a store of its own, as it was at one moment: whole, looked over, and on the disk before it gets its name. To
+restore one, stop the server and copy it to where the store was. docs/operations.md has more.")]
+pub(crate) struct Backup {
+    /// Directory of the store
+    #[arg(long, value_name = "DIR", default_value = "./data")]
+    data: PathBuf,
+    /// Directory that the copy becomes
+    to: PathBuf,
+    /// Replace an earlier copy
+    #[arg(long)]
+    force: bool,
+}
+
+impl Backup {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let mut line = Line { shown: std::io::stderr().is_terminal() };
+        let copied = sqlite::backup(&self.data, &self.to, self.force, |progress| line.show(progress));
+        line.clear();
+        let inspection = copied.map_err(|error| self.explain(error))?;
+        anstream::println!("{}, ok: {}", check::contents(&inspection), self.to.display());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Adds what to do where the command line is what can be changed.
+    fn explain(&self, error: BackupError) -> anyhow::Error {
+        let hint = match &error {
+            BackupError::Exists(_) => Some("`--force` replaces it".to_owned()),
+            BackupError::Faulty(_) | BackupError::Source { .. } => {
+                Some(format!("`bosun check --data {}` says everything that is wrong", self.data.display()))
+            }
+            _ => None,
+        };
+        let error = anyhow::Error::new(error);
+        match hint {
+            Some(hint) => anyhow::anyhow!("{error:#}\n\n{hint}"),
+            None => error,
+        }
+    }
+}
+
+/// One line of a terminal that says how far it has come.
+struct Line {
+    shown: bool,
+}
+
+impl Line {
+    fn show(&mut self, progress: Progress) {
+        let text = match progress {
+            Progress::Blobs { copied } => format!("{copied} blobs copied"),
+            Progress::Pages { copied, of } => format!("{copied} of {of} pages copied"),
+            Progress::Checking => "looking the copy over".into(),
+        };
+        self.write(&text);
+    }
+
+    fn clear(&mut self) {
+        self.write("");
+    }
+
+    fn write(&mut self, text: &str) {
+        // A terminal that cannot be written to shows nothing; the copy does not suffer from that.
+        self.shown = self.shown && write!(std::io::stderr(), "\r\x1b[2K{text}").is_ok();
+    }
+}

@@ -1,0 +1,88 @@
+//! What happens to the store when the disk fails, fills up, or keeps half of what was written.
+
+mod failing;
+mod full;
+mod torn;
+
+use std::time::Instant;
+
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::support::{
+    PATIENCE,
+    client::Client,
+    oracle::Record,
+    scenes::{self, Scene},
+    soon,
+};
+
+/// A client of its own beside the crowd, which may all be waiting when something has to be tried.
+#[derive(Debug)]
+struct Witness {
+    client: Client,
+    /// Queries that were acknowledged to it.
+    names: Vec<String>,
+    tried: u64,
+}
+
+impl Witness {
+    /// Begins with a query that has ended before anything goes wrong.
+    async fn call(client: &Client) -> Self {
+        let mut witness = Self { client: client.clone(), names: Vec::new(), tried: 0 };
+        witness.sees_that_work_goes_on().await;
+        witness
+    }
+
+    fn body(&mut self) -> (String, Value) {
+        self.tried += 1;
+        let name = format!("witness-{}", self.tried);
+        let body = scenes::query(&name, Scene::Text);
+        (name, body)
+    }
+
+    /// Creates queries until that is refused, as it must be while nothing can be written.
+    async fn is_refused(&mut self) -> Result<(), String> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let (name, body) = self.body();
+            match self.client.ask(&Method::POST, "", Some(&body)).await {
+                Ok(answer) if answer.status == 200 => self.names.push(name),
+                Ok(answer) if answer.code() == "store_unavailable" && answer.retry_after => return Ok(()),
+                other => return Err(format!("{name} was answered with {other:?} while nothing could be written")),
+            }
+        }
+        Err(format!("nothing was refused within {PATIENCE:?}"))
+    }
+
+    /// Whether what needs no writing is answered, while nothing can be written.
+    async fn can_read(&self) -> Result<(), String> {
+        for path in ["", "?limit=3", "/witness-1", "/witness-1?wait=1s&view=rfc"] {
+            match soon("an answer", self.client.ask(&Method::GET, path, None)).await {
+                Ok(answer) if answer.status == 200 => {}
+                other => return Err(format!("GET {path} was answered with {other:?} while nothing could be written")),
+            }
+        }
+        if self.client.is_healthy().await { Ok(()) } else { Err("the server does not say that it lives".into()) }
+    }
+
+    /// That a query can be begun and ended again.
+    async fn sees_that_work_goes_on(&mut self) {
+        let (name, body) = self.body();
+        let created = soon("an end of the fault", self.client.post("?wait=20s", &body)).await;
+        assert_eq!(created.state(), "completed", "{}", created.body);
+        self.names.push(name);
+    }
+
+    /// Sees how everything ended that was acknowledged to it.
+    async fn testify(self) -> Vec<Record> {
+        let mut records = Vec::new();
+        for name in self.names {
+            let ended = self.client.get(&format!("/{name}?wait=20s&view=rfc")).await;
+            let response = ended.body["response"].as_str().map(str::to_owned);
+            let ended = Some((ended.state().to_owned(), response));
+            records.push(Record { name, acknowledged: true, ended, ..Record::default() });
+        }
+        records
+    }
+}

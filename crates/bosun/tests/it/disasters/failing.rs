@@ -1,0 +1,152 @@
+//! A disk whose flushes and writes fail, and whose power is cut, under load.
+//!
+//! What fails is the system call, in the program that is shipped; `support/disk.c` says how. While the
+//! disk fails, writes are refused, reads are answered, and nothing is lost that was acknowledged; when
+//! it is mended, the server goes on without a restart. A flush that failed must not be taken for one
+//! that went well later, when the next one does: a power cut after that would show it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::Witness;
+use crate::support::{
+    client::{Address, Client, introduce},
+    disk::{Disk, WriteError},
+    oracle,
+    play::Play,
+    proof::{Proof, scale, seed},
+    rng::Rng,
+    server::{Death, Server, World},
+    until,
+};
+
+/// How many queries are in flight at every moment.
+const CLIENTS: u64 = 12;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failing_disk_loses_nothing_that_was_acknowledged() {
+    let (seed, faults) = (seed(), scale("BOSUN_DISK_FAULTS", 12));
+    let test = "disasters::failing::a_failing_disk_loses_nothing_that_was_acknowledged";
+    let mut proof = Proof::begin(test, seed, &[("BOSUN_DISK_FAULTS", faults)]);
+    let rng = Rng::new(seed);
+    let mut world = World::new();
+    let disk = Disk::under(&mut world);
+    let (announce, address) = watch::channel(Address::default());
+    let play = Play::new(Client::new(address), rng.branch(1));
+    let server = world.start().await;
+    introduce(&announce, &server);
+    let witness = Witness::call(play.client()).await;
+    let clients = play.begin(CLIENTS);
+
+    let tally = BTreeMap::new();
+    let mut breaker = Breaker { world: &world, disk: &disk, announce, play: &play, server, witness, tally };
+    let mut choices = rng.branch(2);
+    for _ in 0..faults {
+        breaker.play.answered(choices.within(1..60)).await;
+        if let Err(complaint) = breaker.try_one(&mut choices).await {
+            proof.violation(complaint);
+        }
+    }
+    let Breaker { mut server, witness, tally, .. } = breaker;
+    let mut records = clients.end().await;
+    records.extend(witness.testify().await);
+    assert_eq!(server.kill().await, Death::Killed);
+
+    let (figures, violations) = oracle::judge(&world, &records);
+    proof.violations(violations);
+    let ratio = figures.succeeded as f64 / figures.meant_to_succeed.max(1) as f64;
+    if ratio < 0.95 {
+        proof.violation(format!("only {:.1} % of the queries succeeded", ratio * 100.0));
+    }
+    let figures = json!({
+        "trials": tally, "failed_calls": disk.failures(), "flushes": disk.syncs(), "in_flight": CLIENTS,
+        "refusals": play.client().refusals(), "answers": *play.client().answers().borrow(),
+        "queries": figures.queries, "entries": figures.entries, "succeeded": ratio, "recoveries": figures.recoveries,
+        "outcome_unknown": figures.outcome_unknown,
+    });
+    if proof.is_broken() {
+        eprintln!("the files of this run are kept in {}", world.keep().display());
+    }
+    proof.finish(faults, &figures);
+}
+
+/// What is done to the disk.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// So many flushes fail, and then no more.
+    Flushes(u32),
+    /// All flushes fail.
+    AllFlushes,
+    /// All writes fail.
+    Writes(WriteError),
+}
+
+/// What comes after the fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// The disk is mended, and the same process goes on.
+    Mended,
+    /// The process dies while the disk fails.
+    Killed,
+    /// The power is cut while the disk fails.
+    PowerCut,
+    /// The disk is mended, and the power is cut after a while.
+    MendedAndPowerCut,
+}
+
+struct Breaker<'a> {
+    world: &'a World,
+    disk: &'a Disk,
+    announce: watch::Sender<Address>,
+    play: &'a Play,
+    server: Server,
+    witness: Witness,
+    /// Which trials were made, and how often.
+    tally: BTreeMap<String, u64>,
+}
+
+impl Breaker<'_> {
+    async fn try_one(&mut self, rng: &mut Rng) -> Result<(), String> {
+        let fault = match rng.within(0..6) {
+            0 | 1 => Fault::Flushes(rng.within(1..4) as u32),
+            2 => Fault::AllFlushes,
+            3 => Fault::Writes(WriteError::Io),
+            4 => Fault::Writes(WriteError::NoSpace),
+            _ => Fault::Writes(WriteError::ReadOnly),
+        };
+        let ending = *rng.pick(&[Ending::Mended, Ending::Killed, Ending::PowerCut, Ending::MendedAndPowerCut]);
+        *self.tally.entry(format!("{fault:?} {ending:?}")).or_default() += 1;
+        let failed = self.disk.failures();
+        match fault {
+            Fault::Flushes(times) => self.disk.fail_syncs(times),
+            Fault::AllFlushes => self.disk.fail_all_syncs(),
+            Fault::Writes(error) => self.disk.fail_writes(error),
+        }
+        until("a failing call", || self.disk.failures() > failed).await;
+        let seen = if let Fault::Flushes(_) = fault { Ok(()) } else { self.see_it_fail().await };
+        // Somewhere in the middle of whatever the server makes of it.
+        tokio::time::sleep(Duration::from_micros(rng.within(0..30_000))).await;
+        if matches!(ending, Ending::Mended | Ending::MendedAndPowerCut) {
+            self.disk.mend();
+            self.witness.sees_that_work_goes_on().await;
+            self.play.answered(rng.within(0..60)).await;
+        }
+        if ending != Ending::Mended {
+            assert_eq!(self.server.kill().await, Death::Killed);
+            if matches!(ending, Ending::PowerCut | Ending::MendedAndPowerCut) {
+                self.disk.cut_power();
+            }
+            self.disk.mend();
+            self.server = self.world.start().await;
+            introduce(&self.announce, &self.server);
+        }
+        seen
+    }
+
+    async fn see_it_fail(&mut self) -> Result<(), String> {
+        self.witness.is_refused().await?;
+        self.witness.can_read().await
+    }
+}

@@ -1,0 +1,85 @@
+//! A disk that is full, under load.
+//!
+//! While it is full, writes are refused, reads are answered, and a process that dies cannot be started
+//! again, with a reason; when there is room again, everything goes on, without a restart unless
+//! somebody killed the server meanwhile.
+
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::Witness;
+use crate::support::{
+    client::{Address, Client, introduce},
+    oracle,
+    play::Play,
+    proof::{Proof, scale, seed},
+    rng::Rng,
+    server::{Death, Started, World, tail},
+    soon,
+    volume::Volume,
+};
+
+/// How many queries are in flight at every moment.
+const CLIENTS: u64 = 12;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
+    let (seed, fills) = (seed(), scale("BOSUN_DISK_FILLS", 6));
+    let test = "disasters::full::a_full_disk_refuses_writes_answers_reads_and_loses_nothing";
+    let mut proof = Proof::begin(test, seed, &[("BOSUN_DISK_FILLS", fills)]);
+    let mut rng = Rng::new(seed);
+    let mut world = World::new();
+    let volume = Volume::under(&mut world);
+    let (announce, address) = watch::channel(Address::default());
+    let play = Play::new(Client::new(address), rng.branch(1));
+    let mut server = world.start().await;
+    introduce(&announce, &server);
+    let mut witness = Witness::call(play.client()).await;
+    let clients = play.begin(CLIENTS);
+
+    let (mut deaths, mut refused_starts) = (0, 0);
+    for _ in 0..fills {
+        play.answered(rng.within(1..60)).await;
+        volume.fill(&server, rng.within(0..256 << 10));
+        for seen in [witness.is_refused().await, witness.can_read().await] {
+            proof.violations(seen.err());
+        }
+        if rng.chance(30) {
+            deaths += 1;
+            assert_eq!(server.kill().await, Death::Killed);
+            // There may be just enough room to begin.
+            if let Volume::Tmpfs(_) = volume {
+                match soon("a start on a full disk", world.spawn(None).ready()).await {
+                    Started::Ready(mut started) => assert_eq!(started.kill().await, Death::Killed),
+                    Started::Dead(Death::Exited(1)) if tail(&world.log()).contains("full") => refused_starts += 1,
+                    Started::Dead(death) => {
+                        proof.violation(format!("a start on a full disk: {death:?}: {}", tail(&world.log())));
+                    }
+                }
+            }
+            volume.free_without_server();
+            server = world.start().await;
+            introduce(&announce, &server);
+        } else {
+            volume.free(&server);
+        }
+        witness.sees_that_work_goes_on().await;
+    }
+    let mut records = clients.end().await;
+    records.extend(witness.testify().await);
+    assert_eq!(server.kill().await, Death::Killed);
+
+    let (figures, violations) = oracle::judge(&world, &records);
+    proof.violations(violations);
+    let ratio = figures.succeeded as f64 / figures.meant_to_succeed.max(1) as f64;
+    if ratio < 0.95 {
+        proof.violation(format!("only {:.1} % of the queries succeeded", ratio * 100.0));
+    }
+    let figures = json!({
+        "limit": volume.kind(), "in_flight": CLIENTS, "deaths": deaths, "refused_starts": refused_starts,
+        "refusals": play.client().refusals(), "answers": *play.client().answers().borrow(),
+        "queries": figures.queries, "entries": figures.entries, "succeeded": ratio, "recoveries": figures.recoveries,
+        "outcome_unknown": figures.outcome_unknown,
+    });
+    proof.finish(fills, &figures);
+}

@@ -1,0 +1,172 @@
+//! More queries than the server can take, all at once, with a model that takes its time.
+//!
+//! Each is taken on, and then ends, or is refused with 503 and nothing of it is kept. Memory stays within
+//! a bound that does not depend on how many were sent, and meanwhile the server takes the result of a
+//! query that it knew before. How long it took to say that it lives is told, not judged: the clients
+//! have the same processors.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::support::{
+    client::{Answer, Client, result},
+    oracle,
+    proof::{Proof, scale, seed},
+    scenes::{self, Scene},
+    server::{Death, World},
+    soon,
+};
+
+/// A fifth of the queries of `make test`, and a tenth of those of `make chaos`, find a place.
+const RUNNING: u64 = 50;
+const QUEUED: u64 = 200;
+const MANY_QUEUED: u64 = 1_000;
+/// How often a client asks that gets no answer at all.
+const TRIES: u32 = 10;
+/// What the server may grow by, whatever comes: its caches, its log, and a few kilobytes for each
+/// connection that is open.
+const MEMORY: u64 = 160 << 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_query_of_a_flood_ends_or_is_refused() {
+    let (seed, flood) = (seed(), scale("BOSUN_OVERLOAD", 1_000));
+    let test = "overload::every_query_of_a_flood_ends_or_is_refused";
+    let mut proof = Proof::begin(test, seed, &[("BOSUN_OVERLOAD", flood)]);
+    let queued = if flood > 5_000 { MANY_QUEUED } else { QUEUED };
+    let world = World::new().with(&["--max-running", &RUNNING.to_string(), "--max-queued", &queued.to_string()]);
+    let mut server = world.start().await;
+    let client = Client::of(&server.base);
+    let known = client.post("?wait=20s", &scenes::query("known", Scene::Outside)).await;
+    let (call, _) = known.waiting_calls()[0].clone();
+
+    let memory = server.memory();
+    let at_rest = memory();
+    let (peak, over) = (Arc::new(AtomicU64::new(at_rest)), Arc::new(AtomicBool::new(false)));
+    let mut watching = JoinSet::new();
+    {
+        let (peak, over, client) = (Arc::clone(&peak), Arc::clone(&over), client.clone());
+        watching.spawn(async move {
+            let mut slowest = Duration::ZERO;
+            while !over.load(Ordering::Relaxed) {
+                peak.fetch_max(memory(), Ordering::Relaxed);
+                let begun = Instant::now();
+                if client.is_healthy().await {
+                    slowest = slowest.max(begun.elapsed());
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            slowest
+        });
+    }
+
+    let broken = Arc::new(AtomicU64::new(0));
+    let mut clients = JoinSet::new();
+    for number in 0..flood {
+        let (client, broken) = (client.clone(), Arc::clone(&broken));
+        clients.spawn(async move { play(&client, &format!("q{number}"), &broken).await });
+    }
+    let delivered = client.post("/known/tool-result?wait=0", &result(&call, "42")).await;
+    if delivered.status != 200 {
+        proof.violation(format!("a result was answered with {}: {}", delivered.status, delivered.body));
+    }
+    let mut ends: BTreeMap<String, u64> = BTreeMap::new();
+    let mut taken = Vec::new();
+    while let Some(ended) = soon("the end of the flood", clients.join_next()).await {
+        let (name, end) = ended.expect("a client");
+        match end {
+            Ok(end) => {
+                *ends.entry(end.clone()).or_default() += 1;
+                if end == "completed" {
+                    taken.push(name);
+                }
+            }
+            Err(complaint) => proof.violation(format!("{name}: {complaint}")),
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    let slowest_health = watching.join_all().await[0];
+    let known = client.get("/known?wait=20s").await;
+    if known.state() != "completed" {
+        proof.violation(format!("the query that was known is {}", known.body));
+    }
+    let grown = peak.load(Ordering::Relaxed) - at_rest;
+    if grown > MEMORY {
+        proof.violation(format!("memory grew by {} MiB", grown >> 20));
+    }
+    for (end, least) in [("completed", RUNNING), ("overloaded", flood / 4)] {
+        if ends.get(end).copied().unwrap_or_default() < least {
+            proof.violation(format!("only {:?} were {end}: that was no flood", ends.get(end)));
+        }
+    }
+    assert_eq!(server.kill().await, Death::Killed);
+    let mut violations = Vec::new();
+    let mut stored: Vec<_> = oracle::read_journals(&world.data(), &mut violations)
+        .into_iter()
+        .map(|journal| journal.head.name.to_string())
+        .filter(|name| name != "known")
+        .collect();
+    proof.violations(violations);
+    stored.sort();
+    taken.sort();
+    if stored != taken {
+        proof.violation(format!("{} were taken on, and {} are stored", taken.len(), stored.len()));
+    }
+    let figures = json!({
+        "ends": ends, "running": RUNNING, "queued": queued, "memory_at_rest": at_rest, "memory_grown": grown,
+        "broken_connections": broken.load(Ordering::Relaxed), "slowest_health_ms": slowest_health.as_millis(),
+    });
+    proof.finish(flood, &figures);
+}
+
+/// Asks for one query and sees how it ends.
+async fn play(client: &Client, name: &str, broken: &AtomicU64) -> (String, Result<String, String>) {
+    let body = scenes::query(name, Scene::Slow);
+    let end = match ask(client, &Method::POST, "", Some(&body), broken).await {
+        Ok(created) => match (created.status, created.code()) {
+            (503, "overloaded") if created.retry_after => Ok("overloaded".to_owned()),
+            (200, _) => see_the_end(client, name, broken).await,
+            (status, _) => Err(format!("was answered with {status}: {}", created.body)),
+        },
+        Err(complaint) => Err(complaint),
+    };
+    (name.into(), end)
+}
+
+async fn see_the_end(client: &Client, name: &str, broken: &AtomicU64) -> Result<String, String> {
+    loop {
+        let query = ask(client, &Method::GET, &format!("/{name}?wait=60s"), None, broken).await?;
+        match query.state() {
+            "queued" | "running" => {}
+            "completed" => return Ok("completed".to_owned()),
+            _ => return Err(format!("ended as {}", query.body)),
+        }
+    }
+}
+
+/// Asks until there is an answer: ten thousand connections of one process on one machine time out here
+/// and there, and a client that is not answered asks again.
+async fn ask(
+    client: &Client,
+    method: &Method,
+    path: &str,
+    body: Option<&Value>,
+    broken: &AtomicU64,
+) -> Result<Answer, String> {
+    for _ in 0..TRIES {
+        match client.ask(method, path, body).await {
+            Ok(answer) => return Ok(answer),
+            Err(_) => broken.fetch_add(1, Ordering::Relaxed),
+        };
+    }
+    Err(format!("was not answered {TRIES} times"))
+}

@@ -1,0 +1,148 @@
+//! What a process finds that another one left behind: calls in the middle, queries that bring servers
+//! down, and journals that it cannot read.
+
+use std::fs;
+
+use reqwest::Method;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::support::{
+    client::{Client, result},
+    scenes::{self, Scene},
+    server::{Death, Started, World},
+    soon,
+};
+
+/// Starts a process that is to die at `fault`, gives it `body` to work on, and sees it die.
+async fn die_at(world: &World, fault: &str, body: &Value) {
+    let mut server = match soon("the start of the server", world.spawn(Some(fault)).ready()).await {
+        Started::Ready(server) => server,
+        Started::Dead(Death::AtFaultPoint) => return,
+        Started::Dead(death) => panic!("it died of {death:?}"),
+    };
+    let client = Client::of(&server.base);
+    // It is answered or not, as the point has it.
+    let asked = client.ask(&Method::POST, "", Some(body));
+    let (_, death) = tokio::join!(asked, soon("the death of the server", server.death()));
+    assert_eq!(death, Death::AtFaultPoint, "{fault}");
+}
+
+/// How often a tool ran, by the lines that it wrote.
+fn runs(world: &World, tool: &str) -> usize {
+    let ledger = fs::read_to_string(world.ledger()).unwrap_or_default();
+    let lines = ledger.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
+    lines.filter(|line| line["tool"] == tool).count()
+}
+
+/// Dies in one window of a call that must not run twice.
+async fn check_window(fault: &str, runs_once: usize, outcome: &str) {
+    let world = World::new();
+    die_at(&world, fault, &scenes::query("q", Scene::Once)).await;
+    let mut server = world.start().await;
+    let client = Client::of(&server.base);
+    // Whoever was not answered asks again; it is the same query.
+    let ended = client.post("?wait=20s&view=rfc", &scenes::query("q", Scene::Once)).await;
+    assert_eq!(ended.state(), "completed", "{fault}: {}", ended.body);
+    let first = &ended.body["toolExecutionHistory"][0];
+    assert_eq!(first["name"].as_str().or(first["toolName"].as_str()), Some("ledger"), "{first}");
+    let found = first.pointer("/error/code").and_then(Value::as_str).unwrap_or("written");
+    assert_eq!(found, outcome, "{fault}: {first}");
+    assert_eq!(runs(&world, "ledger"), runs_once, "{fault}");
+    assert_eq!(server.kill().await, Death::Killed);
+}
+
+#[tokio::test]
+async fn a_call_in_every_window_runs_at_most_once_and_the_model_is_told() {
+    // Nothing had begun: it runs.
+    check_window("call.starting:1", 1, "written").await;
+    // Its start is on the disk, and nobody knows the rest.
+    check_window("call.started:1", 0, "outcome_unknown").await;
+    check_window("call.ran:1", 1, "outcome_unknown").await;
+}
+
+#[tokio::test]
+async fn a_query_that_brings_the_server_down_is_given_up_and_no_other() {
+    let world = World::new();
+    let mut server = world.start().await;
+    let client = Client::of(&server.base);
+    let innocent = client.post("?wait=20s", &scenes::query("innocent", Scene::Outside)).await;
+    assert_eq!(innocent.state(), "waiting");
+    let poison = scenes::query("poison", Scene::Endless);
+    assert_eq!(client.post("", &poison).await.status, 200);
+    assert_eq!(server.kill().await, Death::Killed);
+    for _ in 0..5 {
+        die_at(&world, "turn.started:1", &poison).await;
+    }
+    let mut server = world.start().await;
+    let client = Client::of(&server.base);
+    let ended = client.get("/poison?wait=20s&view=rfc").await;
+    assert_eq!((ended.state(), &ended.body["error"]["code"]), ("failed", &json!("poisoned")), "{}", ended.body);
+    let message = ended.body["error"]["message"].as_str().unwrap();
+    assert!(message.contains("stopped 5 times in the middle of this turn"), "{message}");
+    let (call, _) = &innocent.waiting_calls()[0];
+    let delivered = client.post("/innocent/tool-result", &result(call, "42")).await;
+    assert_eq!(delivered.state(), "completed", "{}", delivered.body);
+    assert_eq!(server.kill().await, Death::Killed);
+}
+
+/// Journals of tomorrow: of a query that waits and is due, of one that was left in the middle, and of one
+/// that has ended.
+#[tokio::test]
+async fn an_entry_of_an_unknown_kind_parks_its_query_and_no_other() {
+    let world = World::new();
+    let mut server = world.start().await;
+    let client = Client::of(&server.base);
+    for name in ["waiting", "fine"] {
+        let mut body = scenes::query(name, Scene::Outside);
+        body["externalTimeout"] = json!("3s");
+        assert_eq!(client.post("?wait=20s", &body).await.state(), "waiting");
+    }
+    assert_eq!(client.post("", &scenes::query("running", Scene::Endless)).await.status, 200);
+    assert_eq!(client.post("?wait=20s", &scenes::query("ended", Scene::Text)).await.state(), "completed");
+    let (call, _) = client.get("/waiting?view=rfc").await.waiting_calls()[0].clone();
+    assert_eq!(server.kill().await, Death::Killed);
+    Connection::open(world.data().join("bosun.db"))
+        .unwrap()
+        .execute_batch(
+            "UPDATE journal SET body = json_set(body, '$.kind', 'unheard_of', '$.v', 2)
+             WHERE key IN (SELECT id << 24 | 2 FROM queries WHERE name IN ('waiting', 'running', 'ended'))",
+        )
+        .unwrap();
+
+    let mut server = world.start().await;
+    let client = Client::of(&server.base);
+    for (method, path, body) in [
+        (Method::GET, "/waiting", None),
+        (Method::GET, "/running?wait=1s", None),
+        (Method::GET, "/ended", None),
+        (Method::GET, "/waiting/events", None),
+        (Method::POST, "/waiting/tool-result", Some(result(&call, "42"))),
+        (Method::POST, "/waiting/cancel", None),
+        (Method::POST, "/running/continue", None),
+    ] {
+        let answer = client.ask(&method, path, body.as_ref()).await.expect("an answer");
+        assert_eq!((answer.status, answer.code()), (500, "query_unreadable"), "{path}: {}", answer.body);
+        assert!(answer.body["detail"].as_str().unwrap().contains("other queries are not affected"), "{}", answer.body);
+    }
+    // The others go on: a deadline passes, queries begin and end, and lists are answered.
+    let fine = client.get("/fine?view=rfc").await;
+    assert_eq!(fine.status, 200, "{}", fine.body);
+    let expired = soon("the deadline", async {
+        loop {
+            let fine = client.get("/fine?wait=20s&view=rfc").await;
+            if fine.state() == "completed" {
+                return fine;
+            }
+        }
+    })
+    .await;
+    assert_eq!(expired.body["toolExecutionHistory"][0]["error"]["code"], "call_expired", "{}", expired.body);
+    assert_eq!(client.post("?wait=20s", &scenes::query("new", Scene::Text)).await.state(), "completed");
+    assert_eq!(client.get("").await.status, 200);
+    // It is said, and not again and again.
+    let log = fs::read_to_string(world.log()).unwrap();
+    let said = log.lines().filter(|line| line.contains("cannot be read") && line.contains("query=running")).count();
+    assert_eq!(said, 1, "{log}");
+    assert_eq!(server.kill().await, Death::Killed);
+}

@@ -1,0 +1,149 @@
+//! How a server ends when it is asked to.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use reqwest::Method;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::support::{
+    client::{Address, Client, introduce},
+    disk::Disk,
+    oracle,
+    play::Play,
+    proof::{Proof, scale, seed},
+    rng::Rng,
+    scenes::{self, Scene},
+    server::{Death, World},
+    soon, until,
+};
+
+/// How many queries are in flight at every moment.
+const CLIENTS: u64 = 16;
+/// What is promised.
+const LONGEST_END: Duration = Duration::from_secs(40);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_under_load_loses_nothing_that_was_acknowledged() {
+    let (seed, signals) = (seed(), scale("BOSUN_SIGNALS", 8));
+    let test = "shutdown::a_signal_under_load_loses_nothing_that_was_acknowledged";
+    let mut proof = Proof::begin(test, seed, &[("BOSUN_SIGNALS", signals)]);
+    let mut rng = Rng::new(seed);
+    let world = World::new();
+    let (announce, address) = watch::channel(Address::default());
+    let play = Play::new(Client::new(address), rng.branch(1));
+    let mut server = world.start().await;
+    introduce(&announce, &server);
+    let clients = play.begin(CLIENTS);
+
+    let mut ends: BTreeMap<String, u64> = BTreeMap::new();
+    let mut times = Vec::new();
+    for _ in 0..signals {
+        play.answered(rng.within(1..80)).await;
+        tokio::time::sleep(Duration::from_micros(rng.within(0..8_000))).await;
+        let begun = Instant::now();
+        server.terminate();
+        let in_order = rng.chance(80);
+        if !in_order {
+            tokio::time::sleep(Duration::from_micros(rng.within(0..400_000))).await;
+            server.terminate();
+        }
+        let death = soon("the end of the server", server.death()).await;
+        times.push(begun.elapsed());
+        match death {
+            Death::Exited(0) => {
+                let left: Vec<_> = world.data().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
+                if left.iter().any(|name| name.to_string_lossy().ends_with("-wal")) {
+                    proof.violation(format!("an end in order left {left:?}"));
+                }
+            }
+            Death::Exited(130) if !in_order => {}
+            death => proof.violation(format!("after a signal, the server ended with {death:?}")),
+        }
+        if begun.elapsed() > LONGEST_END {
+            proof.violation(format!("it took {:?} to end", begun.elapsed()));
+        }
+        *ends.entry(format!("{death:?}")).or_default() += 1;
+        server = world.start().await;
+        introduce(&announce, &server);
+    }
+    let records = clients.end().await;
+    assert_eq!(server.kill().await, Death::Killed);
+
+    let (figures, violations) = oracle::judge(&world, &records);
+    proof.violations(violations);
+    let ratio = figures.succeeded as f64 / figures.meant_to_succeed.max(1) as f64;
+    if ratio < 0.95 {
+        proof.violation(format!("only {:.1} % of the queries succeeded", ratio * 100.0));
+    }
+    times.sort();
+    let milliseconds = |share: usize| times[(times.len() - 1) * share / 100].as_millis();
+    let figures = json!({
+        "ends": ends, "in_flight": CLIENTS, "refusals": play.client().refusals(),
+        "answers": *play.client().answers().borrow(),
+        "milliseconds": {"p50": milliseconds(50), "p99": milliseconds(99), "max": milliseconds(100)},
+        "queries": figures.queries, "entries": figures.entries, "succeeded": ratio, "recoveries": figures.recoveries,
+        "outcome_unknown": figures.outcome_unknown,
+    });
+    proof.finish(signals, &figures);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_or_watches_is_answered_before_the_end() {
+    let world = World::new();
+    let mut server = world.start().await;
+    let client = Client::of(&server.base);
+    let created = client.post("", &scenes::query("q", Scene::Endless)).await;
+    assert_eq!(created.status, 200, "{}", created.body);
+    let mut events = client.events("q", None).await.expect("a stream");
+    let mut endless = u64::MAX;
+    let first = events.next(&mut endless).await.expect("an event").expect("an event");
+    assert_eq!(first.name, "agent_thinking");
+    let body = scenes::query("other", Scene::Endless);
+    let stopped = async {
+        // When the second query is there, the request that waits for it has come in.
+        let is_there = async { while client.get("/other").await.status != 200 {} };
+        soon("the second query", is_there).await;
+        server.terminate();
+    };
+    let (answer, ()) = tokio::join!(client.ask(&Method::POST, "?wait=60s", Some(&body)), stopped);
+    let answer = answer.expect("an answer");
+    assert_eq!((answer.status, answer.state()), (200, "running"), "{}", answer.body);
+    assert_eq!(events.next(&mut endless).await.expect("a clean end"), None);
+    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+}
+
+/// A disk that does not answer keeps the last commit, and the process with it, for ever. The second
+/// signal does not ask for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_ends_it_at_once_whatever_the_disk_does() {
+    let mut world = World::new();
+    let disk = Disk::under(&mut world);
+    let mut server = world.start().await;
+    let client = Client::of(&server.base);
+    disk.stall();
+    let body = scenes::query("q", Scene::Outside);
+    let asked = client.ask(&Method::POST, "", Some(&body));
+    let stopped = async {
+        until("a flush that does not return", || disk.stalled() > 0).await;
+        server.terminate();
+        let waited = tokio::time::timeout(Duration::from_millis(700), server.death()).await;
+        assert!(waited.is_err(), "an end in order waits for the disk: {waited:?}");
+        let begun = Instant::now();
+        server.terminate();
+        assert_eq!(soon("the end", server.death()).await, Death::Exited(130));
+        begun.elapsed()
+    };
+    let (asked, elapsed) = tokio::join!(asked, stopped);
+    assert!(asked.is_err(), "what is not on the disk is not answered: {asked:?}");
+    assert!(elapsed < Duration::from_secs(2), "{elapsed:?}");
+    // The first process has gone, and the disk is well again.
+    disk.mend();
+    let mut server = world.start().await;
+    let created = Client::of(&server.base).post("?wait=20s", &body).await;
+    assert!(matches!(created.status, 200 | 409), "{}", created.body);
+    assert_eq!(server.kill().await, Death::Killed);
+}

@@ -1,0 +1,450 @@
+//! Clients that play queries without a pause, each in its manner, and keep a record of what they were told.
+//!
+//! They outlive the server: what is not answered is asked again of the next process, and what is
+//! refused because the server cannot work right now is asked again of the same one. What they hold
+//! against the server goes into their record, and from there to the oracle.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::{
+    client::{Answer, Client, LARGE, NoStream, result, spelled_out},
+    oracle::{Post, Record, Said},
+    rng::Rng,
+    scenes::{self, Scene},
+    soon,
+};
+
+/// The clients, and what they share.
+#[derive(Debug)]
+pub(crate) struct Play {
+    client: Client,
+    next: AtomicU64,
+    /// No new queries are begun.
+    closing: AtomicBool,
+    rng: Rng,
+    large_results: bool,
+    records: Mutex<Vec<Record>>,
+}
+
+/// What a client does with one query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// Answers each call once.
+    Plain,
+    /// Sends the same result twice at once.
+    Twice,
+    /// Sends two different results at once.
+    Rivals,
+    /// Goes away before it is answered, and comes back with the same result.
+    Lost,
+    /// Names the tool instead of the call, as the RFC does.
+    ByName,
+    /// All results in one post.
+    Batch,
+    /// Holds the query, and continues it.
+    Hold,
+    /// Never answers, watches the deadline pass, and comes too late.
+    Late,
+    /// Cancels.
+    Cancel,
+    /// Cancels and answers at once.
+    CancelRace,
+    /// Deletes the query, whatever it is doing.
+    Delete,
+}
+
+impl Play {
+    pub(crate) fn new(client: Client, rng: Rng) -> Arc<Self> {
+        Arc::new(Self::from_parts(client, rng, false))
+    }
+
+    /// One in sixteen clients brings results that are too large for a journal.
+    pub(crate) fn with_large_results(client: Client, rng: Rng) -> Arc<Self> {
+        Arc::new(Self::from_parts(client, rng, true))
+    }
+
+    fn from_parts(client: Client, rng: Rng, large_results: bool) -> Self {
+        let (next, closing) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { client, next, closing, rng, large_results, records: Mutex::default() }
+    }
+
+    /// Begins with so many queries in flight at every moment.
+    pub(crate) fn begin(self: &Arc<Self>, clients: u64) -> Clients {
+        let mut working = JoinSet::new();
+        for _ in 0..clients {
+            working.spawn(Arc::clone(self).work());
+        }
+        Clients { play: Arc::clone(self), working }
+    }
+
+    async fn work(self: Arc<Self>) {
+        while !self.closing.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let mut actor = Actor::new(&self.client, self.rng.branch(number), number);
+            actor.large = self.large_results && number.is_multiple_of(16);
+            actor.play().await;
+            self.records.lock().expect("the records").push(actor.record);
+        }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Waits until the clients have got so many more answers.
+    pub(crate) async fn answered(&self, more: u64) {
+        let mut answers = self.client.answers();
+        let goal = *answers.borrow() + more;
+        soon("answers", answers.wait_for(|count| *count >= goal)).await.expect("clients");
+    }
+}
+
+/// The clients at work.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    play: Arc<Play>,
+    working: JoinSet<()>,
+}
+
+impl Clients {
+    /// Lets every query that was begun come to its end, and hands over what the clients were told.
+    pub(crate) async fn end(mut self) -> Vec<Record> {
+        self.play.closing.store(true, Ordering::Relaxed);
+        while let Some(ended) = soon("the end of every query", self.working.join_next()).await {
+            ended.expect("a client");
+        }
+        std::mem::take(&mut *self.play.records.lock().expect("the records"))
+    }
+}
+
+/// A client that plays one query.
+struct Actor<'a> {
+    client: &'a Client,
+    rng: Rng,
+    scene: Scene,
+    manner: Manner,
+    large: bool,
+    record: Record,
+}
+
+const CASTING: &[(Scene, &[Manner])] = &[
+    (
+        Scene::Outside,
+        &[
+            Manner::Plain,
+            Manner::Twice,
+            Manner::Rivals,
+            Manner::Lost,
+            Manner::ByName,
+            Manner::Hold,
+            Manner::Late,
+            Manner::Cancel,
+            Manner::CancelRace,
+            Manner::Delete,
+        ],
+    ),
+    (Scene::Pair, &[Manner::Plain, Manner::Twice, Manner::Rivals, Manner::Lost, Manner::Batch, Manner::Hold]),
+    (Scene::Hybrid, &[Manner::Plain, Manner::Twice, Manner::Lost, Manner::ByName, Manner::CancelRace]),
+    (Scene::Inside, &[Manner::Plain, Manner::Lost]),
+    (Scene::Text, &[Manner::Plain, Manner::Delete]),
+];
+
+impl<'a> Actor<'a> {
+    fn new(client: &'a Client, mut rng: Rng, number: u64) -> Self {
+        let (scene, manners) = *rng.pick(CASTING);
+        let manner = *rng.pick(manners);
+        let record = Record {
+            name: format!("q{number}-{}-{manner:?}", scene.input()).to_lowercase(),
+            cancelled: matches!(manner, Manner::Cancel | Manner::CancelRace | Manner::Delete),
+            ..Record::default()
+        };
+        Self { client, rng, scene, manner, large: false, record }
+    }
+
+    async fn play(&mut self) {
+        let mut query = self.create().await;
+        if self.manner == Manner::Delete {
+            return self.delete().await;
+        }
+        // A query has at most ten calls, so it cannot pause more often than that.
+        for _ in 0..40 {
+            match query.state() {
+                "queued" | "running" => query = self.look().await,
+                "waiting" if self.manner == Manner::Late => query = self.let_it_pass(&query).await,
+                "waiting" => query = self.answer(&query).await,
+                "held" => query = self.resume().await,
+                "completed" | "failed" | "cancelled" => return self.end(&query).await,
+                other => return self.fault(format!("answered {} with state `{other}`: {}", query.status, query.body)),
+            }
+        }
+        self.fault(format!("does not get on: {}", query.body));
+    }
+
+    fn fault(&mut self, what: impl Into<String>) {
+        self.record.violations.push(what.into());
+    }
+
+    /// Creates the query under a name of its own, so that it can be repeated safely.
+    async fn create(&mut self) -> Answer {
+        let mut body = scenes::query(&self.record.name, self.scene);
+        if self.manner == Manner::Late {
+            body["externalTimeout"] = json!("120ms");
+        }
+        let path = if self.rng.chance(50) { "?wait=20s" } else { "" };
+        // A creation that arrives behind a deletion would be a new query.
+        if self.rng.chance(20) && self.manner != Manner::Delete {
+            self.send_and_go(Method::POST, path, &body).await;
+        }
+        let created = self.client.insist(Method::POST, path, Some(&body)).await;
+        match created.answer.status {
+            200..=202 => {
+                self.record.acknowledged = true;
+                created.answer
+            }
+            status => {
+                self.fault(format!("creation was answered with {status}: {}", created.answer.body));
+                created.answer
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Answer {
+        let path = format!("/{}?wait=20s&view=rfc", self.record.name);
+        let answer = self.client.get(&path).await;
+        if answer.status != 200 {
+            self.fault(format!("was acknowledged and is answered with {}: {}", answer.status, answer.body));
+        }
+        answer
+    }
+
+    /// Sends a request and does not wait for its answer.
+    async fn send_and_go(&mut self, method: Method, path: &str, body: &Value) {
+        let patience = Duration::from_micros(self.rng.within(0..6_000));
+        // Answered, lost or still on its way: this client will not know.
+        let _ = tokio::time::timeout(patience, self.client.ask(&method, path, Some(body))).await;
+    }
+
+    /// Answers the waiting calls, in the manner of this client.
+    async fn answer(&mut self, query: &Answer) -> Answer {
+        let calls = query.waiting_calls();
+        if calls.is_empty() {
+            self.fault(format!("waits for nothing: {}", query.body));
+        }
+        match self.manner {
+            Manner::Cancel => return self.cancel().await,
+            Manner::CancelRace => {
+                let (call, _) = &calls[0];
+                let body = result(call, &self.content(call, 0));
+                let path = self.result_path("");
+                let client = self.client;
+                let (posted, _) = tokio::join!(client.insist(Method::POST, &path, Some(&body)), self.cancel());
+                self.note(call, &self.content(call, 0), &posted.answer);
+                return self.look().await;
+            }
+            Manner::Batch => {
+                let entry = |call: &str| result(call, &self.content(call, 0));
+                let body = json!({"toolResults": calls.iter().map(|(call, _)| entry(call)).collect::<Vec<_>>()});
+                let posted = self.client.post(&self.result_path(""), &body).await;
+                self.note_batch(&calls, &posted);
+                return posted;
+            }
+            _ => {}
+        }
+        let mut last = None;
+        for (call, tool) in &calls {
+            last = Some(self.deliver(call, tool).await);
+        }
+        match last {
+            Some(answer) if answer.status == 200 && answer.body.get("state").is_some() => answer,
+            _ => self.look().await,
+        }
+    }
+
+    /// Delivers one result, in the manner of this client.
+    async fn deliver(&mut self, call: &str, tool: &str) -> Answer {
+        let parameters = if self.rng.chance(50) { "" } else { "?wait=0" };
+        let path = self.result_path(parameters);
+        let content = self.content(call, 0);
+        let mut body = match self.manner {
+            Manner::ByName => json!({"toolName": tool, "toolResult": spelled_out(&content)}),
+            _ => result(call, &content),
+        };
+        match self.manner {
+            Manner::Hold => body["continueExecution"] = json!(false),
+            Manner::Lost => self.send_and_go(Method::POST, &path, &body).await,
+            Manner::Twice | Manner::Rivals => {
+                let other = if self.manner == Manner::Rivals { self.content(call, 1) } else { content.clone() };
+                let other_body = result(call, &other);
+                let (first, second) = tokio::join!(
+                    self.client.insist(Method::POST, &path, Some(&body)),
+                    self.client.insist(Method::POST, &path, Some(&other_body)),
+                );
+                self.note(call, &content, &first.answer);
+                self.note(call, &other, &second.answer);
+                return if first.answer.status == 200 { first.answer } else { second.answer };
+            }
+            _ => {}
+        }
+        let posted = self.client.insist(Method::POST, &path, Some(&body)).await;
+        self.note(call, &content, &posted.answer);
+        posted.answer
+    }
+
+    /// Watches the call expire, then tries anyway.
+    async fn let_it_pass(&mut self, query: &Answer) -> Answer {
+        let calls = query.waiting_calls();
+        self.watch_to_the_end().await;
+        for (call, _) in &calls {
+            let content = self.content(call, 0);
+            let posted = self.client.post(&self.result_path(""), &result(call, &content)).await;
+            if posted.status != 410 {
+                self.fault(format!("a late result was answered with {}: {}", posted.status, posted.body));
+            }
+            self.note(call, &content, &posted);
+        }
+        self.look().await
+    }
+
+    /// Follows the stream, through as many processes as it takes, and checks it against a whole reading.
+    async fn watch_to_the_end(&mut self) {
+        let mut seen = Vec::new();
+        let mut last_id: Option<String> = None;
+        let mut endless = u64::MAX;
+        'connections: loop {
+            let lost = match self.client.events(&self.record.name, last_id.as_deref()).await {
+                Err(NoStream::Lost(lost)) => lost,
+                Err(NoStream::Refused(answer)) if answer.is_unavailable() => {
+                    self.client.bide(&answer).await;
+                    continue;
+                }
+                Err(NoStream::Refused(answer)) => {
+                    let (status, body) = (answer.status, &answer.body);
+                    return self.fault(format!("its stream behind {last_id:?} was refused with {status}: {body}"));
+                }
+                Ok(mut stream) => loop {
+                    match stream.next(&mut endless).await {
+                        Ok(Some(event)) => {
+                            let over = event.name == "complete";
+                            if event.id.is_some() {
+                                last_id.clone_from(&event.id);
+                                seen.push(event);
+                            }
+                            if over {
+                                break 'connections;
+                            }
+                        }
+                        Ok(None) => continue 'connections,
+                        Err(lost) => break lost,
+                    }
+                },
+            };
+            self.client.outlive(lost).await;
+        }
+        let mut whole = self.client.all_events(&self.record.name).await;
+        whole.retain(|event| event.id.is_some());
+        if seen != whole {
+            self.fault(format!("was streamed as {seen:?} and is {whole:?}"));
+        }
+    }
+
+    async fn cancel(&mut self) -> Answer {
+        let path = format!("/{}/cancel", self.record.name);
+        let cancelled = self.client.insist(Method::PATCH, &path, None).await.answer;
+        if cancelled.status != 200 {
+            self.fault(format!("its cancellation was answered with {}: {}", cancelled.status, cancelled.body));
+        }
+        self.look().await
+    }
+
+    async fn delete(&mut self) {
+        let path = format!("/{}", self.record.name);
+        let deleted = self.client.insist(Method::DELETE, &path, None).await;
+        match deleted.answer.status {
+            204 => {}
+            404 if deleted.repeated => {}
+            status => return self.fault(format!("its deletion was answered with {status}: {}", deleted.answer.body)),
+        }
+        self.record.deleted = true;
+        let answer = self.client.get(&path).await;
+        if answer.status != 404 {
+            self.fault(format!("was deleted and is answered with {}: {}", answer.status, answer.body));
+        }
+    }
+
+    async fn resume(&mut self) -> Answer {
+        let path = format!("/{}/continue", self.record.name);
+        let resumed = self.client.insist(Method::POST, &path, Some(&json!({}))).await;
+        match resumed.answer.status {
+            200 => {}
+            409 if resumed.repeated && resumed.answer.code() == "query_not_held" => {}
+            status => self.fault(format!("to continue was answered with {status}: {}", resumed.answer.body)),
+        }
+        self.look().await
+    }
+
+    /// The query has ended: everything said before is still true, and nothing can be changed.
+    async fn end(&mut self, query: &Answer) {
+        let ending = |answer: &Answer| (answer.state().to_owned(), answer.body["response"].as_str().map(str::to_owned));
+        self.record.ended = Some(ending(query));
+        let again: Vec<_> = self.record.posts.clone();
+        for post in again {
+            let posted = self.client.post(&self.result_path(""), &result(&post.call, &post.content)).await;
+            self.note(&post.call, &post.content, &posted);
+            if post.said == Said::Accepted && !(posted.status == 200 && posted.replayed) {
+                self.fault(format!("{}: was accepted, and later {}: {}", post.call, posted.status, posted.body));
+            }
+        }
+        let still = self.look().await;
+        if self.record.ended != Some(ending(&still)) {
+            self.fault(format!("ended as {:?} and then was {}", self.record.ended, still.body));
+        }
+    }
+
+    fn result_path(&self, parameters: &str) -> String {
+        format!("/{}/tool-result{parameters}", self.record.name)
+    }
+
+    /// A result that no other call of any query has.
+    fn content(&self, call: &str, variant: u32) -> String {
+        let kind = if self.large { LARGE } else { "" };
+        format!("{kind}{} {call} {variant}", self.record.name)
+    }
+
+    /// Writes down what became of a result.
+    fn note(&mut self, call: &str, content: &str, answer: &Answer) {
+        let said = match (answer.status, answer.replayed) {
+            (200, false) => Said::Accepted,
+            (200, true) => Said::Replayed,
+            (409, _) if answer.code() == "already_resolved" => Said::Conflict,
+            (410, _) => Said::Gone,
+            _ => return self.fault(format!("a result was answered with {}: {}", answer.status, answer.body)),
+        };
+        self.record.posts.push(Post { call: call.to_owned(), content: content.to_owned(), said });
+    }
+
+    fn note_batch(&mut self, calls: &[(String, String)], answer: &Answer) {
+        let results = answer.body["results"].as_array().cloned().unwrap_or_default();
+        if answer.status != 200 || results.len() != calls.len() {
+            return self.fault(format!("a batch was answered with {}: {}", answer.status, answer.body));
+        }
+        for ((call, _), result) in calls.iter().zip(results) {
+            let said = match result["status"].as_str() {
+                Some("accepted") => Said::Accepted,
+                Some("replayed") => Said::Replayed,
+                _ => return self.fault(format!("an entry of a batch was answered with {result}")),
+            };
+            let content = self.content(call, 0);
+            self.record.posts.push(Post { call: call.clone(), content, said });
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What a tool gave back: the value itself, or where it is kept if it is large.
+//!
+//! A journal holds small content as JSON, as it came. Large content is bytes in a blob, and the
+//! journal holds what names and describes them. There is no I/O here: [`Large`] is a reference, and
+//! whoever has one knows that its bytes were kept before it was written down.
+
+mod check;
+mod media_type;
+mod page;
+
+use std::{borrow::Cow, io};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ContentHash, hash::Hashing};
+
+pub use check::{BadContent, ContentCheck};
+pub use media_type::{MediaType, NotTaken};
+pub use page::{Page, Window};
+
+/// Content of up to so many bytes stands in the journal itself.
+pub const INLINE_BYTES: usize = 256 * 1024;
+
+/// No content is larger.
+pub const LARGEST_BYTES: u64 = 64 * 1024 * 1024;
+
+/// So much of large content stands in the journal, for a first look at it.
+pub const HEAD_BYTES: usize = 4 * 1024;
+
+/// The content of an outcome. In a journal, `content` is the value and `large` the reference.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Content {
+    #[serde(rename = "content")]
+    Inline(Value),
+    #[serde(rename = "large")]
+    Large(Large),
+}
+
+/// A reference to content that is kept as a blob.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Large {
+    /// Of the bytes, which are UTF-8.
+    pub hash: ContentHash,
+    pub size: u64,
+    pub media_type: MediaType,
+    /// The first [`HEAD_BYTES`], cut at the end of a character.
+    pub head: String,
+}
+
+/// Collects what a [`Large`] says of its bytes while they pass by.
+#[derive(Debug, Default)]
+pub struct Description {
+    hash: Hashing,
+    size: u64,
+    head: Vec<u8>,
+}
+
+impl Content {
+    /// Its bytes, where they are at hand: text as it is, anything else as compact JSON.
+    #[must_use]
+    pub fn inline_text(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Inline(value) => Some(text_of(value)),
+            Self::Large(_) => None,
+        }
+    }
+
+    /// Whether it has to be kept as a blob before it may be written down.
+    #[must_use]
+    pub fn is_too_large_inline(&self) -> bool {
+        match self {
+            Self::Inline(Value::String(text)) => text.len() > INLINE_BYTES,
+            Self::Inline(value) => serde_json::to_writer(Room(INLINE_BYTES), value).is_err(),
+            Self::Large(_) => false,
+        }
+    }
+}
+
+impl From<Value> for Content {
+    fn from(value: Value) -> Self {
+        Self::Inline(value)
+    }
+}
+
+/// A value as text: a string is its own, anything else is compact JSON.
+#[must_use]
+pub fn text_of(value: &Value) -> Cow<'_, str> {
+    value.as_str().map_or_else(|| Cow::Owned(value.to_string()), Cow::Borrowed)
+}
+
+impl Large {
+    /// The reference to a value that is at hand, and the text that is to be kept under it.
+    #[must_use]
+    pub fn of(value: &Value) -> (Self, Cow<'_, str>) {
+        let media_type = if value.is_string() { MediaType::plain_text() } else { MediaType::json() };
+        let text = text_of(value);
+        let mut description = Description::default();
+        description.push(text.as_bytes());
+        (description.finish(media_type), text)
+    }
+}
+
+impl Description {
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.hash.push(bytes);
+        self.size += bytes.len() as u64;
+        let room = HEAD_BYTES - self.head.len();
+        self.head.extend_from_slice(&bytes[..room.min(bytes.len())]);
+    }
+
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The reference to everything that was pushed.
+    #[must_use]
+    pub fn finish(self, media_type: MediaType) -> Large {
+        let Self { hash, size, mut head } = self;
+        // The first bytes may end in the middle of a character.
+        if let Err(error) = str::from_utf8(&head) {
+            head.truncate(error.valid_up_to());
+        }
+        Large { hash: hash.finish(), size, media_type, head: String::from_utf8_lossy(&head).into_owned() }
+    }
+}
+
+/// Takes so many bytes and no more.
+struct Room(usize);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(value: Value, expect: bool) {
+        assert_eq!(Content::Inline(value).is_too_large_inline(), expect);
+    }
+
+    #[test]
+    fn content_is_large_by_its_text_or_its_compact_json() {
+        check(json!(null), false);
+        check(json!("x".repeat(INLINE_BYTES)), false);
+        check(json!("x".repeat(INLINE_BYTES + 1)), true);
+        // Escapes are JSON's, not the text's.
+        check(json!("\n".repeat(INLINE_BYTES)), false);
+        // `["` and `"]` are four bytes.
+        check(json!(["x".repeat(INLINE_BYTES - 4)]), false);
+        check(json!(["x".repeat(INLINE_BYTES - 3)]), true);
+        check(json!(["\n".repeat(INLINE_BYTES / 2)]), true);
+        check(json!(vec![7; INLINE_BYTES / 2]), true);
+    }
+
+    #[test]
+    fn a_reference_describes_its_bytes() {
+        let value = json!("abc");
+        let (large, text) = Large::of(&value);
+        assert_eq!(text, "abc");
+        assert_eq!(large.hash, ContentHash::of(b"abc"));
+        assert_eq!((large.size, large.media_type.as_str(), large.head.as_str()), (3, "text/plain", "abc"));
+        let value = json!({"b": 1, "a": "é"});
+        let (large, text) = Large::of(&value);
+        assert_eq!(text, r#"{"b":1,"a":"é"}"#, "keys stay in their order");
+        assert_eq!((large.size, large.media_type.as_str()), (16, "application/json"));
+    }
+
+    #[test]
+    fn the_head_ends_with_a_whole_character() {
+        let text = format!("{}{}", "x".repeat(HEAD_BYTES - 1), "é".repeat(10));
+        let (large, _) = Large::of(&json!(text));
+        assert_eq!(large.head, "x".repeat(HEAD_BYTES - 1));
+        assert_eq!(large.size, HEAD_BYTES as u64 - 1 + 20);
+    }
+
+    #[test]
+    fn pieces_are_described_as_the_whole() {
+        let text = "wörter ".repeat(3_000);
+        for step in [1, 7, 4_096, 10_000] {
+            let mut description = Description::default();
+            text.as_bytes().chunks(step).for_each(|piece| description.push(piece));
+            assert_eq!(description.finish(MediaType::plain_text()), Large::of(&json!(text)).0, "in steps of {step}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The two kinds of content: JSON, and text of any sort.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// `application/json`, or `text/` with any subtype; always in small letters and without parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MediaType(String);
+
+/// The text names no kind of content that is taken as a result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a result is `application/json` or `text/…`")]
+pub struct NotTaken;
+
+const JSON: &str = "application/json";
+
+impl MediaType {
+    #[must_use]
+    pub fn json() -> Self {
+        Self(JSON.into())
+    }
+
+    #[must_use]
+    pub fn plain_text() -> Self {
+        Self("text/plain".into())
+    }
+
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.0 == JSON
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for MediaType {
+    type Err = NotTaken;
+    fn from_str(text: &str) -> Result<Self, NotTaken> {
+        // A token of RFC 9110, section 5.6.2.
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let text = text.to_ascii_lowercase();
+        let is_text = text
+            .strip_prefix("text/")
+            .is_some_and(|subtype| (1..=64).contains(&subtype.len()) && subtype.bytes().all(is_token));
+        if is_text || text == JSON { Ok(Self(text)) } else { Err(NotTaken) }
+    }
+}
+
+impl TryFrom<String> for MediaType {
+    type Error = NotTaken;
+    fn try_from(text: String) -> Result<Self, NotTaken> {
+        text.parse()
+    }
+}
+
+impl From<MediaType> for String {
+    fn from(media_type: MediaType) -> Self {
+        media_type.0
+    }
+}
+
+impl fmt::Display for MediaType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_and_every_sort_of_text_are_taken() {
+        for (text, expect) in [
+            ("application/json", "application/json"),
+            ("Application/JSON", "application/json"),
+            ("text/plain", "text/plain"),
+            ("text/CSV", "text/csv"),
+            ("text/vnd.x+y", "text/vnd.x+y"),
+        ] {
+            assert_eq!(text.parse::<MediaType>().map(String::from).as_deref(), Ok(expect));
+        }
+    }
+
+    #[test]
+    fn nothing_else_is() {
+        let long = format!("text/{}", "x".repeat(65));
+        for text in [
+            "",
+            "json",
+            "text",
+            "text/",
+            "text/a b",
+            "text/plain; charset=utf-8",
+            "text/a\r\nx",
+            "application/xml",
+            "application/octet-stream",
+            "application/jsonp",
+            "image/png",
+            &long,
+        ] {
+            assert_eq!(text.parse::<MediaType>(), Err(NotTaken), "{text}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Gemini's older field `parameters`: a small part of OpenAPI 3.0.
+//!
+//! For servers that do not know `parametersJsonSchema` yet. References are written out, since there
+//! are none; `nullable` stands for a null; a choice is always `anyOf`; an `enum` has texts only. What
+//! cannot be said is left out and told, in the description too where a model can use it.
+
+use serde_json::{Map, Value, json};
+
+use super::{Lost, gemini, named};
+use crate::{
+    schema::{path, reference},
+    text::clip,
+    tool::Tool,
+};
+
+/// References are written out so deep and so often; what lies beyond is only called an object.
+const DEEPEST: usize = 16;
+const MOST: usize = 2_000;
+
+/// The formats that are taken; any other makes the API refuse the request.
+const FORMATS: &[&str] = &["date-time", "enum", "float", "double", "int32", "int64"];
+
+/// Copied as they are.
+const TAKEN: &[&str] = &[
+    "title",
+    "minItems",
+    "maxItems",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "default",
+];
+
+/// Say nothing about which values are valid, or are dealt with elsewhere.
+const SILENT: &[&str] = &[
+    "$schema",
+    "$id",
+    "$anchor",
+    "$comment",
+    "$defs",
+    "definitions",
+    "description",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "type",
+    "enum",
+    "const",
+    "anyOf",
+    "oneOf",
+    "allOf",
+];
+
+pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Result<Value, String> {
+    gemini::check_names(&root)?;
+    let root = Value::Object(root);
+    let mut reducer = Reducer { root: &root, written: 0, lost };
+    let reduced = reducer.reduce(&root, "", 0);
+    let mut fields = named(alias, tool);
+    fields.insert("parameters".to_owned(), reduced);
+    Ok(Value::Object(fields))
+}
+
+struct Reducer<'a> {
+    root: &'a Value,
+    written: usize,
+    lost: &'a mut Lost,
+}
+
+impl Reducer<'_> {
+    fn reduce(&mut self, source: &Value, here: &str, depth: usize) -> Value {
+        let Value::Object(fields) = source else { return self.anything(here) };
+        self.written += 1;
+        if depth > DEEPEST || self.written > MOST {
+            self.lost.add(here, "is too deep or too large; the model is told of an object");
+            return json!({"type": "object"});
+        }
+        if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
+            let target = reference::resolve(self.root, target).map(|(target, _)| target.clone()).unwrap_or_default();
+            let mut reduced = self.reduce(&target, here, depth + 1);
+            if let (Some(description), Value::Object(reduced)) = (fields.get("description"), &mut reduced) {
+                reduced.insert("description".to_owned(), description.clone());
+            }
+            return reduced;
+        }
+        let mut reduced = Map::new();
+        self.types(fields, &mut reduced, here, depth);
+        if let Some(description) = fields.get("description") {
+            reduced.insert("description".to_owned(), description.clone());
+        }
+        self.values(fields, &mut reduced, here);
+        for keyword in ["anyOf", "oneOf", "allOf"] {
+            self.choice(keyword, fields, &mut reduced, here, depth);
+        }
+        for (name, value) in fields {
+            self.keyword(name, value, &mut reduced, here, depth);
+        }
+        if reduced.contains_key("anyOf") {
+            self.leave_choice_alone(&mut reduced, here);
+            Value::Object(reduced)
+        } else if reduced.contains_key("type") {
+            Value::Object(reduced)
+        } else {
+            self.guessed(reduced, here)
+        }
+    }
+
+    fn keyword(&mut self, name: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str, depth: usize) {
+        let at = path::with_key(here, name);
+        match name {
+            "items" if value.is_object() => _ = reduced.insert(name.to_owned(), self.reduce(value, &at, depth + 1)),
+            "items" => {}
+            "properties" => {
+                let members: Map<String, Value> = value
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(key, property)| (key.clone(), self.reduce(property, &path::with_key(&at, key), depth + 1)))
+                    .collect();
+                reduced.insert(name.to_owned(), Value::Object(members));
+            }
+            "format" if !value.as_str().is_some_and(|format| FORMATS.contains(&format)) => {
+                self.say(name, value, reduced, here);
+            }
+            "format" => _ = reduced.insert(name.to_owned(), value.clone()),
+            // Open or closed: the arguments are checked either way.
+            "additionalProperties" if value.is_boolean() => {}
+            taken if TAKEN.contains(&taken) => _ = reduced.insert(name.to_owned(), value.clone()),
+            silent if SILENT.contains(&silent) => {}
+            "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => self.say(name, value, reduced, here),
+            _ => self.lost.keyword(here, name, "is not taken; the model is not told of it"),
+        }
+    }
+
+    /// `["string", "null"]` is a text that may be null; more types than one are a choice.
+    fn types(&mut self, fields: &Map<String, Value>, reduced: &mut Map<String, Value>, here: &str, depth: usize) {
+        match fields.get("type") {
+            Some(Value::String(name)) => _ = reduced.insert("type".to_owned(), json!(name)),
+            Some(Value::Array(names)) => {
+                let real: Vec<&Value> = names.iter().filter(|name| **name != json!("null")).collect();
+                if real.len() < names.len() {
+                    reduced.insert("nullable".to_owned(), json!(true));
+                }
+                match real.as_slice() {
+                    [] => _ = reduced.insert("type".to_owned(), json!("null")),
+                    [one] => _ = reduced.insert("type".to_owned(), (*one).clone()),
+                    several => {
+                        let alternatives = several.iter().map(|name| {
+                            let mut alternative = fields.clone();
+                            alternative.retain(|keyword, _| is_about(keyword, name));
+                            alternative.shift_insert(0, "type".to_owned(), (*name).clone());
+                            self.reduce(&Value::Object(alternative), here, depth + 1)
+                        });
+                        let alternatives = alternatives.collect();
+                        reduced.insert("anyOf".to_owned(), Value::Array(alternatives));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `enum` and `const`, of which only texts can be said.
+    fn values(&mut self, fields: &Map<String, Value>, reduced: &mut Map<String, Value>, here: &str) {
+        let (keyword, values) = match (fields.get("enum"), fields.get("const")) {
+            (Some(Value::Array(values)), _) => ("enum", values.clone()),
+            (None, Some(value)) => ("const", vec![value.clone()]),
+            _ => return,
+        };
+        let (nulls, real): (Vec<Value>, Vec<Value>) = values.into_iter().partition(Value::is_null);
+        if !nulls.is_empty() {
+            reduced.insert("nullable".to_owned(), json!(true));
+        }
+        if real.iter().all(Value::is_string) && !real.is_empty() {
+            reduced.entry("type").or_insert_with(|| json!("string"));
+            reduced.insert("enum".to_owned(), Value::Array(real));
+        } else if !real.is_empty() {
+            if let Some(kind) = common_type(&real) {
+                reduced.entry("type").or_insert_with(|| json!(kind));
+            }
+            self.say(keyword, &Value::Array(real), reduced, here);
+        }
+    }
+
+    fn choice(
+        &mut self,
+        keyword: &str,
+        fields: &Map<String, Value>,
+        reduced: &mut Map<String, Value>,
+        here: &str,
+        depth: usize,
+    ) {
+        let Some(Value::Array(alternatives)) = fields.get(keyword) else { return };
+        let at = path::with_key(here, keyword);
+        let real: Vec<(usize, &Value)> =
+            alternatives.iter().enumerate().filter(|(_, schema)| **schema != json!({"type": "null"})).collect();
+        if keyword != "allOf" && real.len() < alternatives.len() {
+            reduced.insert("nullable".to_owned(), json!(true));
+        }
+        match real.as_slice() {
+            [] => {}
+            // A choice of one is none, and so is a demand of one.
+            [(index, only)] => {
+                if let Value::Object(only) = self.reduce(only, &path::with_index(&at, *index), depth + 1) {
+                    for (key, value) in only {
+                        reduced.entry(key).or_insert(value);
+                    }
+                }
+            }
+            _ if keyword == "allOf" || reduced.contains_key("anyOf") => {
+                self.lost.keyword(here, keyword, "is not taken; the model is not told of it");
+            }
+            several => {
+                if keyword == "oneOf" {
+                    self.lost.keyword(here, keyword, "became `anyOf`: the model is not told that only one may match");
+                }
+                let alternatives = several
+                    .iter()
+                    .map(|(index, schema)| self.reduce(schema, &path::with_index(&at, *index), depth + 1));
+                let alternatives = alternatives.collect();
+                reduced.insert("anyOf".to_owned(), Value::Array(alternatives));
+            }
+        }
+    }
+
+    /// Beside a choice, a schema may say hardly anything else.
+    fn leave_choice_alone(&mut self, reduced: &mut Map<String, Value>, here: &str) {
+        reduced.retain(|keyword, _| {
+            let stays = ["anyOf", "nullable", "description", "title", "default"].contains(&keyword.as_str());
+            // Words about one type stand in the alternatives of that type already.
+            if !stays && keyword != "type" && !ABOUT_ONE_TYPE.iter().any(|(words, _)| words.contains(&keyword.as_str()))
+            {
+                self.lost.keyword(here, keyword, "is not taken beside a choice; the model is not told of it");
+            }
+            stays
+        });
+    }
+
+    /// Puts into words what cannot be said otherwise.
+    fn say(&mut self, keyword: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str) {
+        self.lost.keyword(here, keyword, "is not taken; the description says it instead");
+        let said = format!("{keyword}: {}", clip(&value.to_string(), 400));
+        super::describe_more(reduced, &said);
+    }
+
+    /// A schema that says nothing of its type is refused; what it is about tells the type.
+    fn guessed(&mut self, mut reduced: Map<String, Value>, here: &str) -> Value {
+        let kind = if reduced.contains_key("properties") {
+            "object"
+        } else if reduced.contains_key("items") {
+            "array"
+        } else {
+            self.lost.add(here, "takes a value of any type; the model is told of a text");
+            "string"
+        };
+        reduced.shift_insert(0, "type".to_owned(), json!(kind));
+        Value::Object(reduced)
+    }
+
+    fn anything(&mut self, here: &str) -> Value {
+        self.guessed(Map::new(), here)
+    }
+}
+
+/// The type that all of these values have.
+fn common_type(values: &[Value]) -> Option<&'static str> {
+    let is_whole = |value: &Value| value.is_i64() || value.is_u64();
+    match values {
+        [] => None,
+        _ if values.iter().all(is_whole) => Some("integer"),
+        _ if values.iter().all(Value::is_number) => Some("number"),
+        _ if values.iter().all(Value::is_boolean) => Some("boolean"),
+        _ => None,
+    }
+}
+
+/// Keywords that say something of values of some types only.
+const ABOUT_ONE_TYPE: [(&[&str], &[&str]); 4] = [
+    (&["minItems", "maxItems", "items", "prefixItems", "uniqueItems"], &["array"]),
+    (&["properties", "required", "additionalProperties", "minProperties", "maxProperties"], &["object"]),
+    (&["minLength", "maxLength", "pattern", "format"], &["string"]),
+    (&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"], &["number", "integer"]),
+];
+
+fn is_about(keyword: &str, kind: &Value) -> bool {
+    let kind = kind.as_str().unwrap_or_default();
+    ABOUT_ONE_TYPE.iter().any(|(keywords, kinds)| keywords.contains(&keyword) && kinds.contains(&kind))
+}

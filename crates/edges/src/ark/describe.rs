@@ -1,0 +1,569 @@
+//! The API described as data: OpenAPI 3.1.
+//!
+//! Paths and methods come from the table that the router is built of; what is answered, from the types
+//! that are written; the statuses, from the codes that an operation may answer with. Only what a body
+//! may hold is written down here, since bodies are read by hand. `docs/openapi.json` is this document,
+//! and a test holds it to that.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use super::{convert, wire};
+use crate::http::error::Code;
+
+/// One thing that can be asked for.
+struct Operation {
+    method: &'static str,
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    parameters: &'static [&'static str],
+    body: Body,
+    answer: Answer,
+    errors: &'static [Code],
+}
+
+enum Body {
+    None,
+    /// There need not be one.
+    Optional(fn() -> Value),
+    Required(fn() -> Value),
+    /// A result as it is: JSON, or text.
+    Content,
+}
+
+#[derive(Clone, Copy)]
+enum Answer {
+    Json(fn(&mut SchemaGenerator) -> schemars::Schema),
+    Stream,
+    /// JSON, or a stream if the client asks for one.
+    Either(fn(&mut SchemaGenerator) -> schemars::Schema),
+    Nothing,
+    /// A result as it is, whole or in part.
+    Content,
+}
+
+/// What any request may be answered with.
+const ANY: &[Code] = &[
+    Code::InvalidParameter,
+    Code::HostNotAllowed,
+    Code::OriginNotAllowed,
+    Code::InternalError,
+    Code::StoreUnavailable,
+    Code::ShuttingDown,
+];
+/// And any with a body.
+const WITH_BODY: &[Code] = &[
+    Code::InvalidJson,
+    Code::DuplicateKey,
+    Code::JsonTooDeep,
+    Code::RequestTimeout,
+    Code::PayloadTooLarge,
+    Code::UnsupportedMediaType,
+    Code::InvalidRequest,
+];
+
+const OPERATIONS: &[Operation] = &[
+    Operation {
+        method: "get",
+        path: "/agents",
+        id: "listAgents",
+        summary: "The agents of a namespace",
+        parameters: &[],
+        body: Body::None,
+        answer: Answer::Json(schema::<wire::List<wire::ListedAgent>>),
+        errors: &[],
+    },
+    Operation {
+        method: "get",
+        path: "/agents/{name}",
+        id: "getAgent",
+        summary: "One agent, and whether what it refers to exists",
+        parameters: &["name"],
+        body: Body::None,
+        answer: Answer::Json(schema::<wire::Agent>),
+        errors: &[Code::AgentNotFound],
+    },
+    Operation {
+        method: "get",
+        path: "/queries",
+        id: "listQueries",
+        summary: "Queries, newest first, in pages",
+        parameters: &["limit", "continue_token", "state"],
+        body: Body::None,
+        answer: Answer::Json(schema::<wire::List<wire::ListedQuery>>),
+        errors: &[],
+    },
+    Operation {
+        method: "post",
+        path: "/queries",
+        id: "createQuery",
+        summary: "Ask an agent",
+        parameters: &["wait", "stream", "view", "idempotencyKey"],
+        body: Body::Required(query_body),
+        answer: Answer::Either(schema::<convert::Query>),
+        errors: &[
+            Code::UnsupportedField,
+            Code::UnsupportedTarget,
+            Code::InvalidToolDefinitions,
+            Code::IdempotencyKeyReused,
+            Code::ModelNotFound,
+            Code::ToolsNotFound,
+            Code::AgentNotFound,
+            Code::QueryExists,
+            Code::QueryDeleted,
+            Code::QueryUnreadable,
+            Code::Overloaded,
+        ],
+    },
+    Operation {
+        method: "get",
+        path: "/queries/{name}",
+        id: "getQuery",
+        summary: "Where a query stands",
+        parameters: &["name", "wait", "view"],
+        body: Body::None,
+        answer: Answer::Json(schema::<convert::Query>),
+        errors: &[Code::QueryNotFound, Code::QueryUnreadable],
+    },
+    Operation {
+        method: "delete",
+        path: "/queries/{name}",
+        id: "deleteQuery",
+        summary: "Delete a query and its journal",
+        parameters: &["name"],
+        body: Body::None,
+        answer: Answer::Nothing,
+        errors: &[Code::QueryNotFound, Code::QueryUnreadable],
+    },
+    Operation {
+        method: "patch",
+        path: "/queries/{name}/cancel",
+        id: "cancelQuery",
+        summary: "End a query",
+        parameters: &["name", "view"],
+        body: Body::Optional(cancel_body),
+        answer: Answer::Json(schema::<convert::Query>),
+        errors: &[Code::QueryNotFound, Code::QueryUnreadable, Code::QueryChanged],
+    },
+    Operation {
+        method: "post",
+        path: "/queries/{name}/cancel",
+        id: "cancelQueryByPost",
+        summary: "End a query",
+        parameters: &["name", "view"],
+        body: Body::Optional(cancel_body),
+        answer: Answer::Json(schema::<convert::Query>),
+        errors: &[Code::QueryNotFound, Code::QueryUnreadable, Code::QueryChanged],
+    },
+    Operation {
+        method: "post",
+        path: "/queries/{name}/continue",
+        id: "continueQuery",
+        summary: "Let a held query go on",
+        parameters: &["name", "wait", "view"],
+        body: Body::Optional(continue_body),
+        answer: Answer::Json(schema::<convert::Query>),
+        errors: &[Code::QueryNotFound, Code::QueryUnreadable, Code::QueryNotHeld, Code::QueryChanged],
+    },
+    Operation {
+        method: "post",
+        path: "/queries/{name}/tool-result",
+        id: "deliverResults",
+        summary: "Bring the results of tools that the client runs",
+        parameters: &["name", "wait", "view"],
+        body: Body::Required(results_body),
+        answer: Answer::Json(schema::<convert::Query>),
+        errors: &[
+            Code::InvalidToolResult,
+            Code::QueryNotFound,
+            Code::QueryUnreadable,
+            Code::QueryChanged,
+            Code::CallNotFound,
+            Code::AlreadyResolved,
+            Code::AmbiguousCall,
+            Code::CallNotWaiting,
+            Code::CallExpired,
+            Code::CallCancelled,
+        ],
+    },
+    Operation {
+        method: "get",
+        path: "/queries/{name}/tool-calls/{id}/result",
+        id: "getResult",
+        summary: "The content of one result",
+        parameters: &["name", "id", "range"],
+        body: Body::None,
+        answer: Answer::Content,
+        errors: &[
+            Code::QueryNotFound,
+            Code::QueryUnreadable,
+            Code::CallNotFound,
+            Code::ResultNotFound,
+            Code::RangeNotSatisfiable,
+            Code::ResultLost,
+        ],
+    },
+    Operation {
+        method: "put",
+        path: "/queries/{name}/tool-calls/{id}/result",
+        id: "putResult",
+        summary: "Bring one result as the body, up to 64 MiB",
+        parameters: &["name", "id", "success", "error", "errorCode", "continueExecution", "wait", "view"],
+        body: Body::Content,
+        answer: Answer::Json(schema::<convert::Query>),
+        errors: &[
+            Code::InvalidToolResult,
+            Code::QueryNotFound,
+            Code::QueryUnreadable,
+            Code::QueryChanged,
+            Code::CallNotFound,
+            Code::AlreadyResolved,
+            Code::CallExpired,
+            Code::CallCancelled,
+        ],
+    },
+    Operation {
+        method: "get",
+        path: "/queries/{name}/events",
+        id: "watchQuery",
+        summary: "Follow a query as server-sent events",
+        parameters: &["name", "lastEventId"],
+        body: Body::None,
+        answer: Answer::Stream,
+        errors: &[Code::InvalidEventId, Code::QueryNotFound, Code::QueryUnreadable],
+    },
+];
+
+/// The whole document.
+pub(crate) fn document() -> Value {
+    let mut settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.definitions_path = "/components/schemas".into();
+    let mut generator = SchemaGenerator::new(settings);
+    let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    for operation in OPERATIONS {
+        let by_path = format!("/v1/namespaces/{{namespace}}{}", operation.path);
+        let by_query = format!("/v1{}", operation.path);
+        for (path, is_in_path) in [(by_query, false), (by_path, true)] {
+            let described = describe(operation, is_in_path, &mut generator);
+            paths.entry(path).or_default().insert(operation.method.to_owned(), described);
+        }
+    }
+    for (path, summary) in [("/health", "Whether the process answers"), ("/ready", "Whether it takes work on")] {
+        let answer = json!({"content": json_content(&schema::<wire::Service>(&mut generator).to_value())});
+        let mut responses = Map::new();
+        responses.insert("200".into(), with_description(answer.clone(), summary));
+        if path == "/ready" {
+            responses.insert("503".into(), with_description(answer, "It does not"));
+        }
+        for code in [Code::HostNotAllowed, Code::OriginNotAllowed] {
+            responses.insert(code.status().as_str().to_owned(), error_answer(&[code]));
+        }
+        let id = path.trim_start_matches('/');
+        let operation = json!({"operationId": id, "summary": summary, "responses": responses});
+        paths.entry(path.into()).or_default().insert("get".into(), operation);
+    }
+    let mut schemas: Map<String, Value> = generator.take_definitions(true);
+    schemas.insert("Refusal".into(), refusal_schema());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Bosun",
+            "description": "Runs agents and their tools, inside the server or in the client that owns them. \
+                Everything that is answered is durable.",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {"schemas": schemas},
+    })
+}
+
+fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {
+    generator.subschema_for::<T>()
+}
+
+fn describe(operation: &Operation, is_in_path: bool, generator: &mut SchemaGenerator) -> Value {
+    let Operation { id, summary, parameters, body, answer, errors, .. } = operation;
+    let namespace = if is_in_path { "namespace" } else { "namespaceParameter" };
+    let parameters: Vec<_> = std::iter::once(&namespace).chain(*parameters).map(|name| parameter(name)).collect();
+    let suffix = if is_in_path { "InNamespace" } else { "" };
+    let mut described = json!({"operationId": format!("{id}{suffix}"), "summary": summary, "parameters": parameters});
+    let (required, content) = match body {
+        Body::None => (false, None),
+        Body::Optional(schema) => (false, Some(json_content(&schema()))),
+        Body::Required(schema) => (true, Some(json_content(&schema()))),
+        // A failure need not have any.
+        Body::Content => (false, Some(any_content())),
+    };
+    let mut codes: Vec<Code> = ANY.iter().chain(*errors).copied().collect();
+    if let Some(content) = content {
+        codes.extend(WITH_BODY);
+        described["requestBody"] = json!({"required": required, "content": content});
+    }
+    described["responses"] = responses(*answer, &codes, generator);
+    if *id == "createQuery" {
+        described["requestBody"]["content"]["application/json"]["example"] = query_example();
+        described["responses"]["200"]["links"] = links(suffix);
+    }
+    described
+}
+
+/// What can be done with a query that was created.
+fn links(suffix: &str) -> Value {
+    let on_queries = OPERATIONS.iter().filter(|operation| operation.path.starts_with("/queries/{name}"));
+    let link = |operation: &Operation| {
+        let mut parameters = json!({"name": "$response.body#/name"});
+        if operation.parameters.contains(&"id") {
+            parameters["id"] = json!("$response.body#/toolCall/id");
+        }
+        if !suffix.is_empty() {
+            parameters["namespace"] = json!("$response.body#/namespace");
+        }
+        (operation.id.to_owned(), json!({"operationId": format!("{}{suffix}", operation.id), "parameters": parameters}))
+    };
+    Value::Object(on_queries.map(link).collect())
+}
+
+/// The first example of the RFC.
+fn query_example() -> Value {
+    json!({
+        "input": "What is 25% of 8,432?",
+        "target": {"type": "agent", "name": "math-assistant"},
+        "externalTools": [{
+            "name": "calculator",
+            "description": "Evaluates an arithmetic expression",
+            "parameters": {
+                "type": "object",
+                "properties": {"expression": {"type": "string"}},
+                "required": ["expression"],
+            },
+        }],
+    })
+}
+
+fn responses(answer: Answer, codes: &[Code], generator: &mut SchemaGenerator) -> Value {
+    // What the events are is in docs/streaming.md; a schema cannot say it.
+    let stream = json!({"schema": {}});
+    let done = match answer {
+        Answer::Nothing => json!({}),
+        Answer::Content => json!({"content": any_content()}),
+        Answer::Json(schema) => json!({"content": json_content(&schema(generator).to_value())}),
+        Answer::Stream => json!({"content": {"text/event-stream": stream}}),
+        Answer::Either(schema) => {
+            let mut content = json_content(&schema(generator).to_value());
+            content["text/event-stream"] = stream;
+            json!({"content": content})
+        }
+    };
+    let status = if matches!(answer, Answer::Nothing) { "204" } else { "200" };
+    let mut by_status: BTreeMap<String, Vec<Code>> = BTreeMap::new();
+    for code in codes {
+        by_status.entry(code.status().as_str().to_owned()).or_default().push(*code);
+    }
+    let mut responses: Map<String, Value> =
+        by_status.iter().map(|(status, codes)| (status.clone(), error_answer(codes))).collect();
+    if matches!(answer, Answer::Content) {
+        responses.insert("206".into(), with_description(done.clone(), "The part that was asked for"));
+    }
+    responses.insert(status.into(), with_description(done, "Done, and durable"));
+    Value::Object(responses)
+}
+
+/// JSON, or text of any sort.
+fn any_content() -> Value {
+    json!({"application/json": {"schema": {}}, "text/plain": {"schema": {"type": "string"}}})
+}
+
+fn json_content(schema: &Value) -> Value {
+    json!({"application/json": {"schema": schema}})
+}
+
+fn with_description(mut response: Value, description: &str) -> Value {
+    response["description"] = json!(description);
+    response
+}
+
+fn error_answer(codes: &[Code]) -> Value {
+    let words: Vec<_> = codes.iter().map(|code| format!("`{}`", code.as_str())).collect();
+    let content = json_content(&json!({"$ref": "#/components/schemas/Refusal"}));
+    json!({"description": words.join(", "), "content": content})
+}
+
+/// ARK's `detail`, and what it lacks.
+fn refusal_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["detail", "error"],
+        "properties": {
+            "detail": {"type": "string"},
+            "error": {
+                "type": "object",
+                "required": ["code", "message"],
+                "properties": {
+                    "code": {"type": "string"},
+                    "message": {"type": "string"},
+                    "details": {"type": "array", "items": {"type": "object"}},
+                },
+            },
+        },
+    })
+}
+
+fn parameter(name: &str) -> Value {
+    const NAME: &str = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
+    const DURATION: &str = "^(true|false|[0-9]{1,4}(ms|s|m)?)$";
+    let namespace = json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63});
+    let in_query = |name: &str, schema: Value, description: &str| json!({"name": name, "in": "query", "schema": schema, "description": description});
+    let in_path = |name: &str, schema: Value| json!({"name": name, "in": "path", "required": true, "schema": schema});
+    let in_header = |name: &str, schema: Value, description: &str| json!({"name": name, "in": "header", "schema": schema, "description": description});
+    match name {
+        "namespace" => in_path("namespace", namespace),
+        "namespaceParameter" => in_query("namespace", namespace, "`default` without it"),
+        "name" => in_path("name", json!({"type": "string", "pattern": NAME, "maxLength": 253})),
+        "wait" => in_query("wait", json!({"type": "string", "pattern": DURATION}), "How long to hold the answer back"),
+        "stream" => in_query("stream", json!({"type": "boolean"}), "Answer with server-sent events"),
+        "view" => in_query("view", json!({"enum": ["rfc", "ark"]}), "In which shape the query is shown"),
+        "limit" => in_query("limit", json!({"type": "integer", "minimum": 1, "maximum": 1000}), "Of one page"),
+        "continue_token" => {
+            in_query("continue_token", json!({"type": "string", "format": "uuid"}), "Of the page before")
+        }
+        "state" => in_query(
+            "state",
+            json!({"enum": ["queued", "running", "waiting", "held", "completed", "failed", "cancelled"]}),
+            "Only queries in this state",
+        ),
+        "id" => in_path("id", json!({"type": "string", "minLength": 1})),
+        "success" => in_query("success", json!({"type": "boolean"}), "Whether the tool did what it should"),
+        "error" => in_query("error", json!({"type": "string"}), "What went wrong; the agent reads it"),
+        "errorCode" => in_query("errorCode", json!({"type": "string"}), "The same for programs"),
+        "continueExecution" => {
+            in_query("continueExecution", json!({"type": "boolean"}), "`false` keeps the query where it is")
+        }
+        "range" => in_header("Range", json!({"type": "string"}), "One range of bytes"),
+        "lastEventId" => {
+            in_header("Last-Event-ID", json!({"type": "string"}), "Of the last event that the client has seen")
+        }
+        "idempotencyKey" => in_header(
+            "Idempotency-Key",
+            json!({"type": "string", "pattern": "^[!-~]{1,255}$"}),
+            "Under which the same request may be repeated",
+        ),
+        _ => json!({}),
+    }
+}
+
+fn query_body() -> Value {
+    let duration = || json!({"type": "string", "pattern": "^[1-9][0-9]{0,5}(ms|s|m|h)$"});
+    let texts = || json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let target = || {
+        json!({
+            "type": "object",
+            "required": ["type", "name"],
+            "properties": {
+                "type": {"const": "agent"},
+                "name": {"type": "string", "minLength": 1, "examples": ["math-assistant"]},
+            },
+        })
+    };
+    let tool = json!({
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "maxLength": 128},
+            "description": {"type": "string", "maxLength": 16_384},
+            "parameters": {"type": "object", "description": "JSON Schema of an object"},
+            "executionMode": {"enum": ["external"]},
+            "timeout": duration(),
+        },
+    });
+    json!({
+        "type": "object",
+        "required": ["input", "target"],
+        "properties": {
+            "name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253},
+            "input": {"type": "string", "minLength": 1},
+            "target": target(),
+            "targets": {"type": "array", "items": target(), "minItems": 1, "maxItems": 1},
+            "externalTools": {"type": "array", "items": tool},
+            "tools": {"type": "array", "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}},
+            "toolSource": {"enum": ["ark", "n8n", "hybrid"]},
+            "wait": {"type": ["boolean", "string", "integer"]},
+            "stream": {"type": "boolean"},
+            "timeout": duration(),
+            "toolTimeout": duration(),
+            "externalTimeout": duration(),
+            "ttl": duration(),
+            "maxToolCalls": {"type": "integer", "minimum": 0, "maximum": 4_294_967_295_u32},
+            "maxTokens": {"type": "integer", "minimum": 0, "maximum": 4_294_967_295_u32},
+            "sessionId": {"type": "string"},
+            "conversationId": {"type": "string"},
+            "metadata": {"type": "object", "properties": {"labels": texts(), "annotations": texts()}},
+        },
+    })
+}
+
+fn cancel_body() -> Value {
+    json!({"type": "object", "properties": {"reason": {"type": "string"}}})
+}
+
+fn continue_body() -> Value {
+    json!({"type": "object", "properties": {"wait": {"type": ["boolean", "string", "integer"]}}})
+}
+
+fn results_body() -> Value {
+    let result = json!({
+        "type": "object",
+        "properties": {
+            "toolCallId": {"type": "string"},
+            "toolName": {"type": "string"},
+            "toolResult": {"description": "What the tool answered: text or any JSON"},
+            "success": {"type": "boolean"},
+            "error": {"type": "string"},
+        },
+    });
+    let mut body = result.clone();
+    body["properties"]["toolResults"] = json!({"type": "array", "items": result, "minItems": 1});
+    body["properties"]["continueExecution"] = json!({"type": "boolean"});
+    body["properties"]["wait"] = json!({"type": ["boolean", "string", "integer"]});
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::ark::routes::ROUTES;
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let described: BTreeSet<_> = OPERATIONS.iter().map(|it| (it.path, it.method)).collect();
+        let served: BTreeSet<_> =
+            ROUTES.iter().flat_map(|(path, methods)| methods.iter().map(|method| (*path, *method))).collect();
+        assert_eq!(described, served);
+    }
+
+    #[test]
+    fn every_parameter_is_known() {
+        for operation in OPERATIONS {
+            for name in operation.parameters {
+                assert!(parameter(name)["in"].is_string(), "{} {name}", operation.id);
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_in_docs_is_the_document() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+        let current = format!("{:#}\n", document());
+        let stored = std::fs::read_to_string(path).unwrap_or_default();
+        if std::env::var_os("BOSUN_UPDATE_DOCS").is_some() {
+            std::fs::write(path, &current).unwrap();
+        } else {
+            assert!(stored == current, "docs/openapi.json is out of date: run this test with BOSUN_UPDATE_DOCS=1");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One result as the body of a request, up to 64 MiB.
+//!
+//! A small body is read as a post would be. A larger one goes to the engine piece by piece and is never
+//! whole in memory. Whether anybody waits for it is asked before the first byte is taken, and again by
+//! the machine when the last one has come. What is cut off, too large or not what it says leaves
+//! nothing behind, and the call still waits.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, HttpBody as _},
+    extract::Request,
+    http::{HeaderMap, header},
+};
+use bosun_core::{
+    CallId, Content,
+    content::{INLINE_BYTES, LARGEST_BYTES, MediaType},
+    json::Limits,
+    machine::Standing,
+};
+use bosun_engine::{Engine, Upload, UploadError};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{
+    delivery::{self, Post},
+    options::Options,
+};
+use crate::http::{
+    error::{ApiError, Code, not_utf8},
+    extract,
+};
+
+/// A client may be silent for so long in the middle of its body.
+const SILENCE: Duration = Duration::from_secs(30);
+/// A whole body may take so long: 64 MiB at one megabit a second.
+const WHOLE_BODY: Duration = Duration::from_secs(600);
+
+/// Reads a request whose body is the result of the call that its path names.
+pub(super) async fn read(engine: &Engine, options: &Options, request: Request) -> Result<Post, ApiError> {
+    let media_type = read_media_type(request.headers())?;
+    let standing = standing(engine, options).await?;
+    if let Some(refusal) = delivery::refuse_early(&options.call, standing) {
+        return Err(refusal);
+    }
+    let body = request.into_body();
+    let content = match media_type {
+        Some(media_type) => receive(engine, standing, media_type, body, options.result.is_failure()).await?,
+        None => receive_nothing(body).await?,
+    };
+    let outcome = options.result.outcome(content).ok_or_else(untyped)?;
+    Ok(Post::of_call(&options.call, outcome, options.result.hold, options.warnings.clone()))
+}
+
+async fn standing(engine: &Engine, options: &Options) -> Result<Standing, ApiError> {
+    let key = options.key()?;
+    match options.call.parse::<CallId>() {
+        Ok(call) => Ok(engine.standing(&key, call).await?),
+        // An id that none of ours looks like. First of all, the query must be there.
+        Err(_) => {
+            engine.get(&key, None).await?;
+            Ok(Standing::Unknown)
+        }
+    }
+}
+
+/// What the body says it is; `None` if it says nothing.
+fn read_media_type(headers: &HeaderMap) -> Result<Option<MediaType>, ApiError> {
+    let refuse = |message: &str| Err(ApiError::new(Code::UnsupportedMediaType, message));
+    extract::require_uncompressed(headers)?;
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(None) };
+    let (essence, parameters) = extract::media_type(value);
+    let Ok(media_type) = essence.parse::<MediaType>() else {
+        return refuse("a result is `application/json` or `text/…`; anything else must be described in text");
+    };
+    if !extract::is_utf8(parameters) {
+        return refuse("a result is UTF-8; other charsets are not taken");
+    }
+    Ok(Some(media_type))
+}
+
+async fn receive(
+    engine: &Engine,
+    standing: Standing,
+    media_type: MediaType,
+    body: Body,
+    failure: bool,
+) -> Result<Option<Content>, ApiError> {
+    if body.size_hint().lower() > LARGEST_BYTES {
+        return Err(UploadError::TooLarge.into());
+    }
+    // What a post could have brought as JSON is read as JSON, so that it is the same value by either way. A
+    // text is its bytes.
+    let in_memory = if media_type.is_json() { Limits::BODY.bytes } else { INLINE_BYTES };
+    let mut pieces = Pieces::new(body);
+    let mut small = BytesMut::new();
+    let mut large: Option<Upload> = None;
+    while let Some(piece) = pieces.next().await? {
+        match &mut large {
+            Some(upload) => upload.write(piece).await?,
+            None if small.len() + piece.len() <= in_memory => small.extend_from_slice(&piece),
+            None => {
+                let mut upload = engine.upload(standing, media_type.clone()).await?;
+                upload.write(small.split().freeze()).await?;
+                upload.write(piece).await?;
+                large = Some(upload);
+            }
+        }
+    }
+    match large {
+        Some(upload) => Ok(Some(Content::Large(upload.finish().await?))),
+        // A failure need not have anything to add.
+        None if failure && small.is_empty() => Ok(None),
+        None => read_small(&media_type, &small).map(Some),
+    }
+}
+
+/// A body that is small enough to be in memory, and for text also to be in the journal.
+fn read_small(media_type: &MediaType, body: &[u8]) -> Result<Content, ApiError> {
+    if media_type.is_json() {
+        return extract::parse(body).map(Content::Inline);
+    }
+    match str::from_utf8(body) {
+        Ok(text) => Ok(Content::Inline(Value::from(text))),
+        Err(error) => Err(not_utf8(error.valid_up_to() as u64)),
+    }
+}
+
+/// A body that does not say what it is must be none.
+async fn receive_nothing(body: Body) -> Result<Option<Content>, ApiError> {
+    match Pieces::new(body).next().await? {
+        None => Ok(None),
+        Some(_) => Err(untyped()),
+    }
+}
+
+fn untyped() -> ApiError {
+    ApiError::new(
+        Code::UnsupportedMediaType,
+        "a result must say what it is: `Content-Type: application/json` or `text/…`",
+    )
+}
+
+/// A body that is taken as it comes.
+struct Pieces {
+    stream: axum::body::BodyDataStream,
+    deadline: Instant,
+}
+
+impl Pieces {
+    fn new(body: Body) -> Self {
+        Self { stream: body.into_data_stream(), deadline: Instant::now() + WHOLE_BODY }
+    }
+
+    /// The next bytes; never none of them.
+    async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
+        loop {
+            let piece = timeout_at(self.deadline, timeout(SILENCE, self.stream.next())).await;
+            match piece {
+                Ok(Ok(None)) => return Ok(None),
+                Ok(Ok(Some(Ok(piece)))) if piece.is_empty() => {}
+                Ok(Ok(Some(Ok(piece)))) => return Ok(Some(piece)),
+                Ok(Ok(Some(Err(_)))) => {
+                    return Err(ApiError::new(Code::InvalidToolResult, "the body broke off; the call still waits"));
+                }
+                Ok(Err(_)) => return Err(too_slow(&format!("nothing more of the body came for {SILENCE:?}"))),
+                Err(_) => return Err(too_slow(&format!("the body did not arrive within {WHOLE_BODY:?}"))),
+            }
+        }
+    }
+}
+
+fn too_slow(message: &str) -> ApiError {
+    ApiError::new(Code::RequestTimeout, message)
+}

@@ -1,0 +1,136 @@
+//! Reading the results of a query's calls, wherever their content is kept.
+
+use std::{fmt, ops::Range, sync::Arc};
+
+use bosun_core::{
+    CallId, Content, ContentHash, Transcript,
+    content::{Large, MediaType, Page, Window},
+};
+use bytes::Bytes;
+
+use crate::{EngineError, QueryKey, StoreError, blob::Blobs, engine::Engine};
+
+/// The builtin tool that reads large results page by page. Agents list it like any other tool; where
+/// they do, results that are too large for a request are shown with a handle for it.
+pub const READ_RESULT: &str = "read_result";
+
+/// The results of one query, and of no other.
+#[derive(Clone, Default)]
+pub struct Results {
+    of: Option<(Arc<Transcript>, Arc<dyn Blobs>)>,
+}
+
+/// The content of one result, as text.
+#[derive(Clone)]
+pub struct ResultContent {
+    pub media_type: MediaType,
+    /// In bytes.
+    pub size: u64,
+    /// Of the bytes.
+    pub hash: ContentHash,
+    source: Source,
+}
+
+#[derive(Clone)]
+enum Source {
+    Inline(Bytes),
+    Blob(Arc<dyn Blobs>),
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    #[error("there is no result with the handle `{0}` in this query")]
+    Unknown(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Results {
+    #[must_use]
+    pub fn of(transcript: Arc<Transcript>, blobs: Arc<dyn Blobs>) -> Self {
+        Self { of: Some((transcript, blobs)) }
+    }
+
+    /// The content of a call's outcome; `None` if there is no such call, or nothing has come of it yet.
+    #[must_use]
+    pub fn content(&self, call: CallId) -> Option<ResultContent> {
+        let (transcript, blobs) = self.of.as_ref()?;
+        let content = transcript.call(call)?.result.as_ref()?.outcome.content()?;
+        Some(ResultContent::new(content, blobs))
+    }
+
+    /// A piece of a result. The handle is the id of its call.
+    ///
+    /// # Errors
+    /// If this query has no such result, or it cannot be read right now.
+    pub async fn page(&self, handle: &str, offset: u64, limit: u64) -> Result<Page, PageError> {
+        let call = handle.parse().ok();
+        let content = call.and_then(|call| self.content(call)).ok_or_else(|| PageError::Unknown(handle.to_owned()))?;
+        let window = Window::new(content.size, offset, limit);
+        Ok(window.cut(&content.read(window.bytes()).await?))
+    }
+}
+
+impl fmt::Debug for Results {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Results").finish_non_exhaustive()
+    }
+}
+
+impl ResultContent {
+    fn new(content: &Content, blobs: &Arc<dyn Blobs>) -> Self {
+        match content {
+            Content::Inline(value) => {
+                let (Large { hash, size, media_type, .. }, text) = Large::of(value);
+                Self { media_type, size, hash, source: Source::Inline(text.into_owned().into()) }
+            }
+            Content::Large(Large { hash, size, media_type, .. }) => {
+                let (media_type, source) = (media_type.clone(), Source::Blob(Arc::clone(blobs)));
+                Self { media_type, size: *size, hash: *hash, source }
+            }
+        }
+    }
+
+    /// The bytes of `range`, all of them.
+    ///
+    /// # Errors
+    /// If the blob is not there (any more), or cannot be read right now.
+    pub async fn read(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
+        let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        let read = match &self.source {
+            Source::Inline(bytes) => {
+                let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(bytes.len());
+                Some(bytes.slice(start..start.saturating_add(length).min(bytes.len())))
+            }
+            Source::Blob(blobs) => blobs.read(self.hash, range.start, length).await?,
+        };
+        // A blob that is shorter than it was is as good as gone.
+        read.filter(|bytes| bytes.len() == length).ok_or(StoreError::MissingBlob(self.hash))
+    }
+}
+
+impl fmt::Debug for ResultContent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ResultContent")
+            .field("hash", &self.hash)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// The content of one result.
+    ///
+    /// # Errors
+    /// If there is no such query, call or result, or the store fails.
+    pub async fn result(&self, key: &QueryKey, call: CallId) -> Result<ResultContent, EngineError> {
+        let snapshot = self.get(key, None).await?;
+        if snapshot.transcript.call(call).is_none() {
+            return Err(EngineError::CallNotFound(call));
+        }
+        let results = Results::of(snapshot.transcript, Arc::clone(&self.inner.blobs));
+        results.content(call).ok_or(EngineError::NoResult(call))
+    }
+}

@@ -1,0 +1,157 @@
+//! The specification of [`Blobs`], as a test that every back end runs.
+//!
+//! What is special to a back end (files, crashes, full disks) is tested beside it.
+
+#![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
+
+use std::{sync::Arc, time::Duration};
+
+use bosun_core::ContentHash;
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt as _, join_all};
+
+use crate::blob::Blobs;
+
+/// Somewhere blobs live.
+pub trait Place: Send {
+    /// Opens it. The first time it is empty; after that it holds what was sealed.
+    fn open(&mut self) -> Arc<dyn Blobs>;
+
+    /// Makes a blob look as if it had been sealed so much earlier.
+    fn age(&mut self, hash: ContentHash, age: Duration);
+}
+
+type Clause = fn(Box<dyn Place>) -> BoxFuture<'static, ()>;
+
+const CLAUSES: &[Clause] = &[
+    |place| what_was_sealed_is_read(place).boxed(),
+    |place| any_piece_can_be_read(place).boxed(),
+    |place| a_blob_that_is_not_there_is_nothing(place).boxed(),
+    |place| what_was_not_sealed_is_not_there(place).boxed(),
+    |place| a_blob_may_be_empty(place).boxed(),
+    |place| the_same_bytes_are_one_blob(place).boxed(),
+    |place| blobs_are_there_when_they_are_opened_again(place).boxed(),
+    |place| only_old_blobs_are_listed_and_removed(place).boxed(),
+    |place| a_blob_that_is_sealed_again_is_young_again(place).boxed(),
+    |place| many_writers_at_once_all_get_through(place).boxed(),
+];
+
+/// Holds a back end to everything that [`Blobs`] promises.
+///
+/// # Panics
+/// If it breaks a promise; the line says which.
+pub async fn blob_contract(new_place: impl Fn() -> Box<dyn Place>) {
+    for clause in CLAUSES {
+        clause(new_place()).await;
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Seals `pieces` as one blob.
+async fn seal(blobs: &dyn Blobs, pieces: &[&[u8]]) -> ContentHash {
+    let hash = ContentHash::of(&pieces.concat());
+    let mut draft = blobs.begin().await.expect("a draft");
+    for piece in pieces {
+        draft.write(Bytes::copy_from_slice(piece)).await.expect("room for a piece");
+    }
+    draft.seal(hash).await.expect("a blob");
+    hash
+}
+
+async fn read(blobs: &dyn Blobs, hash: ContentHash, offset: u64, length: usize) -> Option<Vec<u8>> {
+    blobs.read(hash, offset, length).await.expect("blobs are readable").map(|bytes| bytes.to_vec())
+}
+
+async fn what_was_sealed_is_read(mut place: Box<dyn Place>) {
+    let blobs = place.open();
+    let hash = seal(&*blobs, &[b"one ", b"two ", b"", b"three"]).await;
+    assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(13));
+    assert_eq!(read(&*blobs, hash, 0, 100).await.as_deref(), Some(&b"one two three"[..]));
+}
+
+async fn any_piece_can_be_read(mut place: Box<dyn Place>) {
+    let blobs = place.open();
+    let bytes: Vec<u8> = (0..700_000_u32).map(|number| (number % 251) as u8).collect();
+    let pieces: Vec<&[u8]> = bytes.chunks(100_001).collect();
+    let hash = seal(&*blobs, &pieces).await;
+    let size = bytes.len();
+    for (offset, length) in [(0, 1), (1, 0), (99_999, 5), (250_000, 300_000), (size - 1, 1), (size - 1, 9), (size, 5)] {
+        let expect = &bytes[offset..(offset + length).min(size)];
+        assert_eq!(read(&*blobs, hash, offset as u64, length).await.as_deref(), Some(expect), "{offset}+{length}");
+    }
+    assert_eq!(read(&*blobs, hash, u64::MAX, 5).await.as_deref(), Some(&b""[..]));
+}
+
+async fn a_blob_that_is_not_there_is_nothing(mut place: Box<dyn Place>) {
+    let blobs = place.open();
+    let hash = ContentHash::of(b"nothing");
+    assert_eq!(blobs.size(hash).await.expect("blobs are readable"), None);
+    assert_eq!(read(&*blobs, hash, 0, 1).await, None);
+    assert!(!blobs.remove(hash, Duration::ZERO).await.expect("blobs are writable"));
+    assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable"), []);
+}
+
+async fn what_was_not_sealed_is_not_there(mut place: Box<dyn Place>) {
+    let blobs = place.open();
+    let mut draft = blobs.begin().await.expect("a draft");
+    draft.write(Bytes::from_static(b"half")).await.expect("room for a piece");
+    assert_eq!(blobs.size(ContentHash::of(b"half")).await.expect("blobs are readable"), None);
+    assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable"), [], "a draft is not a blob");
+    drop(draft);
+    assert_eq!(blobs.size(ContentHash::of(b"half")).await.expect("blobs are readable"), None);
+}
+
+async fn a_blob_may_be_empty(mut place: Box<dyn Place>) {
+    let blobs = place.open();
+    let hash = seal(&*blobs, &[]).await;
+    assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(0));
+    assert_eq!(read(&*blobs, hash, 0, 9).await.as_deref(), Some(&b""[..]));
+}
+
+async fn the_same_bytes_are_one_blob(mut place: Box<dyn Place>) {
+    let blobs = place.open();
+    let first = seal(&*blobs, &[b"same"]).await;
+    let second = seal(&*blobs, &[b"sa", b"me"]).await;
+    assert_eq!(first, second);
+    assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable"), [first]);
+    assert_eq!(read(&*blobs, first, 0, 9).await.as_deref(), Some(&b"same"[..]));
+}
+
+async fn blobs_are_there_when_they_are_opened_again(mut place: Box<dyn Place>) {
+    let hash = seal(&*place.open(), &[b"kept"]).await;
+    assert_eq!(read(&*place.open(), hash, 0, 9).await.as_deref(), Some(&b"kept"[..]));
+}
+
+async fn only_old_blobs_are_listed_and_removed(mut place: Box<dyn Place>) {
+    let blobs = place.open();
+    let (old, young) = (seal(&*blobs, &[b"old"]).await, seal(&*blobs, &[b"young"]).await);
+    place.age(old, HOUR);
+    assert_eq!(blobs.aged(HOUR).await.expect("blobs are readable"), [old]);
+    assert!(!blobs.remove(young, HOUR).await.expect("blobs are writable"));
+    assert!(blobs.remove(old, HOUR).await.expect("blobs are writable"));
+    assert!(!blobs.remove(old, HOUR).await.expect("blobs are writable"), "it is gone already");
+    assert_eq!(read(&*blobs, old, 0, 9).await, None);
+    assert_eq!(read(&*blobs, young, 0, 9).await.as_deref(), Some(&b"young"[..]));
+}
+
+async fn a_blob_that_is_sealed_again_is_young_again(mut place: Box<dyn Place>) {
+    let blobs = place.open();
+    let hash = seal(&*blobs, &[b"again"]).await;
+    place.age(hash, HOUR);
+    assert_eq!(blobs.aged(HOUR).await.expect("blobs are readable"), [hash]);
+    seal(&*blobs, &[b"again"]).await;
+    assert!(!blobs.remove(hash, HOUR).await.expect("blobs are writable"), "somebody is about to refer to it");
+    assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(5));
+}
+
+async fn many_writers_at_once_all_get_through(mut place: Box<dyn Place>) {
+    let blobs = place.open();
+    let texts: Vec<String> = (0..32).map(|number| format!("blob {}", number % 8).repeat(1_000)).collect();
+    let seal_text = async |text: &String| seal(&*blobs, &[text.as_bytes()]).await;
+    let hashes = join_all(texts.iter().map(seal_text)).await;
+    for (text, hash) in texts.iter().zip(hashes) {
+        assert_eq!(read(&*blobs, hash, 0, text.len()).await.as_deref(), Some(text.as_bytes()));
+    }
+    assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable").len(), 8);
+}

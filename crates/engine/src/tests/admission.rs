@@ -1,0 +1,126 @@
+//! Who runs, who waits his turn, and who is refused.
+
+use std::time::Duration;
+
+use bosun_core::{Namespace, Status};
+use serde_json::json;
+
+use super::world::{PATIENCE, World, accepted, assert_completed, call, delivery, key, outside, submission};
+use crate::{
+    EngineError, QueryKey, Settings, Submission,
+    testing::{Ledger, ScriptedModel, Turn},
+};
+
+/// A world with few seats.
+async fn narrow(script: ScriptedModel, ledger: Ledger, max_running: usize, max_queued: usize) -> World {
+    World::with_settings(script, ledger, Settings { max_running, max_queued, ..Settings::default() }).await
+}
+
+/// A tool that does not end until it is let through, and then an answer.
+fn slow() -> ScriptedModel {
+    ScriptedModel::always(vec![Turn::call("again", &json!({"n": 1})), Turn::say("done")])
+}
+
+async fn state(world: &World, key: &QueryKey) -> Status {
+    world.engine.get(key, None).await.unwrap().head.status()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_finds_no_seat_waits_his_turn_and_owns_nothing_meanwhile() {
+    let world = narrow(slow(), Ledger::gated(), 2, 100).await;
+    for name in ["a", "b", "c", "d"] {
+        world.engine.submit(submission(name, vec![]), Some(Duration::from_millis(10))).await.unwrap();
+    }
+    assert_eq!(world.ledger.runs().len(), 2, "two seats, two runs");
+    assert_eq!(world.engine.busy(), 2, "who waits is in nobody's memory");
+    assert_eq!(state(&world, &key("d")).await, Status::Queued);
+    world.ledger.let_through(4);
+    for name in ["a", "b", "c", "d"] {
+        assert_completed(&world.engine.get(&key(name), PATIENCE).await.unwrap(), "done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_too_many_wait_new_ones_are_refused_and_results_are_not() {
+    let asks = vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")];
+    let script = ScriptedModel::always(vec![Turn::default().hanging()]).on("ask first", asks);
+    let world = narrow(script, Ledger::open(), 1, 2).await;
+    let asking = Submission { input: "ask first".into(), ..submission("asked", vec![outside("ask")]) };
+    let asked = world.engine.submit(asking, PATIENCE).await.unwrap().snapshot;
+    for name in ["a", "b", "c"] {
+        world.engine.submit(submission(name, vec![]), None).await.unwrap();
+    }
+    let refused = world.engine.submit(submission("d", vec![]), None).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Overloaded(2)), "{refused}");
+    assert!(matches!(world.engine.get(&key("d"), None).await, Err(EngineError::QueryNotFound(..))), "nothing is left");
+    let again = world.engine.submit(submission("a", vec![]), None).await;
+    assert!(!matches!(again, Err(EngineError::Overloaded(_))), "what exists is not new");
+    let posted = vec![delivery(call(&asked, 0), "42")];
+    assert!(accepted(&world.engine.deliver(key("asked"), posted, false, None).await.unwrap()));
+
+    // One that goes makes room for another.
+    for name in ["b", "c", "asked"] {
+        world.engine.cancel(key(name), None).await.unwrap();
+    }
+    world.engine.cancel(key("a"), None).await.unwrap();
+    world.engine.submit(submission("e", vec![]), None).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_namespace_does_not_hold_up_a_quiet_one() {
+    let world = narrow(slow(), Ledger::gated(), 1, 100).await;
+    let busy: Namespace = "default".parse().unwrap();
+    let quiet: Namespace = "quiet".parse().unwrap();
+    for number in 0..20 {
+        world.engine.submit(submission(&format!("busy-{number}"), vec![]), None).await.unwrap();
+    }
+    let mut late = submission("late", vec![]);
+    late.namespace = quiet.clone();
+    world.engine.submit(late, None).await.unwrap();
+    // The one that runs, one of the busy ones that was fetched before, and then it is its turn.
+    world.ledger.let_through(3);
+    let late = world.engine.get(&(quiet, "late".parse().unwrap()), PATIENCE).await.unwrap();
+    assert_completed(&late, "done");
+    let done = async |number: u32| {
+        let key = (busy.clone(), format!("busy-{number}").parse().unwrap());
+        world.engine.get(&key, None).await.unwrap().head.status() == Status::Completed
+    };
+    assert!(done(0).await && !done(19).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_crash_those_who_ran_and_those_who_waited_go_on() {
+    let world = narrow(slow(), Ledger::gated(), 2, 100).await;
+    for number in 0..10 {
+        world.engine.submit(submission(&format!("q{number}"), vec![]), None).await.unwrap();
+    }
+    let world = world.crash().await;
+    world.ledger.let_through(99);
+    for number in 0..10 {
+        let snapshot = world.engine.get(&key(&format!("q{number}")), PATIENCE).await.unwrap();
+        assert_completed(&snapshot, "done");
+        assert!(snapshot.head.recoveries <= 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadlines_that_passed_at_once_do_not_flood_the_model() {
+    let script = ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::default().hanging()]);
+    let world = narrow(script, Ledger::open(), 2, 3).await;
+    for number in 0..30 {
+        world.engine.submit(submission(&format!("q{number}"), vec![outside("ask")]), PATIENCE).await.unwrap();
+    }
+    tokio::time::advance(Duration::from_secs(601)).await;
+    let mut asked_again = 0;
+    // Time is paused: this lets everything happen that can happen without it.
+    for _ in 0..2_000 {
+        tokio::task::yield_now().await;
+        asked_again = world.model.requests().len() - 30;
+    }
+    assert_eq!(asked_again, 2, "two seats");
+    let mut expired = 0;
+    for number in 0..30 {
+        expired += usize::from(state(&world, &key(&format!("q{number}"))).await != Status::Waiting);
+    }
+    assert!((2..30).contains(&expired), "{expired} were woken while two can run and three may wait");
+}
