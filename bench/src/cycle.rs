@@ -20,7 +20,7 @@ const LEAST_PER_SECOND: f64 = 3_000.0;
 const GOAL_COMMITS: f64 = 0.15;
 const GOAL_CPU_MICROS: f64 = 350.0;
 /// How long server and floor take turns for.
-pub(crate) const TURN: Duration = Duration::from_millis(250);
+const TURN: Duration = Duration::from_millis(250);
 
 /// One client: server and floor in short turns, so that both see the same machine.
 pub(crate) async fn alone(

@@ -25,10 +25,6 @@ impl Connection {
         Ok(Self { stream, authority: authority.to_owned(), request: Vec::new(), answer: Vec::new() })
     }
 
-    pub(crate) fn authority(&self) -> &str {
-        &self.authority
-    }
-
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<&str> {
         self.exchange("GET", path, "").await
     }

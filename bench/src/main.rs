@@ -5,7 +5,7 @@
 //! a machine that does other work at the same time; the ratio to the floor of the same run means more.
 //! Parts can be chosen by name: `tools cycle cold model step streams waiting peers`. `tools` is the domain
 //! alone, in this process: the check of arguments beside ajv and Zod, and a catalogue of 100,000 tools.
-//! `load` is for looking at a server with a profiler; the other commands are processes that `run` starts.
+//! `load` and `profile` are for looking at a server under load; the other commands are processes that `run` starts.
 
 mod broadcast;
 mod catalog;
@@ -20,6 +20,7 @@ mod model;
 mod options;
 mod peers;
 mod process;
+mod profile;
 mod report;
 mod sample;
 mod schema;
@@ -33,6 +34,10 @@ use anyhow::{Context, bail};
 
 use options::{Options, Part};
 
+/// The server's: `step` runs the engine in this process.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -45,6 +50,10 @@ fn main() -> anyhow::Result<()> {
             println!("{} cycles, {:.0} a second", times.count(), times.per_second());
             Ok(())
         }
+        ["profile", server, seconds, command @ ..] => {
+            let time = Duration::from_secs(seconds.parse()?);
+            runtime(1)?.block_on(profile::run(server.as_ref(), time, command))
+        }
         ["floor", data, sample] => runtime(2)?.block_on(floor::serve(data.as_ref(), sample.as_ref())),
         ["model", script] => runtime(2)?.block_on(model::serve(script.as_ref())),
         ["broadcast"] => runtime(2)?.block_on(broadcast::serve()),
@@ -55,7 +64,8 @@ fn main() -> anyhow::Result<()> {
         _ => bail!(
             "usage: bosun-bench run [PART…] --server FILE [--seconds N] [--rounds N] [--concurrency N] [--starts N] \
              [--n WAITING] [--streams N]\n       \
-             bosun-bench load ADDRESS:PORT CONCURRENCY SECONDS    (against a server with the agent of the bench)\n\
+             bosun-bench load ADDRESS:PORT CONCURRENCY SECONDS    (against a server with the agent of the bench)\n       \
+             bosun-bench profile SERVER SECONDS COMMAND… PID    (a command that looks at a server under load)\n\
              parts: {}",
             Part::ALL.map(|(name, _)| name).join(" ")
         ),

@@ -174,9 +174,14 @@ impl Running {
         anyhow::bail!("the server does not start: {log}")
     }
 
+    /// The number of the process.
+    pub(crate) fn id(&self) -> anyhow::Result<u32> {
+        self.child.id().context("a process that runs")
+    }
+
     /// Processor time of the process so far, user and system.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        cpu_of(&self.child.id().context("a process that runs")?.to_string())
+        cpu_of(&self.id()?.to_string())
     }
 
     /// The largest resident size so far, in KiB.
@@ -190,7 +195,7 @@ impl Running {
     }
 
     fn memory(&self, name: &str) -> anyhow::Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id().context("a process that runs")?))?;
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id()?))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name)).context("a size")?;
         Ok(line.trim().trim_end_matches(" kB").parse()?)
     }

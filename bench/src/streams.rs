@@ -64,11 +64,10 @@ pub(crate) async fn measure(world: &World, options: &Options, report: &mut Repor
         ..Figure::default()
     });
 
-    let mut publisher = Connection::open(&bare.authority).await?;
     let lines = query.lines_of_one_post().await?;
     let (mut rates, mut bare_rates, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=options.rounds.min(RELAYS / 2) {
-        let seconds = timed(&mut bare_readers, round * EVENTS, publisher.post("/publish", &lines)).await?;
+        let seconds = timed(&mut bare_readers, round * EVENTS, publish(&bare.authority, &lines)).await?;
         let bare_rate = (streams * EVENTS) as f64 / seconds;
         let seconds = timed(&mut readers, FIRST + (round + 1) * EVENTS, query.post()).await?;
         let rate = (streams * EVENTS) as f64 / seconds;
@@ -129,10 +128,10 @@ async fn open(server: &Running, path: &str, count: usize, first: usize) -> anyho
 }
 
 /// How long it takes from `post` until every reader has had `events` events.
-async fn timed<T>(
+async fn timed(
     readers: &mut [Readers],
     events: usize,
-    post: impl Future<Output = anyhow::Result<T>>,
+    post: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<f64> {
     for reader in &mut *readers {
         reader.expect(events).await?;
@@ -145,9 +144,14 @@ async fn timed<T>(
     Ok(begun.elapsed().as_secs_f64())
 }
 
+/// On a connection of its own, as the posts to the server are.
+async fn publish(authority: &str, lines: &str) -> anyhow::Result<()> {
+    Connection::open(authority).await?.post("/publish", lines).await.map(|_| ())
+}
+
 /// A query that asks its client for one line after another.
 struct Query {
-    connection: Connection,
+    authority: String,
     name: String,
     posts: usize,
 }
@@ -158,7 +162,7 @@ impl Query {
         let paused = connection.post("/v1/namespaces/default/queries?wait=20s", TOOL).await?;
         let (_, rest) = paused.split_once("\"name\":\"").with_context(|| format!("no name in {paused}"))?;
         let name = rest.split('"').next().unwrap_or_default().to_owned();
-        Ok(Self { connection, name, posts: 0 })
+        Ok(Self { authority: authority.to_owned(), name, posts: 0 })
     }
 
     fn events(&self) -> String {
@@ -169,14 +173,15 @@ impl Query {
         self.posts += 1;
         let path = format!("/v1/namespaces/default/queries/{}/tool-result?wait=0", self.name);
         let result = format!(r#"{{"toolName":"relay","toolResult":"line {}"}}"#, self.posts);
-        self.connection.post(&path, &result).await.map(|_| ())
+        // A server closes a connection that has been silent for long, and rounds may be far apart.
+        Connection::open(&self.authority).await?.post(&path, &result).await.map(|_| ())
     }
 
     /// Posts once, and takes the data of the two events that come of it from the stream.
     async fn lines_of_one_post(&mut self) -> anyhow::Result<String> {
         self.post().await?;
-        let mut stream = TcpStream::connect(self.connection.authority()).await?;
-        stream.write_all(request(self.connection.authority(), &self.events()).as_bytes()).await?;
+        let mut stream = TcpStream::connect(&self.authority).await?;
+        stream.write_all(request(&self.authority, &self.events()).as_bytes()).await?;
         let mut text = Vec::new();
         loop {
             ensure!(stream.read_buf(&mut text).await? > 0, "the stream ended");

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::{
-    cycle::{TURN, median},
+    cycle::median,
     http::Connection,
     load,
     options::Options,
@@ -29,6 +29,8 @@ const MANY: usize = 1_000_000;
 const CREATORS: usize = 64;
 /// How many of the waiting calls are remembered, spread evenly over all.
 const REMEMBERED: usize = 8_192;
+/// In a round of turns with the empty store.
+const DELIVERIES: usize = 64;
 const RESTARTS: usize = 5;
 const DAY: &[&str] = &["--external-timeout", "24h"];
 /// How long the overdue call may wait: longer than a busy machine needs to get to the kill.
@@ -138,24 +140,18 @@ async fn delivering(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let empty = world.serve_with(&world.data("empty"), DAY).await?;
-    let mut creator = Connection::open(&empty.authority).await?;
-    let (mut there, mut here) = (Connection::open(&empty.authority).await?, Connection::open(&server.authority).await?);
     let (mut full, mut bare, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    let mut deliveries = 0;
     for round in 0..options.rounds {
-        let (mut crowded_times, mut empty_times) = (Vec::new(), Vec::new());
-        let begun = Instant::now();
-        let mut number = 0;
-        while begun.elapsed() < TURN {
-            let paused = creator.post(CREATE, &query(10 + round, number)).await?;
-            number += 1;
-            let call = load::answer_to(paused)?;
-            empty_times.push(deliver(&mut there, &call).await?);
-            let call = calls.next().context("there are not enough waiting calls for so many rounds")?;
-            crowded_times.push(deliver(&mut here, &call).await?);
+        let fresh = create(&empty, 10 + round, DELIVERIES, DELIVERIES).await?;
+        let (mut here, mut there) =
+            (Connection::open(&server.authority).await?, Connection::open(&empty.authority).await?);
+        let (mut crowded, mut alone) = (Vec::new(), Vec::new());
+        for fresh in &fresh {
+            let old = calls.next().context("there are not enough waiting calls for so many rounds")?;
+            alone.push(deliver(&mut there, fresh).await?);
+            crowded.push(deliver(&mut here, &old).await?);
         }
-        deliveries += crowded_times.len();
-        let (crowded, alone) = (median(&mut crowded_times), median(&mut empty_times));
+        let (crowded, alone) = (median(&mut crowded), median(&mut alone));
         ratios.push(crowded / alone);
         full.push(crowded);
         bare.push(alone);
@@ -168,7 +164,7 @@ async fn delivering(
         floor: Some(median(&mut bare)),
         ratio: Some(median(&mut ratios)),
         goal: Goal::RatioAtMost(GOAL_RATIO),
-        n: deliveries,
+        n: options.rounds * DELIVERIES,
         note: "floor: an empty store".into(),
         details: json!({"ratios": ratios}),
     });

@@ -5,7 +5,7 @@
 //! as JSON with a `kind` and a version `v`; fields are only ever added. Token deltas are not here:
 //! they are not worth a disk write, and a reader that missed them gets the whole text.
 
-use std::io::Write as _;
+use std::{io::Write as _, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub struct Entry {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Event {
     Created {
-        spec: Box<Spec>,
+        spec: Arc<Spec>,
     },
     /// The model is being asked. A higher `attempt` of the same turn means: forget what you saw of it.
     TurnStarted {
@@ -54,7 +54,8 @@ pub enum Event {
         /// How many calls follow.
         calls: u32,
     },
-    CallAsked(Box<AskedCall>),
+    /// Shared with whoever reads the query: arguments may be large, and nobody changes them.
+    CallAsked(Arc<AskedCall>),
     /// An inside call is about to be run. For a tool that must not run twice, this is durable before it does.
     CallStarted {
         call: CallId,

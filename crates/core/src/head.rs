@@ -4,7 +4,7 @@
 //! in the query's row and the machine can decide without reading the journal. It changes in one
 //! way: [`Head::apply`]. Rebuilding it from the journal gives the same value, always.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +69,7 @@ pub enum Phase {
 #[serde(rename_all = "camelCase")]
 pub struct CallHead {
     pub id: CallId,
-    pub tool: String,
+    pub tool: Arc<str>,
     pub arguments: ContentHash,
     pub state: CallState,
 }
@@ -373,7 +373,7 @@ impl CallHead {
                 CallState::Finished { outcome: Outcome::failure(code, message).content_hash() }
             }
         };
-        Self { id: asked.call, tool: asked.tool.clone(), arguments: json::content_hash(&asked.arguments), state }
+        Self { id: asked.call, tool: asked.tool.as_str().into(), arguments: json::content_hash(&asked.arguments), state }
     }
 }
 

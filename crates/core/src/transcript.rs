@@ -3,6 +3,8 @@
 //! Folded only to build a model request or to show the query to somebody. It never decides anything;
 //! that is the [`Head`](crate::Head)'s part.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::{
@@ -16,7 +18,7 @@ use crate::{
 /// What was said in a query so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transcript {
-    pub spec: Box<Spec>,
+    pub spec: Arc<Spec>,
     pub created_at: Timestamp,
     pub turns: Vec<Turn>,
     pub end: Option<End>,
@@ -32,7 +34,7 @@ pub struct Turn {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    pub asked: AskedCall,
+    pub asked: Arc<AskedCall>,
     pub asked_at: Timestamp,
     /// When an inside call was (last) started.
     pub started_at: Option<Timestamp>,
@@ -83,7 +85,7 @@ impl Transcript {
     #[must_use]
     pub fn new(entry: &Entry) -> Option<Self> {
         let Event::Created { spec } = &entry.event else { return None };
-        Some(Self { spec: spec.clone(), created_at: entry.at, turns: Vec::new(), end: None })
+        Some(Self { spec: Arc::clone(spec), created_at: entry.at, turns: Vec::new(), end: None })
     }
 
     /// Folds one more entry in.
@@ -99,7 +101,7 @@ impl Transcript {
                     Route::Inside { .. } | Route::Outside { .. } => None,
                 };
                 if let Some(turn) = self.turns.last_mut() {
-                    let asked = asked.as_ref().clone();
+                    let asked = Arc::clone(asked);
                     turn.calls.push(Call { asked, asked_at: at, started_at: None, result, loop_noticed: false });
                 }
             }

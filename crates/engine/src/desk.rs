@@ -124,6 +124,11 @@ impl Live {
         Ok(Locked { live: self, slot })
     }
 
+    /// Locks a query that cannot be in the store: its name was made just now.
+    pub(crate) async fn lock_new(&self) -> Locked<'_> {
+        Locked { live: self, slot: self.slot.lock().await }
+    }
+
     /// Claims the right to drive the query without reading it; false if a task has it already.
     pub(crate) async fn claim(&self) -> bool {
         !std::mem::replace(&mut self.slot.lock().await.driven, true)

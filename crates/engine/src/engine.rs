@@ -3,7 +3,7 @@
 //! Every change runs as a task of its own, so a caller that goes away never leaves half a change
 //! behind, and answers only when what it answers would survive a power cut.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
     CallId, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript, json,
@@ -234,10 +234,11 @@ impl Engine {
         self.detached(async move |inner| {
             let uid = new_uid(&*inner.clock)?;
             let lasting_name = submission.lasting_name();
+            let is_new = lasting_name.is_none();
             let fingerprint = lasting_name.is_some().then(|| submission.fingerprint());
             let key = (submission.namespace.clone(), lasting_name.unwrap_or_else(|| QueryName::for_uid(uid)));
             let live = inner.desk.entry(&key);
-            let mut locked = live.lock(&*inner.store).await?;
+            let mut locked = if is_new { live.lock_new().await } else { live.lock(&*inner.store).await? };
             if let Some(state) = locked.state() {
                 let (position, replayed) = (state.position, state.transcript.spec.request == fingerprint);
                 drop(locked);
@@ -265,7 +266,7 @@ impl Engine {
             let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
             let (spec, toolset) = inner.prepare(submission, fingerprint)?;
             let document = Document { hash: toolset.hash(), body: toolset.to_document() };
-            let event = Event::Created { spec: Box::new(spec) };
+            let event = Event::Created { spec: Arc::new(spec) };
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document, request)?;
             fault::point("submit.appended");
             inner.admission.forget_parked(&key);
@@ -635,7 +636,7 @@ impl Inner {
     /// Waits until the server has nothing more to do for the query, at most for `patience`.
     async fn settle(&self, live: &Live, patience: Duration) -> Result<Snapshot, EngineError> {
         let mut changes = live.subscribe();
-        let deadline = tokio::time::Instant::now() + patience;
+        let mut over = pin!(tokio::time::sleep(patience));
         loop {
             changes.mark_unchanged();
             let locked = live.lock(&*self.store).await?;
@@ -648,7 +649,7 @@ impl Inner {
             tokio::select! {
                 // The sender lives as long as `live`.
                 _ = changes.changed() => {}
-                () = tokio::time::sleep_until(deadline) => return self.read(live).await,
+                () = &mut over => return self.read(live).await,
                 () = self.draining.cancelled() => {}
             }
         }

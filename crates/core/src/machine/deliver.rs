@@ -141,7 +141,7 @@ fn decide_call(call: &CallHead, now: Timestamp, outcome: &Outcome) -> Verdict {
 }
 
 fn decide_tool(head: &Head, now: Timestamp, name: &str, outcome: &Outcome) -> Verdict {
-    let of_tool = || head.calls.iter().filter(|call| call.tool == name);
+    let of_tool = || head.calls.iter().filter(|call| *call.tool == *name);
     // A repeated post of the last result must not answer the *next* call of the same tool.
     let last = of_tool().rev().find_map(|call| match call.state {
         CallState::Resolved { outcome } => Some((call.id, outcome)),

@@ -4,7 +4,7 @@
 //! deadlines, cancels, holds and crashes is played against the machine. A crash forgets everything
 //! that is not in the journal; the head is folded again from it.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use proptest::{collection::vec, prelude::*};
 use serde_json::json;
@@ -87,7 +87,7 @@ impl World {
         let limits =
             Limits { max_tool_calls: MAX_CALLS, external_timeout: Duration::from_secs(300), ..Limits::default() };
         let head = created(limits);
-        let first = Entry { seq: 1, at: head.created_at, event: Event::Created { spec: Box::new(spec(limits)) } };
+        let first = Entry { seq: 1, at: head.created_at, event: Event::Created { spec: Arc::new(spec(limits)) } };
         Self {
             now: head.created_at,
             head,
@@ -187,7 +187,7 @@ impl World {
     fn post(&mut self, call: usize, by_name: bool, content: u8, hold: bool) {
         let Some(call) = self.head.calls.get(call).cloned() else { return };
         let foretold = standing(&self.head, self.now, call.id);
-        let target = if by_name { Target::Tool(call.tool) } else { Target::Call(call.id) };
+        let target = if by_name { Target::Tool(call.tool.to_string()) } else { Target::Call(call.id) };
         let before = self.head.clone();
         let delivered =
             deliver(&self.head, self.now, vec![Delivery { target, outcome: Outcome::success(content) }], hold);

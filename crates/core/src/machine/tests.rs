@@ -1,6 +1,6 @@
 //! What the machine decides, case by case.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ pub(super) fn spec(limits: Limits) -> Spec {
 
 pub(super) fn created(limits: Limits) -> Head {
     let uid = QueryUid::new(1, [1; 10]);
-    let entry = Entry { seq: 1, at: NOW, event: Event::Created { spec: Box::new(spec(limits)) } };
+    let entry = Entry { seq: 1, at: NOW, event: Event::Created { spec: Arc::new(spec(limits)) } };
     Head::new(uid, Namespace::default(), QueryName::for_uid(uid), &entry).unwrap()
 }
 
@@ -431,7 +431,7 @@ fn every_event_survives_being_written_and_read() {
     let mut head = after_turn(vec![outside("a")]);
     let call = head.calls[0].id;
     let events = [
-        Event::Created { spec: Box::new(spec(Limits::default())) },
+        Event::Created { spec: Arc::new(spec(Limits::default())) },
         Event::TurnStarted { turn: 1, attempt: 2, tools: false },
         Event::TurnEnded { turn: 1, text: None, usage: Usage::default(), calls: 1 },
         Event::CallStarted { call, attempt: 1 },

@@ -1,5 +1,7 @@
 //! The model's turns: when they begin, and what its answer means.
 
+use std::sync::Arc;
+
 use super::{Next, failure_code, next, outcome_code};
 use crate::{
     CallId, Head, Timestamp,
@@ -95,7 +97,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
                 Way::Refused { code, message } => Route::Refused { code, message },
             }
         };
-        events.push(Event::CallAsked(Box::new(AskedCall {
+        events.push(Event::CallAsked(Arc::new(AskedCall {
             call: CallId::derive(head.uid, head.turn, index),
             provider_id: asked.provider_id,
             tool: asked.tool,

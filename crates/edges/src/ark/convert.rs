@@ -113,20 +113,20 @@ pub(super) fn list(listed: Listed) -> wire::List<wire::ListedQuery> {
         .queries
         .into_iter()
         .filter_map(|(head, created)| match created.event {
-            Event::Created { spec } => Some(listed_query(&head, *spec)),
+            Event::Created { spec } => Some(listed_query(&head, &spec)),
             _ => None,
         })
         .collect();
     wire::List { count: items.len(), items, total: listed.total, continue_token }
 }
 
-fn listed_query(head: &Head, spec: Spec) -> wire::ListedQuery {
+fn listed_query(head: &Head, spec: &Spec) -> wire::ListedQuery {
     wire::ListedQuery {
         identity: identity(head),
         kind: "user",
-        session: session(&spec),
-        metadata: metadata(&spec),
-        input: spec.input,
+        session: session(spec),
+        metadata: metadata(spec),
+        input: spec.input.clone(),
         target: target(&head.agent),
         targets: vec![target(&head.agent)],
         creation_timestamp: head.created_at.to_rfc3339(),

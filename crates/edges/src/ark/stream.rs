@@ -6,7 +6,7 @@
 //! query, have no `id`: they come again with what they belong to. Watching changes nothing: a reader
 //! that goes away cancels nothing.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -118,8 +118,7 @@ pub(crate) struct Narrator {
 /// What is known of a call.
 #[derive(Debug)]
 struct Told {
-    tool: String,
-    arguments: Value,
+    asked: Arc<AskedCall>,
     since: Timestamp,
 }
 
@@ -179,7 +178,7 @@ impl Narrator {
                 Some((
                     "tool_started",
                     json!({
-                        "id": call, "name": told.tool, "arguments": told.arguments, "attempt": attempt,
+                        "id": call, "name": told.asked.tool, "arguments": told.asked.arguments, "attempt": attempt,
                     }),
                 ))
             }
@@ -189,7 +188,7 @@ impl Narrator {
                 self.tell_finished(*call, &Outcome::failure(outcome_code::CALL_EXPIRED, message), at)
             }
             Event::CallResolved { call, outcome } => {
-                let name = self.calls.get(call).map(|told| told.tool.as_str());
+                let name = self.calls.get(call).map(|told| told.asked.tool.as_str());
                 let mut data = json!({
                     "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
                 });
@@ -247,7 +246,7 @@ impl Narrator {
 
     fn tell_finished(&self, call: CallId, outcome: &Outcome, at: Timestamp) -> Option<(&'static str, Value)> {
         let told = self.calls.get(&call)?;
-        let mut data = json!({ "id": call, "name": told.tool, "success": outcome.is_success() });
+        let mut data = json!({ "id": call, "name": told.asked.tool, "success": outcome.is_success() });
         match outcome.content() {
             Some(Content::Inline(value)) if fits_an_event(value) => data["result"] = value.clone(),
             Some(Content::Inline(value)) => data["largeResult"] = json!(large_result(call, &Large::of(value).0)),
@@ -266,8 +265,7 @@ impl Narrator {
         ("complete", json!({ "status": status }))
     }
 
-    fn remember(&mut self, asked: &AskedCall, since: Timestamp) {
-        let told = Told { tool: asked.tool.clone(), arguments: asked.arguments.clone(), since };
-        self.calls.insert(asked.call, told);
+    fn remember(&mut self, asked: &Arc<AskedCall>, since: Timestamp) {
+        self.calls.insert(asked.call, Told { asked: Arc::clone(asked), since });
     }
 }

@@ -55,7 +55,7 @@ impl Scribe {
     pub fn create_as(&mut self, spec: Spec) -> Append {
         let namespace = self.namespace.parse().expect("scribes are given good namespaces");
         let name = self.name.parse().expect("scribes are given good names");
-        let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Box::new(spec) } };
+        let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Arc::new(spec) } };
         let head = Arc::new(Head::new(self.uid, namespace, name, &entry).expect("the first entry is a creation"));
         self.head = Some(Arc::clone(&head));
         Append {

@@ -751,7 +751,7 @@ async fn hostile_texts_come_back_as_they_were(mut place: Box<dyn Place>) {
         let stored = load(&*store, scribe).await.expect("it exists");
         assert_eq!(&stored.head, scribe.head(), "{text:?}");
         assert_eq!(fold(&stored), stored.head, "{text:?}");
-        assert_eq!(stored.entries[0].event, Event::Created { spec: Box::new(hostile_spec(text)) });
+        assert_eq!(stored.entries[0].event, Event::Created { spec: Arc::new(hostile_spec(text)) });
         assert!(stored.entries.contains(resolved), "{text:?}");
         assert_eq!(store.document(document(text).hash).await.expect("readable").as_deref(), Some(*text));
     }
