@@ -373,7 +373,12 @@ impl CallHead {
                 CallState::Finished { outcome: Outcome::failure(code, message).content_hash() }
             }
         };
-        Self { id: asked.call, tool: asked.tool.as_str().into(), arguments: json::content_hash(&asked.arguments), state }
+        Self {
+            id: asked.call,
+            tool: asked.tool.as_str().into(),
+            arguments: json::content_hash(&asked.arguments),
+            state,
+        }
     }
 }
 
