@@ -4,7 +4,7 @@
 //! the reader (depth, size). [`canonical`] is RFC 8785, the form that is hashed. Nothing is
 //! repaired here: no comments, no trailing commas, no `NaN`.
 //!
-//! [`tree`] is the same reader for arguments, which are looked at before anybody needs a copy. What is
+//! `tree` is the same reader for arguments, which are looked at before anybody needs a copy. What is
 //! too large to be parsed at all is held to the grammar by [`checker`].
 
 pub mod checker;
