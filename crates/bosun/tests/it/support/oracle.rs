@@ -307,7 +307,7 @@ fn check_ledger(ledger: &Path, journals: &[Journal], figures: &mut Figures, viol
                 }
                 Event::CallFinished { call, outcome } => {
                     let ran = runs.get(&call.to_string()).map_or(0, |(_, times)| *times);
-                    let tool = journal.head.call(*call).map_or("", |call| call.tool.as_str());
+                    let tool = journal.head.call(*call).map_or("", |call| &*call.tool);
                     let is_unknown =
                         matches!(outcome, Outcome::Failure { code, .. } if code == outcome_code::OUTCOME_UNKNOWN);
                     figures.outcome_unknown += u64::from(is_unknown);
