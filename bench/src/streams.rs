@@ -1,9 +1,9 @@
 //! Streams of server-sent events: what an idle one costs, and how fast one query's events reach many.
 //!
 //! Thousands of readers follow one query, and as many follow a bare broadcast of axum. Then both take
-//! turns: a result is posted, which makes two events of the query; two lines of the same size are
-//! published; and the time until every reader has both is taken. The readers are processes of their own,
-//! and share the machine with the servers.
+//! turns: something happens to the query that makes one event; a line of the same size is published; and
+//! the time until every reader has it is taken. The readers are processes of their own, and share the
+//! machine with the servers.
 
 use std::{
     cell::RefCell,
@@ -36,8 +36,6 @@ const GOAL_MORE_BYTES: f64 = 4.0 * 1024.0;
 const GOAL_RATE: f64 = 0.6;
 /// Readers in one process.
 const READERS: usize = 2_500;
-/// What a post of a result tells its watchers: that it was received, and what is called for next.
-const EVENTS: usize = 2;
 /// What a reader that comes to the waiting query is told at once: that the agent thinks, and its call.
 const FIRST: usize = 2;
 const TOOL: &str = r#"{"input":"relay","target":{"type":"agent","name":"math-assistant"},"toolSource":"n8n","externalTools":[{"name":"relay","description":"Asks the client for the next line","parameters":{"type":"object","properties":{"what":{"type":"string"}},"required":["what"]}}]}"#;
@@ -64,13 +62,11 @@ pub(crate) async fn measure(world: &World, options: &Options, report: &mut Repor
         ..Figure::default()
     });
 
-    let lines = query.lines_of_one_post().await?;
+    let line = query.line_of_one_event().await?;
     let (mut rates, mut bare_rates, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 1..=options.rounds.min(RELAYS / 2) {
-        let seconds = timed(&mut bare_readers, round * EVENTS, publish(&bare.authority, &lines)).await?;
-        let bare_rate = (streams * EVENTS) as f64 / seconds;
-        let seconds = timed(&mut readers, FIRST + (round + 1) * EVENTS, query.post()).await?;
-        let rate = (streams * EVENTS) as f64 / seconds;
+    for round in 1..=options.rounds.min(RELAYS) {
+        let bare_rate = streams as f64 / timed(&mut bare_readers, round, publish(&bare.authority, &line)).await?;
+        let rate = streams as f64 / timed(&mut readers, FIRST + 1 + round, query.go_on()).await?;
         ratios.push(rate / bare_rate);
         rates.push(rate);
         bare_rates.push(bare_rate);
@@ -145,8 +141,8 @@ async fn timed(
 }
 
 /// On a connection of its own, as the posts to the server are.
-async fn publish(authority: &str, lines: &str) -> anyhow::Result<()> {
-    Connection::open(authority).await?.post("/publish", lines).await.map(|_| ())
+async fn publish(authority: &str, line: &str) -> anyhow::Result<()> {
+    Connection::open(authority).await?.post("/publish", line).await.map(|_| ())
 }
 
 /// A query that asks its client for one line after another.
@@ -169,26 +165,32 @@ impl Query {
         format!("/v1/namespaces/default/queries/{}/events", self.name)
     }
 
-    async fn post(&mut self) -> anyhow::Result<()> {
+    /// Makes one event: a result is received and the query held, or the query goes on to its next call.
+    async fn go_on(&mut self) -> anyhow::Result<()> {
         self.posts += 1;
-        let path = format!("/v1/namespaces/default/queries/{}/tool-result?wait=0", self.name);
-        let result = format!(r#"{{"toolName":"relay","toolResult":"line {}"}}"#, self.posts);
+        let (what, body) = if self.posts % 2 == 1 {
+            let result = format!("line {}", self.posts);
+            ("tool-result", json!({"toolName": "relay", "toolResult": result, "continueExecution": false}))
+        } else {
+            ("continue", json!({}))
+        };
+        let path = format!("/v1/namespaces/default/queries/{}/{what}?wait=0", self.name);
         // A server closes a connection that has been silent for long, and rounds may be far apart.
-        Connection::open(&self.authority).await?.post(&path, &result).await.map(|_| ())
+        Connection::open(&self.authority).await?.post(&path, &body.to_string()).await.map(|_| ())
     }
 
-    /// Posts once, and takes the data of the two events that come of it from the stream.
-    async fn lines_of_one_post(&mut self) -> anyhow::Result<String> {
-        self.post().await?;
+    /// Makes one event, and takes its data from the stream.
+    async fn line_of_one_event(&mut self) -> anyhow::Result<String> {
+        self.go_on().await?;
         let mut stream = TcpStream::connect(&self.authority).await?;
         stream.write_all(request(&self.authority, &self.events()).as_bytes()).await?;
         let mut text = Vec::new();
         loop {
             ensure!(stream.read_buf(&mut text).await? > 0, "the stream ended");
             let read = String::from_utf8_lossy(&text);
-            let data: Vec<_> = read.split('\n').filter_map(|line| line.strip_prefix("data: ")).collect();
-            if data.len() > FIRST + EVENTS || data.len() == FIRST + EVENTS && read.ends_with("\n\n\r\n") {
-                return Ok(data[FIRST..FIRST + EVENTS].join("\n"));
+            let mut data = read.split_inclusive('\n').filter_map(|line| line.strip_prefix("data: "));
+            if let Some(line) = data.nth(FIRST).filter(|line| line.ends_with('\n')) {
+                return Ok(line.trim_end().to_owned());
             }
         }
     }

@@ -20,7 +20,8 @@ use crate::{
 pub struct Transcript {
     pub spec: Arc<Spec>,
     pub created_at: Timestamp,
-    pub turns: Vec<Turn>,
+    /// Shared: whoever still reads an earlier state of the query does not cost a copy of all results.
+    pub turns: Vec<Arc<Turn>>,
     pub end: Option<End>,
 }
 
@@ -93,14 +94,14 @@ impl Transcript {
         let at = entry.at;
         match &entry.event {
             Event::TurnEnded { text, usage, .. } => {
-                self.turns.push(Turn { text: text.clone(), usage: *usage, calls: Vec::new() });
+                self.turns.push(Arc::new(Turn { text: text.clone(), usage: *usage, calls: Vec::new() }));
             }
             Event::CallAsked(asked) => {
                 let result = match &asked.route {
                     Route::Refused { code, message } => Some(Recorded { outcome: Outcome::failure(code, message), at }),
                     Route::Inside { .. } | Route::Outside { .. } => None,
                 };
-                if let Some(turn) = self.turns.last_mut() {
+                if let Some(turn) = self.turns.last_mut().map(Arc::make_mut) {
                     let asked = Arc::clone(asked);
                     turn.calls.push(Call { asked, asked_at: at, started_at: None, result, loop_noticed: false });
                 }
@@ -135,9 +136,10 @@ impl Transcript {
     }
 
     fn with_call(&mut self, id: CallId, change: impl FnOnce(&mut Call)) {
+        let is_it = |call: &Call| call.asked.call == id;
         // Open calls are in the last turn, always.
-        if let Some(call) =
-            self.turns.iter_mut().rev().flat_map(|turn| &mut turn.calls).find(|call| call.asked.call == id)
+        if let Some(turn) = self.turns.iter_mut().rev().find(|turn| turn.calls.iter().any(is_it))
+            && let Some(call) = Arc::make_mut(turn).calls.iter_mut().find(|call| is_it(call))
         {
             change(call);
         }

@@ -5,7 +5,7 @@
 //! of a process, so that recovery can be tested without a disk.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashSet, btree_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -110,17 +110,18 @@ impl Shelves {
         if let Some(Document { hash, body }) = toolset {
             self.documents.entry(hash).or_insert(body);
         }
-        self.names.insert((head.namespace.clone(), head.name.clone()), head.uid);
-        let key = (head.namespace.clone(), head.uid);
-        let shelf = self.queries.entry(key).or_insert_with(|| Shelf {
-            head: Arc::clone(&head),
-            entries: Vec::new(),
-            document,
-            epoch,
-        });
-        shelf.head = head;
-        shelf.epoch = epoch;
-        shelf.entries.extend(entries);
+        match self.queries.entry((head.namespace.clone(), head.uid)) {
+            btree_map::Entry::Occupied(mut known) => {
+                let shelf = known.get_mut();
+                shelf.head = head;
+                shelf.epoch = epoch;
+                shelf.entries.extend(entries);
+            }
+            btree_map::Entry::Vacant(place) => {
+                self.names.insert((head.namespace.clone(), head.name.clone()), head.uid);
+                place.insert(Shelf { head, entries, document, epoch });
+            }
+        }
     }
 
     fn remove(&mut self, key: &(Namespace, QueryUid), now: Timestamp) {
