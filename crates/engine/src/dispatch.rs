@@ -42,10 +42,10 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
             match finished {
                 None => break,
                 Some((Some(outcome), Ok(()))) => outcomes.push(outcome),
+                // The others run on: what they do cannot be taken back, and their outcomes can be kept later.
                 Some((outcome, Err(error))) => {
                     outcomes.extend(outcome);
                     failure = Some(error);
-                    break;
                 }
                 Some((None, Ok(()))) => {}
             }

@@ -34,7 +34,7 @@ async fn a_signal_under_load_loses_nothing_that_was_acknowledged() {
     let mut rng = Rng::new(seed);
     let world = World::new();
     let (announce, address) = watch::channel(Address::default());
-    let play = Play::new(Client::new(address), rng.branch(1));
+    let play = Play::with_large_results(Client::new(address), rng.branch(1));
     let mut server = world.start().await;
     introduce(&announce, &server);
     let clients = play.begin(CLIENTS);

@@ -34,7 +34,7 @@ async fn a_failing_disk_loses_nothing_that_was_acknowledged() {
     let mut world = World::new();
     let disk = Disk::under(&mut world);
     let (announce, address) = watch::channel(Address::default());
-    let play = Play::new(Client::new(address), rng.branch(1));
+    let play = Play::with_large_results(Client::new(address), rng.branch(1));
     let server = world.start().await;
     introduce(&announce, &server);
     let witness = Witness::call(play.client()).await;

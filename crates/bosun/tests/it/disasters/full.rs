@@ -31,7 +31,7 @@ async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
     let mut world = World::new();
     let volume = Volume::under(&mut world);
     let (announce, address) = watch::channel(Address::default());
-    let play = Play::new(Client::new(address), rng.branch(1));
+    let play = Play::with_large_results(Client::new(address), rng.branch(1));
     let mut server = world.start().await;
     introduce(&announce, &server);
     let mut witness = Witness::call(play.client()).await;

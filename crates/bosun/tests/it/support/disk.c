@@ -1,6 +1,7 @@
 /* A disk that breaks when it is told to, for the process under test (LD_PRELOAD).
  *
- * It stands between a program and the files of one directory, BOSUN_DISK_ROOT, and does two things.
+ * It stands between a program and the files of one directory, BOSUN_DISK_ROOT, and of `blobs` in it, and does
+ * two things.
  *
  * It fails: the page BOSUN_DISK_CONTROL says which calls, and counts them. A flush that fails behaves as on
  * Linux: what it should have written is taken for written from then on, and no later flush tries it again.
@@ -47,7 +48,7 @@ struct file {
     dev_t device;
     ino_t inode;
     int shadow;
-    char name[NAME_MAX + 1];
+    char name[2 * NAME_MAX + 2];
     struct range *dirty;
     struct file *next;
 };
@@ -61,6 +62,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int (*real_fsync)(int);
 static int (*real_fdatasync)(int);
 static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
+static ssize_t (*real_write)(int, const void *, size_t);
 static int (*real_ftruncate)(int, off_t);
 static int (*real_rename)(const char *, const char *);
 static int (*real_unlink)(const char *);
@@ -69,6 +71,7 @@ __attribute__((constructor)) static void begin(void) {
     real_fsync = dlsym(RTLD_NEXT, "fsync");
     real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
     real_pwrite = dlsym(RTLD_NEXT, "pwrite64");
+    real_write = dlsym(RTLD_NEXT, "write");
     real_ftruncate = dlsym(RTLD_NEXT, "ftruncate64");
     real_rename = dlsym(RTLD_NEXT, "rename");
     real_unlink = dlsym(RTLD_NEXT, "unlink");
@@ -85,14 +88,15 @@ __attribute__((constructor)) static void begin(void) {
     chance = (unsigned)getpid();
 }
 
-/* The name of a path in the directory, or null. Indexes and locks are no data. */
+/* The name of a path in the directory or in its `blobs`, or null. Indexes and locks are no data. */
 static const char *name_in_root(const char *path) {
     size_t length = strlen(root);
     if (strncmp(path, root, length) != 0 || path[length] != '/') return NULL;
     const char *name = path + length + 1;
-    size_t end = strlen(name);
-    if (strchr(name, '/') || (end > 4 && strcmp(name + end - 4, "-shm") == 0) || strcmp(name, "bosun.lock") == 0)
-        return NULL;
+    const char *last = strncmp(name, "blobs/", 6) == 0 ? name + 6 : name;
+    size_t end = strlen(last);
+    if (strchr(last, '/') || end > NAME_MAX) return NULL;
+    if ((end > 4 && strcmp(last + end - 4, "-shm") == 0) || strcmp(last, "bosun.lock") == 0) return NULL;
     return name;
 }
 
@@ -100,6 +104,18 @@ static int open_shadow(const char *name, int flags) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", shadows, name);
     return open(path, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0644);
+}
+
+/* The file is gone, or has no name any more. With the lock held. */
+static void forget(struct file *file) {
+    close(file->shadow);
+    file->shadow = -1;
+    file->name[0] = 0;
+    while (file->dirty) {
+        struct range *range = file->dirty;
+        file->dirty = range->next;
+        free(range);
+    }
 }
 
 /* What is known of the file behind `fd`, or null if it is none of the directory's. With the lock held. */
@@ -116,12 +132,12 @@ static struct file *find(int fd) {
     if (length < 0) return NULL;
     path[length] = 0;
     const char *name = name_in_root(path);
-    if (!name || strlen(name) > NAME_MAX) return NULL;
+    if (!name) return NULL;
     /* A file that took the name of another within this process is a new one. */
     int flags = 0;
     for (struct file *other = files; other; other = other->next)
         if (strcmp(other->name, name) == 0) {
-            other->name[0] = 0;
+            forget(other);
             flags = O_TRUNC;
         }
     file = calloc(1, sizeof *file);
@@ -135,15 +151,24 @@ static struct file *find(int fd) {
     return file;
 }
 
+/* Brings a piece of a file to the platter. */
 static void persist(struct file *file, int fd, off_t from, off_t to) {
     static char buffer[65536];
+    /* The program may have opened it for writing only. */
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    int source = open(link, O_RDONLY | O_CLOEXEC);
+    if (source < 0) abort();
     while (from < to) {
         size_t wanted = (size_t)(to - from) < sizeof buffer ? (size_t)(to - from) : sizeof buffer;
-        ssize_t got = pread(fd, buffer, wanted, from);
-        if (got <= 0) return;
+        ssize_t got = pread(source, buffer, wanted, from);
+        if (got < 0) abort();
+        /* It has been cut shorter since. */
+        if (got == 0) break;
         if (real_pwrite(file->shadow, buffer, (size_t)got, from) != got) abort();
         from += got;
     }
+    close(source);
 }
 
 static void wrote(int fd, off_t from, size_t length) {
@@ -209,12 +234,24 @@ static int sync_file(int fd, int (*real)(int)) {
 int fsync(int fd) { return sync_file(fd, real_fsync); }
 int fdatasync(int fd) { return sync_file(fd, real_fdatasync); }
 
+/* Whether a write to `fd` is to fail; then `errno` says why. */
+static int write_fails(int fd) {
+    if (!control || !control->write_error || !is_ours(fd)) return 0;
+    __atomic_add_fetch(&control->failed_writes, 1, __ATOMIC_SEQ_CST);
+    errno = (int)control->write_error;
+    return 1;
+}
+
+ssize_t write(int fd, const void *bytes, size_t length) {
+    if (!real_write) real_write = dlsym(RTLD_NEXT, "write");
+    if (write_fails(fd)) return -1;
+    ssize_t written = real_write(fd, bytes, length);
+    if (written > 0 && control && is_ours(fd)) wrote(fd, lseek(fd, 0, SEEK_CUR) - written, (size_t)written);
+    return written;
+}
+
 ssize_t pwrite64(int fd, const void *bytes, size_t length, off_t offset) {
-    if (control->write_error && is_ours(fd)) {
-        __atomic_add_fetch(&control->failed_writes, 1, __ATOMIC_SEQ_CST);
-        errno = (int)control->write_error;
-        return -1;
-    }
+    if (write_fails(fd)) return -1;
     ssize_t written = real_pwrite(fd, bytes, length, offset);
     if (written > 0) wrote(fd, offset, (size_t)written);
     return written;
@@ -232,8 +269,10 @@ int rename(const char *from, const char *to) {
     snprintf(new_path, sizeof new_path, "%s/%s", shadows, new);
     pthread_mutex_lock(&lock);
     real_rename(old_path, new_path);
-    for (struct file *file = files; file; file = file->next)
+    for (struct file *file = files; file; file = file->next) {
+        if (strcmp(file->name, new) == 0) forget(file);
         if (strcmp(file->name, old) == 0) strcpy(file->name, new);
+    }
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -247,7 +286,7 @@ int unlink(const char *path) {
     pthread_mutex_lock(&lock);
     real_unlink(shadow);
     for (struct file *file = files; file; file = file->next)
-        if (strcmp(file->name, name) == 0) file->name[0] = 0;
+        if (strcmp(file->name, name) == 0) forget(file);
     pthread_mutex_unlock(&lock);
     return result;
 }

@@ -14,6 +14,9 @@ use std::{
 
 use super::server::World;
 
+/// Where large values lie beside the database.
+const BLOBS: &str = "blobs";
+
 /// Errors that a write can meet, by their numbers on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteError {
@@ -48,7 +51,7 @@ impl Disk {
         let (library, page, shadow) = (world.path("disk.so"), world.path("disk.control"), world.path("shadow"));
         compile(&library);
         fs::write(&page, [0; 4096]).expect("a control page");
-        fs::create_dir_all(&shadow).expect("a directory");
+        fs::create_dir_all(shadow.join(BLOBS)).expect("a directory");
         fs::create_dir_all(world.data()).expect("a directory");
         // The program sees the paths of its files without links.
         let data = world.data().canonicalize().expect("a path");
@@ -104,10 +107,15 @@ impl Disk {
     /// What the next process finds after the power was cut. No process may be there.
     pub(crate) fn cut_power(&self) {
         fs::remove_dir_all(&self.data).expect("the directory goes");
-        fs::create_dir(&self.data).expect("a directory");
-        for file in self.shadow.read_dir().expect("a directory") {
-            let file = file.expect("a file");
-            fs::copy(file.path(), self.data.join(file.file_name())).expect("a copy");
+        fs::create_dir_all(self.data.join(BLOBS)).expect("a directory");
+        for directory in ["", BLOBS] {
+            let (from, to) = (self.shadow.join(directory), self.data.join(directory));
+            for file in from.read_dir().expect("a directory") {
+                let file = file.expect("a file");
+                if file.file_name() != BLOBS {
+                    fs::copy(file.path(), to.join(file.file_name())).expect("a copy");
+                }
+            }
         }
     }
 
