@@ -30,7 +30,7 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(3_600);
 /// How many blobs the store is asked about at a time.
 const SWEEP_BATCH: usize = 256;
 /// Pieces of an upload are written in steps of this size, so that a step is worth its thread.
-const STEP_BYTES: usize = 256 * 1024;
+const STEP_BYTES: usize = 64 * 1024;
 
 /// The code of an outcome in place of a result that was too large.
 pub const RESULT_TOO_LARGE: &str = "result_too_large";

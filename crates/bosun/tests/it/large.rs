@@ -36,12 +36,15 @@ use tokio::{
     sync::Notify,
 };
 
-use crate::support::{
-    client::{Client, result},
-    scenes::{self, Scene},
-    server::{Death, Server, Started, World},
-    soon, until,
-    volume::Volume,
+use crate::{
+    program::{bosun, run, stderr, stdout},
+    support::{
+        client::{Client, result},
+        scenes::{self, Scene},
+        server::{Death, Server, Started, World},
+        soon, until,
+        volume::Volume,
+    },
 };
 
 const MIB: usize = 1 << 20;
@@ -324,6 +327,26 @@ async fn others_go_on_while_a_large_result_is_on_its_way() {
     };
     let (uploaded, ()) = tokio::join!(soon("the upload", paused.put(body).send()), others);
     assert_eq!(read(uploaded.unwrap()).await["status"], "completed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_has_large_results_too() {
+    let world = World::new();
+    let server = world.start().await;
+    let paused = pause(&server, "q").await;
+    assert_eq!(paused.put(mebibytes(2)).send().await.unwrap().status(), 200);
+    let copy = world.path("copy");
+    for arguments in [["backup", "--data"], ["check", "--data"]] {
+        let (from, to) = match arguments[0] {
+            "backup" => (world.data(), Some(&copy)),
+            _ => (copy.clone(), None),
+        };
+        let output = run(bosun().args(arguments).arg(from).args(to)).await;
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stdout(&output).contains("1 query, 8 entries, 1 blob, ok"), "{}", stdout(&output));
+    }
+    let kept = fs::read(copy.join("blobs").join(hash_of(2).to_string())).unwrap();
+    assert_eq!(ContentHash::of(&kept), hash_of(2));
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use super::options::Options;
 use crate::http::error::{ApiError, Code, call_not_found};
 
 /// So much is read at a time, and held for each reader.
-const STEP_BYTES: u64 = 256 * 1024;
+const STEP_BYTES: u64 = 64 * 1024;
 
 /// What keeps a browser from running what it is shown.
 const HARMLESS: [(HeaderName, &str); 2] =
