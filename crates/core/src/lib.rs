@@ -33,6 +33,7 @@
 //! - [`tool::routing`], [`tool::wrapper`], [`tool::missing`]: the conventions of tools as configuration
 //! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
 
+pub mod audit;
 pub mod content;
 pub mod event;
 pub mod hash;
@@ -51,6 +52,7 @@ mod text;
 pub mod time;
 pub mod tool;
 pub mod transcript;
+pub mod usage;
 
 pub use content::Content;
 pub use event::{Entry, Event, Seq};
