@@ -33,6 +33,7 @@
 //! - [`tool::routing`], [`tool::wrapper`], [`tool::missing`]: the conventions of tools as configuration
 //! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
 
+pub mod actor;
 pub mod audit;
 pub mod content;
 pub mod event;
@@ -54,6 +55,7 @@ pub mod tool;
 pub mod transcript;
 pub mod usage;
 
+pub use actor::Actor;
 pub use content::Content;
 pub use event::{Entry, Event, Seq};
 pub use hash::ContentHash;

@@ -11,7 +11,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use bosun_core::{Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript, head::FoldError};
+use bosun_core::{
+    Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript,
+    audit::{self, Arguments},
+    head::FoldError,
+};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +29,8 @@ const RECENT: usize = 256;
 
 #[derive(Default)]
 pub(crate) struct Desk {
+    /// What the audit log says about the arguments of calls.
+    arguments: Arguments,
     open: Mutex<HashMap<Key, Weak<Live>>>,
 }
 
@@ -32,6 +38,7 @@ pub(crate) struct Desk {
 pub(crate) struct Live {
     pub(crate) key: Key,
     desk: Weak<Desk>,
+    arguments: Arguments,
     slot: AsyncMutex<Slot>,
     /// Counts up with every entry and every delta.
     changed: watch::Sender<u64>,
@@ -67,6 +74,10 @@ pub(crate) struct Draft {
 }
 
 impl Desk {
+    pub(crate) fn new(arguments: Arguments) -> Self {
+        Self { arguments, open: Mutex::default() }
+    }
+
     /// The one entry for `key`, made if need be.
     pub(crate) fn entry(self: &Arc<Self>, key: &Key) -> Arc<Live> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,6 +87,7 @@ impl Desk {
         let live = Arc::new(Live {
             key: key.clone(),
             desk: Arc::downgrade(self),
+            arguments: self.arguments,
             slot: AsyncMutex::default(),
             changed: watch::Sender::new(0),
             draft: Mutex::default(),
@@ -244,6 +256,7 @@ impl Locked<'_> {
             entries: vec![Arc::clone(&entry)],
             toolset: Some(toolset),
             request,
+            records: audit::of_entries(&head, &transcript, [&*entry], self.live.arguments),
         })?;
         self.slot.state =
             Some(State { head, transcript: Arc::new(transcript), position, recent: VecDeque::from([entry]) });
@@ -277,6 +290,8 @@ impl Locked<'_> {
             head.apply(entry)?;
             transcript.apply(entry);
         }
+        let records =
+            audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
         let append = Append {
             head: Arc::clone(&state.head),
             seen,
@@ -284,6 +299,7 @@ impl Locked<'_> {
             entries: entries.clone(),
             toolset: None,
             request: None,
+            records,
         };
         match store.append(append) {
             Ok(position) => state.position = position,

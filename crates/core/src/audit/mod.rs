@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    CallId, ContentHash, Head, Outcome, QueryName, QueryUid, Timestamp, Transcript,
+    Actor, CallId, ContentHash, Head, Outcome, QueryName, QueryUid, Timestamp, Transcript,
     event::{AskedCall, Entry, Event, Route},
     head::Status,
     json,
@@ -88,12 +88,12 @@ pub enum Action {
     ResourceDeleted,
     #[serde(rename = "keys.reloaded")]
     KeysReloaded,
-    /// The first record of a chain; `detail` is the id of its key.
-    #[serde(rename = "audit.started")]
-    AuditStarted,
     /// The last record under the old key; `detail` is the id of the new one.
     #[serde(rename = "audit.key_rotated")]
     AuditKeyRotated,
+    /// The log did not end where its seal said: somebody has changed it.
+    #[serde(rename = "audit.broken")]
+    AuditBroken,
 }
 
 /// Who runs a call.
@@ -185,11 +185,11 @@ pub const SUCCESS: &str = "success";
 impl Record {
     /// An act that concerns no query.
     #[must_use]
-    pub fn of_act(at: Timestamp, action: Action, actor: Option<String>, detail: Option<String>) -> Self {
+    pub fn of_act(at: Timestamp, action: Action, actor: Option<&Actor>, detail: Option<String>) -> Self {
         Self {
             at,
             action,
-            actor,
+            actor: actor.map(ToString::to_string),
             agent: None,
             query: None,
             uid: None,
@@ -209,9 +209,8 @@ impl Record {
 
     /// A query was deleted by somebody.
     #[must_use]
-    pub fn of_deletion(head: &Head, at: Timestamp, actor: Option<String>) -> Self {
-        let actor = actor.clone();
-        Self { actor, ..Self::of_query(head, at, Action::QueryDeleted) }
+    pub fn of_deletion(head: &Head, at: Timestamp, actor: &Actor) -> Self {
+        Self::of_query(head, at, Action::QueryDeleted).by(actor)
     }
 
     /// A result that did not count; `None` for one that did.
@@ -219,7 +218,7 @@ impl Record {
     pub fn of_refusal(
         head: &Head,
         at: Timestamp,
-        actor: Option<String>,
+        actor: &Actor,
         target: &Target,
         delivered: &Outcome,
         verdict: Verdict,
@@ -239,14 +238,19 @@ impl Record {
         };
         let call = call.or(named);
         let known = call.and_then(|call| head.call(call));
-        Some(Self {
-            actor,
+        let refused = Self {
             call,
             tool: known.map(|call| call.tool.to_string()).or(tool),
             outcome: Some(reason.to_owned()),
             outcome_hash: Some(delivered.content_hash()),
             ..Self::of_query(head, at, Action::DeliveryRefused)
-        })
+        };
+        Some(refused.by(actor))
+    }
+
+    fn by(mut self, actor: &Actor) -> Self {
+        self.actor = Some(actor.to_string());
+        self
     }
 
     fn of_query(head: &Head, at: Timestamp, action: Action) -> Self {
@@ -298,7 +302,7 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
         ..of_query(action)
     };
     match &entry.event {
-        Event::Created { .. } => Some(of_query(Action::QueryCreated)),
+        Event::Created { by, .. } => Some(of_query(Action::QueryCreated).by(by)),
         // The model's own business: it becomes a record when a call or an end comes of it.
         Event::TurnStarted { .. } | Event::TurnEnded { .. } => None,
         Event::CallAsked(asked) => Some(of_asked(head, at, asked, arguments)),
@@ -310,9 +314,9 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             let (record, call) = of_call(Action::CallFinished, *call)?;
             Some(with_outcome(record, call, outcome))
         }
-        Event::CallResolved { call, outcome } => {
+        Event::CallResolved { call, outcome, by } => {
             let (record, call) = of_call(Action::CallDelivered, *call)?;
-            Some(with_outcome(record, call, outcome))
+            Some(with_outcome(record, call, outcome).by(by))
         }
         Event::CallExpired { call } => {
             let (record, call) = of_call(Action::CallExpired, *call)?;
@@ -320,12 +324,12 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             Some(Record { outcome, duration_ms: Some(millis(at, call.asked_at)), ..record })
         }
         Event::LoopNoticed { call } => of_call(Action::CallLooping, *call).map(|(record, _)| record),
-        Event::Held { .. } => Some(of_query(Action::QueryHeld)),
-        Event::Continued => Some(of_query(Action::QueryContinued)),
+        Event::Held { by, .. } => Some(of_query(Action::QueryHeld).by(by)),
+        Event::Continued { by } => Some(of_query(Action::QueryContinued).by(by)),
         Event::Recovered => Some(of_query(Action::QueryRecovered)),
         Event::Completed => Some(ended(Action::QueryCompleted, SUCCESS)),
         Event::Failed { code, .. } => Some(ended(Action::QueryFailed, code)),
-        Event::Cancelled { .. } => Some(ended(Action::QueryCancelled, Status::Cancelled.as_str())),
+        Event::Cancelled { by, .. } => Some(ended(Action::QueryCancelled, Status::Cancelled.as_str()).by(by)),
     }
 }
 

@@ -99,6 +99,10 @@ fn copies_have_their_bounds() {
     check(json!(many), json!(format!("[{size} bytes]")));
 }
 
+fn by() -> Actor {
+    Actor::of_key("ci").unwrap().acting_for("alice").unwrap()
+}
+
 fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
     let spec = Spec {
         agent: "helper".into(),
@@ -114,7 +118,7 @@ fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
         warnings: Vec::new(),
         request: None,
     };
-    let created = Entry { seq: 1, at: Timestamp(1_000), event: Event::Created { spec: Arc::new(spec) } };
+    let created = Entry { seq: 1, at: Timestamp(1_000), event: Event::Created { spec: Arc::new(spec), by: by() } };
     let uid = QueryUid::new(1, [1; 10]);
     let mut head = Head::new(uid, Namespace::default(), "q".parse().unwrap(), &created).unwrap();
     let mut transcript = Transcript::new(&created).unwrap();
@@ -160,7 +164,7 @@ fn a_life_of_a_query_becomes_its_records() {
     let call = head.calls[0].id;
     let outcome = Outcome::success("secret result");
     let delivery = Delivery { target: Target::Call(call), outcome };
-    let delivered = machine::deliver(&head, Timestamp(3_200), vec![delivery], false);
+    let delivered = machine::deliver(&head, Timestamp(3_200), vec![delivery], false, &by());
     push(&mut head, &mut transcript, &mut entries, 3_200, delivered.events);
     let started = machine::start_turn(&head);
     push(&mut head, &mut transcript, &mut entries, 3_300, started);
@@ -169,6 +173,7 @@ fn a_life_of_a_query_becomes_its_records() {
     push(&mut head, &mut transcript, &mut entries, 3_400, ended);
     let records = of_entries(&head, &transcript, &entries, Arguments::Redacted);
     assert_eq!(actions(&records), ["query.created", "call.handed_out", "call.delivered", "query.completed"]);
+    assert_eq!(records.iter().map(|record| record.actor.as_deref()).collect::<Vec<_>>(), [Some("ci/alice"), None, Some("ci/alice"), None]);
     let handed_out = &records[1];
     assert_eq!(handed_out.arguments, Some(json!({"query": "x", "password": REDACTED})));
     assert_eq!(handed_out.arguments_hash, Some(head.calls[0].arguments));
@@ -206,7 +211,7 @@ fn inside_and_refused_calls_have_their_words() {
     push(&mut head, &mut transcript, &mut entries, 1_300, started);
     let finished = machine::finish_call(&head, call, Outcome::failure("boom", "secret"));
     push(&mut head, &mut transcript, &mut entries, 1_350, finished);
-    let cancelled = machine::cancel(&head, Some("secret".into()));
+    let cancelled = machine::cancel(&head, Some("secret".into()), &by());
     push(&mut head, &mut transcript, &mut entries, 1_400, cancelled);
     let records = of_entries(&head, &transcript, &entries, Arguments::Redacted);
     assert_eq!(
@@ -225,11 +230,11 @@ fn a_result_that_did_not_count_is_recorded_by_its_hash() {
     let (head, ..) = query(vec![outside]);
     let (call, outcome) = (head.calls[0].id, Outcome::success("late secret"));
     let of = |target: Target, verdict| {
-        Record::of_refusal(&head, Timestamp(9), Some("key-1".into()), &target, &outcome, verdict)
+        Record::of_refusal(&head, Timestamp(9), &by(), &target, &outcome, verdict)
     };
     let late = of(Target::Call(call), Verdict::Expired(call)).unwrap();
     assert_eq!((late.outcome.as_deref(), late.tool.as_deref()), (Some("call_expired"), Some("lookup")));
-    assert_eq!((late.actor.as_deref(), late.outcome_hash), (Some("key-1"), Some(outcome.content_hash())));
+    assert_eq!((late.actor.as_deref(), late.outcome_hash), (Some("ci/alice"), Some(outcome.content_hash())));
     let unknown = of(Target::Tool("nobody".into()), Verdict::NotWaiting).unwrap();
     assert_eq!((unknown.outcome.as_deref(), unknown.tool.as_deref()), (Some("call_not_waiting"), Some("nobody")));
     for counts in [Verdict::Accepted(call), Verdict::Replayed(call)] {

@@ -142,8 +142,8 @@ impl Sample {
             | Action::ResourceUpdated
             | Action::ResourceDeleted
             | Action::KeysReloaded
-            | Action::AuditStarted
-            | Action::AuditKeyRotated => None,
+            | Action::AuditKeyRotated
+            | Action::AuditBroken => None,
         }
     }
 }
