@@ -13,6 +13,7 @@ mod dispatch;
 mod driver;
 mod engine;
 pub mod fault;
+mod herald;
 mod large;
 pub mod memory;
 pub mod model;
