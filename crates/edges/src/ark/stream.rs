@@ -187,7 +187,7 @@ impl Narrator {
                 let message = "no result was delivered in time; the agent was told so";
                 self.tell_finished(*call, &Outcome::failure(outcome_code::CALL_EXPIRED, message), at)
             }
-            Event::CallResolved { call, outcome } => {
+            Event::CallResolved { call, outcome, .. } => {
                 let name = self.calls.get(call).map(|told| told.asked.tool.as_str());
                 let mut data = json!({
                     "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
@@ -199,7 +199,7 @@ impl Narrator {
             }
             Event::Completed => Some(self.end("completed")),
             Event::Failed { .. } => Some(self.end("failed")),
-            Event::Cancelled { reason } => {
+            Event::Cancelled { reason, .. } => {
                 let (event, mut data) = self.end("cancelled");
                 if let Some(reason) = reason {
                     data["reason"] = Value::from(reason.as_str());
@@ -211,7 +211,7 @@ impl Narrator {
             | Event::TurnEnded { .. }
             | Event::LoopNoticed { .. }
             | Event::Held { .. }
-            | Event::Continued
+            | Event::Continued { .. }
             | Event::Recovered => None,
         }
     }
