@@ -90,5 +90,8 @@ async fn unheard(
 /// What only leads up to something is told with what it leads to, be it a word of text: of the readers,
 /// all would wake for nothing.
 fn is_worth_waking(event: &Event) -> bool {
-    !matches!(event, Event::Continued | Event::TurnStarted { turn: 2.., attempt: 1, .. } | Event::LoopNoticed { .. })
+    !matches!(
+        event,
+        Event::Continued { .. } | Event::TurnStarted { turn: 2.., attempt: 1, .. } | Event::LoopNoticed { .. }
+    )
 }

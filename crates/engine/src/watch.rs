@@ -74,6 +74,12 @@ impl Watch {
         Self { inner, live, news, seen, is_caught_up: false, ahead: VecDeque::new(), draft, ended: false }
     }
 
+    /// Whether others read the same query.
+    #[must_use]
+    pub fn has_company(&self) -> bool {
+        self.live.told().receiver_count() > 1
+    }
+
     /// What comes next; `None` when the query has ended or the server shuts down.
     ///
     /// # Errors
