@@ -15,6 +15,7 @@ mod driver;
 mod engine;
 mod error;
 pub mod fault;
+mod herald;
 mod large;
 pub mod memory;
 pub mod model;
