@@ -34,6 +34,7 @@
 //! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
 
 pub mod content;
+pub mod conversation;
 pub mod event;
 pub mod hash;
 pub mod head;
@@ -42,11 +43,13 @@ pub mod id;
 mod journal_fixtures;
 pub mod json;
 pub mod machine;
+pub mod message;
 pub mod outcome;
 pub mod query;
 pub mod schema;
 pub mod showing;
 mod spelled;
+pub mod template;
 mod text;
 pub mod time;
 pub mod tool;

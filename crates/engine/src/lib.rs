@@ -9,6 +9,7 @@ pub mod blob;
 pub mod clock;
 mod deadlines;
 mod desk;
+mod direct;
 mod dispatch;
 mod driver;
 mod engine;
@@ -21,6 +22,7 @@ pub mod results;
 mod retention;
 pub mod runner;
 pub mod store;
+mod submit;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -32,7 +34,7 @@ mod watch;
 pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};
 pub use desk::Key as QueryKey;
-pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission, Submitted};
+pub use engine::{DeliverReport, Engine, EngineError, Input, Settings, Snapshot, Submission, Submitted};
 pub use large::{BLOB_GRACE, RESULT_TOO_LARGE, Upload, UploadError};
 pub use model::Model;
 pub use registry::{Agent, Registry};
