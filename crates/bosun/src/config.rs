@@ -81,6 +81,7 @@ impl Config {
             },
             max_running: self.max_running,
             max_queued: self.max_queued,
+            ..Settings::default()
         }
     }
 }
