@@ -325,8 +325,7 @@ impl Locked<'_> {
             head.apply(entry)?;
             transcript.apply(entry);
         }
-        let records =
-            audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
+        let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
         let append = Append {
             head: Arc::clone(&state.head),
             seen,

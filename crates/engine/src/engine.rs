@@ -6,8 +6,9 @@
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript, json,
+    Actor, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript,
     audit::{Arguments, Record},
+    json,
     machine::{self, Delivery, Verdict},
     query::View,
     schema::SchemaCache,
@@ -47,7 +48,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { limits: Limits::default(), max_running: 256, max_queued: 10_000, audited_arguments: Arguments::default() }
+        Self {
+            limits: Limits::default(),
+            max_running: 256,
+            max_queued: 10_000,
+            audited_arguments: Arguments::default(),
+        }
     }
 }
 

@@ -179,7 +179,9 @@ impl Records for Memory {
     async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
         let shelves = self.lock();
         let records = shelves.records.get(namespace).map(Vec::as_slice).unwrap_or_default();
-        let until = search.before.map_or(records.len(), |before| usize::try_from(before).unwrap_or(usize::MAX).saturating_sub(1));
+        let until = search
+            .before
+            .map_or(records.len(), |before| usize::try_from(before).unwrap_or(usize::MAX).saturating_sub(1));
         let numbered = records.iter().zip(1_u64..).take(until).collect::<Vec<_>>();
         let mut found = Found::default();
         for (record, seq) in numbered.into_iter().rev() {
@@ -197,7 +199,9 @@ impl Records for Memory {
     async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
         let shelves = self.lock();
         let mut sum = Usage::default();
-        for ((_, _), usage) in shelves.usage.range((namespace.clone(), since)..).take_while(|((of, _), _)| of == namespace) {
+        for ((_, _), usage) in
+            shelves.usage.range((namespace.clone(), since)..).take_while(|((of, _), _)| of == namespace)
+        {
             usage.calls.iter().for_each(|(key, tally)| sum.add_calls(key.clone(), tally));
             usage.queries.iter().for_each(|(agent, tally)| sum.add_queries(agent.clone(), tally));
         }

@@ -48,9 +48,35 @@ const HARMLESS_NAMES: &[&str] = &["tokens", "tokencount", "tokenlimit", "tokeniz
 
 /// How keys of well-known makers begin.
 const KEY_PREFIXES: &[&str] = &[
-    "sk-", "sk_", "pk_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xoxa-", "xoxb-",
-    "xoxp-", "xoxr-", "xoxs-", "xapp-", "akia", "asia", "aiza", "ya29.", "npm_", "hf_", "sg.", "dop_v1_", "shpat_",
-    "eyj", "bosun_", "nango_",
+    "sk-",
+    "sk_",
+    "pk_",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xoxa-",
+    "xoxb-",
+    "xoxp-",
+    "xoxr-",
+    "xoxs-",
+    "xapp-",
+    "akia",
+    "asia",
+    "aiza",
+    "ya29.",
+    "npm_",
+    "hf_",
+    "sg.",
+    "dop_v1_",
+    "shpat_",
+    "eyj",
+    "bosun_",
+    "nango_",
 ];
 /// A shorter word that begins so is a word.
 const SHORTEST_KEY: usize = 12;
@@ -70,7 +96,9 @@ fn copy(value: &Value) -> Value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         Value::String(text) => Value::from(redact_text(text).into_owned()),
         Value::Array(items) => Value::Array(items.iter().map(copy).collect()),
-        Value::Object(members) => Value::Object(members.iter().map(|(key, value)| member(key, value)).collect::<Map<_, _>>()),
+        Value::Object(members) => {
+            Value::Object(members.iter().map(|(key, value)| member(key, value)).collect::<Map<_, _>>())
+        }
     }
 }
 
@@ -130,8 +158,9 @@ fn without_secrets(text: &str) -> Cow<'_, str> {
 }
 
 fn next_word(text: &str, from: usize) -> Option<(usize, usize)> {
-    let is_of_word =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/' | b'.' | b'~') || byte >= 128;
+    let is_of_word = |byte: u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/' | b'.' | b'~') || byte >= 128
+    };
     let bytes = text.as_bytes();
     let start = from + bytes[from..].iter().position(|byte| is_of_word(*byte))?;
     let mut end = start + bytes[start..].iter().position(|byte| !is_of_word(*byte)).unwrap_or(bytes.len() - start);

@@ -17,9 +17,31 @@ fn check(arguments: Value, expect: Value) {
 #[test]
 fn what_stands_under_the_name_of_a_secret_is_taken_out() {
     for name in [
-        "password", "Password", "user_password", "db-passwd", "apiKey", "api_key", "API-KEY", "x-api-key", "token",
-        "accessToken", "refresh_token", "Authorization", "client_secret", "clientSecret", "privateKey", "cookie",
-        "Set-Cookie", "credentials", "auth", "pin", "cvv", "ssn", "sessionId", "aws_secret_access_key", "signature",
+        "password",
+        "Password",
+        "user_password",
+        "db-passwd",
+        "apiKey",
+        "api_key",
+        "API-KEY",
+        "x-api-key",
+        "token",
+        "accessToken",
+        "refresh_token",
+        "Authorization",
+        "client_secret",
+        "clientSecret",
+        "privateKey",
+        "cookie",
+        "Set-Cookie",
+        "credentials",
+        "auth",
+        "pin",
+        "cvv",
+        "ssn",
+        "sessionId",
+        "aws_secret_access_key",
+        "signature",
     ] {
         check(json!({name: "hunter2"}), json!({name: REDACTED}));
         check(json!({"deep": [{name: {"even": ["nested"]}}]}), json!({"deep": [{name: REDACTED}]}));
@@ -173,7 +195,10 @@ fn a_life_of_a_query_becomes_its_records() {
     push(&mut head, &mut transcript, &mut entries, 3_400, ended);
     let records = of_entries(&head, &transcript, &entries, Arguments::Redacted);
     assert_eq!(actions(&records), ["query.created", "call.handed_out", "call.delivered", "query.completed"]);
-    assert_eq!(records.iter().map(|record| record.actor.as_deref()).collect::<Vec<_>>(), [Some("ci/alice"), None, Some("ci/alice"), None]);
+    assert_eq!(
+        records.iter().map(|record| record.actor.as_deref()).collect::<Vec<_>>(),
+        [Some("ci/alice"), None, Some("ci/alice"), None]
+    );
     let handed_out = &records[1];
     assert_eq!(handed_out.arguments, Some(json!({"query": "x", "password": REDACTED})));
     assert_eq!(handed_out.arguments_hash, Some(head.calls[0].arguments));
@@ -229,9 +254,7 @@ fn a_result_that_did_not_count_is_recorded_by_its_hash() {
     let outside = Way::Outside { timeout: std::time::Duration::from_secs(60) };
     let (head, ..) = query(vec![outside]);
     let (call, outcome) = (head.calls[0].id, Outcome::success("late secret"));
-    let of = |target: Target, verdict| {
-        Record::of_refusal(&head, Timestamp(9), &by(), &target, &outcome, verdict)
-    };
+    let of = |target: Target, verdict| Record::of_refusal(&head, Timestamp(9), &by(), &target, &outcome, verdict);
     let late = of(Target::Call(call), Verdict::Expired(call)).unwrap();
     assert_eq!((late.outcome.as_deref(), late.tool.as_deref()), (Some("call_expired"), Some("lookup")));
     assert_eq!((late.actor.as_deref(), late.outcome_hash), (Some("ci/alice"), Some(outcome.content_hash())));

@@ -43,7 +43,8 @@ fn calls_are_counted_by_agent_tool_and_source() {
 
 #[test]
 fn queries_are_counted_by_what_they_used() {
-    let (inside, outside) = (Calls { inside: 2, tools: 1, ..Calls::default() }, Calls { outside: 1, tools: 1, ..Calls::default() });
+    let (inside, outside) =
+        (Calls { inside: 2, tools: 1, ..Calls::default() }, Calls { outside: 1, tools: 1, ..Calls::default() });
     let both = Calls { inside: 1, outside: 2, refused: 1, tools: 3 };
     let usage = usage(&[
         query("a", Action::QueryCompleted, Calls::default()),

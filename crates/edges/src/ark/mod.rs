@@ -6,11 +6,13 @@
 //! rely on unknown fields being taken, so those are warned about, never refused.
 
 mod agents;
+mod audit;
 mod convert;
 mod delivery;
 mod describe;
 mod download;
 mod duration;
+mod lookup;
 mod options;
 mod request;
 pub(crate) mod routes;
@@ -18,4 +20,5 @@ pub(crate) mod stream;
 mod tellings;
 mod tools;
 mod upload;
+mod usage;
 mod wire;

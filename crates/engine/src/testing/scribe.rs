@@ -90,8 +90,7 @@ impl Scribe {
             })
             .collect();
         let head = Arc::new(head);
-        let records =
-            audit::of_entries(&head, &transcript, entries.iter().map(|entry| &**entry), Arguments::Redacted);
+        let records = audit::of_entries(&head, &transcript, entries.iter().map(|entry| &**entry), Arguments::Redacted);
         self.head = Some(Arc::clone(&head));
         self.transcript = Some(transcript);
         Append { head, seen, after: self.position, entries, toolset: None, request: None, records }

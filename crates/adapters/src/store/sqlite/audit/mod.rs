@@ -17,13 +17,13 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+#[cfg(test)]
+pub(super) use self::read::{CALLS, QUERIES, SCAN};
 pub use self::{
     heads::HEADS_FILE,
     key::{AuditKeys, KEY_FILE, KeyError, KeyId, rotate},
     verify::{AuditFault, Verified, VerifyError, export, verify},
 };
-#[cfg(test)]
-pub(super) use self::read::{CALLS, QUERIES, SCAN};
 pub(super) use self::{
     heads::{Exporter, Heads},
     read::{search, usage},

@@ -29,7 +29,8 @@ pub(in super::super) const SCAN: &str =
 const FIND_BODY: &str = "SELECT body FROM audit WHERE key = ?1";
 pub(in super::super) const CALLS: &str =
     "SELECT agent, tool, source, calls, errors, latency FROM usage_of_calls WHERE namespace = ?1 AND hour >= ?2";
-pub(in super::super) const QUERIES: &str = "SELECT agent, tally FROM usage_of_queries WHERE namespace = ?1 AND hour >= ?2";
+pub(in super::super) const QUERIES: &str =
+    "SELECT agent, tally FROM usage_of_queries WHERE namespace = ?1 AND hour >= ?2";
 
 pub(in super::super) fn search(
     connection: &Connection,

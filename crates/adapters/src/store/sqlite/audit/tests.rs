@@ -61,8 +61,13 @@ impl Dice {
 
 /// One thing that somebody with the file, but without the key, might do.
 fn tamper(connection: &Connection, dice: &mut Dice) -> String {
-    let keys: Vec<i64> =
-        connection.prepare("SELECT key FROM audit ORDER BY key").unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let keys: Vec<i64> = connection
+        .prepare("SELECT key FROM audit ORDER BY key")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     let mut pick = || keys[usize::try_from(dice.below(keys.len() as u64)).unwrap()];
     let (one, other) = (pick(), pick());
     let body: String = connection.query_row("SELECT body FROM audit WHERE key = ?1", [one], |row| row.get(0)).unwrap();
@@ -142,9 +147,7 @@ fn tamper(connection: &Connection, dice: &mut Dice) -> String {
             "a whole chain deleted".into()
         }
         _ => {
-            run(&format!(
-                "UPDATE audit SET body = json_set(body, '$.actor', 'somebody-else') WHERE key = {one}"
-            ));
+            run(&format!("UPDATE audit SET body = json_set(body, '$.actor', 'somebody-else') WHERE key = {one}"));
             format!("another actor in {one}")
         }
     }
@@ -264,7 +267,9 @@ async fn a_bad_file_of_keys_is_refused_with_its_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("keys");
     let audit = Audit { key_file: Some(path.clone()), ..Audit::default() };
-    for (text, expect) in [("# nothing\n", "cannot be read"), ("# a\n\nnot a key\n", "line 3 of"), ("abcd\n", "line 1 of")] {
+    for (text, expect) in
+        [("# nothing\n", "cannot be read"), ("# a\n\nnot a key\n", "line 3 of"), ("abcd\n", "line 1 of")]
+    {
         fs::write(&path, text).unwrap();
         let refused = Sqlite::open_with(dir.path(), &audit).unwrap_err().to_string();
         assert!(refused.contains(expect), "{text:?}: {refused}");
@@ -272,7 +277,10 @@ async fn a_bad_file_of_keys_is_refused_with_its_line() {
     fs::remove_file(&path).unwrap();
     let store = Sqlite::open_with(dir.path(), &audit).unwrap();
     store.close().await.unwrap();
-    assert!(fs::exists(&path).unwrap() && !fs::exists(dir.path().join(KEY_FILE)).unwrap(), "the key lies where it was wanted");
+    assert!(
+        fs::exists(&path).unwrap() && !fs::exists(dir.path().join(KEY_FILE)).unwrap(),
+        "the key lies where it was wanted"
+    );
 }
 
 #[tokio::test]
@@ -284,7 +292,9 @@ async fn what_cannot_be_audited_is_not_done() {
     store.durable(position).await.unwrap();
     let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
     connection
-        .execute_batch("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no room for records'); END")
+        .execute_batch(
+            "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no room for records'); END",
+        )
         .unwrap();
     let mut lost = Scribe::new("default", "lost", 2);
     let position = lost.start(&store);
@@ -313,7 +323,10 @@ async fn an_export_has_every_record_as_it_was_sealed() {
 
 #[tokio::test]
 async fn many_different_tools_are_counted_as_others() {
-    use bosun_core::{audit::{Record, SUCCESS, Source}, usage::{Hour, MOST_KEYS, OTHER}};
+    use bosun_core::{
+        audit::{Record, SUCCESS, Source},
+        usage::{Hour, MOST_KEYS, OTHER},
+    };
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(Sqlite::open(dir.path()).unwrap());
     let namespace = "default".parse().unwrap();
@@ -341,13 +354,18 @@ async fn a_search_by_time_finds_what_a_clock_that_was_set_back_has_written() {
     let namespace = "default".parse().unwrap();
     let minute = 60_000;
     // Forty minutes back in the middle.
-    let times: Vec<i64> = (0..200).map(|number| if number < 100 { number * minute } else { (number - 40) * minute }).collect();
+    let times: Vec<i64> =
+        (0..200).map(|number| if number < 100 { number * minute } else { (number - 40) * minute }).collect();
     let act = |at: &i64| Record::of_act(Timestamp(*at), Action::KeysReloaded, None, None);
     let position = store.record(&namespace, times.iter().map(act).collect()).unwrap();
     store.durable(position).await.unwrap();
     for (from, to) in [(0, 30), (50, 70), (55, 100), (99, 101), (100, 200), (159, 160)] {
-        let search =
-            Search { from: Some(Timestamp(from * minute)), to: Some(Timestamp(to * minute)), limit: 500, ..Search::default() };
+        let search = Search {
+            from: Some(Timestamp(from * minute)),
+            to: Some(Timestamp(to * minute)),
+            limit: 500,
+            ..Search::default()
+        };
         let found = store.search(&namespace, &search).await.unwrap().records.len();
         let expect = times.iter().filter(|at| (from * minute..to * minute).contains(at)).count();
         assert_eq!(found, expect, "from {from} to {to}");

@@ -120,8 +120,8 @@ pub fn verify(dir: &Path, audit: &Audit) -> Result<Verified, VerifyError> {
 }
 
 fn chains(snapshot: &Transaction<'_>) -> rusqlite::Result<Vec<(String, Chain, Vec<u8>)>> {
-    let mut statement =
-        snapshot.prepare("SELECT namespace, id, first_key, key, seq, mac, seal FROM audit_chains ORDER BY namespace")?;
+    let mut statement = snapshot
+        .prepare("SELECT namespace, id, first_key, key, seq, mac, seal FROM audit_chains ORDER BY namespace")?;
     let read = |row: &rusqlite::Row<'_>| {
         let mac: Vec<u8> = row.get(5)?;
         let chain = Chain {
@@ -166,7 +166,8 @@ fn verify_chain(
             let (namespace, seq) = at(seq);
             return Ok(Some(AuditFault::Added { namespace, seq }));
         }
-        let (body, stored) = (row.get_ref(1)?.as_str().unwrap_or_default(), row.get_ref(2)?.as_blob().unwrap_or_default());
+        let (body, stored) =
+            (row.get_ref(1)?.as_str().unwrap_or_default(), row.get_ref(2)?.as_blob().unwrap_or_default());
         mac = link(key, &mac, seq, body);
         if mac != stored {
             let (namespace, seq) = at(seq);
@@ -241,7 +242,8 @@ pub fn export(dir: &Path, namespace: Option<&str>, to: &mut impl Write) -> Resul
         while let Some(row) = records.next()? {
             let seq = row.get::<_, i64>(0)? & ((1 << SEQ_BITS) - 1);
             let body = row.get_ref(1)?.as_str().unwrap_or_default();
-            let time = serde_json::from_str::<Moment>(body).map_or_else(|_| String::new(), |moment| moment.at.to_rfc3339());
+            let time =
+                serde_json::from_str::<Moment>(body).map_or_else(|_| String::new(), |moment| moment.at.to_rfc3339());
             let mac = to_hex(row.get_ref(2)?.as_blob().unwrap_or_default());
             // The record stands there as it was sealed, to the byte.
             writeln!(to, r#"{{"namespace":"{name}","seq":{seq},"time":"{time}","mac":"{mac}","record":{body}}}"#)?;

@@ -48,11 +48,8 @@ pub(in super::super) struct Lines {
 impl Lines {
     /// Without `audited`, only the counts are kept.
     pub(in super::super) fn of(records: &[Record], audited: bool) -> Result<Self, serde_json::Error> {
-        let texts = if audited {
-            records.iter().map(serde_json::to_string).collect::<Result<_, _>>()?
-        } else {
-            Vec::new()
-        };
+        let texts =
+            if audited { records.iter().map(serde_json::to_string).collect::<Result<_, _>>()? } else { Vec::new() };
         let samples = records.iter().filter_map(|record| Some((Hour::of(record.at), Sample::of(record)?))).collect();
         Ok(Self { texts, samples })
     }
@@ -134,12 +131,7 @@ impl Book {
     }
 
     /// The chain as an earlier process left it, or a new one.
-    fn open_chain(
-        &self,
-        connection: &Connection,
-        namespace: &Namespace,
-        newest: &AuditKey,
-    ) -> rusqlite::Result<Chain> {
+    fn open_chain(&self, connection: &Connection, namespace: &Namespace, newest: &AuditKey) -> rusqlite::Result<Chain> {
         let name = namespace.as_str();
         let Some((mut chain, seal)) = find_chain(connection, name)? else {
             let id = connection.prepare_cached(ADD_CHAIN)?.insert(params![name, newest.id.0])?;
@@ -208,8 +200,7 @@ pub(super) fn key_id(bytes: &[u8]) -> KeyId {
 /// Whether the last record is the one that the chain's row names, and there is none behind it.
 fn ends_there(connection: &Connection, chain: &Chain) -> rusqlite::Result<bool> {
     let last = row(chain.id, chain.seq);
-    let mac: Option<Vec<u8>> =
-        connection.prepare_cached(FIND_MAC)?.query_row([last], |row| row.get(0)).optional()?;
+    let mac: Option<Vec<u8>> = connection.prepare_cached(FIND_MAC)?.query_row([last], |row| row.get(0)).optional()?;
     let has_more = connection.prepare_cached(HAS_MORE)?.exists([last, super::chain::rows(chain.id).1])?;
     Ok(!has_more && (chain.seq == 0 || mac.as_deref() == Some(chain.mac.as_slice())))
 }
@@ -277,12 +268,7 @@ fn write_usage(connection: &Connection, namespace: &str, hour: Hour, usage: &Usa
     Ok(())
 }
 
-fn find_calls(
-    connection: &Connection,
-    namespace: &str,
-    hour: Hour,
-    key: &Key,
-) -> rusqlite::Result<Option<CallTally>> {
+fn find_calls(connection: &Connection, namespace: &str, hour: Hour, key: &Key) -> rusqlite::Result<Option<CallTally>> {
     let mut find = connection.prepare_cached(FIND_CALLS)?;
     let found = find.query_row(params![namespace, hour.0, key.agent, key.tool, key.source.as_str()], |row| {
         let latency: String = row.get(2)?;
@@ -303,7 +289,6 @@ fn to_text(value: &impl serde::Serialize) -> rusqlite::Result<String> {
 }
 
 pub(super) fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> rusqlite::Result<T> {
-    serde_json::from_str(text).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
-    })
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into()))
 }
