@@ -2,6 +2,7 @@
 
 mod agents;
 mod asking;
+mod auditing;
 mod delivering;
 mod large;
 mod malformed;
