@@ -53,6 +53,12 @@ pub enum Event {
         usage: Usage,
         /// How many calls follow.
         calls: u32,
+        /// What the model API said beside text and calls and wants to read again, in its own words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<Arc<Value>>,
+        /// The model that answered, where it was not the query's own but one that stood in for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answered_by: Option<String>,
     },
     /// Shared with whoever reads the query: arguments may be large, and nobody changes them.
     CallAsked(Arc<AskedCall>),

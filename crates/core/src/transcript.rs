@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     CallId, Outcome, Timestamp,
@@ -31,6 +32,10 @@ pub struct Turn {
     pub text: Option<String>,
     pub usage: Usage,
     pub calls: Vec<Call>,
+    /// What the model API wants to read again, in its own words.
+    pub provider: Option<Arc<Value>>,
+    /// The model that answered, where it was not the query's own.
+    pub answered_by: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -69,8 +74,20 @@ pub enum Ending {
 pub enum Message {
     System(String),
     User(String),
-    Assistant { text: Option<String>, calls: Vec<MessageCall> },
-    Tool { provider_id: String, alias: String, content: String },
+    Assistant {
+        text: Option<String>,
+        calls: Vec<MessageCall>,
+        /// What one model API said beside these; no other one reads it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider: Option<Arc<Value>>,
+    },
+    Tool {
+        provider_id: String,
+        alias: String,
+        content: String,
+        /// Whether `content` says why there is no result.
+        is_error: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -93,8 +110,14 @@ impl Transcript {
     pub fn apply(&mut self, entry: &Entry) {
         let at = entry.at;
         match &entry.event {
-            Event::TurnEnded { text, usage, .. } => {
-                self.turns.push(Arc::new(Turn { text: text.clone(), usage: *usage, calls: Vec::new() }));
+            Event::TurnEnded { text, usage, provider, answered_by, .. } => {
+                self.turns.push(Arc::new(Turn {
+                    text: text.clone(),
+                    usage: *usage,
+                    calls: Vec::new(),
+                    provider: provider.clone(),
+                    answered_by: answered_by.clone(),
+                }));
             }
             Event::CallAsked(asked) => {
                 let result = match &asked.route {
@@ -175,7 +198,11 @@ impl Transcript {
                 alias: call.asked.alias.clone(),
                 arguments: call.asked.written.clone().unwrap_or_else(|| call.asked.arguments.to_string()),
             });
-            messages.push(Message::Assistant { text: turn.text.clone(), calls: calls.collect() });
+            messages.push(Message::Assistant {
+                text: turn.text.clone(),
+                calls: calls.collect(),
+                provider: turn.provider.clone(),
+            });
             for call in &turn.calls {
                 let Some(recorded) = &call.result else { continue };
                 let mut content = showing.show(call.asked.call, &recorded.outcome);
@@ -189,6 +216,7 @@ impl Transcript {
                     provider_id: call.asked.provider_id.clone(),
                     alias: call.asked.alias.clone(),
                     content,
+                    is_error: !recorded.outcome.is_success(),
                 });
             }
         }

@@ -52,7 +52,8 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
             driver
                 .append(|head| {
                     let calls = reply.calls.into_iter().map(|call| check(toolset, head, call)).collect();
-                    let reply = Reply { text: reply.text, calls, usage: reply.usage };
+                    let ModelReply { text, usage, provider, answered_by, .. } = reply;
+                    let reply = Reply { text, calls, usage, provider, answered_by };
                     machine::end_turn(head, driver.inner.clock.now(), reply)
                 })
                 .await?;

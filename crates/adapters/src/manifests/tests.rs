@@ -80,7 +80,7 @@ fn models_are_read_with_their_secrets_unresolved() {
     let manifests = good();
     let names: Vec<_> = manifests.models.iter().map(|model| format!("{}/{}", model.namespace, model.name)).collect();
     assert_eq!(names, ["default/default", "default/remote", "team-b/default", "team-b/again"]);
-    let Provider::OpenAi(remote) = &manifests.models[1].provider else { panic!() };
+    let Provider::OpenAi(remote, _) = &manifests.models[1].provider else { panic!() };
     let literal = |text: &str| Source::Literal(Secret::new(text.into()));
     let secret =
         |name: &str, key: &str, optional| Source::Reference(SecretRef { name: name.into(), key: key.into(), optional });
@@ -92,7 +92,7 @@ fn models_are_read_with_their_secrets_unresolved() {
     let properties = [("temperature".to_owned(), literal("0.2")), ("max_tokens".to_owned(), literal("500"))];
     assert_eq!(remote.properties, properties);
     assert!(!remote.stream);
-    let Provider::OpenAi(old) = &manifests.models[0].provider else { panic!() };
+    let Provider::OpenAi(old, _) = &manifests.models[0].provider else { panic!() };
     assert!(old.stream && old.api_key.is_none());
     let (Provider::Scripted(one), Provider::Scripted(same)) =
         (&manifests.models[2].provider, &manifests.models[3].provider)
@@ -217,8 +217,9 @@ async fn the_example_plays_the_rfcs_first_example() {
         provider_id: alias.into(),
         alias: alias.into(),
         content: content.into(),
+        is_error: false,
     };
-    let asked = Message::Assistant { text: None, calls: vec![] };
+    let asked = Message::Assistant { text: None, calls: vec![], provider: None };
 
     let question = Message::User("What is 25% of 8,432?".into());
     let first = ask(vec![question.clone()]).await;

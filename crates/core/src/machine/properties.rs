@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     CallId, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp, Transcript,
-    event::Route, query::Usage, showing::Showing, transcript::Message,
+    event::Route, showing::Showing, transcript::Message,
 };
 
 const MAX_CALLS: u32 = 6;
@@ -154,7 +154,7 @@ impl World {
             self.thinking = false;
             let tools_spent = self.head.tools_spent;
             let calls = kinds.iter().enumerate().map(|(index, kind)| asked(index, *kind)).collect();
-            let reply = Reply { text: Some("text".into()), calls, usage: Usage::default() };
+            let reply = Reply { text: Some("text".into()), calls, ..Reply::default() };
             let events = end_turn(&self.head, self.now, reply);
             self.append(events);
             assert!(!tools_spent || self.head.status().is_final(), "there is no turn after the last one");

@@ -67,8 +67,8 @@ fn inside(tool: &str, repeatable: bool) -> Asked {
 }
 
 fn reply(calls: Vec<Asked>) -> Reply {
-    let usage = Usage { prompt_tokens: 20, completion_tokens: 5, cached_tokens: 0 };
-    Reply { text: Some("text".into()), calls, usage }
+    let usage = Usage { prompt_tokens: 20, completion_tokens: 5, ..Usage::default() };
+    Reply { text: Some("text".into()), calls, usage, ..Reply::default() }
 }
 
 /// A query whose model has just asked for `calls`.
@@ -433,7 +433,7 @@ fn every_event_survives_being_written_and_read() {
     let events = [
         Event::Created { spec: Arc::new(spec(Limits::default())) },
         Event::TurnStarted { turn: 1, attempt: 2, tools: false },
-        Event::TurnEnded { turn: 1, text: None, usage: Usage::default(), calls: 1 },
+        Event::TurnEnded { turn: 1, text: None, usage: Usage::default(), calls: 1, provider: None, answered_by: None },
         Event::CallStarted { call, attempt: 1 },
         Event::CallFinished { call, outcome: Outcome::failure("a", "b") },
         Event::CallResolved { call, outcome: Outcome::success(json!({"deep": [1, null, "ü"]})) },

@@ -11,11 +11,15 @@ use crate::{
 };
 
 /// A whole answer of the model: its stream ended cleanly and each call was checked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
     pub text: Option<String>,
     pub calls: Vec<Asked>,
     pub usage: Usage,
+    /// What the model API wants to read again.
+    pub provider: Option<Arc<serde_json::Value>>,
+    /// The model that answered, where it was not the query's own.
+    pub answered_by: Option<String>,
 }
 
 /// One call that the model asked for.
@@ -57,7 +61,14 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
     }
     let count = u32::try_from(reply.calls.len()).unwrap_or(u32::MAX);
     let tokens = head.usage.total().saturating_add(reply.usage.total());
-    let mut events = vec![Event::TurnEnded { turn: head.turn, text: reply.text, usage: reply.usage, calls: count }];
+    let mut events = vec![Event::TurnEnded {
+        turn: head.turn,
+        text: reply.text,
+        usage: reply.usage,
+        calls: count,
+        provider: reply.provider,
+        answered_by: reply.answered_by,
+    }];
     if count == 0 {
         events.push(Event::Completed);
         return events;

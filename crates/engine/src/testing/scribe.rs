@@ -142,8 +142,8 @@ impl Scribe {
                 way,
             })
             .collect();
-        let usage = Usage { prompt_tokens: 90, completion_tokens: 9, cached_tokens: 0 };
-        machine::end_turn(self.head(), self.now, Reply { text, calls, usage })
+        let usage = Usage { prompt_tokens: 90, completion_tokens: 9, ..Usage::default() };
+        machine::end_turn(self.head(), self.now, Reply { text, calls, usage, ..Reply::default() })
     }
 
     /// What the delivery of `outcome` to every waiting call is worth.
