@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    CallId, Outcome, Timestamp,
+    Actor, CallId, Outcome, Timestamp,
     content::Large,
     query::{Spec, Usage},
 };
@@ -36,6 +36,9 @@ pub struct Entry {
 pub enum Event {
     Created {
         spec: Arc<Spec>,
+        /// Who asked.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
     },
     /// The model is being asked. A higher `attempt` of the same turn means: forget what you saw of it.
     TurnStarted {
@@ -76,6 +79,9 @@ pub enum Event {
     CallResolved {
         call: CallId,
         outcome: Outcome,
+        /// Who did it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
     },
     /// Nobody delivered in time; the model is told.
     CallExpired {
@@ -88,8 +94,15 @@ pub enum Event {
     /// The client wants the query to stay where it is until it says otherwise.
     Held {
         until: Timestamp,
+        /// Who did it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
     },
-    Continued,
+    Continued {
+        /// Who did it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
+    },
     /// A new process took over work that an earlier one left in the middle.
     Recovered,
     Completed,
@@ -100,6 +113,9 @@ pub enum Event {
     Cancelled {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Who did it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
     },
 }
 
@@ -212,7 +228,7 @@ mod tests {
 
     fn resolved(content: Content) -> Event {
         let call = CallId::derive(QueryUid::new(0, [0; 10]), 1, 0);
-        Event::CallResolved { call, outcome: Outcome::Success { content } }
+        Event::CallResolved { call, outcome: Outcome::Success { content }, by: Actor::local() }
     }
 
     #[test]
@@ -223,6 +239,21 @@ mod tests {
         let large = event.encode().unwrap();
         assert!(large.starts_with(r#"{"v":2,"kind":"call_resolved","#), "{large}");
         assert_eq!(Event::decode(&large).unwrap(), event);
+    }
+
+    #[test]
+    fn what_a_model_api_wants_back_is_kept_and_older_entries_have_none() {
+        let old = r#"{"v":1,"kind":"turn_ended","turn":1,"usage":{"promptTokens":1,"completionTokens":2},"calls":0}"#;
+        let event = Event::decode(old).unwrap();
+        assert!(matches!(&event, Event::TurnEnded { provider: None, answered_by: None, .. }), "{event:?}");
+        assert_eq!(event.encode().unwrap(), old);
+        let Event::TurnEnded { turn, text, usage, calls, .. } = event else { panic!() };
+        let kept = json!({"anthropic": {"content": [{"type": "thinking", "signature": "c2ln"}]}});
+        let (provider, answered_by) = (Some(Arc::new(kept)), Some("second".to_owned()));
+        let event = Event::TurnEnded { turn, text, usage, calls, provider, answered_by };
+        let text = event.encode().unwrap();
+        assert!(text.starts_with(r#"{"v":1,"#), "{text}");
+        assert_eq!(Event::decode(&text).unwrap(), event);
     }
 
     #[test]

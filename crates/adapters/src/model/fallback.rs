@@ -70,3 +70,84 @@ fn is_out_of_reach(error: &ModelError) -> bool {
         | ModelError::Misconfigured(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::model::{
+        openai::{ChatCompletions, Host},
+        scripted::{Script, Scripted},
+        standin::{Answer, End, StandIn},
+        testing::{self, Kept, failing, hello, stand_in, stream_of},
+    };
+
+    fn at(server: &StandIn) -> Arc<dyn Model> {
+        let wire = ChatCompletions { host: Host::OpenAi, echo: true };
+        Arc::new(testing::remote(testing::config(&server.url()), wire))
+    }
+
+    fn saying(text: &str) -> Arc<dyn Model> {
+        let script = format!("otherwise: [{{say: {text}}}]");
+        Arc::new(Scripted::new(Arc::new(Script::parse(Path::new("script.yaml"), &script).unwrap())))
+    }
+
+    /// Who answered, or why nobody did; and what was shown.
+    async fn ask(
+        first: &StandIn,
+        others: Vec<(&str, Arc<dyn Model>)>,
+    ) -> (Result<Option<String>, &'static str>, String) {
+        let others = others.into_iter().map(|(name, model)| (name.to_owned(), model)).collect();
+        let (model, kept) = (Fallback::new(at(first), others), Kept::default());
+        let reply = model.reply(&hello(), &kept).await;
+        (reply.map(|reply| reply.answered_by).map_err(|error| error.code()), kept.text())
+    }
+
+    #[tokio::test]
+    async fn the_first_that_can_be_reached_answers() {
+        let well = stand_in(vec![Answer::sse(stream_of("openai", "one-word"))]).await;
+        assert_eq!(ask(&well, vec![("second", saying("two"))]).await, (Ok(None), "Hello".to_owned()));
+        let down = stand_in(vec![failing(500, "down"); 3]).await;
+        let answered = ask(&down, vec![("second", saying("two")), ("third", saying("three"))]).await;
+        assert_eq!(answered, (Ok(Some("second".to_owned())), "two".to_owned()));
+        let (down, too) =
+            (stand_in(vec![failing(500, "down"); 3]).await, stand_in(vec![failing(529, "down"); 3]).await);
+        let answered = ask(&down, vec![("second", at(&too)), ("third", saying("three"))]).await;
+        assert_eq!(answered, (Ok(Some("third".to_owned())), "three".to_owned()));
+        let (down, too) = (stand_in(vec![failing(500, "down"); 3]).await, stand_in(vec![failing(401, "no")]).await);
+        assert_eq!(ask(&down, vec![("second", at(&too)), ("third", saying("three"))]).await.0, Err("model_refused"));
+    }
+
+    #[tokio::test]
+    async fn a_spent_quota_is_out_of_reach_and_a_refusal_is_not() {
+        let quota = r#"{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}"#;
+        let spent = stand_in(vec![Answer::json(429, quota)]).await;
+        assert_eq!(ask(&spent, vec![("second", saying("two"))]).await.0, Ok(Some("second".to_owned())));
+        for (status, expect) in [(400, "model_refused"), (401, "model_refused"), (404, "model_refused")] {
+            let server = stand_in(vec![failing(status, "no")]).await;
+            assert_eq!(ask(&server, vec![("second", saying("two"))]).await, (Err(expect), String::new()));
+        }
+        let garbled = stand_in(vec![Answer::sse("data: nonsense\n\n")]).await;
+        assert_eq!(ask(&garbled, vec![("second", saying("two"))]).await.0, Err("model_malformed"));
+    }
+
+    #[tokio::test]
+    async fn nobody_is_asked_after_text_was_shown() {
+        let whole = stream_of("openai", "one-word");
+        let cut = whole.len() - 20;
+        let server = stand_in(vec![Answer::sse(&whole[..cut]).then(End::Cut)]).await;
+        assert_eq!(ask(&server, vec![("second", saying("two"))]).await, (Err("model_incomplete"), "Hello".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn an_open_breaker_costs_no_request() {
+        let server = stand_in(vec![failing(500, "down"); 9]).await;
+        let model = Fallback::new(at(&server), vec![("second".to_owned(), saying("two"))]);
+        for _ in 0..4 {
+            let reply = model.reply(&hello(), &Kept::default()).await.unwrap();
+            assert_eq!(reply.answered_by.as_deref(), Some("second"));
+        }
+        assert_eq!(server.requests().len(), 5);
+    }
+}

@@ -5,6 +5,7 @@ mod check;
 mod convert;
 mod demo;
 mod input;
+mod models;
 mod query;
 mod report;
 mod serve;
@@ -24,6 +25,7 @@ pub(crate) enum Command {
     Backup(backup::Backup),
     Convert(convert::Convert),
     Tools(tools::Tools),
+    Models(models::Models),
 }
 
 impl Command {
@@ -36,6 +38,7 @@ impl Command {
             Self::Backup(backup) => backup.run(),
             Self::Convert(convert) => convert.run(),
             Self::Tools(tools) => tools.run(),
+            Self::Models(models) => block_on_all_cores(models.run()),
         }
     }
 }

@@ -15,6 +15,7 @@ mod options;
 mod request;
 pub(crate) mod routes;
 pub(crate) mod stream;
+mod tellings;
 mod tools;
 mod upload;
 mod wire;

@@ -323,3 +323,6 @@ fn join(paused: ModelReply, rest: ModelReply) -> ModelReply {
     };
     ModelReply { text, calls: rest.calls, usage, provider, answered_by: None }
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,6 +99,8 @@ pub enum Line<'a> {
 /// What the script has for one request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Played<'s> {
+    /// Whether each of the turns before this one thought first.
+    pub thoughts_before: Vec<bool>,
     pub thought: Option<&'s str>,
     pub text: Option<String>,
     /// Aliases and arguments.
@@ -158,7 +160,11 @@ impl Script {
         };
         match &turn.act {
             Act::Fail { status, message } => Err(ScriptError::Failed { status: *status, message: message.clone() }),
-            Act::Speak(speech) => speech.play(turn, input, since, alias),
+            Act::Speak(speech) => {
+                let thought = |turn: &Turn| matches!(&turn.act, Act::Speak(speech) if speech.think.is_some());
+                let thoughts_before = turns[..index].iter().map(thought).collect();
+                Ok(Played { thoughts_before, ..speech.play(turn, input, since, alias)? })
+            }
         }
     }
 }
@@ -182,6 +188,7 @@ impl Speech {
         Ok(Played {
             text: text.map_err(|Missing(what)| ScriptError::NoResult(what))?,
             calls: self.calls.iter().map(|(tool, arguments)| (alias(tool), &**arguments)).collect(),
+            thoughts_before: Vec::new(),
             thought: self.think.as_deref(),
             usage: self.usage,
             delay: turn.delay,

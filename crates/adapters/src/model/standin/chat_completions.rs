@@ -103,7 +103,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
             Message::Assistant { tool_calls } => {
                 open = tool_calls.iter().map(|call| call.id.clone()).collect();
                 names.extend(tool_calls.into_iter().map(|call| (call.id, call.function.name)));
-                said.push(Said::Assistant);
+                said.push(Said::Assistant { thinks: None });
             }
             Message::Tool { tool_call_id, content } => {
                 let Some((_, name)) = names.iter().rev().find(|(id, _)| *id == tool_call_id) else {

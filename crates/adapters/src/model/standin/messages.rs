@@ -107,7 +107,8 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
             }
         };
         if !is_user {
-            said.push(Said::Assistant);
+            let thinks = matches!(blocks.first(), Some(Block::Thinking { .. }));
+            said.push(Said::Assistant { thinks: Some(thinks) });
         }
         let mut text_said = String::new();
         for (number, block) in blocks.into_iter().enumerate() {
@@ -164,7 +165,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
 }
 
 /// What stands for a signature.
-fn signature(thought: &str) -> String {
+pub(super) fn signature(thought: &str) -> String {
     ContentHash::of_parts(&[b"thought", thought.as_bytes()]).to_string()
 }
 

@@ -89,23 +89,37 @@ struct Turn {
 
 enum Said {
     User(String),
-    Assistant,
-    Result { alias: String, content: String },
+    Assistant {
+        /// Whether it begins with a thought, where the API wants thoughts back.
+        thinks: Option<bool>,
+    },
+    Result {
+        alias: String,
+        content: String,
+    },
 }
 
 impl Turn {
     fn lines(&self) -> Vec<Line<'_>> {
         let lines = self.said.iter().map(|said| match said {
             Said::User(text) => Line::User(text),
-            Said::Assistant => Line::Assistant,
+            Said::Assistant { .. } => Line::Assistant,
             Said::Result { alias, content } => Line::Result { alias, content },
         });
         lines.collect()
     }
 
+    /// Whether a thought of these turns is missing, where the API wants them back.
+    fn lacks(&self, thoughts: &[bool]) -> bool {
+        let answers = self.said.iter().rev().take_while(|said| !matches!(said, Said::User(_)));
+        let answers =
+            answers.filter_map(|said| if let Said::Assistant { thinks } = said { Some(*thinks) } else { None });
+        answers.zip(thoughts.iter().rev()).any(|(thinks, thought)| thinks == Some(false) && *thought)
+    }
+
     /// Which answer of the conversation is asked for, counted from 1.
     fn number(&self) -> usize {
-        self.said.iter().filter(|said| matches!(said, Said::Assistant)).count() + 1
+        self.said.iter().filter(|said| matches!(said, Said::Assistant { .. })).count() + 1
     }
 }
 
@@ -126,6 +140,11 @@ pub fn play(script: &Script, api: Api, body: &[u8], earlier: impl FnOnce() -> u3
         Err(ScriptError::Failed { status, message }) => return api.refuse(status, message),
         Err(error) => return api.refuse(400, error.to_string()),
     };
+    if turn.lacks(&played.thoughts_before) {
+        let message = "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a \
+                       final `assistant` message must start with a thinking block";
+        return api.refuse(400, message.to_owned());
+    }
     played.faults = played.faults.filter(|faults| faults.times.is_none_or(|times| earlier() < times));
     if let Some(WireFaults { fail: Some(failure), .. }) = played.faults {
         return api.failure(failure).after(played.delay);

@@ -96,6 +96,20 @@ fn a_request_that_the_apis_refuse_is_refused() {
 }
 
 #[test]
+fn a_thought_that_does_not_come_back_is_missed() {
+    let script = script("otherwise: [{think: Hm, call: [{tool: f}]}, {say: Done}]");
+    let used = json!({"type": "tool_use", "id": "a", "name": "f", "input": {}});
+    let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]});
+    let ask = |content: Value| {
+        let messages = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": content}, result]);
+        ask(&script, Api::Messages, &json!({"model": "m", "max_tokens": 1, "messages": messages}), 0)
+    };
+    assert!(text(&ask(json!([used]))).contains("must start with a thinking block"));
+    let thought = json!({"type": "thinking", "thinking": "Hm", "signature": super::messages::signature("Hm")});
+    assert_eq!(ask(json!([thought, used])).status, 200);
+}
+
+#[test]
 fn faults_happen_as_often_as_the_script_says() {
     let script = script(
         "scenes:\n  - when: busy\n    turns:\n      - {say: Hi, wire: {fail: {status: 429, retryAfter: 2s}, times: 2}}\n\
