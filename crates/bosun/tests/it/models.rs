@@ -123,5 +123,5 @@ async fn a_script_that_cannot_be_played_is_said_to_be_so() {
     std::fs::write(&file, "otherwise: [{say: x, wire: {cutAt: soon}}]").unwrap();
     let output = run(bosun().args(["models", "serve", "--script"]).arg(&file)).await;
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("script.yaml:1:34: `otherwise.wire.cutAt`"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("script.yaml:1:36: `otherwise.wire.cutAt`"), "{}", stderr(&output));
 }
