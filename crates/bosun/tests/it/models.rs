@@ -103,7 +103,11 @@ async fn every_provider_goes_through_a_whole_query_and_through_every_fault() {
         completes("unknown tool", "there is no tool `nobody_has_this`", 1).await;
         let fails = async |input: &str, code: &str| {
             let query = world.ask(agent, input).await;
-            assert_eq!((&query["status"], &query["error"]["code"]), (&json!("failed"), &json!(code)), "{agent}, {input}: {query}");
+            assert_eq!(
+                (&query["status"], &query["error"]["code"]),
+                (&json!("failed"), &json!(code)),
+                "{agent}, {input}: {query}"
+            );
             assert_eq!(query["toolExecutionHistory"].as_array().map_or(0, Vec::len), 0, "{agent}, {input}: {query}");
         };
         fails("garbage", "model_malformed").await;

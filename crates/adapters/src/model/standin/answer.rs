@@ -87,8 +87,13 @@ impl Answer {
         if let Some(number) = faults.garbage
             && let Some(part) = self.parts.get_mut(number.min(last))
         {
-            let is_event = part.bytes.ends_with(b"\n\n");
-            part.bytes = if is_event { b"data: {this is not JSON\n\n".to_vec() } else { b"{this is not JSON".to_vec() };
+            let text = String::from_utf8_lossy(&part.bytes);
+            // An event keeps its name: a client that goes by names must not overlook it.
+            let garbled = match text.split_once("data: ") {
+                Some((name, _)) if text.ends_with("\n\n") => format!("{name}data: {{this is not JSON\n\n"),
+                _ => "{this is not JSON".to_owned(),
+            };
+            part.bytes = garbled.into_bytes();
         }
         if let Some(at) = faults.cut_at {
             self = self.truncated(at).then(End::Cut);
@@ -158,6 +163,9 @@ mod tests {
     fn garbage_takes_the_place_of_one_event() {
         let body = answer().with(&WireFaults { garbage: Some(1), ..WireFaults::default() }).body();
         assert_eq!(body, b"data: 1\n\ndata: {this is not JSON\n\n");
+        let named =
+            Answer::sse("event: ping\ndata: {}\n\n").with(&WireFaults { garbage: Some(0), ..WireFaults::default() });
+        assert_eq!(named.body(), b"event: ping\ndata: {this is not JSON\n\n");
         let plain = Answer::json(200, "{}").with(&WireFaults { garbage: Some(7), ..WireFaults::default() });
         assert_eq!(plain.body(), b"{this is not JSON");
     }
