@@ -20,8 +20,9 @@ use crate::{
 pub type Seq = u64;
 
 /// The newest version of the event format that this code reads and writes. Version 2 has references to
-/// large results. An entry is written with the oldest version that can hold it.
-pub const VERSION: u32 = 2;
+/// large results; version 3 has targets, messages, conversations and answers that do not fit. An entry is
+/// written with the oldest version that can hold it.
+pub const VERSION: u32 = 3;
 
 /// One entry: what happened, when, and as the how-manyth.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +63,12 @@ pub enum Event {
         /// The model that answered, where it was not the query's own but one that stood in for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answered_by: Option<String>,
+        /// The answer as it was checked, where an explicit `null` was left out of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Value>,
+        /// Why the text is not the answer that was asked for; the model is told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rejected: Option<String>,
     },
     /// Shared with whoever reads the query: arguments may be large, and nobody changes them.
     CallAsked(Arc<AskedCall>),
@@ -186,7 +193,12 @@ impl Event {
     }
 
     fn version(&self) -> u32 {
-        if self.large().is_some() { VERSION } else { 1 }
+        match self {
+            Self::Created { spec, .. } if spec.is_beyond_version_2() => 3,
+            Self::TurnEnded { rejected: Some(_), .. } => 3,
+            _ if self.large().is_some() => 2,
+            _ => 1,
+        }
     }
 
     /// Reads what [`Event::encode`] wrote, by this or an earlier version of the program.
@@ -247,10 +259,10 @@ mod tests {
         let event = Event::decode(old).unwrap();
         assert!(matches!(&event, Event::TurnEnded { provider: None, answered_by: None, .. }), "{event:?}");
         assert_eq!(event.encode().unwrap(), old);
-        let Event::TurnEnded { turn, text, usage, calls, .. } = event else { panic!() };
+        let Event::TurnEnded { turn, text, usage, calls, output, rejected, .. } = event else { panic!() };
         let kept = json!({"anthropic": {"content": [{"type": "thinking", "signature": "c2ln"}]}});
         let (provider, answered_by) = (Some(Arc::new(kept)), Some("second".to_owned()));
-        let event = Event::TurnEnded { turn, text, usage, calls, provider, answered_by };
+        let event = Event::TurnEnded { turn, text, usage, calls, output, rejected, provider, answered_by };
         let text = event.encode().unwrap();
         assert!(text.starts_with(r#"{"v":1,"#), "{text}");
         assert_eq!(Event::decode(&text).unwrap(), event);
@@ -258,8 +270,8 @@ mod tests {
 
     #[test]
     fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
-        let newer = Event::decode(r#"{"v":3,"kind":"call_dreamt_of"}"#);
-        assert!(matches!(newer, Err(DecodeError::NewerVersion(3))), "{newer:?}");
+        let newer = Event::decode(r#"{"v":4,"kind":"call_dreamt_of"}"#);
+        assert!(matches!(newer, Err(DecodeError::NewerVersion(4))), "{newer:?}");
         let damaged = Event::decode(r#"{"v":2,"kind":"call_dreamt_of"}"#);
         assert!(matches!(damaged, Err(DecodeError::Malformed(_))), "{damaged:?}");
     }

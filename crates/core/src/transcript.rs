@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::{
     Actor, CallId, Outcome, Timestamp,
     event::{AskedCall, Entry, Event, Route},
+    json,
     machine::outcome_code,
     query::{Spec, Usage},
     showing::Showing,
@@ -34,6 +35,10 @@ pub struct Turn {
     pub text: Option<String>,
     pub usage: Usage,
     pub calls: Vec<Call>,
+    /// The answer as it was checked, where that is not the text itself.
+    pub output: Option<Value>,
+    /// Why the text is not the answer that was asked for.
+    pub rejected: Option<String>,
     /// What the model API wants to read again, in its own words.
     pub provider: Option<Arc<Value>>,
     /// The model that answered, where it was not the query's own.
@@ -112,11 +117,13 @@ impl Transcript {
     pub fn apply(&mut self, entry: &Entry) {
         let at = entry.at;
         match &entry.event {
-            Event::TurnEnded { text, usage, provider, answered_by, .. } => {
+            Event::TurnEnded { text, usage, output, rejected, provider, answered_by, .. } => {
                 self.turns.push(Arc::new(Turn {
                     text: text.clone(),
                     usage: *usage,
                     calls: Vec::new(),
+                    output: output.clone(),
+                    rejected: rejected.clone(),
                     provider: provider.clone(),
                     answered_by: answered_by.clone(),
                 }));
@@ -189,11 +196,31 @@ impl Transcript {
         }
     }
 
-    /// The conversation as the model reads it. Results stand in the order in which it asked.
+    /// The answer as data, if data was asked for.
     #[must_use]
-    pub fn messages(&self, showing: &Showing) -> Vec<Message> {
+    pub fn output(&self) -> Option<Value> {
+        self.spec.output_schema.as_ref()?;
+        let text = self.response()?;
+        // It was read the same way when it was checked.
+        self.turns.last()?.output.clone().or_else(|| json::parse(text, json::Limits::ARGUMENTS).ok())
+    }
+
+    /// The conversation as the model reads it: its prompt, what was said before the query, and the query.
+    #[must_use]
+    pub fn messages(&self, history: &[Message], showing: &Showing) -> Vec<Message> {
         let mut messages: Vec<_> = self.spec.prompt.iter().map(|prompt| Message::System(prompt.clone())).collect();
-        messages.push(Message::User(self.spec.input.clone()));
+        messages.extend_from_slice(history);
+        messages.extend(self.said(showing));
+        messages
+    }
+
+    /// What was said in this query. Results stand in the order in which the model asked.
+    fn said(&self, showing: &Showing) -> Vec<Message> {
+        let mut messages = if self.spec.messages.is_empty() {
+            vec![Message::User(self.spec.input.clone())]
+        } else {
+            self.spec.messages.clone()
+        };
         for turn in &self.turns {
             let calls = turn.calls.iter().map(|call| MessageCall {
                 provider_id: call.asked.provider_id.clone(),
@@ -205,6 +232,7 @@ impl Transcript {
                 calls: calls.collect(),
                 provider: turn.provider.clone(),
             });
+            messages.extend(turn.rejected.clone().map(Message::User));
             for call in &turn.calls {
                 let Some(recorded) = &call.result else { continue };
                 let mut content = showing.show(call.asked.call, &recorded.outcome);

@@ -206,7 +206,8 @@ async fn fallbacks_are_asked_in_order() {
     let registry = load_from(directory.path()).unwrap().build(&Arc::new(Secrets::default()), Arc::new(builtins()));
     let toolset = Arc::new(Toolset::merge(Mode::Ark, vec![], vec![]));
     let messages = vec![Message::User("x".into())];
-    let request = ModelRequest { query: QueryUid::new(0, [0; 10]), turn: 1, messages, toolset, tools_allowed: true };
+    let (query, options) = (QueryUid::new(0, [0; 10]), Default::default());
+    let request = ModelRequest { query, turn: 1, messages, toolset, tools_allowed: true, options, answer: None };
     let reply = registry.model(&default_namespace(), "a").unwrap().reply(&request, &Nowhere).await.unwrap();
     assert_eq!((reply.text.as_deref(), reply.answered_by.as_deref()), (Some("I am c"), Some("c")));
     let shown = format!("{:?}", registry.model(&default_namespace(), "e").unwrap().reply(&request, &Nowhere).await);
@@ -250,7 +251,21 @@ async fn the_example_plays_the_rfcs_first_example() {
     let ask = async |messages: Vec<Message>| {
         let toolset = Arc::new(Toolset::merge(Mode::Ark, vec![], vec![]));
         let query = QueryUid::new(0, [0; 10]);
-        model.reply(&ModelRequest { query, turn: 1, messages, toolset, tools_allowed: true }, &Nowhere).await.unwrap()
+        model
+            .reply(
+                &ModelRequest {
+                    query,
+                    turn: 1,
+                    messages,
+                    toolset,
+                    tools_allowed: true,
+                    options: Default::default(),
+                    answer: None,
+                },
+                &Nowhere,
+            )
+            .await
+            .unwrap()
     };
     let result = |alias: &str, content: &str| Message::Tool {
         provider_id: alias.into(),

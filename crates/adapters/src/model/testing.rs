@@ -8,6 +8,7 @@ use std::{
 
 use bosun_core::{
     Binding, Namespace, QueryUid, Tool,
+    query::ModelOptions,
     tool::toolset::{Mode, Toolset},
     transcript::{Message, MessageCall},
 };
@@ -85,6 +86,8 @@ pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
         messages,
         toolset: Arc::new(Toolset::merge(Mode::N8n, Vec::new(), vec![calculator(), search])),
         tools_allowed: true,
+        options: ModelOptions::default(),
+        answer: None,
     }
 }
 

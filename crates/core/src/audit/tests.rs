@@ -128,9 +128,16 @@ fn by() -> Actor {
 fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
     let spec = Spec {
         agent: "helper".into(),
+        target: Default::default(),
         model: "default".into(),
         prompt: None,
         input: "secret question".into(),
+        template: None,
+        messages: Vec::new(),
+        parameters: Default::default(),
+        options: Default::default(),
+        output_schema: None,
+        conversation: None,
         toolset: ContentHash::of(b""),
         limits: Limits::default(),
         view: View::Rfc,

@@ -256,7 +256,7 @@ impl World {
         let mut transcript = Transcript::new(&self.journal[0]).unwrap();
         self.journal[1..].iter().for_each(|entry| transcript.apply(entry));
         let mut open: Vec<String> = Vec::new();
-        for message in transcript.messages(&Showing::default()) {
+        for message in transcript.messages(&[], &Showing::default()) {
             match message {
                 Message::Assistant { calls, .. } => {
                     assert!(open.is_empty(), "a call has no result");

@@ -33,10 +33,11 @@ pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::E
         body.push_str("\":");
         body.push_str(value);
     };
-    if !turn.properties.iter().any(|(name, _)| *name == "max_tokens") {
-        member("max_tokens", &MAX_TOKENS.to_string());
+    let asked = options(turn);
+    for (name, value) in &asked {
+        member(name, &serde_json::to_string(value)?);
     }
-    for (name, value) in turn.properties {
+    for (name, value) in turn.properties.iter().filter(|(name, _)| !asked.iter().any(|(asked, _)| asked == name)) {
         member(name, &serde_json::to_string(value)?);
     }
     member("stream", if turn.stream { "true" } else { "false" });
@@ -55,6 +56,11 @@ pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::E
             message => messages.add(message),
         }
     }
+    if let Some(format) = &turn.request.answer {
+        // Not every model here can be held to a schema; every one can be told of it, and all are checked.
+        let told = format!("Answer with nothing but one JSON object that fits this JSON Schema: {}", format.schema);
+        system.extend(text_block(&told, None));
+    }
     if cache {
         system.last_mut().into_iter().for_each(mark);
         messages.mark();
@@ -65,6 +71,16 @@ pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::E
     member("messages", &messages.into_json());
     body.push('}');
     Ok(body)
+}
+
+/// What the query asks of the model, and how long an answer may be, which the API must be told.
+fn options(turn: &Turn<'_>) -> Vec<(&'static str, Value)> {
+    let options = turn.request.options;
+    let is_set = turn.properties.iter().any(|(name, _)| *name == "max_tokens");
+    let max_tokens = options.max_tokens.or((!is_set).then_some(MAX_TOKENS.into()));
+    let max_tokens = max_tokens.map(|tokens| ("max_tokens", Value::from(tokens)));
+    let temperature = options.temperature.map(|temperature| ("temperature", Value::from(temperature)));
+    max_tokens.into_iter().chain(temperature).collect()
 }
 
 /// Messages of the wire: user and assistant take turns, and each one is a list of blocks.

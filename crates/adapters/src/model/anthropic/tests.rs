@@ -7,10 +7,14 @@ mod talking;
 use std::{path::PathBuf, sync::Arc};
 
 use bosun_core::{
+    query::ModelOptions,
     tool::toolset::{Mode, Toolset},
     transcript::Message,
 };
-use bosun_engine::{Model, model::ModelRequest};
+use bosun_engine::{
+    Model,
+    model::{AnswerFormat, ModelRequest},
+};
 use serde_json::json;
 
 use super::Messages;
@@ -74,6 +78,15 @@ async fn requests_are_these_bytes() {
         .to_vec();
     };
     check_request("plain-with-properties.json", settings, no_tools).await;
+
+    // What a query asks for goes before what the manifest says.
+    let options = ModelOptions { temperature: Some(0.5), max_tokens: Some(300) };
+    let schema = Arc::new(json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}));
+    let answer = Some(AnswerFormat { name: "sum".into(), schema });
+    let properties = [("temperature", "0.2"), ("max_tokens", "500"), ("top_k", "5")];
+    let properties = properties.map(|(name, value)| (name.to_owned(), literal(value))).to_vec();
+    let asked = ModelRequest { options, answer, ..hello() };
+    check_request("options-of-the-query.json", |config, _| config.properties = properties, asked).await;
 
     // Whatever stands in a history must make a conversation that the API takes.
     let odd = vec![
