@@ -16,6 +16,7 @@ mod dependencies;
 mod disasters;
 mod hostile_files;
 mod large;
+mod models;
 mod overload;
 mod program;
 mod query;
