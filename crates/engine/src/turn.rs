@@ -1,6 +1,6 @@
 //! One turn of the model: ask, listen, check what it wants.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bosun_core::{
     Head, Transcript,
@@ -21,6 +21,7 @@ const MAX_BROKEN_TURNS: u32 = 3;
 
 struct Prepared {
     model: Arc<dyn Model>,
+    name: String,
     request: ModelRequest,
     time_left: std::time::Duration,
 }
@@ -33,7 +34,8 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         Ok(prepared) => prepared,
         Err(error) => return fail(driver, &error).await,
     };
-    let Prepared { model, request, time_left } = prepared;
+    let Prepared { model, name, request, time_left } = prepared;
+    let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
     let (deltas, ended) = (DraftDeltas(&driver.live), driver.live.ended());
     let reply = tokio::select! {
         // The model first: one that answers at once costs no timer.
@@ -45,6 +47,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         () = tokio::time::sleep(time_left) => return driver.time_out().await,
     };
     fault::point("turn.replied");
+    metrics.model_asked(&name, reply.as_ref().ok(), began.elapsed());
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
@@ -61,6 +64,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
+            metrics.model_retried(&name);
             tracing::warn!(query = %driver.live.key.1, reason, "model's answer broke off, asking again");
             Ok(())
         }
@@ -98,6 +102,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
     };
     Ok(Ok(Prepared {
         model: Arc::clone(model),
+        name: transcript.spec.model.clone(),
         time_left: head.limits.query_timeout.saturating_sub(head.clock.spent(inner.clock.now())),
         request: ModelRequest {
             query: head.uid,

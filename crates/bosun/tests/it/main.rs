@@ -8,6 +8,7 @@
 )]
 
 mod architecture;
+mod audit;
 mod chaos;
 mod cli_tools;
 mod commits;

@@ -3,6 +3,7 @@
 mod agents;
 mod auditing;
 mod delivering;
+mod figures;
 mod large;
 mod malformed;
 mod queries;
