@@ -25,7 +25,7 @@ use crate::http::{
 /// How long `wait=true` waits: less than the 30 s after which many clients give up by themselves.
 pub(super) const DEFAULT_WAIT: Duration = Duration::from_secs(25);
 /// Nobody waits longer in one request.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

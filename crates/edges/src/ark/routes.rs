@@ -19,9 +19,9 @@ use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, audit, convert, delivery, describe, download,
+    agents, audit, convert, delivery, describe, download, model_query,
     options::{DEFAULT_WAIT, Options},
-    request, stream, upload, usage, wire,
+    request, stream, update, upload, usage, wire,
 };
 use crate::{
     App,
@@ -56,7 +56,8 @@ routes! {
     "/audit" => get get_audit;
     "/tools/usage" => get get_usage;
     "/queries" => get list_queries, post create_query;
-    "/queries/{name}" => get get_query, delete delete_query;
+    "/models/{name}/query" => post query_model;
+    "/queries/{name}" => get get_query, put update_query, delete delete_query;
     "/queries/{name}/cancel" => patch cancel_query, post cancel_query;
     "/queries/{name}/continue" => post continue_query;
     "/queries/{name}/tool-result" => post deliver_results;
@@ -159,6 +160,30 @@ async fn create_query(
 async fn get_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let snapshot = app.engine.get(&options.key()?, options.wait_or(None)).await?;
     Ok(answer(&snapshot, options.view, &options.warnings))
+}
+
+/// `PUT …/queries/{name}`
+async fn update_query(
+    State(app): State<App>,
+    options: Options,
+    JsonBody(body): JsonBody,
+) -> Result<Response, ApiError> {
+    let (cancel, warnings) = update::read(&options, body)?;
+    let key = options.key()?;
+    let snapshot = if cancel {
+        app.engine.cancel(options.actor.clone(), key, None).await?
+    } else {
+        app.engine.get(&key, None).await?
+    };
+    Ok(answer(&snapshot, options.view, &warnings))
+}
+
+/// `POST …/models/{name}/query`
+async fn query_model(State(app): State<App>, options: Options, JsonBody(body): JsonBody) -> Result<Response, ApiError> {
+    let (submission, wait) = model_query::read(&options, body)?;
+    let warnings = submission.warnings.clone();
+    let submitted = app.engine.submit(submission, wait).await?;
+    Ok(with_warnings(Json(model_query::answer(&submitted.snapshot)?), &warnings))
 }
 
 /// `DELETE …/queries/{name}`
