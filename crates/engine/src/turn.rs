@@ -55,7 +55,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     let reply = tokio::select! {
         // The model first: one that answers at once costs no timer.
         biased;
-        reply = ask(&*model, &request, &deltas) => reply,
+        reply = ask(&*model, &name, &request, &deltas) => reply,
         () = ended.cancelled() => return Ok(()),
         // The attempt is lost, not the query: the next process begins it again.
         () = driver.inner.draining.cancelled() => return Ok(()),
@@ -118,9 +118,24 @@ async fn fail(driver: &Driver, error: &ModelError) -> Result<(), StoreError> {
     Ok(())
 }
 
-#[tracing::instrument(name = "model.reply", skip_all, fields(query = %request.query, turn = request.turn))]
-async fn ask(model: &dyn Model, request: &ModelRequest, deltas: &dyn Deltas) -> Result<ModelReply, ModelError> {
-    model.reply(request, deltas).await
+#[tracing::instrument(
+    name = "model.reply",
+    skip_all,
+    fields(uid = %request.query, turn = request.turn, model = name, input_tokens, output_tokens)
+)]
+async fn ask(
+    model: &dyn Model,
+    name: &str,
+    request: &ModelRequest,
+    deltas: &dyn Deltas,
+) -> Result<ModelReply, ModelError> {
+    let reply = model.reply(request, deltas).await;
+    #[cfg(feature = "otel")]
+    if let Ok(reply) = &reply {
+        let span = tracing::Span::current();
+        span.record("input_tokens", reply.usage.prompt_tokens).record("output_tokens", reply.usage.completion_tokens);
+    }
+    reply
 }
 
 async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreError> {

@@ -9,6 +9,7 @@
 
 mod architecture;
 mod audit;
+mod canaries;
 mod chaos;
 mod cli_tools;
 mod commits;

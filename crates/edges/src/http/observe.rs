@@ -27,6 +27,8 @@ use super::{
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// W3C's: the caller's trace, in which the request goes on.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const LONGEST_ID: usize = 128;
 
 /// What is kept about requests.
@@ -62,7 +64,10 @@ pub(super) async fn observe(State(observer): State<Arc<Observer>>, request: Requ
     let (id, method) = (observer.id_of(&request), request.method().clone());
     // The status is a field of what is logged, not of the span: a span that learns it later has its fields
     // written anew for every request, and nearly all requests log nothing.
-    let span = tracing::info_span!("http.request", request = id, %method, route);
+    let span = match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
+        Some(traceparent) => tracing::info_span!("http.request", request = id, %method, route, traceparent),
+        None => tracing::info_span!("http.request", request = id, %method, route),
+    };
     let mut response = async {
         let response = next.run(request).await;
         if let Some(Cause(cause)) = response.extensions().get::<Cause>() {
