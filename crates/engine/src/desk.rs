@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     herald::News,
+    metrics::Metrics,
     store::{Append, Document, Position, Request, Store, StoreError, Stored},
 };
 
@@ -34,6 +35,7 @@ const RECENT: usize = 256;
 pub(crate) struct Desk {
     /// What the audit log says about the arguments of calls.
     arguments: Arguments,
+    metrics: Arc<Metrics>,
     open: Mutex<HashMap<Key, Weak<Live>>>,
 }
 
@@ -42,6 +44,7 @@ pub(crate) struct Live {
     pub(crate) key: Key,
     desk: Weak<Desk>,
     arguments: Arguments,
+    metrics: Arc<Metrics>,
     slot: AsyncMutex<Slot>,
     /// Counts up with every entry.
     changed: watch::Sender<u64>,
@@ -90,8 +93,8 @@ pub(crate) enum Text {
 }
 
 impl Desk {
-    pub(crate) fn new(arguments: Arguments) -> Self {
-        Self { arguments, open: Mutex::default() }
+    pub(crate) fn new(arguments: Arguments, metrics: Arc<Metrics>) -> Self {
+        Self { arguments, metrics, open: Mutex::default() }
     }
 
     /// The one entry for `key`, made if need be.
@@ -104,6 +107,7 @@ impl Desk {
             key: key.clone(),
             desk: Arc::downgrade(self),
             arguments: self.arguments,
+            metrics: Arc::clone(&self.metrics),
             slot: AsyncMutex::default(),
             changed: watch::Sender::new(0),
             told: watch::Sender::new(Arc::default()),
@@ -291,6 +295,8 @@ impl Locked<'_> {
         let (namespace, name) = self.live.key.clone();
         let head = Arc::new(Head::new(uid, namespace, name, &entry)?);
         let transcript = Transcript::new(&entry).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
+        let records = audit::of_entries(&head, &transcript, [&*entry], self.live.arguments);
+        self.live.metrics.note(&records);
         let position = store.append(Append {
             head: Arc::clone(&head),
             seen: 0,
@@ -298,7 +304,7 @@ impl Locked<'_> {
             entries: vec![Arc::clone(&entry)],
             toolset: Some(toolset),
             request,
-            records: audit::of_entries(&head, &transcript, [&*entry], self.live.arguments),
+            records,
         })?;
         self.slot.state = Some(State {
             head,
@@ -338,6 +344,7 @@ impl Locked<'_> {
             transcript.apply(entry);
         }
         let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
+        self.live.metrics.note(&records);
         let append = Append {
             head: Arc::clone(&state.head),
             seen,
