@@ -7,9 +7,11 @@ use std::{sync::LazyLock, time::Duration};
 use axum::{
     Router,
     extract::{Request, State},
+    handler::Handler as _,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    middleware,
     response::{IntoResponse, Response},
-    routing::{MethodRouter, get},
+    routing::MethodRouter,
 };
 use bosun_core::query::View;
 use bosun_engine::{Snapshot, Submitted, store::Page};
@@ -22,6 +24,15 @@ use super::{
 };
 use crate::{
     App,
+    auth::{
+        Access,
+        Right::{Deliver, Manage, Read, Run},
+        gate::{
+            self,
+            Needs::{self, Here, Nothing, Somebody},
+        },
+        whoami::whoami,
+    },
     http::{
         answer::Json,
         error::{ApiError, Code, agent_not_found},
@@ -34,39 +45,56 @@ use crate::{
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const SERVICE: &str = "bosun";
 
-macro_rules! routes {
-    ($($path:literal => $($method:ident $handler:ident),+;)*) => {
-        /// The paths below `/v1` and their methods.
-        #[cfg(test)]
-        pub(crate) const ROUTES: &[(&str, &[&str])] = &[$(($path, &[$(stringify!($method)),+])),*];
+/// One method of one path, and what it asks of whoever calls it.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) path: &'static str,
+    pub(crate) method: &'static str,
+    pub(crate) needs: Needs,
+}
 
-        fn resources() -> Router<App> {
-            Router::new()$(.route($path, MethodRouter::new()$(.$method($handler))+))*
+/// A table of routes, and the router that is built of it, each behind its gate.
+macro_rules! routes {
+    ($(#[$doc:meta])* $table:ident $build:ident { $($path:literal => $($method:ident $handler:ident $needs:expr),+;)* }) => {
+        $(#[$doc])*
+        pub(crate) const $table: &[Route] =
+            &[$($(Route { path: $path, method: stringify!($method), needs: $needs },)+)*];
+
+        fn $build(access: &Access) -> Router<App> {
+            let gate = |needs: Needs| middleware::from_fn_with_state((access.clone(), needs), gate::check);
+            Router::new()$(.route($path, MethodRouter::new()$(.$method($handler.layer(gate($needs))))+))*
         }
     };
 }
 
 routes! {
-    "/agents" => get list_agents;
-    "/agents/{name}" => get get_agent;
-    "/queries" => get list_queries, post create_query;
-    "/queries/{name}" => get get_query, delete delete_query;
-    "/queries/{name}/cancel" => patch cancel_query, post cancel_query;
-    "/queries/{name}/continue" => post continue_query;
-    "/queries/{name}/tool-result" => post deliver_results;
-    "/queries/{name}/tool-calls/{id}/result" => get get_result, put put_result;
-    "/queries/{name}/events" => get watch_query;
+    /// The paths below `/v1` and below `/v1/namespaces/{namespace}`.
+    RESOURCES resources {
+        "/agents" => get list_agents Here(Read);
+        "/agents/{name}" => get get_agent Here(Read);
+        "/queries" => get list_queries Here(Read), post create_query Here(Run);
+        "/queries/{name}" => get get_query Here(Read), delete delete_query Here(Manage);
+        "/queries/{name}/cancel" => patch cancel_query Here(Run), post cancel_query Here(Run);
+        "/queries/{name}/continue" => post continue_query Here(Run);
+        "/queries/{name}/tool-result" => post deliver_results Here(Deliver);
+        "/queries/{name}/tool-calls/{id}/result" => get get_result Here(Read), put put_result Here(Deliver);
+        "/queries/{name}/events" => get watch_query Here(Read);
+    }
+}
+
+routes! {
+    /// The paths that are in no namespace.
+    SERVER server {
+        "/openapi.json" => get openapi Nothing;
+        "/health" => get health Nothing;
+        "/ready" => get ready Nothing;
+        "/v1/whoami" => get whoami Somebody;
+    }
 }
 
 pub(crate) fn router(app: App) -> Router {
-    let resources = resources();
-    Router::new()
-        .route("/openapi.json", get(openapi))
-        .route("/health", get(health))
-        .route("/ready", get(ready))
-        .nest("/v1", resources.clone())
-        .nest("/v1/namespaces/{namespace}", resources)
-        .with_state(app)
+    let resources = resources(&app.access);
+    server(&app.access).nest("/v1", resources.clone()).nest("/v1/namespaces/{namespace}", resources).with_state(app)
 }
 
 /// `GET /openapi.json`: this API, described.
@@ -142,7 +170,7 @@ async fn get_query(State(app): State<App>, options: Options) -> Result<Response,
 
 /// `DELETE …/queries/{name}`
 async fn delete_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
-    app.engine.delete(options.actor.clone(), options.key()?).await?;
+    app.engine.delete(options.actor().clone(), options.key()?).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
 }
 
@@ -153,7 +181,7 @@ async fn cancel_query(
     OptionalJson(body): OptionalJson,
 ) -> Result<Response, ApiError> {
     let (reason, warnings) = read_reason(&options, body)?;
-    let snapshot = app.engine.cancel(options.actor.clone(), options.key()?, reason).await?;
+    let snapshot = app.engine.cancel(options.actor().clone(), options.key()?, reason).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
@@ -164,7 +192,7 @@ async fn continue_query(
     OptionalJson(body): OptionalJson,
 ) -> Result<Response, ApiError> {
     let (wait, warnings) = read_wait(&options, body)?;
-    let snapshot = app.engine.resume(options.actor.clone(), options.key()?, wait).await?;
+    let snapshot = app.engine.resume(options.actor().clone(), options.key()?, wait).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
@@ -176,7 +204,7 @@ async fn deliver_results(
 ) -> Result<Response, ApiError> {
     let post = delivery::read(&options.warnings, body)?;
     let wait = options.wait_or(post.wait.or(Some(DEFAULT_WAIT)));
-    let delivered = delivery::deliver(&app.engine, &options.actor, options.key()?, post, wait).await?;
+    let delivered = delivery::deliver(&app.engine, options.actor(), options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
 }
 
@@ -184,7 +212,7 @@ async fn deliver_results(
 async fn put_result(State(app): State<App>, options: Options, request: Request) -> Result<Response, ApiError> {
     let post = upload::read(&app.engine, &options, request).await?;
     let wait = options.wait_or(Some(DEFAULT_WAIT));
-    let delivered = delivery::deliver(&app.engine, &options.actor, options.key()?, post, wait).await?;
+    let delivered = delivery::deliver(&app.engine, options.actor(), options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
 }
 

@@ -1,6 +1,7 @@
 //! The edge from its public side: requests into the real router, answers out of it.
 
 mod agents;
+mod authorization;
 mod delivering;
 mod large;
 mod malformed;
