@@ -34,7 +34,9 @@
 //! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
 
 pub mod actor;
+pub mod audit;
 pub mod content;
+pub mod conversation;
 pub mod event;
 pub mod hash;
 pub mod head;
@@ -43,15 +45,18 @@ pub mod id;
 mod journal_fixtures;
 pub mod json;
 pub mod machine;
+pub mod message;
 pub mod outcome;
 pub mod query;
 pub mod schema;
 pub mod showing;
 mod spelled;
+pub mod template;
 mod text;
 pub mod time;
 pub mod tool;
 pub mod transcript;
+pub mod usage;
 
 pub use actor::Actor;
 pub use content::Content;

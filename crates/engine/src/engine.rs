@@ -3,20 +3,24 @@
 //! Every change runs as a task of its own, so a caller that goes away never leaves half a change
 //! behind, and answers only when what it answers would survive a power cut.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript, json,
+    Actor, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Tool, Transcript,
+    audit::{Arguments, Record},
+    json,
     machine::{self, Delivery, Verdict},
-    query::View,
+    query::{ModelOptions, TargetKind, View},
     schema::SchemaCache,
-    tool::toolset::{Mode, Toolset},
+    tool::{catalog::Selection, toolset::Mode},
+    transcript::Message,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Agent, Blobs, Clock, EngineError, Registry, Store, StoreError,
+    Blobs, Clock, EngineError, Registry, Store, StoreError,
     admission::Admission,
+    audit,
     deadlines::Deadlines,
     desk::{Desk, Key, Live, Locked, State},
     driver, fault,
@@ -39,11 +43,18 @@ pub struct Settings {
     pub max_running: usize,
     /// How many wait their turn at most; then no new query is taken on.
     pub max_queued: usize,
+    /// What the audit log says about the arguments of calls.
+    pub audited_arguments: Arguments,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { limits: Limits::default(), max_running: 256, max_queued: 10_000 }
+        Self {
+            limits: Limits::default(),
+            max_running: 256,
+            max_queued: 10_000,
+            audited_arguments: Arguments::default(),
+        }
     }
 }
 
@@ -55,31 +66,88 @@ pub struct Submission {
     pub namespace: Namespace,
     /// Chosen by the server where absent.
     pub name: Option<QueryName>,
+    /// The name of what is to answer; an agent unless `target` says otherwise.
     pub agent: String,
-    pub input: String,
+    pub target: TargetKind,
+    /// The model that is asked instead of the agent's own.
+    pub model: Option<String>,
+    pub input: Input,
+    /// What is filled in where the input and the agent's prompt have a place for it.
+    pub parameters: BTreeMap<String, String>,
+    pub options: ModelOptions,
+    /// What the answer must be; the agent's own where absent.
+    pub output_schema: Option<Arc<serde_json::Value>>,
     /// The client's own tools, already checked.
     pub client_tools: Vec<Tool>,
     pub mode: Mode,
     /// Only these of the agent's tools; all of them where absent.
     pub selected_tools: Option<Vec<String>>,
+    /// And of those only these.
+    pub tool_filter: Option<Selection>,
     pub limits: AgentLimits,
     pub view: View,
     pub session_id: Option<String>,
-    pub labels: std::collections::BTreeMap<String, String>,
-    pub annotations: std::collections::BTreeMap<String, String>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
     /// What the caller should know about how the request was read.
     pub warnings: Vec<String>,
     /// How the client will call this request if it has to repeat it.
     pub request: Option<RequestKey>,
 }
 
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// One text, with places for parameters if there are any.
+    Text(String),
+    /// A conversation for the model to go on with, already checked.
+    Messages(Vec<Message>),
+}
+
+impl From<&str> for Input {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
 impl Submission {
+    /// A question to an agent, with everything else as it is when nobody says otherwise.
+    #[must_use]
+    pub fn to_agent(namespace: Namespace, agent: impl Into<String>, input: impl Into<Input>) -> Self {
+        Self {
+            by: Actor::local(),
+            namespace,
+            name: None,
+            agent: agent.into(),
+            target: TargetKind::Agent,
+            model: None,
+            input: input.into(),
+            parameters: BTreeMap::new(),
+            options: ModelOptions::default(),
+            output_schema: None,
+            client_tools: Vec::new(),
+            mode: Mode::Hybrid,
+            selected_tools: None,
+            tool_filter: None,
+            limits: AgentLimits::default(),
+            view: View::Ark,
+            session_id: None,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            warnings: Vec::new(),
+            request: None,
+        }
+    }
+
     /// What is asked for, whatever it takes to answer it.
     fn fingerprint(&self) -> ContentHash {
         let mut asked = serde_json::json!({
             "name": self.name,
             "agent": self.agent,
-            "input": self.input,
+            "input": match &self.input {
+                Input::Text(text) => serde_json::Value::from(text.as_str()),
+                Input::Messages(messages) => messages.iter().map(bosun_core::message::write).collect(),
+            },
             "clientTools": self.client_tools,
             "mode": self.mode,
             "selectedTools": self.selected_tools,
@@ -89,9 +157,20 @@ impl Submission {
             "labels": self.labels,
             "annotations": self.annotations,
         });
-        // Another actor's request is another one, in the same words too.
-        if !self.by.is_local() {
-            asked["by"] = serde_json::json!(self.by);
+        // What was added since stands only where it says something: a request of an earlier version that is
+        // repeated now is still the same one. Another actor's request is another one, in the same words too.
+        if let serde_json::Value::Object(members) = &mut asked {
+            let added = serde_json::json!({
+                "by": (!self.by.is_local()).then_some(&self.by),
+                "target": (self.target != TargetKind::Agent).then_some(self.target),
+                "model": self.model,
+                "parameters": (!self.parameters.is_empty()).then_some(&self.parameters),
+                "options": (!self.options.is_empty()).then_some(self.options),
+                "outputSchema": self.output_schema,
+                "toolFilter": self.tool_filter,
+            });
+            let added = added.as_object().cloned().unwrap_or_default();
+            members.extend(added.into_iter().filter(|(_, value)| !value.is_null()));
         }
         json::content_hash(&asked)
     }
@@ -176,7 +255,7 @@ impl Engine {
             registry,
             clock,
             settings,
-            desk: Arc::default(),
+            desk: Arc::new(Desk::new(settings.audited_arguments)),
             toolsets: Toolsets::default(),
             schemas: Arc::new(SchemaCache::new(SCHEMAS_KEPT)),
             admission: Admission::new(settings.max_running, settings.max_queued),
@@ -272,6 +351,7 @@ impl Engine {
             let state = Inner::state_of(&locked, &key)?;
             let now = inner.clock.now();
             let delivered = machine::deliver(&state.head, now, deliveries, hold, &by);
+            audit::record_refusals(&*inner.store, &state.head, now, &by, &delivered.refused)?;
             let changed = !delivered.events.is_empty();
             let position = locked.append(&*inner.store, now, delivered.events)?;
             if changed {
@@ -323,7 +403,10 @@ impl Engine {
             let position = locked.append(&*inner.store, now, machine::cancel(&head, reason, &by))?;
             fault::point("delete.appended");
             let deleted = match inner.store.durable(position).await {
-                Ok(()) => inner.store.remove(Removal::Query(key.0, head.uid), now).await,
+                Ok(()) => {
+                    let record = Box::new(Record::of_deletion(&head, now, &by));
+                    inner.store.remove(Removal::Query(key.0, head.uid, record), now).await
+                }
                 Err(error) => Err(error),
             };
             // Whatever became of it, the store knows better than this memory.
@@ -471,76 +554,6 @@ impl Engine {
 }
 
 impl Inner {
-    /// Freezes what a query will need: agent, model, limits and tools as they are now.
-    fn prepare(
-        &self,
-        submission: Submission,
-        request: Option<ContentHash>,
-    ) -> Result<(Spec, Arc<Toolset>), EngineError> {
-        let namespace = submission.namespace;
-        let agent = self
-            .registry
-            .agent(&namespace, &submission.agent)
-            .ok_or_else(|| EngineError::AgentNotFound(namespace.clone(), submission.agent.clone()))?;
-        if self.registry.model(&namespace, &agent.model).is_none() {
-            let (agent, model) = (agent.name.clone(), agent.model.clone());
-            return Err(EngineError::ModelNotFound { namespace, agent, model });
-        }
-        let own = self.tools_of(&namespace, agent, submission.selected_tools.as_deref())?;
-        let toolset = Toolset::merge(submission.mode, own, submission.client_tools).sharing(&self.schemas);
-        let toolset = self.toolsets.share(toolset);
-        let spec = Spec {
-            agent: submission.agent,
-            model: agent.model.clone(),
-            prompt: agent.prompt.clone(),
-            input: submission.input,
-            toolset: toolset.hash(),
-            limits: submission.limits.narrow(agent.limits.narrow(self.settings.limits)),
-            view: submission.view,
-            session_id: submission.session_id,
-            labels: submission.labels,
-            annotations: submission.annotations,
-            warnings: submission.warnings,
-            request,
-        };
-        Ok((spec, toolset))
-    }
-
-    fn tools_of(
-        &self,
-        namespace: &Namespace,
-        agent: &Agent,
-        selected: Option<&[String]>,
-    ) -> Result<Vec<Tool>, EngineError> {
-        let mut missing: Vec<String> = selected
-            .unwrap_or_default()
-            .iter()
-            .filter(|name| !agent.tools.iter().any(|tool| tool.name == **name))
-            .cloned()
-            .collect();
-        let mut tools = Vec::with_capacity(agent.tools.len());
-        for entry in &agent.tools {
-            if selected.is_some_and(|names| !names.contains(&entry.name)) {
-                continue;
-            }
-            match self.registry.tool(namespace, &entry.name) {
-                Some(tool) => {
-                    let mut tool = tool.clone();
-                    if let Some(description) = &entry.description {
-                        tool.description.clone_from(description);
-                    }
-                    tools.push(tool);
-                }
-                None => missing.push(entry.name.clone()),
-            }
-        }
-        if missing.is_empty() {
-            Ok(tools)
-        } else {
-            Err(EngineError::ToolsNotFound { namespace: namespace.clone(), names: missing })
-        }
-    }
-
     pub(crate) fn state_of<'a>(locked: &'a Locked<'_>, key: &Key) -> Result<&'a State, EngineError> {
         locked.state().ok_or_else(|| EngineError::QueryNotFound(key.0.clone(), key.1.clone()))
     }

@@ -11,6 +11,7 @@ use std::{
 
 use bosun_core::{Binding, Limits, Namespace, Tool};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{Model, Runner};
 
@@ -21,6 +22,8 @@ pub struct Agent {
     pub name: String,
     pub description: Option<String>,
     pub prompt: Option<String>,
+    /// What its answers must be: a JSON Schema.
+    pub output_schema: Option<Arc<Value>>,
     /// The model's name in the agent's namespace.
     pub model: String,
     pub tools: Vec<AgentTool>,
@@ -65,12 +68,38 @@ impl AgentLimits {
     }
 }
 
+/// A place where conversations are kept, as its manifest describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    pub namespace: Namespace,
+    pub name: String,
+    pub description: Option<String>,
+    pub window: Window,
+}
+
+/// How much of a conversation a new query of it is shown. It is always cut between two queries, and the
+/// latest query is always shown whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// At most so many messages.
+    Messages(u32),
+    /// At most so many tokens, as [`bosun_core::conversation::estimate_tokens`] counts them.
+    Tokens(u32),
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self::Messages(50)
+    }
+}
+
 /// Everything that is configured, by namespace and name.
 #[derive(Default)]
 pub struct Registry {
     agents: BTreeMap<(Namespace, String), Arc<Agent>>,
     tools: HashMap<(Namespace, String), Tool>,
     models: HashMap<(Namespace, String), Arc<dyn Model>>,
+    memories: BTreeMap<(Namespace, String), Memory>,
     builtins: Option<Arc<dyn Runner>>,
 }
 
@@ -86,6 +115,11 @@ impl Registry {
 
     pub fn add_model(&mut self, namespace: Namespace, name: impl Into<String>, model: Arc<dyn Model>) {
         self.models.insert((namespace, name.into()), model);
+    }
+
+    /// Adds a memory; an earlier one of the same name is replaced.
+    pub fn add_memory(&mut self, memory: Memory) {
+        self.memories.insert((memory.namespace.clone(), memory.name.clone()), memory);
     }
 
     /// Who runs tools with [`Binding::Builtin`].
@@ -113,6 +147,16 @@ impl Registry {
         self.models.get(&(namespace.clone(), name.to_owned()))
     }
 
+    #[must_use]
+    pub fn memory(&self, namespace: &Namespace, name: &str) -> Option<&Memory> {
+        self.memories.get(&(namespace.clone(), name.to_owned()))
+    }
+
+    /// The memories of a namespace, by name.
+    pub fn memories<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = &'a Memory> {
+        self.memories.iter().filter(move |((owner, _), _)| owner == namespace).map(|(_, memory)| memory)
+    }
+
     /// Who runs tools of this binding; `None` if nobody here does.
     #[must_use]
     pub fn runner(&self, binding: &Binding) -> Option<&Arc<dyn Runner>> {
@@ -130,6 +174,7 @@ impl fmt::Debug for Registry {
             .field("agents", &self.agents.keys())
             .field("tools", &self.tools.keys())
             .field("models", &self.models.keys())
+            .field("memories", &self.memories.keys())
             .finish_non_exhaustive()
     }
 }

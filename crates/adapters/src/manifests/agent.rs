@@ -57,6 +57,7 @@ pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<A
         name: metadata.name.clone(),
         description: spec.text("description").map(|text| text.value.to_owned()),
         prompt: spec.text("prompt").map(|text| text.value.to_owned()),
+        output_schema: None,
         model: model.as_ref().map_or(DEFAULT_MODEL, |(name, _)| name).to_owned(),
         tools,
         limits,

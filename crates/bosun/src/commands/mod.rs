@@ -1,5 +1,6 @@
 //! What the program can do, one module for each command.
 
+mod audit;
 mod backup;
 mod check;
 mod config;
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     Keys(keys::Keys),
     Check(check::Check),
     Backup(backup::Backup),
+    Audit(audit::AuditCommand),
     Convert(convert::Convert),
     Tools(tools::Tools),
 }
@@ -42,6 +44,7 @@ impl Command {
             Self::Keys(keys) => keys.run(),
             Self::Check(check) => check.run(),
             Self::Backup(backup) => backup.run(),
+            Self::Audit(audit) => audit.run(),
             Self::Convert(convert) => convert.run(),
             Self::Tools(tools) => tools.run(),
         }

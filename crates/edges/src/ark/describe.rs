@@ -11,28 +11,30 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
-    convert,
+    audit, convert, lookup,
     routes::{RESOURCES, Route, SERVER},
-    wire,
+    usage, wire,
 };
 use crate::{
     auth::{Right, gate::Needs, whoami::Whoami},
     http::error::Code,
 };
 
+mod queries;
+
 /// One thing that can be asked for.
-struct Operation {
-    method: &'static str,
-    path: &'static str,
-    id: &'static str,
-    summary: &'static str,
-    parameters: &'static [&'static str],
-    body: Body,
-    answer: Answer,
-    errors: &'static [Code],
+pub(super) struct Operation {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) parameters: &'static [&'static str],
+    pub(super) body: Body,
+    pub(super) answer: Answer,
+    pub(super) errors: &'static [Code],
 }
 
-enum Body {
+pub(super) enum Body {
     None,
     /// There need not be one.
     Optional(fn() -> Value),
@@ -42,7 +44,7 @@ enum Body {
 }
 
 #[derive(Clone, Copy)]
-enum Answer {
+pub(super) enum Answer {
     Json(fn(&mut SchemaGenerator) -> schemars::Schema),
     Stream,
     /// JSON, or a stream if the client asks for one.
@@ -95,6 +97,8 @@ const OPERATIONS: &[Operation] = &[
         answer: Answer::Json(schema::<wire::Agent>),
         errors: &[Code::AgentNotFound],
     },
+    audit::OPERATION,
+    usage::OPERATION,
     Operation {
         method: "get",
         path: "/queries",
@@ -111,12 +115,16 @@ const OPERATIONS: &[Operation] = &[
         id: "createQuery",
         summary: "Ask an agent",
         parameters: &["wait", "stream", "view", "idempotencyKey"],
-        body: Body::Required(query_body),
+        body: Body::Required(queries::query_body),
         answer: Answer::Either(schema::<convert::Query>),
         errors: &[
             Code::UnsupportedField,
             Code::UnsupportedTarget,
             Code::InvalidToolDefinitions,
+            Code::InvalidToolArguments,
+            Code::InvalidOutputSchema,
+            Code::InvalidTemplate,
+            Code::MissingParameters,
             Code::IdempotencyKeyReused,
             Code::ModelNotFound,
             Code::ToolsNotFound,
@@ -246,13 +254,18 @@ const OPERATIONS: &[Operation] = &[
     },
 ];
 
+/// Everything that can be asked for.
+fn operations() -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter().chain(queries::OPERATIONS)
+}
+
 /// The whole document.
 pub(crate) fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.definitions_path = "/components/schemas".into();
     let mut generator = SchemaGenerator::new(settings);
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-    for operation in OPERATIONS {
+    for operation in operations() {
         let by_path = format!("/v1/namespaces/{{namespace}}{}", operation.path);
         let by_query = format!("/v1{}", operation.path);
         for (path, is_in_path) in [(by_query, false), (by_path, true)] {
@@ -330,7 +343,7 @@ fn security_schemes() -> Value {
     })
 }
 
-fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {
+pub(super) fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {
     generator.subschema_for::<T>()
 }
 
@@ -368,7 +381,7 @@ fn describe(operation: &Operation, is_in_path: bool, generator: &mut SchemaGener
 
 /// What can be done with a query that was created.
 fn links(suffix: &str) -> Value {
-    let on_queries = OPERATIONS.iter().filter(|operation| operation.path.starts_with("/queries/{name}"));
+    let on_queries = operations().filter(|operation| operation.path.starts_with("/queries/{name}"));
     let link = |operation: &Operation| {
         let mut parameters = json!({"name": "$response.body#/name"});
         if operation.parameters.contains(&"id") {
@@ -506,58 +519,8 @@ fn parameter(name: &str) -> Value {
             json!({"type": "string", "pattern": "^[!-~]{1,255}$"}),
             "Under which the same request may be repeated",
         ),
-        _ => json!({}),
+        _ => lookup::parameter(name),
     }
-}
-
-fn query_body() -> Value {
-    let duration = || json!({"type": "string", "pattern": "^[1-9][0-9]{0,5}(ms|s|m|h)$"});
-    let texts = || json!({"type": "object", "additionalProperties": {"type": "string"}});
-    let target = || {
-        json!({
-            "type": "object",
-            "required": ["type", "name"],
-            "properties": {
-                "type": {"const": "agent"},
-                "name": {"type": "string", "minLength": 1, "examples": ["math-assistant"]},
-            },
-        })
-    };
-    let tool = json!({
-        "type": "object",
-        "required": ["name"],
-        "properties": {
-            "name": {"type": "string", "minLength": 1, "maxLength": 128},
-            "description": {"type": "string", "maxLength": 16_384},
-            "parameters": {"type": "object", "description": "JSON Schema of an object"},
-            "executionMode": {"enum": ["external"]},
-            "timeout": duration(),
-        },
-    });
-    json!({
-        "type": "object",
-        "required": ["input", "target"],
-        "properties": {
-            "name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253},
-            "input": {"type": "string", "minLength": 1},
-            "target": target(),
-            "targets": {"type": "array", "items": target(), "minItems": 1, "maxItems": 1},
-            "externalTools": {"type": "array", "items": tool},
-            "tools": {"type": "array", "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}},
-            "toolSource": {"enum": ["ark", "n8n", "hybrid"]},
-            "wait": {"type": ["boolean", "string", "integer"]},
-            "stream": {"type": "boolean"},
-            "timeout": duration(),
-            "toolTimeout": duration(),
-            "externalTimeout": duration(),
-            "ttl": duration(),
-            "maxToolCalls": {"type": "integer", "minimum": 0, "maximum": 4_294_967_295_u32},
-            "maxTokens": {"type": "integer", "minimum": 0, "maximum": 4_294_967_295_u32},
-            "sessionId": {"type": "string"},
-            "conversationId": {"type": "string"},
-            "metadata": {"type": "object", "properties": {"labels": texts(), "annotations": texts()}},
-        },
-    })
 }
 
 fn cancel_body() -> Value {
@@ -594,14 +557,14 @@ mod tests {
 
     #[test]
     fn every_route_is_described_and_nothing_else() {
-        let described: BTreeSet<_> = OPERATIONS.iter().map(|it| (it.path, it.method)).collect();
+        let described: BTreeSet<_> = operations().map(|it| (it.path, it.method)).collect();
         let served: BTreeSet<_> = RESOURCES.iter().map(|it| (it.path, it.method)).collect();
         assert_eq!(described, served);
     }
 
     #[test]
     fn every_parameter_is_known() {
-        for operation in OPERATIONS {
+        for operation in operations() {
             for name in operation.parameters {
                 assert!(parameter(name)["in"].is_string(), "{} {name}", operation.id);
             }

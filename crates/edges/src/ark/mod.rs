@@ -6,15 +6,23 @@
 //! rely on unknown fields being taken, so those are warned about, never refused.
 
 mod agents;
+mod audit;
 mod convert;
 mod delivery;
 mod describe;
 mod download;
 mod duration;
+mod input;
+mod lookup;
+mod model_query;
 mod options;
 mod request;
 pub(crate) mod routes;
 pub(crate) mod stream;
+mod target;
+mod tellings;
 mod tools;
+mod update;
 mod upload;
+mod usage;
 mod wire;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{
     delivery::{DEFAULT_FAILURE, NO_REASON},
     duration,
+    lookup::Lookup,
 };
 use crate::auth::gate::{Caller, Place};
 use crate::http::{
@@ -25,7 +26,7 @@ use crate::http::{
 /// How long `wait=true` waits: less than the 30 s after which many clients give up by themselves.
 pub(super) const DEFAULT_WAIT: Duration = Duration::from_secs(25);
 /// Nobody waits longer in one request.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -91,6 +92,8 @@ pub(super) struct Options {
     pub(super) last_event_id: Option<String>,
     /// How the client will call this request if it has to repeat it.
     pub(super) idempotency_key: Option<String>,
+    /// What is looked for in the audit log or the counts.
+    pub(super) lookup: Lookup,
     pub(super) warnings: Vec<String>,
 }
 
@@ -135,6 +138,7 @@ fn read<'a>(
         state: None,
         last_event_id: None,
         idempotency_key: None,
+        lookup: Lookup::default(),
         warnings: Vec::new(),
     };
     for (key, value) in path {
@@ -221,6 +225,11 @@ impl Options {
             "error" => self.result.error = Some(value.to_owned()).filter(|message| !message.is_empty()),
             "errorCode" => self.result.code = Some(value.to_owned()).filter(|code| !code.is_empty()),
             "lastEventId" => self.last_event_id = Some(value.to_owned()).filter(|id| !id.is_empty()),
+            "actor" | "tool" | "query" | "from" | "to" | "since" | "cursor" | "top" => {
+                if let Err(expected) = self.lookup.set(key, value) {
+                    fault(findings, expected);
+                }
+            }
             unknown => findings.warn(format!("unknown parameter `{}` was ignored", clip(unknown))),
         }
     }

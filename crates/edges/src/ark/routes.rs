@@ -18,15 +18,15 @@ use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, convert, delivery, describe, download,
+    agents, audit, convert, delivery, describe, download, model_query,
     options::{DEFAULT_WAIT, Options},
-    request, stream, upload, wire,
+    request, stream, update, upload, usage, wire,
 };
 use crate::{
     App,
     auth::{
         Access,
-        Right::{Deliver, Manage, Read, Run},
+        Right::{Audit, Deliver, Manage, Read, Run},
         gate::{
             self,
             Needs::{self, Here, Nothing, Somebody},
@@ -72,8 +72,11 @@ routes! {
     RESOURCES resources {
         "/agents" => get list_agents Here(Read);
         "/agents/{name}" => get get_agent Here(Read);
+        "/audit" => get get_audit Here(Audit);
+        "/tools/usage" => get get_usage Here(Audit);
         "/queries" => get list_queries Here(Read), post create_query Here(Run);
-        "/queries/{name}" => get get_query Here(Read), delete delete_query Here(Manage);
+        "/models/{name}/query" => post query_model Here(Run);
+        "/queries/{name}" => get get_query Here(Read), put update_query Here(Run), delete delete_query Here(Manage);
         "/queries/{name}/cancel" => patch cancel_query Here(Run), post cancel_query Here(Run);
         "/queries/{name}/continue" => post continue_query Here(Run);
         "/queries/{name}/tool-result" => post deliver_results Here(Deliver);
@@ -137,6 +140,19 @@ async fn get_agent(State(app): State<App>, options: Options) -> Result<Response,
     Ok(with_warnings(Json(agents::detail(registry, agent)), &options.warnings))
 }
 
+/// `GET …/audit`
+async fn get_audit(State(app): State<App>, options: Options, headers: HeaderMap) -> Result<Response, ApiError> {
+    let found = app.engine.audit(&options.namespace(), &options.lookup.search(app.engine.now(), options.limit)).await?;
+    Ok(with_warnings(audit::answer(&options.namespace(), found, &headers), &options.warnings))
+}
+
+/// `GET …/tools/usage`
+async fn get_usage(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    let since = options.lookup.since(app.engine.now());
+    let usage = app.engine.usage(&options.namespace(), since).await?;
+    Ok(with_warnings(Json(usage::report(&usage, since, options.lookup.top())), &options.warnings))
+}
+
 /// `GET …/queries`
 async fn list_queries(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let page = Page { limit: options.limit, before: options.before, status: options.state };
@@ -166,6 +182,30 @@ async fn create_query(
 async fn get_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let snapshot = app.engine.get(&options.key()?, options.wait_or(None)).await?;
     Ok(answer(&snapshot, options.view, &options.warnings))
+}
+
+/// `PUT …/queries/{name}`
+async fn update_query(
+    State(app): State<App>,
+    options: Options,
+    JsonBody(body): JsonBody,
+) -> Result<Response, ApiError> {
+    let (cancel, warnings) = update::read(&options, body)?;
+    let key = options.key()?;
+    let snapshot = if cancel {
+        app.engine.cancel(options.actor().clone(), key, None).await?
+    } else {
+        app.engine.get(&key, None).await?
+    };
+    Ok(answer(&snapshot, options.view, &warnings))
+}
+
+/// `POST …/models/{name}/query`
+async fn query_model(State(app): State<App>, options: Options, JsonBody(body): JsonBody) -> Result<Response, ApiError> {
+    let (submission, wait) = model_query::read(&options, body)?;
+    let warnings = submission.warnings.clone();
+    let submitted = app.engine.submit(submission, wait).await?;
+    Ok(with_warnings(Json(model_query::answer(&submitted.snapshot)?), &warnings))
 }
 
 /// `DELETE …/queries/{name}`

@@ -23,7 +23,7 @@ use axum::{
 use bosun_core::{Actor, Namespace};
 use hyper::body::{Frame, SizeHint};
 
-use super::{Access, Grant, Right, access::Proof};
+use super::{Access, Grant, Namespaces, Right, access::Proof};
 use crate::http::{
     error::{ApiError, Code, clip, internal},
     json::Findings,
@@ -41,13 +41,16 @@ pub(crate) enum Needs {
     Somebody,
     /// The right in the namespace of the request.
     Here(Right),
+    /// The right in all namespaces: what is shown or changed is of all of them.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for what concerns the server as a whole; no route does yet"))]
+    Everywhere(Right),
 }
 
 impl Needs {
     pub(crate) fn right(self) -> Option<Right> {
         match self {
             Self::Nothing | Self::Somebody => None,
-            Self::Here(right) => Some(right),
+            Self::Here(right) | Self::Everywhere(right) => Some(right),
         }
     }
 }
@@ -136,7 +139,11 @@ pub(crate) async fn check(
             let namespace = reach(&grant, named.unwrap_or_else(|| grant.namespaces.own()))?;
             parts.extensions.insert(Place { namespace, is_named });
         }
-        Needs::Nothing | Needs::Somebody => {}
+        Needs::Everywhere(_) if grant.namespaces != Namespaces::All => {
+            let message = "this concerns all namespaces, and the key reaches only some";
+            return Err(ApiError::new(Code::NamespaceForbidden, message));
+        }
+        Needs::Nothing | Needs::Somebody | Needs::Everywhere(_) => {}
     }
     let (actor, warning) = speak_for(&grant, &parts.headers)?;
     parts.extensions.insert(Caller { actor, warning, grant: Arc::new(grant.clone()) });

@@ -3,12 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
+    Router,
     body::{Body, Bytes, to_bytes},
     http::Request,
+    middleware,
+    routing::get,
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bosun_core::{Actor, Event, Namespace, Timestamp};
-use bosun_engine::Clock as _;
+use bosun_engine::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
@@ -20,8 +23,8 @@ use super::{
 use crate::{
     ark::routes::{RESOURCES, Route, SERVER},
     auth::{
-        EndUsers, Grant, Namespaces, Policy, Right, Rights,
-        gate::Needs,
+        Access, EndUsers, Grant, Namespaces, Policy, Right, Rights,
+        gate::{self, Needs},
         keys::{Digest, Key, Keyring},
     },
 };
@@ -140,7 +143,7 @@ fn paths(route: &Route) -> Vec<String> {
     let path = filled_in(route.path);
     match route.needs {
         Needs::Here(_) => vec![format!("/v1{path}"), format!("/v1/namespaces/default{path}")],
-        Needs::Nothing | Needs::Somebody => vec![path],
+        Needs::Nothing | Needs::Somebody | Needs::Everywhere(_) => vec![path],
     }
 }
 
@@ -197,9 +200,27 @@ async fn what_is_in_no_namespace_is_open_or_for_anybody_with_a_key() {
                 assert_eq!(answer.status, 401, "{}", route.path);
                 assert!(!is_refusal(&ask_with(&world, route, route.path, "other").await), "{}", route.path);
             }
+            Needs::Everywhere(_) => {
+                assert_eq!(answer.status, 401, "{}", route.path);
+                let refused = ask_with(&world, route, route.path, "both").await;
+                assert_eq!(refused.refusal(), (403, "namespace_forbidden"), "{}", route.path);
+                assert!(!is_refusal(&ask_with(&world, route, route.path, "any").await), "{}", route.path);
+            }
             Needs::Here(_) => panic!("{} is in no namespace", route.path),
         }
     }
+}
+
+#[tokio::test]
+async fn what_concerns_all_namespaces_needs_the_right_in_all_of_them() {
+    let access = Access::new(policy(keys()).subscribe(), Arc::new(SystemClock), Arc::default());
+    let gate = middleware::from_fn_with_state((access, Needs::Everywhere(Right::Audit)), gate::check);
+    let mut world = world().await;
+    world.router = Router::new().route("/figures", get(async || "42").layer(gate));
+    for (id, status) in [("any", 200), ("own", 403), ("both", 403), ("only-audit", 403), ("revoked", 401)] {
+        assert_eq!(ask(&world, "get", "/figures", Some(&format!("Bearer sk-{id}"))).await.status, status, "{id}");
+    }
+    assert_eq!(ask(&world, "get", "/figures", None).await.status, 401);
 }
 
 #[test]
@@ -210,6 +231,7 @@ fn the_page_of_security_says_what_every_route_needs() {
             Needs::Nothing => "nothing".to_owned(),
             Needs::Somebody => "a key".to_owned(),
             Needs::Here(right) => format!("`{}`", right.as_str()),
+            Needs::Everywhere(right) => format!("`{}` in all namespaces", right.as_str()),
         };
         format!("| `{} {prefix}{}` | {needs} |\n", route.method.to_uppercase(), route.path)
     };
@@ -298,6 +320,13 @@ async fn the_journal_names_the_key_and_the_end_user_that_it_may_act_for() {
         let Event::Created { by, .. } = &world.journal(name).await[0].event else { panic!("not created") };
         assert_eq!((by.key(), by.user()), (Some(id), user));
     }
+    let headers =
+        [("authorization", "Bearer sk-own"), ("content-type", "application/json"), ("x-forwarded-user", "alice")];
+    let asked = world.send("POST", "/v1/models/default/query", &headers, r#"{"prompt": "Hello"}"#).await.ok();
+    let Event::Created { by, .. } = &world.journal(asked["queryName"].as_str().unwrap()).await[0].event else {
+        panic!("not created")
+    };
+    assert_eq!((by.key(), by.user()), (Some("own"), Some("alice")));
     for (users, id) in [(&["bob"][..], "own"), (&[""], "own"), (&["alice", "alice"], "own"), (&["a\tb"], "any")] {
         let refused = create("e", id, users).await;
         assert_eq!(refused.refusal(), (403, "end_user_forbidden"), "{users:?}");

@@ -199,7 +199,19 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
     );
     database.annotations = Annotations { read_only_hint: Some(true), ..Annotations::default() };
     registry.add_tool(default.clone(), database);
-    registry.add_agent(agent(&default, "research-assistant", "default", &["database_query"]));
+    let outside = Tool::new("ask_client", "Asks the client", json!({"type": "object"}), Binding::External);
+    registry.add_tool(default.clone(), outside);
+    registry.add_model(default.clone(), "other", Arc::new(ScriptedModel::always(vec![Turn::say("I am the other.")])));
+    let mut researcher = agent(&default, "research-assistant", "default", &["database_query"]);
+    researcher.labels = BTreeMap::from([("team".to_owned(), "research".to_owned())]);
+    registry.add_agent(researcher);
+    let mut typed = agent(&default, "typed-assistant", "default", &[]);
+    typed.output_schema = Some(Arc::new(json!({
+        "type": "object",
+        "properties": {"total": {"type": "integer"}, "note": {"type": "string"}},
+        "required": ["total"],
+    })));
+    registry.add_agent(typed);
     registry.add_agent(agent(&default, "without-model", "gone", &[]));
     registry.add_agent(agent(&default, "without-tool", "default", &["gone"]));
     registry.set_builtins(Arc::clone(ledger) as _);
@@ -212,6 +224,7 @@ fn agent(namespace: &Namespace, name: &str, model: &str, tools: &[&str]) -> Agen
         name: name.into(),
         description: Some(format!("The {name}")),
         prompt: Some("Be brief.".into()),
+        output_schema: None,
         model: model.into(),
         tools: tools.iter().map(|name| AgentTool { name: (*name).into(), description: None }).collect(),
         limits: AgentLimits::default(),

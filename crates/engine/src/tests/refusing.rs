@@ -12,7 +12,9 @@ use std::{
 use async_trait::async_trait;
 use bosun_core::{
     Actor, ContentHash, Event, Namespace, Outcome, QueryName, Status, Timestamp,
+    audit::Record,
     machine::{Delivery, Target},
+    usage::{Hour, Usage},
 };
 use serde_json::json;
 
@@ -20,7 +22,10 @@ use super::world::{PATIENCE, World, assert_completed, call, key, outside, submis
 use crate::{
     EngineError, Store, StoreError,
     memory::Memory,
-    store::{Answered, Append, Listed, Page, Position, Removal, RequestKey, Runnable, StoreStats, Stored, Wanted},
+    store::{
+        Answered, Append, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search, StoreStats,
+        Stored, Wanted,
+    },
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -49,6 +54,21 @@ impl Refusing {
             0 => Some(position),
             number => self.kept.lock().unwrap()[usize::try_from(number).unwrap() - 1],
         }
+    }
+}
+
+#[async_trait]
+impl Records for Refusing {
+    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+        self.memory.record(namespace, records)
+    }
+
+    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
+        self.memory.search(namespace, search).await
+    }
+
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+        self.memory.usage(namespace, since).await
     }
 }
 

@@ -1,0 +1,216 @@
+//! What a query is frozen to when it is taken on.
+//!
+//! Agent, model, limits, prompt and tools are read from the registry once, here. A query that brings its own
+//! model, parameters or filter changes nothing for anybody else: the shared agent is never touched.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bosun_core::{
+    ContentHash, Limits, Namespace, Spec, Tool, Toolset,
+    query::TargetKind,
+    template::Template,
+    tool::catalog::{Catalog, Selection},
+    transcript::Message,
+};
+use serde_json::Value;
+
+use crate::{
+    Agent, EngineError, Submission, direct,
+    engine::{Inner, Input},
+};
+
+/// Who answers a query, and with what.
+struct Answerer {
+    /// Empty if no model is asked.
+    model: String,
+    prompt: Option<String>,
+    tools: Vec<Tool>,
+    limits: Limits,
+    output_schema: Option<Arc<Value>>,
+}
+
+impl Inner {
+    /// Freezes what a query will need: agent, model, limits and tools as they are now.
+    pub(crate) fn prepare(
+        &self,
+        submission: Submission,
+        request: Option<ContentHash>,
+    ) -> Result<(Spec, Arc<Toolset>), EngineError> {
+        let answerer = self.answerer(&submission)?;
+        let output_schema = submission.output_schema.or(answerer.output_schema);
+        if let Some(schema) = &output_schema {
+            self.schemas.compile(schema).map_err(EngineError::InvalidOutputSchema)?;
+        }
+        let toolset = Toolset::merge(submission.mode, answerer.tools, submission.client_tools).sharing(&self.schemas);
+        let toolset = self.toolsets.share(toolset);
+        let (input, template, messages) = match submission.input {
+            // A text without parameters is no template: its braces are braces.
+            Input::Text(text) if submission.parameters.is_empty() => (text, None, Vec::new()),
+            Input::Text(text) => (fill_in(&text, &submission.parameters)?, Some(text), Vec::new()),
+            Input::Messages(messages) => (last_words(&messages), None, messages),
+        };
+        let template = template.filter(|template| *template != input);
+        if submission.target == TargetKind::Tool {
+            check_arguments(&toolset, &submission.agent, &input)?;
+        }
+        let spec = Spec {
+            agent: submission.agent,
+            target: submission.target,
+            model: answerer.model,
+            prompt: answerer.prompt,
+            input,
+            template,
+            messages,
+            parameters: submission.parameters,
+            options: submission.options,
+            output_schema,
+            conversation: None,
+            toolset: toolset.hash(),
+            limits: submission.limits.narrow(answerer.limits),
+            view: submission.view,
+            session_id: submission.session_id,
+            labels: submission.labels,
+            annotations: submission.annotations,
+            warnings: submission.warnings,
+            request,
+        };
+        Ok((spec, toolset))
+    }
+
+    fn answerer(&self, submission: &Submission) -> Result<Answerer, EngineError> {
+        let (namespace, name) = (&submission.namespace, &submission.agent);
+        let alone = |model: &str, tools| Answerer {
+            model: model.to_owned(),
+            prompt: None,
+            tools,
+            limits: self.settings.limits,
+            output_schema: None,
+        };
+        match submission.target {
+            TargetKind::Agent => self.agent(submission),
+            TargetKind::Model => {
+                self.find_model(namespace, name)?;
+                Ok(alone(name, Vec::new()))
+            }
+            TargetKind::Tool => {
+                let tool = self.registry.tool(namespace, name).ok_or_else(|| EngineError::ToolsNotFound {
+                    namespace: namespace.clone(),
+                    names: vec![name.clone()],
+                })?;
+                Ok(alone("", vec![tool.clone()]))
+            }
+        }
+    }
+
+    fn find_model(&self, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
+        match self.registry.model(namespace, name) {
+            Some(_) => Ok(()),
+            None => Err(EngineError::NoSuchModel(namespace.clone(), name.to_owned())),
+        }
+    }
+
+    fn agent(&self, submission: &Submission) -> Result<Answerer, EngineError> {
+        let namespace = &submission.namespace;
+        let agent = self
+            .registry
+            .agent(namespace, &submission.agent)
+            .ok_or_else(|| EngineError::AgentNotFound(namespace.clone(), submission.agent.clone()))?;
+        let model = match &submission.model {
+            Some(model) => {
+                self.find_model(namespace, model)?;
+                model
+            }
+            None if self.registry.model(namespace, &agent.model).is_none() => {
+                return Err(EngineError::ModelNotFound {
+                    namespace: namespace.clone(),
+                    agent: agent.name.clone(),
+                    model: agent.model.clone(),
+                });
+            }
+            None => &agent.model,
+        };
+        let mut tools = self.tools_of(namespace, agent, submission.selected_tools.as_deref())?;
+        if let Some(selection) = &submission.tool_filter {
+            tools = filter(namespace, tools, selection)?;
+        }
+        Ok(Answerer {
+            model: model.clone(),
+            prompt: agent.prompt.clone(),
+            tools,
+            limits: agent.limits.narrow(self.settings.limits),
+            output_schema: agent.output_schema.clone(),
+        })
+    }
+
+    fn tools_of(
+        &self,
+        namespace: &Namespace,
+        agent: &Agent,
+        selected: Option<&[String]>,
+    ) -> Result<Vec<Tool>, EngineError> {
+        let mut missing: Vec<String> = selected
+            .unwrap_or_default()
+            .iter()
+            .filter(|name| !agent.tools.iter().any(|tool| tool.name == **name))
+            .cloned()
+            .collect();
+        let mut tools = Vec::with_capacity(agent.tools.len());
+        for entry in &agent.tools {
+            if selected.is_some_and(|names| !names.contains(&entry.name)) {
+                continue;
+            }
+            match self.registry.tool(namespace, &entry.name) {
+                Some(tool) => {
+                    let mut tool = tool.clone();
+                    if let Some(description) = &entry.description {
+                        tool.description.clone_from(description);
+                    }
+                    tools.push(tool);
+                }
+                None => missing.push(entry.name.clone()),
+            }
+        }
+        if missing.is_empty() {
+            Ok(tools)
+        } else {
+            Err(EngineError::ToolsNotFound { namespace: namespace.clone(), names: missing })
+        }
+    }
+}
+
+/// Those of an agent's tools that the query wants. A name that none of them has is an error: a misspelt
+/// name must not be an absent tool.
+fn filter(namespace: &Namespace, tools: Vec<Tool>, selection: &Selection) -> Result<Vec<Tool>, EngineError> {
+    let not_found = |names| EngineError::ToolsNotFound { namespace: namespace.clone(), names };
+    let catalog = Catalog::new(0, tools)
+        .map_err(|faults| not_found(faults.into_iter().map(|fault| fault.to_string()).collect()))?;
+    let selected = catalog.select(selection).map_err(|unknown| not_found(unknown.0))?;
+    Ok(selected.into_iter().cloned().collect())
+}
+
+/// The input with its parameters in their places.
+fn fill_in(text: &str, parameters: &BTreeMap<String, String>) -> Result<String, EngineError> {
+    let template = Template::parse(text).map_err(EngineError::InputTemplate)?;
+    template.render(|name| parameters.get(name).map(String::as_str)).map_err(EngineError::MissingParameters)
+}
+
+/// The last thing that the user said: what lists show of a conversation.
+fn last_words(messages: &[Message]) -> String {
+    let said = messages.iter().rev().find_map(|message| match message {
+        Message::User(text) => Some(text.clone()),
+        _ => None,
+    });
+    said.unwrap_or_default()
+}
+
+/// Holds the input of a tool against its parameters: there is no model that could be told to try again.
+fn check_arguments(toolset: &Toolset, name: &str, input: &str) -> Result<(), EngineError> {
+    let Some(member) = toolset.get(name) else { return Ok(()) };
+    let schema = member
+        .schema()
+        .map_err(|source| EngineError::ToolUnusable { tool: name.to_owned(), source: source.clone() })?;
+    match schema.check_arguments(&direct::arguments(input)) {
+        Ok(_) => Ok(()),
+        Err(violations) => Err(EngineError::InvalidArguments { tool: name.to_owned(), violations }),
+    }
+}
