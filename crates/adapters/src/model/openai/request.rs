@@ -15,7 +15,7 @@ use reqwest::{
 use serde_json::Value;
 
 use super::{Config, wire};
-use crate::secret::{Secret, Secrets, Source};
+use crate::secret::{Secret, SecretError, Secrets, Source};
 
 /// Everything that is sent, and what must not come back in an error.
 pub(super) struct Prepared {
@@ -36,7 +36,7 @@ impl Redaction {
         const LONGEST: usize = 500;
         let mut clean: String = message.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         for secret in &self.0 {
-            clean = clean.replace(secret.expose(), "[redacted]");
+            clean = secret.taken_out_of(&clean);
         }
         match clean.char_indices().nth(LONGEST) {
             Some((end, _)) => format!("{}…", &clean[..end]),
@@ -64,32 +64,38 @@ impl Settings<'_> {
     pub(super) async fn prepare(&self, request: &ModelRequest) -> Result<Prepared, ModelError> {
         let config = self.config;
         let mut redaction = Redaction::default();
-        let base = self.value("baseUrl", &config.base_url).await?;
+        let base = self.resolve("baseUrl", &config.base_url).await?;
+        let base = base.ok_or_else(|| absent("baseUrl"))?;
         let url =
             endpoint(base.expose()).map_err(|problem| ModelError::Misconfigured(format!("`baseUrl` {problem}")))?;
         if let Some(query) = url.query() {
             redaction.add(&Secret::new(query.to_owned()));
+            url.query_pairs().for_each(|(_, value)| redaction.add(&Secret::new(value.into_owned())));
         }
+        let host = url.host_str().unwrap_or_default();
         let mut headers = HeaderMap::new();
         if let Some(source) = &config.api_key
-            && let Some(key) = self.optional("apiKey", source).await?
+            && let Some(key) = self.optional("apiKey", source, host).await?
         {
             headers.insert(AUTHORIZATION, sensitive("apiKey", &format!("Bearer {}", key.expose()))?);
             redaction.add(&key);
         }
         for (name, source) in &config.headers {
-            if let Some(value) = self.optional(name, source).await? {
+            if let Some(value) = self.optional(name, source, host).await? {
                 let spelled = HeaderName::try_from(name.as_str())
                     .map_err(|_| ModelError::Misconfigured(format!("`{name}` is not the name of a header")))?;
                 headers.insert(spelled, sensitive(name, value.expose())?);
                 redaction.add(&value);
             }
         }
-        let model = self.value("model", &config.model).await?;
+        let model = self.value("model", &config.model, host).await?;
         let mut properties = Vec::with_capacity(config.properties.len());
         for (name, source) in &config.properties {
-            if let Some(value) = self.optional(name, source).await? {
+            if let Some(value) = self.optional(name, source, host).await? {
                 properties.push((name.as_str(), property(value.expose())));
+                if matches!(source, Source::Reference(_)) {
+                    redaction.add(&value);
+                }
             }
         }
         let body = body(model.expose(), request, config.stream, &properties)
@@ -97,15 +103,28 @@ impl Settings<'_> {
         Ok(Prepared { url, headers, body, stream: config.stream, redaction })
     }
 
-    async fn optional(&self, what: &str, source: &Source) -> Result<Option<Secret>, ModelError> {
-        let resolved = self.secrets.resolve(self.namespace, source).await;
-        resolved.map_err(|error| ModelError::Misconfigured(format!("`{what}` cannot be resolved: {error}")))
+    /// What says where the request goes.
+    async fn resolve(&self, what: &str, source: &Source) -> Result<Option<Secret>, ModelError> {
+        self.secrets.resolve(self.namespace, source).await.map_err(|error| unresolved(what, &error))
     }
 
-    async fn value(&self, what: &str, source: &Source) -> Result<Secret, ModelError> {
-        let value = self.optional(what, source).await?;
-        value.ok_or_else(|| ModelError::Misconfigured(format!("`{what}` is an optional secret, and it is absent")))
+    /// What goes there: only if it may.
+    async fn optional(&self, what: &str, source: &Source, host: &str) -> Result<Option<Secret>, ModelError> {
+        let resolved = self.secrets.resolve_for(self.namespace, source, host).await;
+        resolved.map_err(|error| unresolved(what, &error))
     }
+
+    async fn value(&self, what: &str, source: &Source, host: &str) -> Result<Secret, ModelError> {
+        self.optional(what, source, host).await?.ok_or_else(|| absent(what))
+    }
+}
+
+fn unresolved(what: &str, error: &SecretError) -> ModelError {
+    ModelError::Misconfigured(format!("`{what}` cannot be resolved: {error}"))
+}
+
+fn absent(what: &str) -> ModelError {
+    ModelError::Misconfigured(format!("`{what}` is an optional secret, and it is absent"))
 }
 
 /// The URL of chat completions under `base`.
