@@ -70,6 +70,8 @@ pub(crate) struct State {
     pub(crate) transcript: Arc<Transcript>,
     /// Of the last append; zero if all is durable.
     pub(crate) position: Position,
+    /// Of the first append since the query was created or loaded, if there was one.
+    first: Option<Position>,
     /// The last entries, for watchers.
     recent: VecDeque<Arc<Entry>>,
 }
@@ -171,9 +173,13 @@ impl Live {
         self.slot.lock().await.driven = false;
     }
 
-    /// Forgets what is in memory: a write failed, and the store knows better.
-    pub(crate) async fn forget(&self) {
+    /// Forgets what is in memory if it was built on the append at `position`, which failed: the store knows
+    /// better. What was loaded or created since then was not.
+    pub(crate) async fn forget(&self, position: Position) {
         let mut slot = self.slot.lock().await;
+        if !slot.state.as_ref().is_some_and(|state| state.first.is_some_and(|first| first <= position)) {
+            return;
+        }
         slot.state = None;
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = CancellationToken::new();
         drop(slot);
@@ -241,6 +247,7 @@ impl State {
             head: Arc::new(stored.head),
             transcript: Arc::new(transcript),
             position: Position::default(),
+            first: None,
             recent: VecDeque::new(),
         })
     }
@@ -299,8 +306,13 @@ impl Locked<'_> {
             request,
             records,
         })?;
-        self.slot.state =
-            Some(State { head, transcript: Arc::new(transcript), position, recent: VecDeque::from([entry]) });
+        self.slot.state = Some(State {
+            head,
+            transcript: Arc::new(transcript),
+            position,
+            first: Some(position),
+            recent: VecDeque::from([entry]),
+        });
         self.live.notify();
         Ok(position)
     }
@@ -343,10 +355,14 @@ impl Locked<'_> {
             records,
         };
         match store.append(append) {
-            Ok(position) => state.position = position,
+            Ok(position) => {
+                state.position = position;
+                state.first.get_or_insert(position);
+            }
             Err(error) => {
                 // Memory is ahead of the store now.
                 self.slot.state = None;
+                self.live.notify();
                 return Err(error);
             }
         }

@@ -83,7 +83,6 @@ impl Driver {
                     if !std::mem::replace(&mut self.recovering, true) {
                         tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
                     }
-                    self.live.forget().await;
                     tokio::select! {
                         () = tokio::time::sleep(AFTER_STORE_FAILURE) => {}
                         () = inner.draining.cancelled() => return self.live.release().await,

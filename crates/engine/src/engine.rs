@@ -588,7 +588,7 @@ impl Inner {
     pub(crate) async fn make_durable(&self, live: &Live, position: crate::store::Position) -> Result<(), StoreError> {
         let durable = self.store.durable(position).await;
         if durable.is_err() {
-            live.forget().await;
+            live.forget(position).await;
         }
         durable
     }

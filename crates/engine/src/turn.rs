@@ -84,7 +84,8 @@ async fn end(driver: &Driver, reply: ModelReply, toolset: &Toolset, schema: Opti
     driver
         .append(|head| {
             let calls = reply.calls.into_iter().map(|call| check(toolset, head, call)).collect();
-            let reply = Reply { text: reply.text, calls, usage: reply.usage, output };
+            let ModelReply { text, usage, provider, answered_by, .. } = reply;
+            let reply = Reply { text, calls, usage, output, provider, answered_by };
             machine::end_turn(head, driver.inner.clock.now(), reply)
         })
         .await?;
