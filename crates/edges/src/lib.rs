@@ -11,7 +11,11 @@ mod http;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use bosun_engine::Engine;
+
+use http::metrics::Requests;
 
 pub use http::serve::serve;
 
@@ -29,5 +33,6 @@ pub struct App {
 pub fn router(app: App) -> axum::Router {
     let draining = app.engine.draining().clone();
     let hosts = http::guard::Hosts::new(&app.hosts, !app.access.is_open());
-    http::guarded(ark::routes::router(app), draining, hosts)
+    let requests = Arc::new(Requests::default());
+    http::guarded(ark::routes::router(app, Arc::clone(&requests)), draining, hosts, requests)
 }

@@ -8,6 +8,7 @@ mod convert;
 mod demo;
 mod input;
 mod keys;
+mod models;
 mod query;
 mod report;
 mod serve;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Audit(audit::AuditCommand),
     Convert(convert::Convert),
     Tools(tools::Tools),
+    Models(models::Models),
 }
 
 impl Command {
@@ -47,6 +49,7 @@ impl Command {
             Self::Audit(audit) => audit.run(),
             Self::Convert(convert) => convert.run(),
             Self::Tools(tools) => tools.run(),
+            Self::Models(models) => block_on_all_cores(models.run()),
         }
     }
 }

@@ -9,6 +9,8 @@
 
 mod access;
 mod architecture;
+mod audit;
+mod canaries;
 mod chaos;
 mod cli_tools;
 mod commits;
@@ -19,6 +21,7 @@ mod deploy;
 mod disasters;
 mod hostile_files;
 mod large;
+mod models;
 mod overload;
 mod program;
 mod query;

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     Limits, Namespace, Spec,
     machine::{self, Asked, Delivery, Reply, Way},
-    query::{Usage, View},
+    query::View,
 };
 
 #[track_caller]
@@ -167,8 +167,7 @@ fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
             way,
         })
         .collect();
-    let reply =
-        Reply { text: Some("secret thought".into()), calls, usage: Usage::default(), output: Default::default() };
+    let reply = Reply { text: Some("secret thought".into()), calls, ..Reply::default() };
     let ended = machine::end_turn(&head, Timestamp(1_200), reply);
     push(&mut head, &mut transcript, &mut entries, 1_200, ended);
     (head, transcript, entries)
@@ -198,12 +197,7 @@ fn a_life_of_a_query_becomes_its_records() {
     push(&mut head, &mut transcript, &mut entries, 3_200, delivered.events);
     let started = machine::start_turn(&head);
     push(&mut head, &mut transcript, &mut entries, 3_300, started);
-    let reply = Reply {
-        text: Some("secret answer".into()),
-        calls: Vec::new(),
-        usage: Usage::default(),
-        output: Default::default(),
-    };
+    let reply = Reply { text: Some("secret answer".into()), ..Reply::default() };
     let ended = machine::end_turn(&head, Timestamp(3_400), reply);
     push(&mut head, &mut transcript, &mut entries, 3_400, ended);
     let records = of_entries(&head, &transcript, &entries, Arguments::Redacted);

@@ -278,6 +278,7 @@ pub(crate) fn document() -> Value {
             paths.entry(route.path.into()).or_default().insert(route.method.to_owned(), described);
         }
     }
+    paths.entry("/metrics".into()).or_default().insert("get".into(), metrics_operation());
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
     schemas.insert("Refusal".into(), refusal_schema());
     json!({
@@ -341,6 +342,17 @@ fn security_schemes() -> Value {
         },
         "basic": {"type": "http", "scheme": "basic", "description": "Both halves of a key: `pk-ark-…:sk-ark-…`"},
     })
+}
+
+fn metrics_operation() -> Value {
+    let answer = json!({"content": {"text/plain": {"schema": {"type": "string"}}}});
+    let codes = [Code::HostNotAllowed, Code::StoreUnavailable];
+    let mut responses: Map<String, Value> =
+        codes.iter().map(|code| (code.status().as_str().to_owned(), error_answer(&[*code]))).collect();
+    responses.insert("200".into(), with_description(answer, "Figures in the text format of Prometheus"));
+    responses.insert("401".into(), error_answer(&[Code::Unauthorized]));
+    let security = security();
+    json!({"operationId": "metrics", "summary": "Figures for Prometheus", "security": security, "responses": responses})
 }
 
 pub(super) fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {

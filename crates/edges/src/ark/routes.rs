@@ -2,10 +2,13 @@
 //!
 //! Each exists twice: under `/v1/namespaces/{namespace}/…`, and under `/v1/…` with `?namespace=`.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::{Request, State},
     handler::Handler as _,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
@@ -29,7 +32,7 @@ use crate::{
         Right::{Audit, Deliver, Manage, Read, Run},
         gate::{
             self,
-            Needs::{self, Here, Nothing, Somebody},
+            Needs::{self, Everywhere, Here, Nothing, Somebody},
         },
         whoami::whoami,
     },
@@ -38,6 +41,7 @@ use crate::{
         error::{ApiError, Code, agent_not_found},
         extract::{JsonBody, OptionalJson},
         json::{Findings, Object},
+        metrics::{self, Requests},
         warning,
     },
 };
@@ -91,13 +95,18 @@ routes! {
         "/openapi.json" => get openapi Nothing;
         "/health" => get health Nothing;
         "/ready" => get ready Nothing;
+        "/metrics" => get figures Everywhere(Audit);
         "/v1/whoami" => get whoami Somebody;
     }
 }
 
-pub(crate) fn router(app: App) -> Router {
+pub(crate) fn router(app: App, requests: Arc<Requests>) -> Router {
     let resources = resources(&app.access);
-    server(&app.access).nest("/v1", resources.clone()).nest("/v1/namespaces/{namespace}", resources).with_state(app)
+    server(&app.access)
+        .nest("/v1", resources.clone())
+        .nest("/v1/namespaces/{namespace}", resources)
+        .layer(Extension(requests))
+        .with_state(app)
 }
 
 /// `GET /openapi.json`: this API, described.
@@ -124,6 +133,11 @@ async fn ready(State(app): State<App>) -> (StatusCode, Json<wire::Service>) {
             (StatusCode::SERVICE_UNAVAILABLE, Json(wire::Service { status: "not ready", service: SERVICE, error }))
         }
     }
+}
+
+/// `GET /metrics`
+async fn figures(State(app): State<App>, Extension(requests): Extension<Arc<Requests>>) -> Result<Response, ApiError> {
+    metrics::answer(&app.engine, &requests).await
 }
 
 /// `GET …/agents`
