@@ -85,7 +85,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// With `key`, every request proves who it comes from: the secret of a key, both its halves, or a token.
-    pub(crate) fn new(server: &str, namespace: &str, key: Option<&str>) -> anyhow::Result<Self> {
+    pub(crate) fn new(server: &str, namespace: &str, key: Option<&Key>) -> anyhow::Result<Self> {
         let server = server.trim_end_matches('/');
         let url = Url::parse(server).with_context(|| format!("`{server}` is not a URL"))?;
         anyhow::ensure!(matches!(url.scheme(), "http" | "https"), "`{server}` is not an http URL");
@@ -187,8 +187,25 @@ impl Client {
     }
 }
 
+/// What opens a server. It is shown to nobody, also not by `{:?}`.
+#[derive(Clone)]
+pub(crate) struct Key(String);
+
+impl std::str::FromStr for Key {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Key(…)")
+    }
+}
+
 /// What a key looks like in a header. Both halves of one, with a colon between them, are `Basic`.
-fn authorization(key: &str) -> anyhow::Result<HeaderValue> {
+fn authorization(Key(key): &Key) -> anyhow::Result<HeaderValue> {
     let is_pair = key.contains(':');
     let text = if is_pair { format!("Basic {}", BASE64_STANDARD.encode(key)) } else { format!("Bearer {key}") };
     let mut value = HeaderValue::from_str(&text).ok().context("the key has characters that no key has")?;

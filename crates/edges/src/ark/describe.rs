@@ -350,7 +350,9 @@ fn metrics_operation() -> Value {
     let mut responses: Map<String, Value> =
         codes.iter().map(|code| (code.status().as_str().to_owned(), error_answer(&[*code]))).collect();
     responses.insert("200".into(), with_description(answer, "Figures in the text format of Prometheus"));
-    json!({"operationId": "metrics", "summary": "Figures for Prometheus", "responses": responses})
+    responses.insert("401".into(), error_answer(&[Code::Unauthorized]));
+    let security = security();
+    json!({"operationId": "metrics", "summary": "Figures for Prometheus", "security": security, "responses": responses})
 }
 
 pub(super) fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {

@@ -32,7 +32,7 @@ use crate::{
         Right::{Audit, Deliver, Manage, Read, Run},
         gate::{
             self,
-            Needs::{self, Here, Nothing, Somebody},
+            Needs::{self, Everywhere, Here, Nothing, Somebody},
         },
         whoami::whoami,
     },
@@ -95,7 +95,7 @@ routes! {
         "/openapi.json" => get openapi Nothing;
         "/health" => get health Nothing;
         "/ready" => get ready Nothing;
-        "/metrics" => get figures Somebody;
+        "/metrics" => get figures Everywhere(Audit);
         "/v1/whoami" => get whoami Somebody;
     }
 }
@@ -107,11 +107,6 @@ pub(crate) fn router(app: App, requests: Arc<Requests>) -> Router {
         .nest("/v1/namespaces/{namespace}", resources)
         .layer(Extension(requests))
         .with_state(app)
-}
-
-/// `GET /metrics`: for Prometheus.
-async fn figures(State(app): State<App>, Extension(requests): Extension<Arc<Requests>>) -> Result<Response, ApiError> {
-    metrics::answer(&app.engine, &requests).await
 }
 
 /// `GET /openapi.json`: this API, described.
@@ -138,6 +133,11 @@ async fn ready(State(app): State<App>) -> (StatusCode, Json<wire::Service>) {
             (StatusCode::SERVICE_UNAVAILABLE, Json(wire::Service { status: "not ready", service: SERVICE, error }))
         }
     }
+}
+
+/// `GET /metrics`
+async fn figures(State(app): State<App>, Extension(requests): Extension<Arc<Requests>>) -> Result<Response, ApiError> {
+    metrics::answer(&app.engine, &requests).await
 }
 
 /// `GET …/agents`

@@ -42,7 +42,6 @@ pub(crate) enum Needs {
     /// The right in the namespace of the request.
     Here(Right),
     /// The right in all namespaces: what is shown or changed is of all of them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for what concerns the server as a whole; no route does yet"))]
     Everywhere(Right),
 }
 
