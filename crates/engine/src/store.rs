@@ -15,6 +15,8 @@ use bosun_core::{
     machine::{self, Next},
 };
 
+use crate::metrics::HistogramCounts;
+
 mod records;
 mod rejections;
 
@@ -195,6 +197,13 @@ pub struct StoreStats {
     pub awaited_commits: u64,
 }
 
+/// Commits since a store was opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommitFigures {
+    pub seconds: HistogramCounts,
+    pub appends: HistogramCounts,
+}
+
 /// Why a store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -265,6 +274,9 @@ pub trait Store: Records + 'static {
     /// Queries with work, one of each namespace in turn, the oldest of a namespace first.
     async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError>;
 
+    /// How many queries wait for somebody outside.
+    async fn count_waiting(&self) -> Result<usize, StoreError>;
+
     /// How many queries have work.
     async fn count_runnable(&self) -> Result<usize, StoreError>;
 
@@ -275,6 +287,11 @@ pub trait Store: Records + 'static {
     async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError>;
 
     fn stats(&self) -> StoreStats;
+
+    /// How long commits took and how large they were; a store without a disk has nothing to say.
+    fn commit_figures(&self) -> CommitFigures {
+        CommitFigures::default()
+    }
 
     /// Commits what was appended and closes. Later appends fail; so may reads.
     async fn close(&self) -> Result<(), StoreError>;

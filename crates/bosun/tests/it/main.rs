@@ -8,6 +8,8 @@
 )]
 
 mod architecture;
+mod audit;
+mod canaries;
 mod chaos;
 mod cli_tools;
 mod commits;

@@ -108,6 +108,14 @@ async fn the_commands_of_the_streaming_page_run() {
 }
 
 #[tokio::test]
+async fn the_commands_of_the_audit_page_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = play("docs/audit.md", free_port(), directory.path()).await;
+    assert_eq!(said.matches(" of 1 namespace, ").count(), 2, "{said}");
+    assert!(said.contains("call.handed_out") && directory.path().join("audit.jsonl").exists(), "{said}");
+}
+
+#[tokio::test]
 async fn the_commands_of_the_operations_page_run() {
     let directory = tempfile::tempdir().unwrap();
     let said = play("docs/operations.md", free_port(), directory.path()).await;

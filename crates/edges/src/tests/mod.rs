@@ -4,6 +4,7 @@ mod agents;
 mod asking;
 mod auditing;
 mod delivering;
+mod figures;
 mod large;
 mod malformed;
 mod queries;
