@@ -53,6 +53,7 @@ pub(super) fn read(options: &Options, body: Value) -> Result<(Submission, Option
     fields.finish(&mut findings);
     let warnings = findings.conclude()?;
     let submission = Submission {
+        by: options.actor().clone(),
         target: TargetKind::Model,
         options: model_options,
         warnings,

@@ -3,6 +3,7 @@
 mod agents;
 mod asking;
 mod auditing;
+mod authorization;
 mod delivering;
 mod figures;
 mod large;
