@@ -96,7 +96,7 @@ impl Settings<'_> {
         }
         let mut headers = HeaderMap::new();
         for (name, value) in self.wire.headers(key.as_ref().map(Secret::expose), version) {
-            headers.insert(name, sensitive("apiKey", &value)?);
+            headers.insert(name, sensitive(name, &value)?);
         }
         key.iter().for_each(|key| redaction.add(key));
         for (name, source) in &config.headers {
@@ -111,6 +111,7 @@ impl Settings<'_> {
         for (name, source) in &config.properties {
             if let Some(value) = self.maybe(name, Some(source), host).await? {
                 properties.push((name.as_str(), property(value.expose())));
+                // What is written in the manifest is a setting, and an error should be able to speak of it.
                 if matches!(source, Source::Reference(_)) {
                     redaction.add(&value);
                 }

@@ -107,7 +107,8 @@ async fn retries_are_a_share_of_the_requests() {
 async fn every_wait_has_its_limit() {
     let whole = stream_of("openai", "one-word");
     let drip = whole.iter().map(|byte| Part { after: Duration::from_millis(5), bytes: vec![*byte] }).collect();
-    let cases: [(Answer, fn(&mut Config), &str); 3] = [
+    type Change = fn(&mut Config);
+    let cases: [(Answer, Change, &str); 3] = [
         (Answer::events(drip), |config| config.timeouts.total = Duration::from_millis(60), "did not come to an end"),
         (
             Answer::sse(&whole[..40]).then(End::Silence),

@@ -162,7 +162,6 @@ pub fn play(script: &Script, api: Api, body: &[u8], earlier: impl FnOnce() -> u3
 }
 
 /// The same as a service, for whoever has a server of their own. It keeps nothing of what it is asked.
-#[must_use]
 pub fn router(plays: Plays) -> Router {
     Router::new().fallback(answer).with_state(Arc::new(Shared::new(plays, false)))
 }
