@@ -177,7 +177,8 @@ impl Live {
     /// better. What was loaded or created since then was not.
     pub(crate) async fn forget(&self, position: Position) {
         let mut slot = self.slot.lock().await;
-        if !slot.state.as_ref().is_some_and(|state| state.first.is_some_and(|first| first <= position)) {
+        let first = slot.state.as_ref().and_then(|state| state.first);
+        if first.is_none_or(|first| first > position) {
             return;
         }
         slot.state = None;
