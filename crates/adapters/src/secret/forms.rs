@@ -19,7 +19,7 @@ pub(super) fn of(value: &str) -> Vec<String> {
         percent_encoded(value, true),
         percent_encoded(value, false).to_lowercase(),
         percent_encoded(value, false).replace("%20", "+"),
-        format!("{:?}", value).trim_matches('"').to_owned(),
+        format!("{value:?}").trim_matches('"').to_owned(),
         standard.trim_end_matches('=').to_owned(),
         for_urls.trim_end_matches('=').to_owned(),
         hexadecimal(value),
