@@ -81,8 +81,8 @@ impl Settings<'_> {
         let base = self.secrets.resolve(self.namespace, &config.base_url).await;
         let base = base.map_err(|error| unresolved("baseUrl", &error))?.ok_or_else(|| absent("baseUrl"))?;
         // What says where the request goes is known; the rest goes there only if it may.
-        let host = self::base(base.expose()).ok();
-        let host = host.as_ref().and_then(Url::host_str).unwrap_or_default();
+        let written = self::base(base.expose()).ok();
+        let host = written.as_ref().and_then(Url::host_str).unwrap_or_default();
         let model = self.maybe("model", Some(&config.model), host).await?.ok_or_else(|| absent("model"))?;
         let key = self.maybe("apiKey", config.api_key.as_ref(), host).await?;
         let version = self.maybe("version", config.version.as_ref(), host).await?;
@@ -92,7 +92,8 @@ impl Settings<'_> {
         // Of the address as it was written: what the wire format adds to it is no secret.
         if let Some((_, query)) = base.expose().split_once('?') {
             redaction.add(&Secret::new(query.to_owned()));
-            url.query_pairs().for_each(|(_, value)| redaction.add(&Secret::new(value.into_owned())));
+            let values = written.iter().flat_map(Url::query_pairs);
+            values.for_each(|(_, value)| redaction.add(&Secret::new(value.into_owned())));
         }
         let mut headers = HeaderMap::new();
         for (name, value) in self.wire.headers(key.as_ref().map(Secret::expose), version) {
