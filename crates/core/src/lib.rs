@@ -33,6 +33,7 @@
 //! - [`tool::routing`], [`tool::wrapper`], [`tool::missing`]: the conventions of tools as configuration
 //! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
 
+pub mod actor;
 pub mod content;
 pub mod conversation;
 pub mod event;
@@ -55,6 +56,7 @@ pub mod time;
 pub mod tool;
 pub mod transcript;
 
+pub use actor::Actor;
 pub use content::Content;
 pub use event::{Entry, Event, Seq};
 pub use hash::ContentHash;

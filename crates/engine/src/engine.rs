@@ -6,18 +6,17 @@
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    CallId, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Tool, Transcript, json,
+    Actor, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Tool, Transcript, json,
     machine::{self, Delivery, Verdict},
     query::{ModelOptions, TargetKind, View},
-    schema::{SchemaCache, SchemaError, Violation},
-    template::{BadTemplate, MissingValues},
+    schema::SchemaCache,
     tool::{catalog::Selection, toolset::Mode},
     transcript::Message,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Blobs, Clock, Registry, Store, StoreError,
+    Blobs, Clock, EngineError, Registry, Store, StoreError,
     admission::Admission,
     deadlines::Deadlines,
     desk::{Desk, Key, Live, Locked, State},
@@ -52,6 +51,8 @@ impl Default for Settings {
 /// A request to run an agent.
 #[derive(Clone, Debug)]
 pub struct Submission {
+    /// Who asks.
+    pub by: Actor,
     pub namespace: Namespace,
     /// Chosen by the server where absent.
     pub name: Option<QueryName>,
@@ -102,8 +103,9 @@ impl From<&str> for Input {
 impl Submission {
     /// A question to an agent, with everything else as it is when nobody says otherwise.
     #[must_use]
-    pub fn to_agent(namespace: Namespace, agent: impl Into<String>, input: impl Into<Input>) -> Self {
+    pub fn to_agent(by: Actor, namespace: Namespace, agent: impl Into<String>, input: impl Into<Input>) -> Self {
         Self {
+            by,
             namespace,
             name: None,
             agent: agent.into(),
@@ -159,6 +161,10 @@ impl Submission {
             let added = added.as_object().cloned().unwrap_or_default();
             members.extend(added.into_iter().filter(|(_, value)| !value.is_null()));
         }
+        // Another actor's request is another one, in the same words too.
+        if !self.by.is_local() {
+            asked["by"] = serde_json::json!(self.by);
+        }
         json::content_hash(&asked)
     }
 
@@ -192,58 +198,6 @@ pub struct Snapshot {
 pub struct DeliverReport {
     pub verdicts: Vec<Verdict>,
     pub snapshot: Snapshot,
-}
-
-/// Why the engine did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    #[error("query `{1}` not found in namespace {0}")]
-    QueryNotFound(Namespace, QueryName),
-    #[error("agent `{1}` not found in namespace {0}")]
-    AgentNotFound(Namespace, String),
-    #[error("agent `{agent}` refers to model `{model}`, which does not exist in namespace {namespace}")]
-    ModelNotFound { namespace: Namespace, agent: String, model: String },
-    #[error("model `{1}` not found in namespace {0}")]
-    NoSuchModel(Namespace, String),
-    #[error("the input does not fit tool `{tool}`: {}", said(violations))]
-    InvalidArguments { tool: String, violations: Vec<Violation> },
-    #[error("the input is not a template: {0}")]
-    InputTemplate(#[source] BadTemplate),
-    #[error("the input needs parameters: {0}")]
-    MissingParameters(#[source] MissingValues),
-    #[error("`outputSchema` is not taken: {0}")]
-    InvalidOutputSchema(#[source] SchemaError),
-    #[error("tool `{tool}` cannot be called: {source}")]
-    ToolUnusable { tool: String, source: SchemaError },
-    #[error("these tools do not exist in namespace {namespace}: {}", names.join(", "))]
-    ToolsNotFound { namespace: Namespace, names: Vec<String> },
-    #[error("query `{1}` already exists in namespace {0}")]
-    NameTaken(Namespace, QueryName),
-    #[error("call `{0}` is not a call of this query")]
-    CallNotFound(CallId),
-    #[error("call `{0}` has no result")]
-    NoResult(CallId),
-    #[error("another request was made under the same key")]
-    RequestReused,
-    #[error("query `{0}`, which answered this request, has been deleted")]
-    QueryDeleted(QueryName),
-    #[error("query `{0}` is not held; there is nothing to continue")]
-    NotHeld(QueryName),
-    #[error("{0} queries wait their turn already; no more are taken on right now")]
-    Overloaded(usize),
-    #[error("the server is shutting down")]
-    ShuttingDown,
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("the operating system has no randomness for a new id")]
-    NoRandomness(#[source] getrandom::Error),
-    /// A bug: the task that made the change panicked.
-    #[error("the change crashed")]
-    Crashed(#[source] tokio::task::JoinError),
-}
-
-fn said(violations: &[Violation]) -> String {
-    violations.iter().map(|violation| violation.message.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 /// Runs queries. Cheap to clone; all clones are one engine.
@@ -353,9 +307,10 @@ impl Engine {
             }
             let request = submission.request.clone().zip(fingerprint);
             let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
+            let by = submission.by.clone();
             let (spec, toolset) = inner.prepare(submission, fingerprint)?;
             let document = Document { hash: toolset.hash(), body: toolset.to_document() };
-            let event = Event::Created { spec: Arc::new(spec) };
+            let event = Event::Created { spec: Arc::new(spec), by };
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document, request)?;
             fault::point("submit.appended");
             inner.admission.forget_parked(&key);
@@ -376,6 +331,7 @@ impl Engine {
     #[tracing::instrument(name = "query.deliver", skip_all, fields(query = %key.1, results = deliveries.len()))]
     pub async fn deliver(
         &self,
+        by: Actor,
         key: Key,
         mut deliveries: Vec<Delivery>,
         hold: bool,
@@ -387,7 +343,7 @@ impl Engine {
             let mut locked = live.lock(&*inner.store).await?;
             let state = Inner::state_of(&locked, &key)?;
             let now = inner.clock.now();
-            let delivered = machine::deliver(&state.head, now, deliveries, hold);
+            let delivered = machine::deliver(&state.head, now, deliveries, hold, &by);
             let changed = !delivered.events.is_empty();
             let position = locked.append(&*inner.store, now, delivered.events)?;
             if changed {
@@ -409,9 +365,9 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or is not held, or the store fails.
-    pub async fn resume(&self, key: Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
-        self.change(key, wait, "resume.appended", |head| {
-            let events = machine::resume(head);
+    pub async fn resume(&self, by: Actor, key: Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+        self.change(key, wait, "resume.appended", move |head| {
+            let events = machine::resume(head, &by);
             if events.is_empty() { Err(EngineError::NotHeld(head.name.clone())) } else { Ok(events) }
         })
         .await
@@ -421,22 +377,22 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
-    pub async fn cancel(&self, key: Key, reason: Option<String>) -> Result<Snapshot, EngineError> {
-        self.change(key, None, "cancel.appended", |head| Ok(machine::cancel(head, reason))).await
+    pub async fn cancel(&self, by: Actor, key: Key, reason: Option<String>) -> Result<Snapshot, EngineError> {
+        self.change(key, None, "cancel.appended", move |head| Ok(machine::cancel(head, reason, &by))).await
     }
 
     /// Deletes a query and its journal; one that has not ended is cancelled first.
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
-    pub async fn delete(&self, key: Key) -> Result<(), EngineError> {
+    pub async fn delete(&self, by: Actor, key: Key) -> Result<(), EngineError> {
         self.detached(async move |inner| {
             let live = inner.desk.entry(&key);
             let mut locked = live.lock(&*inner.store).await?;
             let head = Arc::clone(&Inner::state_of(&locked, &key)?.head);
             let now = inner.clock.now();
             let reason = Some("the query was deleted".to_owned());
-            let position = locked.append(&*inner.store, now, machine::cancel(&head, reason))?;
+            let position = locked.append(&*inner.store, now, machine::cancel(&head, reason, &by))?;
             fault::point("delete.appended");
             let deleted = match inner.store.durable(position).await {
                 Ok(()) => inner.store.remove(Removal::Query(key.0, head.uid), now).await,

@@ -5,7 +5,7 @@
 
 use super::notice_loop;
 use crate::{
-    CallId, Head, Outcome, Timestamp,
+    Actor, CallId, Head, Outcome, Timestamp,
     event::{Entry, Event},
     head::{CallHead, CallState},
 };
@@ -81,7 +81,7 @@ pub fn standing(head: &Head, now: Timestamp, call: CallId) -> Standing {
 /// Decides a post of one or more results. `hold` keeps the query where it is afterwards, and a post
 /// without it ends an earlier hold; a post that changes nothing else does neither.
 #[must_use]
-pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: bool) -> Delivered {
+pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: bool, by: &Actor) -> Delivered {
     let mut ahead = head.clone();
     let mut delivered = Delivered { events: Vec::new(), verdicts: Vec::with_capacity(deliveries.len()) };
     let mut push = |ahead: &mut Head, event: Event| {
@@ -97,7 +97,7 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
         match verdict {
             Verdict::Accepted(call) => {
                 let noticed = ahead.call(call).and_then(|call| notice_loop(&ahead, call, &outcome));
-                push(&mut ahead, Event::CallResolved { call, outcome });
+                push(&mut ahead, Event::CallResolved { call, outcome, by: by.clone() });
                 if let Some(event) = noticed {
                     push(&mut ahead, event);
                 }
@@ -112,9 +112,9 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
     let accepted = delivered.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_)));
     if accepted && !ahead.status().is_final() {
         if hold {
-            delivered.events.push(Event::Held { until: now.after(head.limits.external_timeout) });
+            delivered.events.push(Event::Held { until: now.after(head.limits.external_timeout), by: by.clone() });
         } else if ahead.held_until.is_some() {
-            delivered.events.push(Event::Continued);
+            delivered.events.push(Event::Continued { by: by.clone() });
         }
     }
     delivered

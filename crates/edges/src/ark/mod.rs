@@ -18,6 +18,7 @@ mod request;
 pub(crate) mod routes;
 pub(crate) mod stream;
 mod target;
+mod tellings;
 mod tools;
 mod update;
 mod upload;

@@ -149,7 +149,7 @@ async fn update_query(
 ) -> Result<Response, ApiError> {
     let (cancel, warnings) = update::read(&options, body)?;
     let key = options.key()?;
-    let snapshot = if cancel { app.engine.cancel(key, None).await? } else { app.engine.get(&key, None).await? };
+    let snapshot = if cancel { app.engine.cancel(options.actor.clone(), key, None).await? } else { app.engine.get(&key, None).await? };
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
@@ -163,7 +163,7 @@ async fn query_model(State(app): State<App>, options: Options, JsonBody(body): J
 
 /// `DELETE …/queries/{name}`
 async fn delete_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
-    app.engine.delete(options.key()?).await?;
+    app.engine.delete(options.actor.clone(), options.key()?).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
 }
 
@@ -174,7 +174,7 @@ async fn cancel_query(
     OptionalJson(body): OptionalJson,
 ) -> Result<Response, ApiError> {
     let (reason, warnings) = read_reason(&options, body)?;
-    let snapshot = app.engine.cancel(options.key()?, reason).await?;
+    let snapshot = app.engine.cancel(options.actor.clone(), options.key()?, reason).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
@@ -185,7 +185,7 @@ async fn continue_query(
     OptionalJson(body): OptionalJson,
 ) -> Result<Response, ApiError> {
     let (wait, warnings) = read_wait(&options, body)?;
-    let snapshot = app.engine.resume(options.key()?, wait).await?;
+    let snapshot = app.engine.resume(options.actor.clone(), options.key()?, wait).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
@@ -197,7 +197,7 @@ async fn deliver_results(
 ) -> Result<Response, ApiError> {
     let post = delivery::read(&options.warnings, body)?;
     let wait = options.wait_or(post.wait.or(Some(DEFAULT_WAIT)));
-    let delivered = delivery::deliver(&app.engine, options.key()?, post, wait).await?;
+    let delivered = delivery::deliver(&app.engine, &options.actor, options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
 }
 
@@ -205,7 +205,7 @@ async fn deliver_results(
 async fn put_result(State(app): State<App>, options: Options, request: Request) -> Result<Response, ApiError> {
     let post = upload::read(&app.engine, &options, request).await?;
     let wait = options.wait_or(Some(DEFAULT_WAIT));
-    let delivered = delivery::deliver(&app.engine, options.key()?, post, wait).await?;
+    let delivered = delivery::deliver(&app.engine, &options.actor, options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
 }
 

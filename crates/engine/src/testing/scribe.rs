@@ -8,7 +8,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    ContentHash, Entry, Event, Head, Limits, Outcome, QueryUid, Spec, Timestamp,
+    Actor, ContentHash, Entry, Event, Head, Limits, Outcome, QueryUid, Spec, Timestamp,
     head::{CallState, Phase},
     machine::{self, Asked, Delivery, Next, Reply, Target, Way},
     query::{Usage, View},
@@ -55,7 +55,7 @@ impl Scribe {
     pub fn create_as(&mut self, spec: Spec) -> Append {
         let namespace = self.namespace.parse().expect("scribes are given good namespaces");
         let name = self.name.parse().expect("scribes are given good names");
-        let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Arc::new(spec) } };
+        let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Arc::new(spec), by: Actor::local() } };
         let head = Arc::new(Head::new(self.uid, namespace, name, &entry).expect("the first entry is a creation"));
         self.head = Some(Arc::clone(&head));
         Append {
@@ -152,7 +152,7 @@ impl Scribe {
         let waiting: Vec<_> = self.head().waiting().map(|(call, _)| call.id).collect();
         let deliveries =
             waiting.into_iter().map(|call| Delivery { target: Target::Call(call), outcome: outcome.clone() }).collect();
-        machine::deliver(self.head(), self.now, deliveries, hold).events
+        machine::deliver(self.head(), self.now, deliveries, hold, &Actor::local()).events
     }
 
     /// One of the things that could happen next, picked by `choice`; `None` when nothing can.
@@ -162,7 +162,7 @@ impl Scribe {
         let inside = Way::Inside { repeatable: choice.is_multiple_of(2) };
         let refused = Way::Refused { code: "invalid_arguments".into(), message: "no".into() };
         let events = match machine::next(head) {
-            _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into())),
+            _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into()), &Actor::local()),
             _ if choice.is_multiple_of(13) => machine::recover(head),
             Next::Turn { .. } if head.phase == Phase::Thinking => match choice % 8 {
                 0 => machine::start_turn(head),
@@ -176,7 +176,7 @@ impl Scribe {
             Next::Calls(ready) => machine::start_call(head, ready[choice as usize % ready.len()]),
             Next::Busy => self.finish_one(),
             Next::Wait if choice.is_multiple_of(5) => machine::expire(head, head.deadline().unwrap_or_default()),
-            Next::Wait if head.waiting().next().is_none() => machine::resume(head),
+            Next::Wait if head.waiting().next().is_none() => machine::resume(head, &Actor::local()),
             Next::Wait => self.deliver(&Outcome::success(choice % 3), choice.is_multiple_of(4)),
             Next::End => Vec::new(),
         };

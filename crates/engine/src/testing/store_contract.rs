@@ -9,8 +9,8 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Content, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, Spec, Status, Timestamp, content::Large,
-    machine,
+    Actor, Content, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, Spec, Status, Timestamp,
+    content::Large, machine,
 };
 use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
@@ -178,7 +178,7 @@ async fn a_conflict_does_not_sink_its_neighbours(mut place: Box<dyn Place>) {
     let (mut before, mut after) = (Scribe::new("default", "before", 2), Scribe::new("default", "after", 3));
     let first = before.start(&*store);
     let kept = shared.append(&*store, machine::start_turn(shared.head()));
-    let lost = stale.append(&*store, machine::cancel(stale.head(), None));
+    let lost = stale.append(&*store, machine::cancel(stale.head(), None, &Actor::local()));
     let last = after.start(&*store);
     durable(&*store, last).await;
     durable(&*store, first).await;
@@ -203,15 +203,15 @@ async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_number_fits(mu
     rightful.append(&*store, machine::start_turn(rightful.head()));
     let lost = stale.append(&*store, machine::start_turn(stale.head()));
     // Entry 2 exists, and so this one would seem to follow.
-    let fits = stale.append(&*store, machine::cancel(stale.head(), None));
+    let fits = stale.append(&*store, machine::cancel(stale.head(), None, &Actor::local()));
     assert!(conflicts(&*store, fits).await);
     assert!(conflicts(&*store, lost).await);
     // Also long after the conflict was found.
-    let again = stale.append(&*store, machine::cancel(rightful.head(), None));
+    let again = stale.append(&*store, machine::cancel(rightful.head(), None, &Actor::local()));
     assert!(conflicts(&*store, again).await);
     // The rightful writer notices nothing; and `late`, which built on the same entry, may not pass.
     let position = rightful.append(&*store, rightful.reply(Vec::new()));
-    let late = late.append(&*store, machine::cancel(late.head(), None));
+    let late = late.append(&*store, machine::cancel(late.head(), None, &Actor::local()));
     durable(&*store, position).await;
     assert!(conflicts(&*store, late).await);
     let stored = load(&*store, &rightful).await.expect("it exists");
@@ -230,7 +230,7 @@ async fn a_writer_that_loads_again_can_go_on(mut place: Box<dyn Place>) {
     let lost = second.append(&*store, machine::start_turn(second.head()));
     assert!(conflicts(&*store, lost).await);
     second.reload(&*store).await;
-    let position = second.append(&*store, machine::cancel(second.head(), None));
+    let position = second.append(&*store, machine::cancel(second.head(), None, &Actor::local()));
     durable(&*store, position).await;
     assert_eq!(load(&*store, &second).await.expect("it exists").head.status(), Status::Cancelled);
 }
@@ -314,7 +314,11 @@ async fn a_load_sees_whole_appends_only(mut place: Box<dyn Place>) {
     let reader = scribe.clone();
     let writing = async {
         for _ in 0..APPENDS {
-            let events = [Event::Held { until: Timestamp(9) }, Event::Continued, Event::Recovered];
+            let events = [
+                Event::Held { until: Timestamp(9), by: Actor::local() },
+                Event::Continued { by: Actor::local() },
+                Event::Recovered,
+            ];
             let position = scribe.append(&*store, events.into());
             durable(&*store, position).await;
             tokio::task::yield_now().await;
@@ -444,7 +448,7 @@ async fn what_is_due_comes_most_overdue_first(mut place: Box<dyn Place>) {
     let held_until = scribes[2].head().deadline().expect("it is held");
     assert_eq!(due(held_until, 9).await, "q1 q3");
     for index in [0, 2] {
-        let events = machine::cancel(scribes[index].head(), None);
+        let events = machine::cancel(scribes[index].head(), None, &Actor::local());
         let position = scribes[index].append(&*store, events);
         durable(&*store, position).await;
     }
@@ -592,7 +596,7 @@ async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Place>)
     assert!(load(&*store, &other).await.is_some());
     assert_eq!(store.next_deadline().await.expect("readable"), other.head().deadline());
     assert_eq!(store.remove(this, now).await.expect("writable"), 0, "it is gone already");
-    let lost = doomed.append(&*store, machine::cancel(doomed.head(), None));
+    let lost = doomed.append(&*store, machine::cancel(doomed.head(), None, &Actor::local()));
     assert!(conflicts(&*store, lost).await, "nothing can be added to it");
     let answered = async |key: &str| {
         let found = store.answered(&namespace("default"), &request(key, "").key).await.expect("readable");
@@ -626,7 +630,7 @@ async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box<dyn Place>
         spec.limits.ttl = Duration::from_secs(seconds);
         let created = scribe.create_as(spec);
         scribe.send(&*store, created);
-        scribe.append(&*store, machine::cancel(scribe.head(), None));
+        scribe.append(&*store, machine::cancel(scribe.head(), None, &Actor::local()));
     }
     durable(&*store, store.last_position()).await;
     let until: Vec<_> = ended.iter().map(|scribe| scribe.head().kept_until().expect("it has ended")).collect();
@@ -751,7 +755,7 @@ async fn hostile_texts_come_back_as_they_were(mut place: Box<dyn Place>) {
         let stored = load(&*store, scribe).await.expect("it exists");
         assert_eq!(&stored.head, scribe.head(), "{text:?}");
         assert_eq!(fold(&stored), stored.head, "{text:?}");
-        assert_eq!(stored.entries[0].event, Event::Created { spec: Arc::new(hostile_spec(text)) });
+        assert_eq!(stored.entries[0].event, Event::Created { spec: Arc::new(hostile_spec(text)), by: Actor::local() });
         assert!(stored.entries.contains(resolved), "{text:?}");
         assert_eq!(store.document(document(text).hash).await.expect("readable").as_deref(), Some(*text));
     }

@@ -5,7 +5,7 @@ mod opening;
 
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
-use bosun_core::{Content, Outcome, content::Large, machine};
+use bosun_core::{Actor, Content, Outcome, content::Large, machine};
 use bosun_engine::testing::{
     scribe::Scribe,
     store_contract::{Place, fold, store_contract},
@@ -140,7 +140,7 @@ async fn a_conflict_within_a_group_leaves_the_others_of_the_group() {
     let held = Held::new(&directory);
     let first = held.push(Scribe::new("default", "first", 2).create());
     held.push(shared.write(machine::start_turn(shared.head())));
-    let lost = held.push(stale.write(machine::cancel(stale.head(), None)));
+    let lost = held.push(stale.write(machine::cancel(stale.head(), None, &Actor::local())));
     let taken = held.push(Scribe::new("default", "first", 3).create());
     let last = held.push(shared.write(shared.reply(Vec::new())));
     let waiting = [first, lost, taken, last].map(|position| held.wait(position));

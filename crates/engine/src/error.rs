@@ -1,0 +1,64 @@
+//! Why the engine says no.
+//!
+//! One enum for the whole layer: a caller can tell its variants apart, and an edge gives each a status and
+//! a code. Nothing here knows HTTP.
+
+use bosun_core::{
+    CallId, Namespace, QueryName,
+    schema::{SchemaError, Violation},
+    template::{BadTemplate, MissingValues},
+};
+
+use crate::StoreError;
+
+/// Why the engine did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("query `{1}` not found in namespace {0}")]
+    QueryNotFound(Namespace, QueryName),
+    #[error("agent `{1}` not found in namespace {0}")]
+    AgentNotFound(Namespace, String),
+    #[error("agent `{agent}` refers to model `{model}`, which does not exist in namespace {namespace}")]
+    ModelNotFound { namespace: Namespace, agent: String, model: String },
+    #[error("model `{1}` not found in namespace {0}")]
+    NoSuchModel(Namespace, String),
+    #[error("the input does not fit tool `{tool}`: {}", said(violations))]
+    InvalidArguments { tool: String, violations: Vec<Violation> },
+    #[error("the input is not a template: {0}")]
+    InputTemplate(#[source] BadTemplate),
+    #[error("the input needs parameters: {0}")]
+    MissingParameters(#[source] MissingValues),
+    #[error("`outputSchema` is not taken: {0}")]
+    InvalidOutputSchema(#[source] SchemaError),
+    #[error("tool `{tool}` cannot be called: {source}")]
+    ToolUnusable { tool: String, source: SchemaError },
+    #[error("these tools do not exist in namespace {namespace}: {}", names.join(", "))]
+    ToolsNotFound { namespace: Namespace, names: Vec<String> },
+    #[error("query `{1}` already exists in namespace {0}")]
+    NameTaken(Namespace, QueryName),
+    #[error("call `{0}` is not a call of this query")]
+    CallNotFound(CallId),
+    #[error("call `{0}` has no result")]
+    NoResult(CallId),
+    #[error("another request was made under the same key")]
+    RequestReused,
+    #[error("query `{0}`, which answered this request, has been deleted")]
+    QueryDeleted(QueryName),
+    #[error("query `{0}` is not held; there is nothing to continue")]
+    NotHeld(QueryName),
+    #[error("{0} queries wait their turn already; no more are taken on right now")]
+    Overloaded(usize),
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the operating system has no randomness for a new id")]
+    NoRandomness(#[source] getrandom::Error),
+    /// A bug: the task that made the change panicked.
+    #[error("the change crashed")]
+    Crashed(#[source] tokio::task::JoinError),
+}
+
+fn said(violations: &[Violation]) -> String {
+    violations.iter().map(|violation| violation.message.as_str()).collect::<Vec<_>>().join("; ")
+}
