@@ -34,6 +34,7 @@
 //! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
 
 pub mod actor;
+pub mod audit;
 pub mod content;
 pub mod conversation;
 pub mod event;
@@ -55,6 +56,7 @@ mod text;
 pub mod time;
 pub mod tool;
 pub mod transcript;
+pub mod usage;
 
 pub use actor::Actor;
 pub use content::Content;

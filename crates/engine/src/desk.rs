@@ -11,13 +11,21 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use bosun_core::{Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript, head::FoldError};
+use bosun_core::{
+    Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript,
+    audit::{self, Arguments},
+    head::FoldError,
+    transcript::Message,
+};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     herald::News,
-    store::{Append, Document, Position, Request, Store, StoreError, Stored},
+    store::{
+        Append, Document, Position, Request, Store, StoreError, Stored,
+        conversations::{Exchange, Joining, Part},
+    },
 };
 
 /// What a query is found by.
@@ -28,6 +36,8 @@ const RECENT: usize = 256;
 
 #[derive(Default)]
 pub(crate) struct Desk {
+    /// What the audit log says about the arguments of calls.
+    arguments: Arguments,
     open: Mutex<HashMap<Key, Weak<Live>>>,
 }
 
@@ -35,6 +45,7 @@ pub(crate) struct Desk {
 pub(crate) struct Live {
     pub(crate) key: Key,
     desk: Weak<Desk>,
+    arguments: Arguments,
     slot: AsyncMutex<Slot>,
     /// Counts up with every entry.
     changed: watch::Sender<u64>,
@@ -81,6 +92,10 @@ pub(crate) enum Text {
 }
 
 impl Desk {
+    pub(crate) fn new(arguments: Arguments) -> Self {
+        Self { arguments, open: Mutex::default() }
+    }
+
     /// The one entry for `key`, made if need be.
     pub(crate) fn entry(self: &Arc<Self>, key: &Key) -> Arc<Live> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,6 +105,7 @@ impl Desk {
         let live = Arc::new(Live {
             key: key.clone(),
             desk: Arc::downgrade(self),
+            arguments: self.arguments,
             slot: AsyncMutex::default(),
             changed: watch::Sender::new(0),
             told: watch::Sender::new(Arc::default()),
@@ -116,6 +132,13 @@ impl Drop for Live {
             open.remove(&self.key);
         }
     }
+}
+
+/// What a creation brings beside its entry.
+pub(crate) struct Brings {
+    pub(crate) toolset: Document,
+    pub(crate) request: Option<Request>,
+    pub(crate) joins: Option<Joining>,
 }
 
 /// A query, locked against all other changes in this process.
@@ -265,9 +288,9 @@ impl Locked<'_> {
         uid: QueryUid,
         now: Timestamp,
         event: Event,
-        toolset: Document,
-        request: Option<Request>,
+        brings: Brings,
     ) -> Result<Position, StoreError> {
+        let Brings { toolset, request, joins } = brings;
         let entry = Arc::new(Entry { seq: 1, at: now, event });
         let (namespace, name) = self.live.key.clone();
         let head = Arc::new(Head::new(uid, namespace, name, &entry)?);
@@ -279,6 +302,8 @@ impl Locked<'_> {
             entries: vec![Arc::clone(&entry)],
             toolset: Some(toolset),
             request,
+            records: audit::of_entries(&head, &transcript, [&*entry], self.live.arguments),
+            conversation: joins.map(Part::Joins),
         })?;
         self.slot.state =
             Some(State { head, transcript: Arc::new(transcript), position, recent: VecDeque::from([entry]) });
@@ -299,6 +324,17 @@ impl Locked<'_> {
         now: Timestamp,
         events: Vec<Event>,
     ) -> Result<Position, StoreError> {
+        self.append_saying(store, now, events, None)
+    }
+
+    /// The same; if the query completes by it, `said` is added to its conversation in the same piece.
+    pub(crate) fn append_saying(
+        &mut self,
+        store: &dyn Store,
+        now: Timestamp,
+        events: Vec<Event>,
+        said: Option<Arc<[Message]>>,
+    ) -> Result<Position, StoreError> {
         let Some(state) = self.slot.state.as_mut() else { return Ok(Position::default()) };
         if events.is_empty() {
             return Ok(state.position);
@@ -312,6 +348,19 @@ impl Locked<'_> {
             head.apply(entry)?;
             transcript.apply(entry);
         }
+        let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
+        let completes = matches!(entries.last().map(|entry| &entry.event), Some(Event::Completed));
+        let joined = transcript.spec.conversation.as_ref().filter(|_| completes);
+        let conversation = joined.zip(said).map(|(conversation, messages)| {
+            Part::Adds(Exchange {
+                key: conversation.key.clone(),
+                query: head.uid,
+                name: head.name.clone(),
+                at: now,
+                kept_until: now.after(head.limits.ttl),
+                messages,
+            })
+        });
         let append = Append {
             head: Arc::clone(&state.head),
             seen,
@@ -319,6 +368,8 @@ impl Locked<'_> {
             entries: entries.clone(),
             toolset: None,
             request: None,
+            records,
+            conversation,
         };
         match store.append(append) {
             Ok(position) => state.position = position,

@@ -6,7 +6,9 @@
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Tool, Transcript, json,
+    Actor, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Tool, Transcript,
+    audit::{Arguments, Record},
+    json,
     machine::{self, Delivery, Verdict},
     query::{ModelOptions, TargetKind, View},
     schema::SchemaCache,
@@ -18,8 +20,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     Blobs, Clock, EngineError, Registry, Store, StoreError,
     admission::Admission,
+    audit,
+    conversation::AskedConversation,
     deadlines::Deadlines,
-    desk::{Desk, Key, Live, Locked, State},
+    desk::{Brings, Desk, Key, Live, Locked, State},
     driver, fault,
     registry::AgentLimits,
     retention,
@@ -40,11 +44,18 @@ pub struct Settings {
     pub max_running: usize,
     /// How many wait their turn at most; then no new query is taken on.
     pub max_queued: usize,
+    /// What the audit log says about the arguments of calls.
+    pub audited_arguments: Arguments,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { limits: Limits::default(), max_running: 256, max_queued: 10_000 }
+        Self {
+            limits: Limits::default(),
+            max_running: 256,
+            max_queued: 10_000,
+            audited_arguments: Arguments::default(),
+        }
     }
 }
 
@@ -77,6 +88,7 @@ pub struct Submission {
     pub limits: AgentLimits,
     pub view: View,
     pub session_id: Option<String>,
+    pub conversation: AskedConversation,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     /// What the caller should know about how the request was read.
@@ -122,6 +134,7 @@ impl Submission {
             limits: AgentLimits::default(),
             view: View::Ark,
             session_id: None,
+            conversation: AskedConversation::default(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             warnings: Vec::new(),
@@ -157,6 +170,7 @@ impl Submission {
                 "options": (!self.options.is_empty()).then_some(self.options),
                 "outputSchema": self.output_schema,
                 "toolFilter": self.tool_filter,
+                "conversation": (!self.conversation.is_empty()).then_some(&self.conversation),
             });
             let added = added.as_object().cloned().unwrap_or_default();
             members.extend(added.into_iter().filter(|(_, value)| !value.is_null()));
@@ -248,7 +262,7 @@ impl Engine {
             registry,
             clock,
             settings,
-            desk: Arc::default(),
+            desk: Arc::new(Desk::new(settings.audited_arguments)),
             toolsets: Toolsets::default(),
             schemas: Arc::new(SchemaCache::new(SCHEMAS_KEPT)),
             admission: Admission::new(settings.max_running, settings.max_queued),
@@ -308,12 +322,21 @@ impl Engine {
             let request = submission.request.clone().zip(fingerprint);
             let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
             let by = submission.by.clone();
-            let (spec, toolset) = inner.prepare(submission, fingerprint)?;
-            let document = Document { hash: toolset.hash(), body: toolset.to_document() };
+            let joins = inner.join(&submission, uid).await?;
+            let alone = joins.as_ref().is_some_and(|joining| joining.alone);
+            let (spec, toolset) = inner.prepare(submission, joins.as_ref(), fingerprint)?;
+            let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
+            let brings = Brings { toolset, request, joins };
             let event = Event::Created { spec: Arc::new(spec), by };
-            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document, request)?;
+            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings)?;
             fault::point("submit.appended");
             inner.admission.forget_parked(&key);
+            if alone {
+                // Only the store knows whether it is; no model is asked before.
+                drop(locked);
+                inner.make_durable(&live, position).await?;
+                locked = live.lock(&*inner.store).await?;
+            }
             inner.drive_if_due(&live, &mut locked);
             drop(locked);
             let snapshot = inner.answer(&live, position, wait).await?;
@@ -344,6 +367,7 @@ impl Engine {
             let state = Inner::state_of(&locked, &key)?;
             let now = inner.clock.now();
             let delivered = machine::deliver(&state.head, now, deliveries, hold, &by);
+            audit::record_refusals(&*inner.store, &state.head, now, &by, &delivered.refused)?;
             let changed = !delivered.events.is_empty();
             let position = locked.append(&*inner.store, now, delivered.events)?;
             if changed {
@@ -395,7 +419,10 @@ impl Engine {
             let position = locked.append(&*inner.store, now, machine::cancel(&head, reason, &by))?;
             fault::point("delete.appended");
             let deleted = match inner.store.durable(position).await {
-                Ok(()) => inner.store.remove(Removal::Query(key.0, head.uid), now).await,
+                Ok(()) => {
+                    let record = Box::new(Record::of_deletion(&head, now, &by));
+                    inner.store.remove(Removal::Query(key.0, head.uid, record), now).await
+                }
                 Err(error) => Err(error),
             };
             // Whatever became of it, the store knows better than this memory.
@@ -528,7 +555,7 @@ impl Engine {
     }
 
     /// Runs a change to its end even if the caller goes away.
-    async fn detached<Change, Running, Output>(&self, change: Change) -> Result<Output, EngineError>
+    pub(crate) async fn detached<Change, Running, Output>(&self, change: Change) -> Result<Output, EngineError>
     where
         Change: FnOnce(Arc<Inner>) -> Running,
         Running: Future<Output = Result<Output, EngineError>> + Send + 'static,

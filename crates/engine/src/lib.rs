@@ -5,8 +5,10 @@
 //! must not repeat is durable. Nothing here knows HTTP, SQL or any model's wire format.
 
 mod admission;
+mod audit;
 pub mod blob;
 pub mod clock;
+mod conversation;
 mod deadlines;
 mod desk;
 mod direct;
@@ -35,6 +37,7 @@ mod watch;
 
 pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};
+pub use conversation::{AskedConversation, DEFAULT_MEMORY};
 pub use desk::Key as QueryKey;
 pub use engine::{DeliverReport, Engine, Input, Settings, Snapshot, Submission, Submitted};
 pub use error::EngineError;

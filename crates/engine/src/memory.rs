@@ -4,17 +4,26 @@
 //! one lock over ordered maps, and every append decided at once. [`Memory::reopen`] plays the restart
 //! of a process, so that recovery can be tested without a disk.
 
+mod conversations;
+
 use std::{
     collections::{BTreeMap, HashSet, btree_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp};
+use bosun_core::{
+    ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp,
+    audit::Record,
+    conversation::ConversationKey,
+    usage::{Hour, Sample, Usage},
+};
 
 use crate::store::{
-    Answered, Append, Document, Listed, Page, Position, REQUESTS_KEPT, Rejection, Rejections, Removal, Request,
-    RequestKey, Runnable, Store, StoreError, StoreStats, Stored, Wanted, has_work,
+    Answered, Append, Document, Found, Listed, Numbered, Page, Position, REQUESTS_KEPT, Records, Rejection, Rejections,
+    Removal, Request, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
+    conversations::{Joining, Part},
+    has_work,
 };
 
 /// Journals in memory. Dropping the last handle forgets them.
@@ -32,6 +41,9 @@ struct Shelves {
     names: BTreeMap<(Namespace, QueryName), QueryUid>,
     documents: BTreeMap<ContentHash, Arc<str>>,
     requests: BTreeMap<(Namespace, RequestKey), Remembered>,
+    records: BTreeMap<Namespace, Vec<Record>>,
+    usage: BTreeMap<(Namespace, Hour), Usage>,
+    talks: conversations::Talks,
     rejections: Rejections,
     last: Position,
     /// Up to here somebody has waited.
@@ -44,7 +56,9 @@ struct Shelves {
 struct Shelf {
     head: Arc<Head>,
     entries: Vec<Arc<Entry>>,
-    document: Option<ContentHash>,
+    /// Its toolset, and what was said before it.
+    documents: Vec<ContentHash>,
+    conversation: Option<ConversationKey>,
     /// Of the process that wrote last.
     epoch: u64,
 }
@@ -75,6 +89,18 @@ impl Memory {
         Self { shelves: Arc::clone(&self.shelves), epoch: shelves.epoch }
     }
 
+    /// The shelves, if this handle may still write.
+    fn open(&self) -> Result<MutexGuard<'_, Shelves>, StoreError> {
+        let shelves = self.lock();
+        if shelves.epoch != self.epoch {
+            return Err(StoreError::Fenced);
+        }
+        if shelves.closed {
+            return Err(StoreError::Unavailable(Box::new(Closed)));
+        }
+        Ok(shelves)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shelves> {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,17 +123,33 @@ impl Shelves {
         {
             return Err(Rejection::RequestTaken);
         }
+        if let Some(Part::Joins(joining)) = &append.conversation
+            && joining.alone
+            && self.is_busy(&head.namespace, joining)
+        {
+            return Err(Rejection::ConversationBusy(joining.key.id.clone()));
+        }
         Ok(())
     }
 
     fn keep(&mut self, append: Append, epoch: u64) {
-        let Append { head, entries, toolset, request, .. } = append;
+        let Append { head, entries, toolset, request, records, conversation, .. } = append;
+        self.write_down(&head.namespace, records);
         if let Some(Request { key, fingerprint }) = request {
             let answered = Answered { fingerprint, uid: head.uid, name: head.name.clone() };
             self.requests.insert((head.namespace.clone(), key), Remembered { answered, until: None });
         }
-        let document = toolset.as_ref().map(|toolset| toolset.hash);
-        if let Some(Document { hash, body }) = toolset {
+        let (conversation, history) = match conversation {
+            Some(Part::Joins(Joining { key, history, .. })) => (Some(key), history),
+            Some(Part::Adds(exchange)) => {
+                self.talks.add(&head.namespace, exchange);
+                (None, None)
+            }
+            None => (None, None),
+        };
+        let mut documents = Vec::new();
+        for Document { hash, body } in toolset.into_iter().chain(history) {
+            documents.push(hash);
             self.documents.entry(hash).or_insert(body);
         }
         match self.queries.entry((head.namespace.clone(), head.uid)) {
@@ -119,9 +161,18 @@ impl Shelves {
             }
             btree_map::Entry::Vacant(place) => {
                 self.names.insert((head.namespace.clone(), head.name.clone()), head.uid);
-                place.insert(Shelf { head, entries, document, epoch });
+                place.insert(Shelf { head, entries, documents, conversation, epoch });
             }
         }
+    }
+
+    fn write_down(&mut self, namespace: &Namespace, records: Vec<Record>) {
+        for record in &records {
+            if let Some(sample) = Sample::of(record) {
+                self.usage.entry((namespace.clone(), Hour::of(record.at))).or_default().add(sample);
+            }
+        }
+        self.records.entry(namespace.clone()).or_default().extend(records);
     }
 
     fn remove(&mut self, key: &(Namespace, QueryUid), now: Timestamp) {
@@ -130,24 +181,61 @@ impl Shelves {
         for remembered in self.requests.values_mut().filter(|remembered| remembered.answered.uid == key.1) {
             remembered.until = Some(now.after(REQUESTS_KEPT));
         }
-        if let Some(hash) = shelf.document
-            && self.queries.values().all(|other| other.document != Some(hash))
-        {
-            self.documents.remove(&hash);
+        for hash in shelf.documents {
+            if self.queries.values().all(|other| !other.documents.contains(&hash)) {
+                self.documents.remove(&hash);
+            }
         }
+    }
+}
+
+#[async_trait]
+impl Records for Memory {
+    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+        let mut shelves = self.open()?;
+        shelves.last.0 += 1;
+        shelves.stats.appends += 1;
+        shelves.write_down(namespace, records);
+        Ok(shelves.last)
+    }
+
+    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
+        let shelves = self.lock();
+        let records = shelves.records.get(namespace).map(Vec::as_slice).unwrap_or_default();
+        let until = search
+            .before
+            .map_or(records.len(), |before| usize::try_from(before).unwrap_or(usize::MAX).saturating_sub(1));
+        let numbered = records.iter().zip(1_u64..).take(until).collect::<Vec<_>>();
+        let mut found = Found::default();
+        for (record, seq) in numbered.into_iter().rev() {
+            if found.records.len() == search.limit {
+                found.next = Some(seq + 1);
+                break;
+            }
+            if search.wants(record) {
+                found.records.push(Numbered { seq, record: record.clone(), mac: None });
+            }
+        }
+        Ok(found)
+    }
+
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+        let shelves = self.lock();
+        let mut sum = Usage::default();
+        for ((_, _), usage) in
+            shelves.usage.range((namespace.clone(), since)..).take_while(|((of, _), _)| of == namespace)
+        {
+            usage.calls.iter().for_each(|(key, tally)| sum.add_calls(key.clone(), tally));
+            usage.queries.iter().for_each(|(agent, tally)| sum.add_queries(agent.clone(), tally));
+        }
+        Ok(sum)
     }
 }
 
 #[async_trait]
 impl Store for Memory {
     fn append(&self, append: Append) -> Result<Position, StoreError> {
-        let mut shelves = self.lock();
-        if shelves.epoch != self.epoch {
-            return Err(StoreError::Fenced);
-        }
-        if shelves.closed {
-            return Err(StoreError::Unavailable(Box::new(Closed)));
-        }
+        let mut shelves = self.open()?;
         shelves.last.0 += 1;
         shelves.stats.appends += 1;
         let position = shelves.last;
@@ -194,18 +282,26 @@ impl Store for Memory {
         if shelves.epoch != self.epoch {
             return Err(StoreError::Fenced);
         }
+        let mut forgotten = 0;
         let doomed: Vec<_> = match removal {
-            Removal::Query(namespace, uid) => {
-                Some((namespace, uid)).filter(|key| shelves.queries.contains_key(key)).into_iter().collect()
+            Removal::Conversations(namespace, wanted) => return Ok(shelves.talks.forget(&namespace, &wanted)),
+            Removal::Query(namespace, uid, record) => {
+                let key = (namespace, uid);
+                let found = shelves.queries.contains_key(&key);
+                if found {
+                    shelves.write_down(&key.0, vec![*record]);
+                }
+                Some(key).filter(|_| found).into_iter().collect()
             }
             Removal::Outdated => {
                 shelves.requests.retain(|_, remembered| remembered.until.is_none_or(|until| until > now));
+                forgotten = shelves.talks.forget_outdated(now);
                 let outdated = |shelf: &Shelf| shelf.head.kept_until().is_some_and(|until| until <= now);
                 shelves.queries.iter().filter(|(_, shelf)| outdated(shelf)).map(|(key, _)| key.clone()).collect()
             }
         };
         doomed.iter().for_each(|key| shelves.remove(key, now));
-        Ok(doomed.len())
+        Ok(doomed.len() + forgotten)
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

@@ -9,13 +9,18 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bosun_core::{
     ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp,
+    audit::Record,
     event::DecodeError,
     head::FoldError,
     machine::{self, Next},
 };
 
+pub mod conversations;
+mod records;
 mod rejections;
 
+pub use conversations::Conversations;
+pub use records::{Found, Numbered, Records, Search};
 pub use rejections::{Rejection, Rejections};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -39,6 +44,10 @@ pub struct Append {
     pub toolset: Option<Document>,
     /// What a creation answers, if its client said how it would ask again.
     pub request: Option<Request>,
+    /// What the audit log says of the entries.
+    pub records: Vec<Record>,
+    /// What a creation or a completion has to do with a conversation.
+    pub conversation: Option<conversations::Part>,
 }
 
 /// How a client will call its request if it has to repeat it.
@@ -70,13 +79,16 @@ pub struct Answered {
 /// How long a request is remembered after its query was deleted.
 pub const REQUESTS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Queries to be deleted, with their journals and what nobody else refers to.
+/// What is to be deleted: queries, with their journals and what nobody else refers to, or conversations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// This one.
-    Query(Namespace, QueryUid),
-    /// Those that have been kept for long enough; and requests that have been remembered for long enough.
+    /// This one, and what the audit log says of that.
+    Query(Namespace, QueryUid, Box<Record>),
+    /// Those that have been kept for long enough; and requests and conversations that have been remembered for
+    /// long enough.
     Outdated,
+    /// Conversations, or what one query has said in them.
+    Conversations(Namespace, conversations::Wanted),
 }
 
 impl Append {
@@ -200,6 +212,8 @@ pub enum StoreError {
     NameTaken(QueryName),
     #[error("another request was made under the same key")]
     RequestTaken,
+    #[error("another query of conversation `{0}` is open")]
+    ConversationBusy(String),
     /// Another process has opened the store since: this one must stop.
     #[error("store was taken over by another process")]
     Fenced,
@@ -223,7 +237,7 @@ pub enum StoreError {
 
 /// Where journals live. `testing::store_contract` is the specification.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: Records + Conversations + 'static {
     /// Orders `append` behind all earlier ones and returns at once; nothing is promised until
     /// [`Store::durable`] says so. Commits follow within a few milliseconds even if nobody asks.
     ///
@@ -245,7 +259,7 @@ pub trait Store: Send + Sync + 'static {
     /// The query that answered the request of this key, if there was one.
     async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError>;
 
-    /// Deletes some of what is to be deleted and says how many queries that were; zero means that nothing is
+    /// Deletes some of what is to be deleted and says how many queries, or conversations, that were; zero means that nothing is
     /// left. It is done in small pieces beside everything else that is written, and is durable when it is done.
     async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError>;
 

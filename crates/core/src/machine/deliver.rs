@@ -49,6 +49,8 @@ pub struct Delivered {
     pub events: Vec<Event>,
     /// One for each result, in order.
     pub verdicts: Vec<Verdict>,
+    /// Results that did not count, and why.
+    pub refused: Vec<(Delivery, Verdict)>,
 }
 
 /// What a result for a call would meet, whatever is in it.
@@ -83,7 +85,8 @@ pub fn standing(head: &Head, now: Timestamp, call: CallId) -> Standing {
 #[must_use]
 pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: bool, by: &Actor) -> Delivered {
     let mut ahead = head.clone();
-    let mut delivered = Delivered { events: Vec::new(), verdicts: Vec::with_capacity(deliveries.len()) };
+    let mut delivered =
+        Delivered { events: Vec::new(), verdicts: Vec::with_capacity(deliveries.len()), refused: Vec::new() };
     let mut push = |ahead: &mut Head, event: Event| {
         let entry = Entry { seq: ahead.seq + 1, at: now, event };
         // The entry is the next one by construction.
@@ -102,11 +105,16 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
                     push(&mut ahead, event);
                 }
             }
-            // The sweep has not been by yet: record what this post found out.
-            Verdict::Expired(call) if ahead.call(call).is_some_and(|call| call.state.is_open()) => {
-                push(&mut ahead, Event::CallExpired { call });
+            Verdict::Replayed(_) => {}
+            _ => {
+                // The sweep has not been by yet: record what this post found out.
+                if let Verdict::Expired(call) = verdict
+                    && ahead.call(call).is_some_and(|call| call.state.is_open())
+                {
+                    push(&mut ahead, Event::CallExpired { call });
+                }
+                delivered.refused.push((Delivery { target, outcome }, verdict));
             }
-            _ => {}
         }
     }
     let accepted = delivered.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_)));

@@ -6,6 +6,7 @@
 //! rely on unknown fields being taken, so those are warned about, never refused.
 
 mod agents;
+mod conversations;
 mod convert;
 mod delivery;
 mod describe;

@@ -16,7 +16,7 @@ use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, convert, delivery, describe, download, model_query,
+    agents, conversations, convert, delivery, describe, download, model_query,
     options::{DEFAULT_WAIT, Options},
     request, stream, update, upload, wire,
 };
@@ -51,6 +51,11 @@ routes! {
     "/agents/{name}" => get get_agent;
     "/queries" => get list_queries, post create_query;
     "/models/{name}/query" => post query_model;
+    "/conversations" => get list_conversations, delete delete_conversations;
+    "/conversations/{id}" => get get_conversation, delete delete_conversation;
+    "/conversations/{id}/queries/{name}/messages" => delete delete_conversation;
+    "/memories/{name}/conversations/{id}/messages" => get get_memory_messages;
+    "/memory-messages" => get list_messages;
     "/queries/{name}" => get get_query, put update_query, delete delete_query;
     "/queries/{name}/cancel" => patch cancel_query, post cancel_query;
     "/queries/{name}/continue" => post continue_query;
@@ -149,7 +154,11 @@ async fn update_query(
 ) -> Result<Response, ApiError> {
     let (cancel, warnings) = update::read(&options, body)?;
     let key = options.key()?;
-    let snapshot = if cancel { app.engine.cancel(options.actor.clone(), key, None).await? } else { app.engine.get(&key, None).await? };
+    let snapshot = if cancel {
+        app.engine.cancel(options.actor.clone(), key, None).await?
+    } else {
+        app.engine.get(&key, None).await?
+    };
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
@@ -159,6 +168,38 @@ async fn query_model(State(app): State<App>, options: Options, JsonBody(body): J
     let warnings = submission.warnings.clone();
     let submitted = app.engine.submit(submission, wait).await?;
     Ok(with_warnings(Json(model_query::answer(&submitted.snapshot)?), &warnings))
+}
+
+/// `GET …/conversations`
+async fn list_conversations(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    Ok(with_warnings(Json(conversations::list(&app.engine, &options).await?), &options.warnings))
+}
+
+/// `DELETE …/conversations`
+async fn delete_conversations(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    conversations::forget_all(&app.engine, &options).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
+}
+
+/// `GET …/conversations/{id}`
+async fn get_conversation(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    Ok(with_warnings(Json(conversations::get(&app.engine, &options).await?), &options.warnings))
+}
+
+/// `DELETE …/conversations/{id}`, and what one query has said in it
+async fn delete_conversation(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    conversations::forget(&app.engine, &options).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
+}
+
+/// `GET …/memories/{name}/conversations/{id}/messages`
+async fn get_memory_messages(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    Ok(with_warnings(Json(conversations::get_in_memory(&app.engine, &options).await?), &options.warnings))
+}
+
+/// `GET …/memory-messages`
+async fn list_messages(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    Ok(with_warnings(Json(conversations::messages(&app.engine, &options).await?), &options.warnings))
 }
 
 /// `DELETE …/queries/{name}`

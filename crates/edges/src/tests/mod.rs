@@ -2,6 +2,7 @@
 
 mod agents;
 mod asking;
+mod conversations;
 mod delivering;
 mod large;
 mod malformed;

@@ -5,7 +5,9 @@
 
 pub mod blob_contract;
 mod clock;
+mod conversation_clauses;
 mod ledger;
+mod record_clauses;
 pub mod scribe;
 mod scripted_model;
 pub mod store_contract;

@@ -8,7 +8,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, ContentHash, Entry, Event, Head, Limits, Outcome, QueryUid, Spec, Timestamp,
+    Actor, ContentHash, Entry, Event, Head, Limits, Outcome, QueryUid, Spec, Timestamp, Transcript,
+    audit::{self, Arguments},
     head::{CallState, Phase},
     machine::{self, Asked, Delivery, Next, Reply, Target, Way},
     query::{Usage, View},
@@ -26,6 +27,7 @@ pub struct Scribe {
     namespace: String,
     name: String,
     head: Option<Arc<Head>>,
+    transcript: Option<Transcript>,
     position: Position,
     now: Timestamp,
 }
@@ -42,6 +44,7 @@ impl Scribe {
             namespace: namespace.into(),
             name: name.into(),
             head: None,
+            transcript: None,
             position: Position::default(),
             now,
         }
@@ -57,7 +60,10 @@ impl Scribe {
         let name = self.name.parse().expect("scribes are given good names");
         let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Arc::new(spec), by: Actor::local() } };
         let head = Arc::new(Head::new(self.uid, namespace, name, &entry).expect("the first entry is a creation"));
+        let transcript = Transcript::new(&entry).expect("the first entry is a creation");
+        let records = audit::of_entries(&head, &transcript, [&entry], Arguments::Redacted);
         self.head = Some(Arc::clone(&head));
+        self.transcript = Some(transcript);
         Append {
             head,
             seen: 0,
@@ -65,6 +71,8 @@ impl Scribe {
             entries: vec![Arc::new(entry)],
             toolset: Some(toolset()),
             request: None,
+            records,
+            conversation: None,
         }
     }
 
@@ -72,15 +80,21 @@ impl Scribe {
     pub fn write(&mut self, events: Vec<Event>) -> Append {
         self.now = self.now.after(Duration::from_millis(1));
         let mut head = Head::clone(self.head());
+        let mut transcript = self.transcript.clone().expect("a query that is written to was created");
         let seen = head.seq;
         let entries: Vec<_> = (seen + 1..)
             .zip(events)
             .map(|(seq, event)| Arc::new(Entry { seq, at: self.now, event }))
-            .inspect(|entry| head.apply(entry).expect("entries follow each other"))
+            .inspect(|entry| {
+                head.apply(entry).expect("entries follow each other");
+                transcript.apply(entry);
+            })
             .collect();
         let head = Arc::new(head);
+        let records = audit::of_entries(&head, &transcript, entries.iter().map(|entry| &**entry), Arguments::Redacted);
         self.head = Some(Arc::clone(&head));
-        Append { head, seen, after: self.position, entries, toolset: None, request: None }
+        self.transcript = Some(transcript);
+        Append { head, seen, after: self.position, entries, toolset: None, request: None, records, conversation: None }
     }
 
     /// Appends, and builds on that from then on.
@@ -193,6 +207,12 @@ impl Scribe {
         let namespace = self.namespace.parse().expect("scribes are given good namespaces");
         let name = self.name.parse().expect("scribes are given good names");
         let stored = store.load(&namespace, &name).await.expect("the store is readable");
+        self.transcript = stored.as_ref().and_then(|stored| {
+            let (first, rest) = stored.entries.split_first()?;
+            let mut transcript = Transcript::new(first)?;
+            rest.iter().for_each(|entry| transcript.apply(entry));
+            Some(transcript)
+        });
         self.head = stored.map(|stored| Arc::new(stored.head));
         self.position = Position::default();
     }

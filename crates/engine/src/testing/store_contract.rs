@@ -10,11 +10,14 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bosun_core::{
     Actor, Content, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, Spec, Status, Timestamp,
-    content::Large, machine,
+    audit::Record, content::Large, machine,
 };
 use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
-use super::scribe::{Scribe, document, spec};
+use super::{
+    conversation_clauses, record_clauses,
+    scribe::{Scribe, document, spec},
+};
 use crate::store::{
     Answered, Append, Page, Position, REQUESTS_KEPT, Removal, Request, RequestKey, Runnable, Store, StoreError, Stored,
     Wanted,
@@ -56,7 +59,19 @@ const CLAUSES: &[Clause] = &[
     |place| hostile_texts_come_back_as_they_were(place).boxed(),
     |place| large_values_come_back_as_they_were(place).boxed(),
     |place| blobs_are_referred_to_by_what_is_committed(place).boxed(),
+    |place| conversation_clauses::what_completed_queries_say_stands_in_the_order_of_their_completion(place).boxed(),
+    |place| conversation_clauses::an_append_that_is_not_kept_says_nothing(place).boxed(),
+    |place| conversation_clauses::a_history_is_cut_between_queries(place).boxed(),
+    |place| conversation_clauses::who_wants_to_be_alone_in_a_conversation_is(place).boxed(),
+    |place| conversation_clauses::conversations_are_listed_in_pages_the_latest_first(place).boxed(),
+    |place| conversation_clauses::what_is_forgotten_is_gone_and_numbers_are_not_given_twice(place).boxed(),
+    |place| conversation_clauses::a_conversation_that_nobody_goes_on_with_is_forgotten_in_time(place).boxed(),
+    |place| conversation_clauses::a_history_goes_with_the_last_query_that_has_it(place).boxed(),
     |place| closing_commits_and_then_refuses(place).boxed(),
+    |place| record_clauses::what_is_appended_is_audited_and_counted(place).boxed(),
+    |place| record_clauses::what_is_rejected_leaves_no_record(place).boxed(),
+    |place| record_clauses::records_are_searched_newest_first_in_pages(place).boxed(),
+    |place| record_clauses::the_log_outlives_its_queries_and_processes(place).boxed(),
 ];
 
 /// Holds a back end to everything that [`Store`] promises.
@@ -69,9 +84,9 @@ pub async fn store_contract(new_place: impl Fn() -> Box<dyn Place>) {
     }
 }
 
-const LONG: Duration = Duration::from_secs(600);
+pub(super) const LONG: Duration = Duration::from_secs(600);
 
-fn namespace(text: &str) -> Namespace {
+pub(super) fn namespace(text: &str) -> Namespace {
     text.parse().expect("tests name good namespaces")
 }
 
@@ -80,11 +95,11 @@ async fn load(store: &dyn Store, scribe: &Scribe) -> Option<Stored> {
     store.load(&head.namespace, &head.name).await.expect("the store is readable")
 }
 
-async fn durable(store: &dyn Store, position: Position) {
+pub(super) async fn durable(store: &dyn Store, position: Position) {
     store.durable(position).await.expect("the append is kept");
 }
 
-async fn conflicts(store: &dyn Store, position: Position) -> bool {
+pub(super) async fn conflicts(store: &dyn Store, position: Position) -> bool {
     matches!(store.durable(position).await, Err(StoreError::Conflict(_)))
 }
 
@@ -582,6 +597,12 @@ async fn a_request_is_answered_once_under_its_key(mut place: Box<dyn Place>) {
     assert_eq!(store.answered(&namespace("default"), &request("k3", "").key).await.expect("readable"), None);
 }
 
+/// That this query of the default namespace is to be deleted.
+pub(super) fn removal(scribe: &Scribe) -> Removal {
+    let record = Record::of_deletion(scribe.head(), Timestamp(1_000), &Actor::local());
+    Removal::Query(namespace("default"), scribe.uid(), Box::new(record))
+}
+
 async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Place>) {
     let store = place.open();
     let (mut doomed, mut other) = (Scribe::new("default", "a", 1), Scribe::new("default", "b", 2));
@@ -590,7 +611,7 @@ async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Place>)
     doomed.ask_outside(&*store, LONG);
     other.start_and_pause(&*store, LONG);
     // It is deleted behind what was appended before, awaited or not.
-    let (this, now) = (Removal::Query(namespace("default"), doomed.uid()), Timestamp(1_000));
+    let (this, now) = (removal(&doomed), Timestamp(1_000));
     assert_eq!(store.remove(this.clone(), now).await.expect("writable"), 1);
     assert!(load(&*store, &doomed).await.is_none());
     assert!(load(&*store, &other).await.is_some());
@@ -656,7 +677,7 @@ async fn a_toolset_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place
     }
     let there = async || store.document(shared.hash).await.expect("readable").is_some();
     for (scribe, left) in scribes.iter().zip([true, false]) {
-        let this = Removal::Query(namespace("default"), scribe.uid());
+        let this = removal(&scribe);
         store.remove(this, Timestamp(1)).await.expect("writable");
         assert_eq!(there().await, left);
     }

@@ -10,14 +10,23 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Namespace, Outcome, QueryName, Status, Timestamp};
+use bosun_core::{
+    ContentHash, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp,
+    audit::Record,
+    conversation::ConversationKey,
+    usage::{Hour, Usage},
+};
 use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, call, key, outside, submission};
 use crate::{
     Store, StoreError,
     memory::Memory,
-    store::{Answered, Append, Listed, Page, Position, Removal, RequestKey, Runnable, StoreStats, Stored, Wanted},
+    store::{
+        Answered, Append, Conversations, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search,
+        StoreStats, Stored, Wanted,
+        conversations::{self, Conversation, Frame, Listing, Said},
+    },
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -76,6 +85,53 @@ impl Dying {
 
 fn gone() -> StoreError {
     StoreError::Unavailable("the process is dead".into())
+}
+
+#[async_trait]
+impl Records for Dying {
+    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+        self.memory.record(namespace, records)
+    }
+
+    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
+        self.memory.search(namespace, search).await
+    }
+
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+        self.memory.usage(namespace, since).await
+    }
+}
+
+#[async_trait]
+impl Conversations for Dying {
+    async fn history(
+        &self,
+        namespace: &Namespace,
+        key: &ConversationKey,
+        frame: Frame,
+    ) -> Result<Vec<Said>, StoreError> {
+        self.memory.history(namespace, key, frame).await
+    }
+
+    async fn conversations(
+        &self,
+        namespace: &Namespace,
+        wanted: &conversations::Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Conversation>, StoreError> {
+        self.memory.conversations(namespace, wanted, after, limit).await
+    }
+
+    async fn said(
+        &self,
+        namespace: &Namespace,
+        wanted: &conversations::Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Said>, StoreError> {
+        self.memory.said(namespace, wanted, after, limit).await
+    }
 }
 
 #[async_trait]

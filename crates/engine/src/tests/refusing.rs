@@ -11,8 +11,11 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    Actor, ContentHash, Event, Namespace, Outcome, QueryName, Status, Timestamp,
+    Actor, ContentHash, Event, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp,
+    audit::Record,
+    conversation::ConversationKey,
     machine::{Delivery, Target},
+    usage::{Hour, Usage},
 };
 use serde_json::json;
 
@@ -20,7 +23,11 @@ use super::world::{PATIENCE, World, assert_completed, call, key, outside, submis
 use crate::{
     EngineError, Store, StoreError,
     memory::Memory,
-    store::{Answered, Append, Listed, Page, Position, Removal, RequestKey, Runnable, StoreStats, Stored, Wanted},
+    store::{
+        Answered, Append, Conversations, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search,
+        StoreStats, Stored, Wanted,
+        conversations::{self, Conversation, Frame, Listing, Said},
+    },
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -49,6 +56,53 @@ impl Refusing {
             0 => Some(position),
             number => self.kept.lock().unwrap()[usize::try_from(number).unwrap() - 1],
         }
+    }
+}
+
+#[async_trait]
+impl Records for Refusing {
+    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+        self.memory.record(namespace, records)
+    }
+
+    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
+        self.memory.search(namespace, search).await
+    }
+
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+        self.memory.usage(namespace, since).await
+    }
+}
+
+#[async_trait]
+impl Conversations for Refusing {
+    async fn history(
+        &self,
+        namespace: &Namespace,
+        key: &ConversationKey,
+        frame: Frame,
+    ) -> Result<Vec<Said>, StoreError> {
+        self.memory.history(namespace, key, frame).await
+    }
+
+    async fn conversations(
+        &self,
+        namespace: &Namespace,
+        wanted: &conversations::Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Conversation>, StoreError> {
+        self.memory.conversations(namespace, wanted, after, limit).await
+    }
+
+    async fn said(
+        &self,
+        namespace: &Namespace,
+        wanted: &conversations::Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Said>, StoreError> {
+        self.memory.said(namespace, wanted, after, limit).await
     }
 }
 

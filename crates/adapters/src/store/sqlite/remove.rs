@@ -11,7 +11,10 @@ use bosun_engine::{
 };
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::group::{Open, SEQ_BITS, unavailable};
+use super::{
+    audit::{Lines, Pages},
+    group::{Open, SEQ_BITS, unavailable},
+};
 
 /// How many queries, and about how many bytes of their journals, one transaction deletes.
 const AT_MOST: usize = 128;
@@ -19,27 +22,29 @@ const AT_MOST_BYTES: usize = 1 << 20;
 /// How many forgotten requests one transaction deletes.
 const REQUESTS_AT_MOST: usize = 1_000;
 
-const ONE: &str = "SELECT id, uid, toolset, bytes FROM queries WHERE namespace = ?1 AND uid = ?2";
+const ONE: &str = "SELECT id, uid, toolset, history, bytes FROM queries WHERE namespace = ?1 AND uid = ?2";
 pub(super) const OUTDATED: &str =
-    "SELECT id, uid, toolset, bytes FROM queries WHERE expires <= ?1 ORDER BY expires LIMIT ?2";
+    "SELECT id, uid, toolset, history, bytes FROM queries WHERE expires <= ?1 ORDER BY expires LIMIT ?2";
 const DELETE_JOURNAL: &str = "DELETE FROM journal WHERE key > ?1 AND key < ?2";
 const DELETE_QUERY: &str = "DELETE FROM queries WHERE id = ?1";
 const FORGET_LATER: &str = "UPDATE requests SET expires = ?2 WHERE uid = ?1";
 const FORGET: &str = "DELETE FROM requests WHERE (namespace, actor, route, key) IN \
      (SELECT namespace, actor, route, key FROM requests WHERE expires <= ?1 LIMIT ?2)";
 pub(super) const STILL_USED: &str = "SELECT 1 FROM queries WHERE toolset = ?1";
+pub(super) const STILL_READ: &str = "SELECT 1 FROM queries WHERE history = ?1";
 const DELETE_DOCUMENT: &str = "DELETE FROM documents WHERE id = ?1 RETURNING hash";
 
 struct Doomed {
     id: i64,
     uid: [u8; 16],
     toolset: Option<i64>,
+    history: Option<i64>,
     bytes: usize,
 }
 
 impl Doomed {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { id: row.get(0)?, uid: row.get(1)?, toolset: row.get(2)?, bytes: row.get(3)? })
+        Ok(Self { id: row.get(0)?, uid: row.get(1)?, toolset: row.get(2)?, history: row.get(3)?, bytes: row.get(4)? })
     }
 }
 
@@ -50,31 +55,45 @@ impl Open {
         if !self.begin(epoch).map_err(unavailable)? {
             return Err(Rejection::Fenced);
         }
-        let removed = self.remove_all(removal, now).map_err(unavailable)?;
+        let mut pages = Pages::default();
+        let removed = self.remove_all(removal, now, &mut pages).map_err(unavailable)?;
         fault::point("store.remove");
         self.run("COMMIT").map_err(unavailable)?;
         fault::point("store.removed");
+        self.book.turn(pages);
         Ok(removed)
     }
 
-    fn remove_all(&mut self, removal: &Removal, now: Timestamp) -> rusqlite::Result<usize> {
+    fn remove_all(&mut self, removal: &Removal, now: Timestamp, pages: &mut Pages) -> rusqlite::Result<usize> {
         let doomed = self.doomed(removal, now)?;
         for query in &doomed {
             self.remove_one(query, now)?;
         }
-        if *removal == Removal::Outdated {
-            self.connection.prepare_cached(FORGET)?.execute(params![now.0, REQUESTS_AT_MOST])?;
+        match removal {
+            Removal::Outdated => {
+                self.connection.prepare_cached(FORGET)?.execute(params![now.0, REQUESTS_AT_MOST])?;
+                return Ok(doomed.len() + self.forget_outdated(now)?);
+            }
+            Removal::Conversations(namespace, wanted) => return self.forget(namespace, wanted),
+            Removal::Query(namespace, _, record) if !doomed.is_empty() => {
+                let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
+                let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+                self.book.write(&self.connection, pages, namespace, &lines)?;
+                self.book.finish(&self.connection, pages)?;
+            }
+            Removal::Query(..) => {}
         }
         Ok(doomed.len())
     }
 
     fn doomed(&self, removal: &Removal, now: Timestamp) -> rusqlite::Result<Vec<Doomed>> {
         match removal {
-            Removal::Query(namespace, uid) => self
+            Removal::Query(namespace, uid, _) => self
                 .connection
                 .prepare_cached(ONE)?
                 .query_map(params![namespace.as_str(), uid.as_bytes()], Doomed::read)?
                 .collect(),
+            Removal::Conversations(..) => Ok(Vec::new()),
             Removal::Outdated => {
                 let mut statement = self.connection.prepare_cached(OUTDATED)?;
                 let mut rows = statement.query(params![now.0, AT_MOST])?;
@@ -97,10 +116,13 @@ impl Open {
         connection.prepare_cached(DELETE_JOURNAL)?.execute([first, end])?;
         connection.prepare_cached(DELETE_QUERY)?.execute([query.id])?;
         connection.prepare_cached(FORGET_LATER)?.execute(params![query.uid, now.after(REQUESTS_KEPT).0])?;
-        let Some(toolset) = query.toolset else { return Ok(()) };
-        if !connection.prepare_cached(STILL_USED)?.exists([toolset])? {
+        for (document, still_used) in [(query.toolset, STILL_USED), (query.history, STILL_READ)] {
+            let Some(document) = document else { continue };
+            if connection.prepare_cached(still_used)?.exists([document])? {
+                continue;
+            }
             let hash: Option<[u8; 32]> =
-                connection.prepare_cached(DELETE_DOCUMENT)?.query_row([toolset], |row| row.get(0)).optional()?;
+                connection.prepare_cached(DELETE_DOCUMENT)?.query_row([document], |row| row.get(0)).optional()?;
             if let Some(hash) = hash {
                 self.known.remove(&ContentHash::from_bytes(hash));
             }

@@ -13,15 +13,15 @@ use std::{
 use bosun_core::Timestamp;
 use bosun_engine::store::{Rejection, Removal};
 
-use super::ledger::{Doomed, Gather, Ledger, Queued, Settled, Work, reject_all};
+use super::ledger::{Doomed, Gather, Ledger, Note, Queued, Settled, reject_all};
 
 /// What groups are committed to.
 pub(super) trait Disk {
-    /// Commits what can be kept of `group`. The ledger knows what was rejected before.
+    /// Commits what can be kept of a group, and the notes with it. The ledger knows what was rejected before.
     ///
     /// # Errors
-    /// If nothing of the group was kept, or nobody knows.
-    fn commit(&mut self, group: &[Queued], ledger: &Ledger) -> Result<Settled, Rejection>;
+    /// If nothing of it was kept, or nobody knows.
+    fn commit(&mut self, group: &[Queued], notes: &[Note], ledger: &Ledger) -> Result<Settled, Rejection>;
 
     /// Deletes, and says how many queries that were.
     ///
@@ -41,12 +41,12 @@ struct Crashed;
 pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
     let mut pace = Pace::default();
     let mut failing = false;
-    while let Some(Work { group, doomed }) = ledger.next_work(pace.gather()) {
-        if let Some(last) = group.last() {
+    while let Some(work) = ledger.next_work(pace.gather()) {
+        if let Some(last) = work.last() {
             let began = Instant::now();
-            match guarded(|| disk.commit(&group, ledger)).flatten() {
+            match guarded(|| disk.commit(&work.group, &work.notes, ledger)).flatten() {
                 Ok(settled) => {
-                    let served = ledger.settle(last.position, settled);
+                    let served = ledger.settle(last, settled);
                     pace.note(served, began.elapsed());
                     if std::mem::take(&mut failing) {
                         tracing::info!("the store can be written to again");
@@ -62,15 +62,15 @@ pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
                         // First, so that whoever is told can rely on it.
                         ledger.stop(reason.clone());
                     }
-                    ledger.reject(&group, &reason);
+                    ledger.reject(&work, &reason);
                     if fenced {
-                        reject_all(doomed, &reason);
+                        reject_all(work.doomed, &reason);
                         return ledger.abandon(&reason);
                     }
                 }
             }
         }
-        for Doomed { removal, now, done } in doomed {
+        for Doomed { removal, now, done } in work.doomed {
             // Nobody may be there any more.
             let _ = done.send(guarded(|| disk.remove(&removal, now)).flatten());
         }
@@ -84,7 +84,8 @@ fn report(reason: &Rejection) {
     match reason {
         Rejection::Fenced => tracing::error!("the store was taken over by another process; nothing more is written"),
         Rejection::Unavailable(cause) => tracing::error!(error = %cause, "the store cannot be written to"),
-        Rejection::Conflict(_) | Rejection::NameTaken(_) | Rejection::RequestTaken => {}
+        Rejection::Conflict(_) | Rejection::NameTaken(_) | Rejection::RequestTaken | Rejection::ConversationBusy(_) => {
+        }
     }
 }
 
