@@ -39,8 +39,9 @@ pub struct AskedConversation {
 }
 
 impl AskedConversation {
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == Self::default()
+    /// Whether it says no more than the session does.
+    pub(crate) fn is_only(&self, session: Option<&str>) -> bool {
+        self.memory.is_none() && !self.alone && self.id.as_deref() == session
     }
 }
 

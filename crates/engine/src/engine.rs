@@ -161,23 +161,20 @@ impl Submission {
             "annotations": self.annotations,
         });
         // What was added since stands only where it says something: a request of an earlier version that is
-        // repeated now is still the same one.
+        // repeated now is still the same one. Another actor's request is another one, in the same words too.
         if let serde_json::Value::Object(members) = &mut asked {
             let added = serde_json::json!({
+                "by": (!self.by.is_local()).then_some(&self.by),
                 "target": (self.target != TargetKind::Agent).then_some(self.target),
                 "model": self.model,
                 "parameters": (!self.parameters.is_empty()).then_some(&self.parameters),
                 "options": (!self.options.is_empty()).then_some(self.options),
                 "outputSchema": self.output_schema,
                 "toolFilter": self.tool_filter,
-                "conversation": (!self.conversation.is_empty()).then_some(&self.conversation),
+                "conversation": (!self.conversation.is_only(self.session_id.as_deref())).then_some(&self.conversation),
             });
             let added = added.as_object().cloned().unwrap_or_default();
             members.extend(added.into_iter().filter(|(_, value)| !value.is_null()));
-        }
-        // Another actor's request is another one, in the same words too.
-        if !self.by.is_local() {
-            asked["by"] = serde_json::json!(self.by);
         }
         json::content_hash(&asked)
     }

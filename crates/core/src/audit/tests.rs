@@ -128,10 +128,10 @@ fn by() -> Actor {
 fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
     let spec = Spec {
         agent: "helper".into(),
+        target: Default::default(),
         model: "default".into(),
         prompt: None,
         input: "secret question".into(),
-        target: Default::default(),
         template: None,
         messages: Vec::new(),
         parameters: Default::default(),

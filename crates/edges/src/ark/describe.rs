@@ -10,24 +10,24 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::{convert, wire};
+use super::{audit, convert, lookup, usage, wire};
 use crate::http::error::Code;
 
 mod queries;
 
 /// One thing that can be asked for.
-struct Operation {
-    method: &'static str,
-    path: &'static str,
-    id: &'static str,
-    summary: &'static str,
-    parameters: &'static [&'static str],
-    body: Body,
-    answer: Answer,
-    errors: &'static [Code],
+pub(super) struct Operation {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) parameters: &'static [&'static str],
+    pub(super) body: Body,
+    pub(super) answer: Answer,
+    pub(super) errors: &'static [Code],
 }
 
-enum Body {
+pub(super) enum Body {
     None,
     /// There need not be one.
     Optional(fn() -> Value),
@@ -37,7 +37,7 @@ enum Body {
 }
 
 #[derive(Clone, Copy)]
-enum Answer {
+pub(super) enum Answer {
     Json(fn(&mut SchemaGenerator) -> schemars::Schema),
     Stream,
     /// JSON, or a stream if the client asks for one.
@@ -88,6 +88,8 @@ const OPERATIONS: &[Operation] = &[
         answer: Answer::Json(schema::<wire::Agent>),
         errors: &[Code::AgentNotFound],
     },
+    audit::OPERATION,
+    usage::OPERATION,
     Operation {
         method: "get",
         path: "/queries",
@@ -294,7 +296,7 @@ pub(crate) fn document() -> Value {
     })
 }
 
-fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {
+pub(super) fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {
     generator.subschema_for::<T>()
 }
 
@@ -467,7 +469,7 @@ fn parameter(name: &str) -> Value {
             json!({"type": "string", "pattern": "^[!-~]{1,255}$"}),
             "Under which the same request may be repeated",
         ),
-        _ => json!({}),
+        _ => lookup::parameter(name),
     }
 }
 

@@ -6,6 +6,7 @@
 //! rely on unknown fields being taken, so those are warned about, never refused.
 
 mod agents;
+mod audit;
 mod conversations;
 mod convert;
 mod delivery;
@@ -13,6 +14,7 @@ mod describe;
 mod download;
 mod duration;
 mod input;
+mod lookup;
 mod model_query;
 mod options;
 mod request;
@@ -23,4 +25,5 @@ mod tellings;
 mod tools;
 mod update;
 mod upload;
+mod usage;
 mod wire;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{
     delivery::{DEFAULT_FAILURE, NO_REASON},
     duration,
+    lookup::Lookup,
 };
 use crate::http::{
     error::{ApiError, Code, clip, query_not_found},
@@ -93,6 +94,8 @@ pub(super) struct Options {
     pub(super) last_event_id: Option<String>,
     /// How the client will call this request if it has to repeat it.
     pub(super) idempotency_key: Option<String>,
+    /// What is looked for in the audit log or the counts.
+    pub(super) lookup: Lookup,
     pub(super) warnings: Vec<String>,
 }
 
@@ -131,6 +134,7 @@ fn read<'a>(
         conversations: Wanted::default(),
         last_event_id: None,
         idempotency_key: None,
+        lookup: Lookup::default(),
         warnings: Vec::new(),
     };
     for (key, value) in path {
@@ -217,8 +221,15 @@ impl Options {
             "errorCode" => self.result.code = Some(value.to_owned()).filter(|code| !code.is_empty()),
             "memory" => self.conversations.memory = Some(value.to_owned()).filter(|name| !name.is_empty()),
             "conversation" => self.conversations.id = Some(value.to_owned()).filter(|id| !id.is_empty()),
-            "query" => self.conversations.query = Some(value.to_owned()).filter(|query| !query.is_empty()),
             "lastEventId" => self.last_event_id = Some(value.to_owned()).filter(|id| !id.is_empty()),
+            "actor" | "tool" | "query" | "from" | "to" | "since" | "cursor" | "top" => {
+                if key == "query" {
+                    self.conversations.query = Some(value.to_owned()).filter(|query| !query.is_empty());
+                }
+                if let Err(expected) = self.lookup.set(key, value) {
+                    fault(findings, expected);
+                }
+            }
             unknown => findings.warn(format!("unknown parameter `{}` was ignored", clip(unknown))),
         }
     }

@@ -16,9 +16,9 @@ use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, conversations, convert, delivery, describe, download, model_query,
+    agents, audit, conversations, convert, delivery, describe, download, model_query,
     options::{DEFAULT_WAIT, Options},
-    request, stream, update, upload, wire,
+    request, stream, update, upload, usage, wire,
 };
 use crate::{
     App,
@@ -49,6 +49,8 @@ macro_rules! routes {
 routes! {
     "/agents" => get list_agents;
     "/agents/{name}" => get get_agent;
+    "/audit" => get get_audit;
+    "/tools/usage" => get get_usage;
     "/queries" => get list_queries, post create_query;
     "/models/{name}/query" => post query_model;
     "/conversations" => get list_conversations, delete delete_conversations;
@@ -113,6 +115,19 @@ async fn get_agent(State(app): State<App>, options: Options) -> Result<Response,
     let agent =
         registry.agent(&namespace, &options.name).ok_or_else(|| agent_not_found(namespace.as_str(), &options.name))?;
     Ok(with_warnings(Json(agents::detail(registry, agent)), &options.warnings))
+}
+
+/// `GET …/audit`
+async fn get_audit(State(app): State<App>, options: Options, headers: HeaderMap) -> Result<Response, ApiError> {
+    let found = app.engine.audit(&options.namespace(), &options.lookup.search(app.engine.now(), options.limit)).await?;
+    Ok(with_warnings(audit::answer(&options.namespace(), found, &headers), &options.warnings))
+}
+
+/// `GET …/tools/usage`
+async fn get_usage(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    let since = options.lookup.since(app.engine.now());
+    let usage = app.engine.usage(&options.namespace(), since).await?;
+    Ok(with_warnings(Json(usage::report(&usage, since, options.lookup.top())), &options.warnings))
 }
 
 /// `GET …/queries`

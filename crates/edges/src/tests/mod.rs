@@ -2,6 +2,7 @@
 
 mod agents;
 mod asking;
+mod auditing;
 mod conversations;
 mod delivering;
 mod large;

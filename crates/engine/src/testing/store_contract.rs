@@ -677,7 +677,7 @@ async fn a_toolset_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place
     }
     let there = async || store.document(shared.hash).await.expect("readable").is_some();
     for (scribe, left) in scribes.iter().zip([true, false]) {
-        let this = removal(&scribe);
+        let this = removal(scribe);
         store.remove(this, Timestamp(1)).await.expect("writable");
         assert_eq!(there().await, left);
     }

@@ -85,6 +85,12 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
                 annotations: BTreeMap::new(),
             });
         }
+        registry.add_memory(crate::registry::Memory {
+            namespace: namespace.clone(),
+            name: "notes".into(),
+            description: None,
+            window: crate::registry::Window::default(),
+        });
         registry.add_model(namespace, "default", Arc::clone(model) as _);
     }
     registry.set_builtins(Arc::clone(ledger) as _);
