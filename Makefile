@@ -59,9 +59,10 @@ chaos: ## the proofs at their full scale: thousands of kills, races and cuts (ab
 conformance: ## generated requests against every route of docs/openapi.json (needs Python)
 	interop/openapi/run.sh
 
-interop: ## the Zod converter against the real packages, the checker against JSON Schema's own tests (needs npm and pip)
+interop: ## the Zod converter and the stand-in for model APIs against the real packages, the checker against JSON Schema's own tests (needs npm and pip)
 	interop/zod/run.sh
 	interop/json-schema/run.sh
+	interop/models/run.sh
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run

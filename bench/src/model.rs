@@ -4,14 +4,10 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::Context;
-use axum::{
-    Router,
-    body::{Body, Bytes},
-    extract::State,
-    http::{Response, StatusCode, header},
-    routing::post,
+use bosun_adapters::model::{
+    scripted::Script,
+    standin::{self, Plays},
 };
-use bosun_adapters::model::scripted::{Script, wire};
 use serde_json::json;
 
 use crate::{
@@ -29,17 +25,7 @@ const GOAL_CPU_MICROS: f64 = 600.0;
 pub(crate) async fn serve(script: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(script)?;
     let script = Script::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
-    let router = Router::new().route("/v1/chat/completions", post(complete)).with_state(Arc::new(script));
-    listen::until_stdin_ends(router).await
-}
-
-async fn complete(State(script): State<Arc<Script>>, body: Bytes) -> Response<Body> {
-    let answer = wire::answer(&script, &body);
-    let text: String = answer.parts.into_iter().map(|part| part.bytes).collect();
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(answer.content_type));
-    response
+    listen::until_stdin_ends(standin::router(Plays::Script(Arc::new(script)))).await
 }
 
 pub(crate) async fn measure(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {

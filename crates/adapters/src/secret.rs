@@ -2,8 +2,11 @@
 //!
 //! A manifest names a secret; its value is read when a call is made, so a rotated key works at once
 //! and a missing one hurts only the calls that need it. A reference is bound to the namespace of the
-//! manifest it stands in: nothing here can name another namespace's secret. There is no fallback to
-//! the process's own credentials.
+//! manifest it stands in: nothing here can name another namespace's secret. A secret that lies beside a
+//! key `allowed-hosts` goes to those hosts and no other, whoever wrote the manifest. There is no fallback
+//! to the process's own credentials.
+
+mod forms;
 
 use std::{
     collections::HashMap,
@@ -20,6 +23,10 @@ const LARGEST: u64 = 64 * 1024;
 /// What the names of environment variables that hold secrets begin with.
 pub const ENVIRONMENT_PREFIX: &str = "BOSUN_SECRET_";
 
+/// The key beside a secret that lists the hosts that it may be sent to, one a line; `*.example.com` stands for
+/// every name under it.
+pub const ALLOWED_HOSTS: &str = "allowed-hosts";
+
 /// A value that must not be seen. It is shown only by [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
@@ -34,6 +41,12 @@ impl Secret {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// `text` without this value in any spelling: as it is, as JSON and URLs escape it, in base 64 and base 16.
+    #[must_use]
+    pub fn taken_out_of(&self, text: &str) -> String {
+        forms::of(&self.0).iter().fold(text.to_owned(), |text, form| text.replace(form.as_str(), "[redacted]"))
     }
 }
 
@@ -58,6 +71,8 @@ pub enum SecretError {
     Missing { namespace: Namespace, name: String, key: String, hint: String },
     #[error("secret reference `{name}`/`{key}` is not made of letters, digits, `-`, `_` and `.`")]
     BadReference { name: String, key: String },
+    #[error("secret `{name}` may not be sent to `{host}`: its key `{ALLOWED_HOSTS}` does not list that host")]
+    HostNotAllowed { name: String, host: String },
     #[error("secret `{name}`/`{key}` points outside the directory of secrets")]
     Outside { name: String, key: String },
     #[error("secret `{name}`/`{key}` is larger than {LARGEST} bytes")]
@@ -97,6 +112,31 @@ impl Secrets {
         Self { directory, environment: kept.map(|(name, value)| (name, Secret::new(value))).collect() }
     }
 
+    /// The value of `source` at this moment, to be sent to `host`.
+    ///
+    /// # Errors
+    /// If the secret is absent, or is bound to other hosts.
+    pub async fn resolve_for(
+        &self,
+        namespace: &Namespace,
+        source: &Source,
+        host: &str,
+    ) -> Result<Option<Secret>, SecretError> {
+        let resolved = self.resolve(namespace, source).await?;
+        let Source::Reference(SecretRef { name, key, .. }) = source else { return Ok(resolved) };
+        let beside = SecretRef { name: name.clone(), key: ALLOWED_HOSTS.to_owned(), optional: true };
+        let hosts = match self.resolve(namespace, &Source::Reference(beside)).await? {
+            Some(hosts) if resolved.is_some() && key != ALLOWED_HOSTS => hosts,
+            _ => return Ok(resolved),
+        };
+        let mut patterns = hosts.expose().split([',', '\n']).map(str::trim).filter(|pattern| !pattern.is_empty());
+        if patterns.any(|pattern| is_host(pattern, host)) {
+            Ok(resolved)
+        } else {
+            Err(SecretError::HostNotAllowed { name: name.clone(), host: clip(host) })
+        }
+    }
+
     /// The value of `source` at this moment; `None` if it is optional and absent.
     ///
     /// # Errors
@@ -131,6 +171,20 @@ impl Secrets {
             format!("put it into `{file}`")
         };
         Err(SecretError::Missing { namespace: namespace.clone(), name: name.clone(), key: key.clone(), hint })
+    }
+}
+
+/// Whether `host` is what `pattern` says. A pattern without a star is one host, and no part of another's name.
+fn is_host(pattern: &str, host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    match pattern.strip_prefix("*.") {
+        Some(domain) => {
+            host.len() > domain.len() + 1
+                && host.is_char_boundary(host.len() - domain.len())
+                && host[host.len() - domain.len()..].eq_ignore_ascii_case(domain)
+                && host.as_bytes()[host.len() - domain.len() - 1] == b'.'
+        }
+        None => host.eq_ignore_ascii_case(pattern),
     }
 }
 
@@ -288,6 +342,55 @@ mod tests {
             let error = resolve(&secrets, "default", &reference(name, "key")).await.unwrap_err();
             assert!(error.contains(expect), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_secret_goes_to_its_hosts_and_no_other() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "default/openai/api-key", "k");
+        write(root.path(), "default/openai/allowed-hosts", "api.openai.com\n*.example.com\n");
+        write(root.path(), "default/free/api-key", "k");
+        let secrets = Secrets::new(Some(root.path().to_owned()), []);
+        let to = async |name: &str, host: &str| {
+            let source = reference(name, "api-key");
+            secrets.resolve_for(&Namespace::default(), &source, host).await.map(|secret| secret.is_some())
+        };
+        for host in ["api.openai.com", "API.openai.com", "api.openai.com.", "a.example.com", "b.a.example.com"] {
+            assert!(to("openai", host).await.unwrap(), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "api.openai.com.evil.example",
+            "xapi.openai.com",
+            "openai.com",
+            "example.com",
+            ".example.com",
+            "evilexample.com",
+            "127.0.0.1",
+            "",
+            "ü.example.org",
+        ] {
+            let refused = to("openai", host).await.unwrap_err().to_string();
+            assert!(refused.contains("may not be sent to") && !refused.contains("k`"), "{host}: {refused}");
+        }
+        assert!(
+            to("free", "anywhere.example").await.unwrap(),
+            "a secret without a list is bound by its manifest alone"
+        );
+    }
+
+    #[test]
+    fn a_secret_is_taken_out_of_a_text_however_it_is_spelled() {
+        for value in ["sk-canary+7/f3a=", "a\"quoted\\one", "with space", "line\nbreak", "ünï-cödé"] {
+            let secret = Secret::new(value.to_owned());
+            let json = serde_json::to_string(value).unwrap();
+            for form in forms::of(value) {
+                let cleaned = secret.taken_out_of(&format!("before {form} after"));
+                assert_eq!(cleaned, "before [redacted] after", "{form}");
+            }
+            assert_eq!(secret.taken_out_of(&json), "\"[redacted]\"");
+        }
+        assert_eq!(Secret::new(String::new()).taken_out_of("text"), "text");
     }
 
     #[test]

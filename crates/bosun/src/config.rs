@@ -28,7 +28,7 @@ pub(crate) struct Config {
     #[arg(long, value_name = "DIR", default_value = "./secrets")]
     pub(crate) secrets: PathBuf,
     /// Log on standard error as text, or as json for machines; RUST_LOG says how much
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    #[arg(long, alias = "log-format", value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) log: LogFormat,
 
     /// Running time of a query; waiting outside does not count

@@ -62,7 +62,7 @@ pub fn estimate_tokens(message: &Message) -> u64 {
     const FRAME: u64 = 4;
     let bytes = match message {
         Message::System(text) | Message::User(text) => text.len(),
-        Message::Assistant { text, calls } => {
+        Message::Assistant { text, calls, .. } => {
             let calls: usize = calls.iter().map(|call| call.alias.len() + call.arguments.len()).sum();
             calls + text.as_ref().map_or(0, String::len)
         }
@@ -86,9 +86,12 @@ mod tests {
         check(&Message::User(String::new()), 4);
         check(&Message::User("abcde".into()), 6);
         check(&Message::System("ü".repeat(4)), 6);
-        check(&Message::Tool { provider_id: "1".into(), alias: "t".into(), content: "12345678".into() }, 6);
+        check(
+            &Message::Tool { provider_id: "1".into(), alias: "t".into(), content: "12345678".into(), is_error: false },
+            6,
+        );
         let call = MessageCall { provider_id: "1".into(), alias: "look".into(), arguments: "{}".into() };
-        check(&Message::Assistant { text: Some("ab".into()), calls: vec![call] }, 6);
+        check(&Message::Assistant { text: Some("ab".into()), calls: vec![call], provider: None }, 6);
     }
 
     #[test]
@@ -99,9 +102,10 @@ mod tests {
                 Message::Assistant {
                     text: None,
                     calls: vec![MessageCall { provider_id: "c".into(), alias: "look".into(), arguments: "{ }".into() }],
+                    provider: Some(std::sync::Arc::new(serde_json::json!({"anthropic": {"content": [1]}}))),
                 },
-                Message::Tool { provider_id: "c".into(), alias: "look".into(), content: "here".into() },
-                Message::Assistant { text: Some("There.".into()), calls: Vec::new() },
+                Message::Tool { provider_id: "c".into(), alias: "look".into(), content: "here".into(), is_error: true },
+                Message::Assistant { text: Some("There.".into()), calls: Vec::new(), provider: None },
             ],
         };
         let text = history.to_document().unwrap();

@@ -57,6 +57,12 @@ pub enum Event {
         usage: Usage,
         /// How many calls follow.
         calls: u32,
+        /// What the model API said beside text and calls and wants to read again, in its own words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<Arc<Value>>,
+        /// The model that answered, where it was not the query's own but one that stood in for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answered_by: Option<String>,
         /// The answer as it was checked, where an explicit `null` was left out of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<Value>,
@@ -245,6 +251,21 @@ mod tests {
         let large = event.encode().unwrap();
         assert!(large.starts_with(r#"{"v":2,"kind":"call_resolved","#), "{large}");
         assert_eq!(Event::decode(&large).unwrap(), event);
+    }
+
+    #[test]
+    fn what_a_model_api_wants_back_is_kept_and_older_entries_have_none() {
+        let old = r#"{"v":1,"kind":"turn_ended","turn":1,"usage":{"promptTokens":1,"completionTokens":2},"calls":0}"#;
+        let event = Event::decode(old).unwrap();
+        assert!(matches!(&event, Event::TurnEnded { provider: None, answered_by: None, .. }), "{event:?}");
+        assert_eq!(event.encode().unwrap(), old);
+        let Event::TurnEnded { turn, text, usage, calls, output, rejected, .. } = event else { panic!() };
+        let kept = json!({"anthropic": {"content": [{"type": "thinking", "signature": "c2ln"}]}});
+        let (provider, answered_by) = (Some(Arc::new(kept)), Some("second".to_owned()));
+        let event = Event::TurnEnded { turn, text, usage, calls, output, rejected, provider, answered_by };
+        let text = event.encode().unwrap();
+        assert!(text.starts_with(r#"{"v":1,"#), "{text}");
+        assert_eq!(Event::decode(&text).unwrap(), event);
     }
 
     #[test]

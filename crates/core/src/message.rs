@@ -193,7 +193,7 @@ impl Reader {
         if says_nothing {
             self.fault(format!("{path}.content"), "missing", "is missing, and there are no `tool_calls` either");
         }
-        self.messages.push(Message::Assistant { text, calls });
+        self.messages.push(Message::Assistant { text, calls, provider: None });
     }
 
     fn call(&mut self, path: &str, call: &Value) -> Option<MessageCall> {
@@ -236,7 +236,7 @@ impl Reader {
         match self.open.iter().position(|(open, ..)| open == id) {
             Some(index) => {
                 let (provider_id, alias, _) = self.open.remove(index);
-                self.messages.push(Message::Tool { provider_id, alias, content });
+                self.messages.push(Message::Tool { provider_id, alias, content, is_error: false });
             }
             None => {
                 let message = format!(
@@ -287,10 +287,10 @@ pub fn write(message: &Message) -> Value {
     match message {
         Message::System(text) => json!({"role": "system", "content": text}),
         Message::User(text) => json!({"role": "user", "content": text}),
-        Message::Assistant { text, calls } if calls.is_empty() => {
+        Message::Assistant { text, calls, .. } if calls.is_empty() => {
             json!({"role": "assistant", "content": text.as_deref().unwrap_or_default()})
         }
-        Message::Assistant { text, calls } => {
+        Message::Assistant { text, calls, .. } => {
             let calls: Vec<_> = calls
                 .iter()
                 .map(|call| {
@@ -300,7 +300,7 @@ pub fn write(message: &Message) -> Value {
                 .collect();
             json!({"role": "assistant", "content": text, "tool_calls": calls})
         }
-        Message::Tool { provider_id, alias, content } => {
+        Message::Tool { provider_id, alias, content, .. } => {
             json!({"role": "tool", "tool_call_id": provider_id, "name": alias, "content": content})
         }
     }
@@ -308,6 +308,8 @@ pub fn write(message: &Message) -> Value {
 
 /// Messages in what this program stores; for serde's `with`.
 pub mod openai {
+    use std::sync::Arc;
+
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
     use serde_json::Value;
 
@@ -316,7 +318,18 @@ pub mod openai {
     /// # Errors
     /// Those of the serializer.
     pub fn serialize<S: Serializer>(messages: &[Message], serializer: S) -> Result<S::Ok, S::Error> {
-        messages.iter().map(super::write).collect::<Vec<_>>().serialize(serializer)
+        messages.iter().map(kept).collect::<Vec<_>>().serialize(serializer)
+    }
+
+    /// What chat clients read, and what only models do.
+    fn kept(message: &Message) -> Value {
+        let mut kept = super::write(message);
+        match message {
+            Message::Assistant { provider: Some(provider), .. } => kept["provider"] = Value::clone(provider),
+            Message::Tool { is_error: true, .. } => kept["is_error"] = Value::Bool(true),
+            _ => {}
+        }
+        kept
     }
 
     /// # Errors
@@ -341,12 +354,14 @@ pub mod openai {
                         arguments: text(function, "arguments")?,
                     })
                 });
-                Message::Assistant { text: text(item, "content"), calls: calls.collect::<Option<_>>()? }
+                let provider = item.get("provider").cloned().map(Arc::new);
+                Message::Assistant { text: text(item, "content"), calls: calls.collect::<Option<_>>()?, provider }
             }
             "tool" => Message::Tool {
                 provider_id: text(item, "tool_call_id")?,
                 alias: text(item, "name")?,
                 content: text(item, "content")?,
+                is_error: item.get("is_error").and_then(Value::as_bool).unwrap_or_default(),
             },
             _ => return None,
         })

@@ -39,6 +39,10 @@ pub struct Turn {
     pub output: Option<Value>,
     /// Why the text is not the answer that was asked for.
     pub rejected: Option<String>,
+    /// What the model API wants to read again, in its own words.
+    pub provider: Option<Arc<Value>>,
+    /// The model that answered, where it was not the query's own.
+    pub answered_by: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -77,8 +81,20 @@ pub enum Ending {
 pub enum Message {
     System(String),
     User(String),
-    Assistant { text: Option<String>, calls: Vec<MessageCall> },
-    Tool { provider_id: String, alias: String, content: String },
+    Assistant {
+        text: Option<String>,
+        calls: Vec<MessageCall>,
+        /// What one model API said beside these; no other one reads it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider: Option<Arc<Value>>,
+    },
+    Tool {
+        provider_id: String,
+        alias: String,
+        content: String,
+        /// Whether `content` says why there is no result.
+        is_error: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -101,13 +117,15 @@ impl Transcript {
     pub fn apply(&mut self, entry: &Entry) {
         let at = entry.at;
         match &entry.event {
-            Event::TurnEnded { text, usage, output, rejected, .. } => {
+            Event::TurnEnded { text, usage, output, rejected, provider, answered_by, .. } => {
                 self.turns.push(Arc::new(Turn {
                     text: text.clone(),
                     usage: *usage,
                     calls: Vec::new(),
                     output: output.clone(),
                     rejected: rejected.clone(),
+                    provider: provider.clone(),
+                    answered_by: answered_by.clone(),
                 }));
             }
             Event::CallAsked(asked) => {
@@ -225,7 +243,11 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
             alias: call.asked.alias.clone(),
             arguments: call.asked.written.clone().unwrap_or_else(|| call.asked.arguments.to_string()),
         });
-        messages.push(Message::Assistant { text: turn.text.clone(), calls: calls.collect() });
+        messages.push(Message::Assistant {
+            text: turn.text.clone(),
+            calls: calls.collect(),
+            provider: turn.provider.clone(),
+        });
         messages.extend(turn.rejected.clone().map(Message::User));
         for call in &turn.calls {
             let Some(recorded) = &call.result else { continue };
@@ -240,6 +262,7 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
                 provider_id: call.asked.provider_id.clone(),
                 alias: call.asked.alias.clone(),
                 content,
+                is_error: !recorded.outcome.is_success(),
             });
         }
     }

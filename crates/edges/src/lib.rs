@@ -10,7 +10,11 @@ mod http;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use bosun_engine::Engine;
+
+use http::metrics::Requests;
 
 pub use http::serve::serve;
 
@@ -23,5 +27,6 @@ pub struct App {
 /// All routes of the server, with everything that guards them.
 pub fn router(app: App) -> axum::Router {
     let draining = app.engine.draining().clone();
-    http::guarded(ark::routes::router(app), draining)
+    let requests = Arc::new(Requests::default());
+    http::guarded(ark::routes::router(app, Arc::clone(&requests)), draining, requests)
 }

@@ -70,6 +70,11 @@ impl Admission {
         self.queued.load(Ordering::Acquire)
     }
 
+    /// How many run.
+    pub(crate) fn running(&self) -> usize {
+        self.room().taken
+    }
+
     /// A seat for a query that has just got work, if there is one and nobody waits for it; otherwise
     /// the query is in the queue from now on.
     pub(crate) fn enter(inner: &Arc<Inner>, key: &Key) -> Option<Seat> {

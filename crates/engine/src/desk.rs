@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     herald::News,
+    metrics::Metrics,
     store::{
         Append, Document, Position, Request, Store, StoreError, Stored,
         conversations::{Exchange, Joining, Part},
@@ -38,6 +39,7 @@ const RECENT: usize = 256;
 pub(crate) struct Desk {
     /// What the audit log says about the arguments of calls.
     arguments: Arguments,
+    metrics: Arc<Metrics>,
     open: Mutex<HashMap<Key, Weak<Live>>>,
 }
 
@@ -46,6 +48,7 @@ pub(crate) struct Live {
     pub(crate) key: Key,
     desk: Weak<Desk>,
     arguments: Arguments,
+    metrics: Arc<Metrics>,
     slot: AsyncMutex<Slot>,
     /// Counts up with every entry.
     changed: watch::Sender<u64>,
@@ -71,6 +74,8 @@ pub(crate) struct State {
     pub(crate) transcript: Arc<Transcript>,
     /// Of the last append; zero if all is durable.
     pub(crate) position: Position,
+    /// Of the first append since the query was created or loaded, if there was one.
+    first: Option<Position>,
     /// The last entries, for watchers.
     recent: VecDeque<Arc<Entry>>,
 }
@@ -92,8 +97,8 @@ pub(crate) enum Text {
 }
 
 impl Desk {
-    pub(crate) fn new(arguments: Arguments) -> Self {
-        Self { arguments, open: Mutex::default() }
+    pub(crate) fn new(arguments: Arguments, metrics: Arc<Metrics>) -> Self {
+        Self { arguments, metrics, open: Mutex::default() }
     }
 
     /// The one entry for `key`, made if need be.
@@ -106,6 +111,7 @@ impl Desk {
             key: key.clone(),
             desk: Arc::downgrade(self),
             arguments: self.arguments,
+            metrics: Arc::clone(&self.metrics),
             slot: AsyncMutex::default(),
             changed: watch::Sender::new(0),
             told: watch::Sender::new(Arc::default()),
@@ -178,9 +184,13 @@ impl Live {
         self.slot.lock().await.driven = false;
     }
 
-    /// Forgets what is in memory: a write failed, and the store knows better.
-    pub(crate) async fn forget(&self) {
+    /// Forgets what is in memory if it was built on the append at `position`, which failed: the store knows
+    /// better. What was loaded or created since then was not.
+    pub(crate) async fn forget(&self, position: Position) {
         let mut slot = self.slot.lock().await;
+        if !slot.state.as_ref().is_some_and(|state| state.first.is_some_and(|first| first <= position)) {
+            return;
+        }
         slot.state = None;
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = CancellationToken::new();
         drop(slot);
@@ -248,6 +258,7 @@ impl State {
             head: Arc::new(stored.head),
             transcript: Arc::new(transcript),
             position: Position::default(),
+            first: None,
             recent: VecDeque::new(),
         })
     }
@@ -295,6 +306,8 @@ impl Locked<'_> {
         let (namespace, name) = self.live.key.clone();
         let head = Arc::new(Head::new(uid, namespace, name, &entry)?);
         let transcript = Transcript::new(&entry).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
+        let records = audit::of_entries(&head, &transcript, [&*entry], self.live.arguments);
+        self.live.metrics.note(&records);
         let position = store.append(Append {
             head: Arc::clone(&head),
             seen: 0,
@@ -302,11 +315,16 @@ impl Locked<'_> {
             entries: vec![Arc::clone(&entry)],
             toolset: Some(toolset),
             request,
-            records: audit::of_entries(&head, &transcript, [&*entry], self.live.arguments),
+            records,
             conversation: joins.map(Part::Joins),
         })?;
-        self.slot.state =
-            Some(State { head, transcript: Arc::new(transcript), position, recent: VecDeque::from([entry]) });
+        self.slot.state = Some(State {
+            head,
+            transcript: Arc::new(transcript),
+            position,
+            first: Some(position),
+            recent: VecDeque::from([entry]),
+        });
         self.live.notify();
         Ok(position)
     }
@@ -361,6 +379,7 @@ impl Locked<'_> {
                 messages,
             })
         });
+        self.live.metrics.note(&records);
         let append = Append {
             head: Arc::clone(&state.head),
             seen,
@@ -372,10 +391,14 @@ impl Locked<'_> {
             conversation,
         };
         match store.append(append) {
-            Ok(position) => state.position = position,
+            Ok(position) => {
+                state.position = position;
+                state.first.get_or_insert(position);
+            }
             Err(error) => {
                 // Memory is ahead of the store now.
                 self.slot.state = None;
+                self.live.notify();
                 return Err(error);
             }
         }

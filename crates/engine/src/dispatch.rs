@@ -1,6 +1,6 @@
 //! Inside calls: all of a turn at once, each started and finished in the journal.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bosun_core::{CallId, Outcome};
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -130,11 +130,14 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
 #[tracing::instrument(name = "tool.call", skip_all, fields(call = %prepared.call.id, tool = %prepared.call.tool.name))]
 async fn perform(driver: &Driver, prepared: Prepared) -> Outcome {
     let Prepared { call, timeout, .. } = prepared;
-    let Some(runner) = driver.inner.registry.runner(&call.tool.binding) else {
-        return Outcome::failure("no_runner", format!("this server cannot run tool `{}`", call.tool.name));
+    let began = Instant::now();
+    let outcome = match driver.inner.registry.runner(&call.tool.binding) {
+        None => Outcome::failure("no_runner", format!("this server cannot run tool `{}`", call.tool.name)),
+        Some(runner) => match tokio::time::timeout(timeout, runner.run(&call)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Outcome::failure("tool_timeout", format!("Tool execution timeout: no answer within {timeout:?}")),
+        },
     };
-    match tokio::time::timeout(timeout, runner.run(&call)).await {
-        Ok(outcome) => outcome,
-        Err(_) => Outcome::failure("tool_timeout", format!("Tool execution timeout: no answer within {timeout:?}")),
-    }
+    driver.inner.metrics.call_ran(&call.tool.binding, &outcome, began.elapsed());
+    outcome
 }

@@ -14,6 +14,7 @@ use bosun_core::{
 };
 
 use futures_util::FutureExt;
+use tracing::Instrument;
 
 use crate::{StoreError, admission::Seat, desk::Live, dispatch, engine::Inner, fault, large, turn};
 
@@ -24,7 +25,9 @@ pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 /// may have been left in the middle.
 pub(crate) async fn drive(live: Arc<Live>, seat: Seat, inherited: bool) {
     let inner = Arc::clone(seat.inner());
-    guarded(Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: inherited }).await;
+    let span = tracing::info_span!("query.run", query = %live.key.1);
+    let driver = Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: inherited };
+    guarded(driver).instrument(span).await;
 }
 
 /// A panic, ours or a runner's, ends this query and no other.
@@ -81,7 +84,6 @@ impl Driver {
                     if !std::mem::replace(&mut self.recovering, true) {
                         tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
                     }
-                    self.live.forget().await;
                     tokio::select! {
                         () = tokio::time::sleep(AFTER_STORE_FAILURE) => {}
                         () = inner.draining.cancelled() => return self.live.release().await,

@@ -25,6 +25,7 @@ use crate::{
     deadlines::Deadlines,
     desk::{Brings, Desk, Key, Live, Locked, State},
     driver, fault,
+    metrics::Metrics,
     registry::AgentLimits,
     retention,
     store::{Document, Listed, Page, Removal, Request, RequestKey, has_work},
@@ -224,6 +225,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) desk: Arc<Desk>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) toolsets: Toolsets,
     pub(crate) schemas: Arc<SchemaCache>,
     pub(crate) admission: Admission,
@@ -253,13 +255,15 @@ impl Engine {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Result<Self, EngineError> {
+        let metrics = Arc::new(Metrics::default());
         let inner = Arc::new(Inner {
             store,
             blobs,
             registry,
             clock,
             settings,
-            desk: Arc::new(Desk::new(settings.audited_arguments)),
+            desk: Arc::new(Desk::new(settings.audited_arguments, Arc::clone(&metrics))),
+            metrics,
             toolsets: Toolsets::default(),
             schemas: Arc::new(SchemaCache::new(SCHEMAS_KEPT)),
             admission: Admission::new(settings.max_running, settings.max_queued),
@@ -364,6 +368,7 @@ impl Engine {
             let state = Inner::state_of(&locked, &key)?;
             let now = inner.clock.now();
             let delivered = machine::deliver(&state.head, now, deliveries, hold, &by);
+            inner.metrics.delivery_refused(delivered.refused.len());
             audit::record_refusals(&*inner.store, &state.head, now, &by, &delivered.refused)?;
             let changed = !delivered.events.is_empty();
             let position = locked.append(&*inner.store, now, delivered.events)?;
@@ -596,7 +601,7 @@ impl Inner {
     pub(crate) async fn make_durable(&self, live: &Live, position: crate::store::Position) -> Result<(), StoreError> {
         let durable = self.store.durable(position).await;
         if durable.is_err() {
-            live.forget().await;
+            live.forget(position).await;
         }
         durable
     }

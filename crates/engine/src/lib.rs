@@ -20,6 +20,7 @@ pub mod fault;
 mod herald;
 mod large;
 pub mod memory;
+pub mod metrics;
 pub mod model;
 pub mod registry;
 pub mod results;

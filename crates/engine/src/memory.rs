@@ -352,6 +352,10 @@ impl Store for Memory {
         Ok(wanted.interleave(lists))
     }
 
+    async fn count_waiting(&self) -> Result<usize, StoreError> {
+        Ok(self.lock().queries.values().filter(|shelf| shelf.head.deadline().is_some()).count())
+    }
+
     async fn count_runnable(&self) -> Result<usize, StoreError> {
         Ok(self.lock().queries.values().filter(|shelf| has_work(&shelf.head)).count())
     }

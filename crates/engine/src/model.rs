@@ -56,6 +56,11 @@ pub struct ModelReply {
     pub text: Option<String>,
     pub calls: Vec<ModelCall>,
     pub usage: Usage,
+    /// Whatever else the API said and wants to read again with the next turn, such as signed thoughts.
+    /// It is kept as it is, and only the wire format that wrote it reads it.
+    pub provider: Option<Arc<Value>>,
+    /// The name of the model that answered, if it is another one than was asked.
+    pub answered_by: Option<String>,
 }
 
 /// A call as the model wrote it; nothing of it has been checked yet.
@@ -73,8 +78,14 @@ pub enum ModelError {
     Refused { status: u16, message: String },
     #[error("model API is overloaded or down after {attempts} attempts: {message}")]
     Unavailable { attempts: u32, message: String, retry_after: Option<Duration> },
+    /// Not asked at all: it failed too often just before.
+    #[error("model API failed {failures} times in a row and is left alone for {} s more", .retry_after.as_secs().max(1))]
+    CircuitOpen { failures: u32, retry_after: Duration },
     #[error("model's answer broke off: {0}")]
     Incomplete(String),
+    /// It is as long as it was allowed to be, and not at its end. To ask again would end the same way.
+    #[error("model's answer is too long: {0}")]
+    TooLong(String),
     #[error("model's answer is not readable: {0}")]
     Malformed(String),
     #[error("model is not usable: {0}")]
@@ -88,7 +99,9 @@ impl ModelError {
         match self {
             Self::Refused { .. } => "model_refused",
             Self::Unavailable { .. } => "model_unavailable",
+            Self::CircuitOpen { .. } => "model_circuit_open",
             Self::Incomplete(_) => "model_incomplete",
+            Self::TooLong(_) => "model_output_limit",
             Self::Malformed(_) => "model_malformed",
             Self::Misconfigured(_) => "model_misconfigured",
         }

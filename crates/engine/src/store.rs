@@ -15,6 +15,8 @@ use bosun_core::{
     machine::{self, Next},
 };
 
+use crate::metrics::HistogramCounts;
+
 pub mod conversations;
 mod records;
 mod rejections;
@@ -202,6 +204,13 @@ pub struct StoreStats {
     pub awaited_commits: u64,
 }
 
+/// Commits since a store was opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommitFigures {
+    pub seconds: HistogramCounts,
+    pub appends: HistogramCounts,
+}
+
 /// Why a store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -274,6 +283,9 @@ pub trait Store: Records + Conversations + 'static {
     /// Queries with work, one of each namespace in turn, the oldest of a namespace first.
     async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError>;
 
+    /// How many queries wait for somebody outside.
+    async fn count_waiting(&self) -> Result<usize, StoreError>;
+
     /// How many queries have work.
     async fn count_runnable(&self) -> Result<usize, StoreError>;
 
@@ -284,6 +296,11 @@ pub trait Store: Records + Conversations + 'static {
     async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError>;
 
     fn stats(&self) -> StoreStats;
+
+    /// How long commits took and how large they were; a store without a disk has nothing to say.
+    fn commit_figures(&self) -> CommitFigures {
+        CommitFigures::default()
+    }
 
     /// Commits what was appended and closes. Later appends fail; so may reads.
     async fn close(&self) -> Result<(), StoreError>;

@@ -1,6 +1,6 @@
 //! One turn of the model: ask, listen, check what it wants.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bosun_core::{
     Head, Transcript,
@@ -32,6 +32,7 @@ enum Prepared {
 
 struct Question {
     model: Arc<dyn Model>,
+    name: String,
     request: ModelRequest,
     time_left: std::time::Duration,
     /// What the answer must be.
@@ -54,18 +55,20 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         }
         Err(error) => return fail(driver, &error).await,
     };
-    let Question { model, request, time_left, schema, said } = question;
+    let Question { model, name, request, time_left, schema, said } = question;
+    let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
     let (deltas, ended) = (DraftDeltas(&driver.live), driver.live.ended());
     let reply = tokio::select! {
         // The model first: one that answers at once costs no timer.
         biased;
-        reply = ask(&*model, &request, &deltas) => reply,
+        reply = ask(&*model, &name, &request, &deltas) => reply,
         () = ended.cancelled() => return Ok(()),
         // The attempt is lost, not the query: the next process begins it again.
         () = driver.inner.draining.cancelled() => return Ok(()),
         () = tokio::time::sleep(time_left) => return driver.time_out().await,
     };
     fault::point("turn.replied");
+    metrics.model_asked(&name, reply.as_ref().ok(), began.elapsed());
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
@@ -73,6 +76,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
+            metrics.model_retried(&name);
             tracing::warn!(query = %driver.live.key.1, reason, "model's answer broke off, asking again");
             Ok(())
         }
@@ -89,14 +93,16 @@ async fn end(
     said: Option<Vec<Message>>,
 ) -> Result<(), StoreError> {
     let said = said.map(|mut said| {
-        said.push(Message::Assistant { text: reply.text.clone(), calls: Vec::new() });
+        let (text, provider) = (reply.text.clone(), reply.provider.clone());
+        said.push(Message::Assistant { text, calls: Vec::new(), provider });
         said.into()
     });
     let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
     driver
         .append_saying(said, |head| {
             let calls = reply.calls.into_iter().map(|call| check(toolset, head, call)).collect();
-            let reply = Reply { text: reply.text, calls, usage: reply.usage, output };
+            let ModelReply { text, usage, provider, answered_by, .. } = reply;
+            let reply = Reply { text, calls, usage, output, provider, answered_by };
             machine::end_turn(head, driver.inner.clock.now(), reply)
         })
         .await?;
@@ -130,9 +136,24 @@ async fn fail(driver: &Driver, error: &ModelError) -> Result<(), StoreError> {
     Ok(())
 }
 
-#[tracing::instrument(name = "model.reply", skip_all, fields(query = %request.query, turn = request.turn))]
-async fn ask(model: &dyn Model, request: &ModelRequest, deltas: &dyn Deltas) -> Result<ModelReply, ModelError> {
-    model.reply(request, deltas).await
+#[tracing::instrument(
+    name = "model.reply",
+    skip_all,
+    fields(uid = %request.query, turn = request.turn, model = name, input_tokens, output_tokens)
+)]
+async fn ask(
+    model: &dyn Model,
+    name: &str,
+    request: &ModelRequest,
+    deltas: &dyn Deltas,
+) -> Result<ModelReply, ModelError> {
+    let reply = model.reply(request, deltas).await;
+    #[cfg(feature = "otel")]
+    if let Ok(reply) = &reply {
+        let span = tracing::Span::current();
+        span.record("input_tokens", reply.usage.prompt_tokens).record("output_tokens", reply.usage.completion_tokens);
+    }
+    reply
 }
 
 async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreError> {
@@ -165,6 +186,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
     };
     Ok(Ok(Prepared::Ask(Box::new(Question {
         model: Arc::clone(model),
+        name: transcript.spec.model.clone(),
         time_left: head.limits.query_timeout.saturating_sub(head.clock.spent(inner.clock.now())),
         request: ModelRequest {
             query: head.uid,

@@ -21,22 +21,22 @@ use std::{
 };
 
 use bosun_core::{Namespace, Tool};
-use bosun_engine::{Agent, Model, Registry};
+use bosun_engine::{Agent, Registry};
 
 use self::{
     agent::AgentDraft,
     document::{Document, Located},
+    model::ModelDraft,
 };
 use crate::{
     fault::{Fault, Faults},
-    model::{
-        openai::{self, Connections, OpenAi},
-        scripted::{Script, Scripted},
-    },
+    model::{remote::Connections, scripted::Script},
     runner::builtin::Builtins,
     secret::Secrets,
     yaml::{self, Node},
 };
+
+pub use model::{ModelManifest, Provider};
 
 /// The version of ARK's definitions that is read.
 pub const API_VERSION: &str = "ark.mckinsey.com/v1alpha1";
@@ -48,21 +48,6 @@ pub struct Manifests {
     pub models: Vec<ModelManifest>,
     /// Declared tools, and the builtin ones that agents use without declaring them.
     pub tools: Vec<(Namespace, Tool)>,
-}
-
-/// A model as it is described.
-#[derive(Clone, Debug)]
-pub struct ModelManifest {
-    pub namespace: Namespace,
-    pub name: String,
-    pub provider: Provider,
-}
-
-/// Who answers for a model.
-#[derive(Clone, Debug)]
-pub enum Provider {
-    OpenAi(Box<openai::Config>),
-    Scripted(Arc<Script>),
 }
 
 /// Reads every `*.yaml` and `*.yml` file of `directories` and of the directories in them.
@@ -104,7 +89,7 @@ pub fn load(directories: &[PathBuf], builtins: &Builtins) -> Result<Manifests, F
 #[derive(Debug, Default)]
 struct Drafts {
     agents: Vec<Located<AgentDraft>>,
-    models: Vec<Located<ModelManifest>>,
+    models: Vec<Located<ModelDraft>>,
     tools: Vec<Located<(Namespace, Tool)>>,
     /// Scripts by path, since several models may play one; `None` for a faulty one.
     scripts: HashMap<PathBuf, Option<Arc<Script>>>,
@@ -134,15 +119,16 @@ impl Drafts {
     fn resolve(self, builtins: &Builtins, mut faults: Vec<Fault>) -> Result<Manifests, Faults> {
         let Self { agents, models, tools, faulty, .. } = self;
         let agents = unique(agents, Document::Agent, |draft| (&draft.agent.namespace, &draft.agent.name), &mut faults);
-        let models = unique(models, Document::Model, |model| (&model.namespace, &model.name), &mut faults);
+        let models = unique(models, Document::Model, |draft| (&draft.model.namespace, &draft.model.name), &mut faults);
         let tools = unique(tools, Document::Tool, |(namespace, tool)| (namespace, &tool.name), &mut faults);
 
-        let models: Vec<_> = models.into_iter().map(|located| located.value).collect();
         let tools = tools.into_iter().map(|located| located.value);
         let mut tools: BTreeMap<_, _> = tools.map(|(namespace, tool)| ((namespace, tool.name.clone()), tool)).collect();
         let is_faulty = |kind: Document, namespace: &Namespace, name: &str| {
             faulty.contains(&(kind.as_str(), namespace.clone(), name.to_owned()))
         };
+        faults.extend(model::check_fallbacks(&models, is_faulty));
+        let models: Vec<_> = models.into_iter().map(|located| located.value.model).collect();
         for draft in &agents {
             faults.extend(agent::check_model(draft, &models, is_faulty));
             faults.extend(agent::check_tools(draft, &mut tools, builtins, is_faulty));
@@ -168,14 +154,7 @@ impl Manifests {
         for (namespace, tool) in self.tools {
             registry.add_tool(namespace, tool);
         }
-        for ModelManifest { namespace, name, provider } in self.models {
-            let model: Arc<dyn Model> = match provider {
-                Provider::OpenAi(config) => {
-                    let (secrets, connections) = (Arc::clone(secrets), Arc::clone(&connections));
-                    Arc::new(OpenAi::new(namespace.clone(), *config, secrets, connections))
-                }
-                Provider::Scripted(script) => Arc::new(Scripted::new(script)),
-            };
+        for (namespace, name, model) in model::build(&self.models, secrets, &connections) {
             registry.add_model(namespace, name, model);
         }
         registry.set_builtins(builtins);

@@ -1,61 +1,120 @@
 //! Models: who answers, and with which settings.
+//!
+//! Both of ARK's spellings are read: `type: openai`, and the newer `provider: openai` with
+//! `type: completions`. Time limits are annotations (`bosun.dev/idle-timeout: 1m`), as those of agents
+//! are; `spec.fallback` is ours alone, since nothing of ARK's says it.
 
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
+use bosun_core::Namespace;
+use bosun_engine::Model;
+
 use super::{
-    ModelManifest, Provider,
-    document::{Located, Metadata},
+    document::{Document, Located, Metadata},
     files, value,
 };
 use crate::{
+    fault::{Fault, Place},
     model::{
-        openai::{self, OWN_HEADERS, OWN_PROPERTIES},
-        scripted::Script,
+        self, Fallback,
+        anthropic::{self, Messages},
+        openai::{self, ChatCompletions, Host},
+        remote::{self, Config, Connections, OWN_HEADERS, Timeouts},
+        scripted::{Script, Scripted},
     },
-    secret::Source,
-    yaml::{Data, Fields, Node, Text},
+    secret::{Secret, Secrets, Source},
+    yaml::{Data, Fields, Node, Text, duration},
 };
 
-const PROVIDERS: &str = "this version serves the providers `openai` and `scripted`";
+const PROVIDERS: &str = "this version serves the providers `openai`, `azure`, `anthropic` and `scripted`";
+/// What the annotations that are ours begin with.
+const OWN_ANNOTATIONS: &str = "bosun.dev/";
+
+/// A model as it is described.
+#[derive(Clone, Debug)]
+pub struct ModelManifest {
+    pub namespace: Namespace,
+    pub name: String,
+    pub provider: Provider,
+    /// Models of the same namespace that are asked, in this order, while this one is out of reach.
+    pub fallback: Vec<String>,
+}
+
+/// Who answers for a model.
+#[derive(Clone, Debug)]
+pub enum Provider {
+    /// `openai` and `azure`.
+    OpenAi(Box<Config>, ChatCompletions),
+    Anthropic(Box<Config>, Messages),
+    Scripted(Arc<Script>),
+}
+
+/// A model with the places of its references.
+#[derive(Debug)]
+pub(super) struct ModelDraft {
+    pub(super) model: ModelManifest,
+    fallback: Vec<Place>,
+}
+
+/// The providers that are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    OpenAi,
+    Azure,
+    Anthropic,
+    Scripted,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::OpenAi, Self::Azure, Self::Anthropic, Self::Scripted];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Azure => "azure",
+            Self::Anthropic => "anthropic",
+            Self::Scripted => "scripted",
+        }
+    }
+}
 
 pub(super) fn read(
     metadata: &Metadata,
     fields: &Fields<'_>,
     scripts: &mut HashMap<PathBuf, Option<Arc<Script>>>,
-) -> Option<Located<ModelManifest>> {
+) -> Option<Located<ModelDraft>> {
     let spec = fields.required_fields("spec", "a model has at least a `provider` and a `config`")?;
-    let provider = provider(&spec);
+    let kind = kind(&spec);
+    let timeouts = timeouts(metadata, fields);
     let config = spec.required_fields("config", "the settings of the provider");
-    let provider = match (provider?.value, config) {
-        (_, None) => None,
-        ("openai", Some(config)) => {
-            let read = openai(&spec, &config).map(|config| Provider::OpenAi(Box::new(config)));
-            config.unserved(&["azure", "bedrock", "anthropic", "scripted"], "the provider is `openai`; leave it out");
-            config.finish();
-            read
-        }
-        (_, Some(config)) => {
-            // The name at an API means nothing to a script, but every other Model has one.
-            value::optional(&spec, "model");
-            let settings = config.required_fields("scripted", "write `scripted: {file: …}`");
-            let script = settings.and_then(|settings| scripted(&settings, scripts));
-            config.unserved(&["openai", "azure", "bedrock", "anthropic"], "the provider is `scripted`; leave it out");
-            config.finish();
-            script.map(Provider::Scripted)
-        }
-    };
+    let fallback = fallback(&metadata.name, &spec);
+    if kind.is_none() {
+        // Every provider reads it: it is not what is wrong.
+        spec.get("model");
+    }
+    let provider = kind.zip(config).and_then(|(kind, config)| {
+        let provider = provider(kind, &spec, &config, timeouts, scripts);
+        let others: Vec<_> = Kind::ALL.into_iter().filter(|other| *other != kind).map(Kind::as_str).collect();
+        let hint = format!("the provider is `{}`; leave it out", kind.as_str());
+        config.unserved(&[&others[..], &["bedrock", "gemini"]].concat(), &hint);
+        config.finish();
+        provider
+    });
     spec.unserved(&["pollInterval"], "models are not probed; leave it out");
     spec.finish();
+    let (fallback, places) = fallback.into_iter().map(|text| (text.value.to_owned(), text.place)).unzip();
     let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
-    Some(metadata.located(fields, ModelManifest { namespace, name, provider: provider? }))
+    let model = ModelManifest { namespace, name, provider: provider?, fallback };
+    Some(metadata.located(fields, ModelDraft { model, fallback: places }))
 }
 
 /// `provider` with `type: completions`, or the older form that has the provider in `type`.
-fn provider<'n>(spec: &Fields<'n>) -> Option<Text<'n>> {
+fn kind(spec: &Fields<'_>) -> Option<Kind> {
     let kind = spec.text("type");
     let provider = spec.text("provider");
     let (provider, kind) = match (provider, kind) {
@@ -70,33 +129,118 @@ fn provider<'n>(spec: &Fields<'n>) -> Option<Text<'n>> {
         let message = format!("models of type `{}` are not served by this version", kind.value);
         spec.fault(kind.place, "unsupported_kind", message, "write `type: completions`, or leave it out");
     }
-    if !matches!(provider.value, "openai" | "scripted") {
+    let served = Kind::ALL.into_iter().find(|served| served.as_str() == provider.value);
+    if served.is_none() {
         let message = format!("model provider `{}` is not served by this version", provider.value);
-        spec.fault(provider.place, "unsupported_kind", message, PROVIDERS);
-        return None;
+        spec.fault(provider.place, "unsupported_kind", message, instead_of(provider.value));
     }
-    Some(provider)
+    served
 }
 
-fn openai(spec: &Fields<'_>, config: &Fields<'_>) -> Option<openai::Config> {
+/// What to use in place of a provider that ARK or its users know.
+fn instead_of(provider: &str) -> &'static str {
+    match provider {
+        "gemini" | "google" => {
+            "use provider `openai` with the `baseUrl` https://generativelanguage.googleapis.com/v1beta/openai"
+        }
+        "bedrock" => {
+            "use provider `openai` with the `baseUrl` https://bedrock-runtime.<region>.amazonaws.com/openai/v1 and a \
+             Bedrock API key, or provider `openai` with a gateway that speaks chat completions"
+        }
+        _ => PROVIDERS,
+    }
+}
+
+fn provider(
+    kind: Kind,
+    spec: &Fields<'_>,
+    config: &Fields<'_>,
+    timeouts: Timeouts,
+    scripts: &mut HashMap<PathBuf, Option<Arc<Script>>>,
+) -> Option<Provider> {
+    match kind {
+        Kind::OpenAi | Kind::Azure => {
+            let (name, host) = if kind == Kind::Azure { ("azure", Host::Azure) } else { ("openai", Host::OpenAi) };
+            let model = model_name(spec);
+            let settings = config.required_fields(name, &format!("write `{name}: {{baseUrl: …, apiKey: …}}`"))?;
+            let echo = settings.bool("echo").unwrap_or(true);
+            let version = if host == Host::Azure { value::optional(&settings, "apiVersion") } else { None };
+            let hint = match host {
+                Host::OpenAi => "for instance https://api.openai.com/v1; `/chat/completions` is added to it",
+                Host::Azure => {
+                    "for instance https://my-resource.openai.azure.com; `/openai/deployments/<model>/chat/completions` \
+                     is added to it"
+                }
+            };
+            let base_url = base_url(&settings, hint);
+            let rest = settings_of(&settings, openai::OWN_PROPERTIES);
+            settings.finish();
+            let config = rest.into_config(model?, base_url?, version.map(|value| value.source), timeouts);
+            Some(Provider::OpenAi(Box::new(config), ChatCompletions { host, echo }))
+        }
+        Kind::Anthropic => {
+            let model = model_name(spec);
+            let settings = config.required_fields("anthropic", "write `anthropic: {apiKey: …}`")?;
+            let cache = settings.bool("cache").unwrap_or(true);
+            let version = value::optional(&settings, "version");
+            let base_url = if settings.get("baseUrl").is_some() {
+                base_url(&settings, "for instance https://api.anthropic.com; `/v1/messages` is added to it")
+            } else {
+                Some(Source::Literal(Secret::new(anthropic::BASE_URL.to_owned())))
+            };
+            let rest = settings_of(&settings, anthropic::OWN_PROPERTIES);
+            settings.finish();
+            let config = rest.into_config(model?, base_url?, version.map(|value| value.source), timeouts);
+            Some(Provider::Anthropic(Box::new(config), Messages { cache }))
+        }
+        Kind::Scripted => {
+            // The name at an API means nothing to a script, but every other Model has one.
+            value::optional(spec, "model");
+            let settings = config.required_fields("scripted", "write `scripted: {file: …}`");
+            settings.and_then(|settings| scripted(&settings, scripts)).map(Provider::Scripted)
+        }
+    }
+}
+
+fn model_name(spec: &Fields<'_>) -> Option<Source> {
     let model = value::required(spec, "model");
     if let Some(place) = model.as_ref().filter(|model| model.literal() == Some("")).map(|model| model.place) {
         spec.fault(place, "bad_value", "the model has an empty name", "write the name that the API gives it");
     }
-    let settings = config.required_fields("openai", "write `openai: {baseUrl: …, apiKey: …}`")?;
-    let base_url = value::required(&settings, "baseUrl");
+    model.map(|model| model.source)
+}
+
+fn base_url(settings: &Fields<'_>, hint: &str) -> Option<Source> {
+    let base_url = value::required(settings, "baseUrl");
     if let Some(value) = &base_url
-        && let Some(Err(problem)) = value.literal().map(openai::endpoint)
+        && let Some(Err(problem)) = value.literal().map(remote::base)
     {
-        let hint = "for instance https://api.openai.com/v1; `/chat/completions` is added to it";
         settings.fault(value.place, "bad_value", format!("`baseUrl` {problem}"), hint);
     }
+    base_url.map(|value| value.source)
+}
+
+/// What the settings of every API have.
+struct Common {
+    api_key: Option<Source>,
+    headers: Vec<(String, Source)>,
+    properties: Vec<(String, Source)>,
+    stream: bool,
+}
+
+impl Common {
+    fn into_config(self, model: Source, base_url: Source, version: Option<Source>, timeouts: Timeouts) -> Config {
+        let Self { api_key, headers, properties, stream } = self;
+        Config { model, base_url, api_key, version, headers, properties, stream, timeouts }
+    }
+}
+
+fn settings_of(settings: &Fields<'_>, own_properties: &[&str]) -> Common {
     // Servers next door have no keys.
-    let api_key = value::optional(&settings, "apiKey").map(|value| value.source);
-    let headers = headers(&settings);
-    let (properties, stream) = properties(&settings);
-    settings.finish();
-    Some(openai::Config { model: model?.source, base_url: base_url?.source, api_key, headers, properties, stream })
+    let api_key = value::optional(settings, "apiKey").map(|value| value.source);
+    let headers = headers(settings);
+    let (properties, stream) = properties(settings, own_properties);
+    Common { api_key, headers, properties, stream }
 }
 
 fn headers(settings: &Fields<'_>) -> Vec<(String, Source)> {
@@ -123,7 +267,7 @@ fn headers(settings: &Fields<'_>) -> Vec<(String, Source)> {
 }
 
 /// Further parameters of a request, and whether to stream, which stands among them.
-fn properties(settings: &Fields<'_>) -> (Vec<(String, Source)>, bool) {
+fn properties(settings: &Fields<'_>, own: &[&str]) -> (Vec<(String, Source)>, bool) {
     let (mut properties, mut stream) = (Vec::new(), true);
     let Some(node) = settings.get("properties") else { return (properties, stream) };
     let Data::Map(members) = &node.data else {
@@ -140,7 +284,7 @@ fn properties(settings: &Fields<'_>) -> (Vec<(String, Source)>, bool) {
                 Some("false") => stream = false,
                 _ => settings.fault(value.place, "bad_value", "`stream` is `\"true\"` or `\"false\"`", ""),
             }
-        } else if OWN_PROPERTIES.contains(&name) {
+        } else if own.contains(&name) {
             let message = format!("`{name}` cannot be set as a property");
             settings.fault(member.place, "bad_value", message, "every query has its own");
         } else {
@@ -148,6 +292,50 @@ fn properties(settings: &Fields<'_>) -> (Vec<(String, Source)>, bool) {
         }
     }
     (properties, stream)
+}
+
+fn timeouts(metadata: &Metadata, fields: &Fields<'_>) -> Timeouts {
+    const KNOWN: &str = "known are `first-byte-timeout`, `idle-timeout` and `total-timeout`";
+    let mut timeouts = Timeouts::default();
+    for (annotation, value) in &metadata.annotations {
+        let Some(name) = annotation.strip_prefix(OWN_ANNOTATIONS) else { continue };
+        let place = metadata.annotation_places.get(annotation).copied().unwrap_or(metadata.place);
+        let slot = match name {
+            "first-byte-timeout" => &mut timeouts.first_byte,
+            "idle-timeout" => &mut timeouts.idle,
+            "total-timeout" => &mut timeouts.total,
+            _ => {
+                let message = format!("annotation `{annotation}` means nothing here");
+                fields.fault(place, "unknown_field", message, KNOWN);
+                continue;
+            }
+        };
+        match duration::parse(value).filter(|time| *time > Duration::ZERO) {
+            Some(time) => *slot = time,
+            None => {
+                let message = format!("annotation `{annotation}` is `{value}`, which is not a time limit");
+                fields.fault(place, "bad_value", message, duration::HINT);
+            }
+        }
+    }
+    timeouts
+}
+
+fn fallback<'n>(own: &str, spec: &Fields<'n>) -> Vec<Text<'n>> {
+    let mut names: Vec<Text<'n>> = Vec::new();
+    for node in spec.list("fallback") {
+        let Some(name) = spec.reading().text(node, &spec.called_field("fallback")) else { continue };
+        let problem = if name.value == own {
+            "falls back on itself"
+        } else if names.iter().any(|earlier| earlier.value == name.value) {
+            "names a model twice in `fallback`"
+        } else {
+            names.push(name);
+            continue;
+        };
+        spec.fault(name.place, "bad_value", format!("Model `{own}` {problem}"), "leave it out");
+    }
+    names
 }
 
 fn scripted(settings: &Fields<'_>, scripts: &mut HashMap<PathBuf, Option<Arc<Script>>>) -> Option<Arc<Script>> {
@@ -187,4 +375,88 @@ pub(super) fn named_script(manifest: &Path, document: &Node) -> Option<PathBuf> 
         Data::Text(file) => Some(beside(manifest, file)),
         _ => None,
     }
+}
+
+/// Every model that another one falls back on must exist in its namespace, and none may lead back to
+/// itself.
+pub(super) fn check_fallbacks(
+    drafts: &[Located<ModelDraft>],
+    is_faulty: impl Fn(Document, &Namespace, &str) -> bool,
+) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let find = |namespace: &Namespace, name: &str| {
+        let mut models = drafts.iter().map(|draft| &draft.value.model);
+        models.find(|model| model.namespace == *namespace && model.name == name)
+    };
+    for draft in drafts {
+        let ModelManifest { namespace, name, fallback, .. } = &draft.value.model;
+        for (other, place) in fallback.iter().zip(&draft.value.fallback) {
+            let mut fault = |code, message, hint: &str| {
+                let hint = Some(hint.to_owned());
+                faults.push(Fault { file: draft.file.clone(), place: Some(*place), code, message, hint });
+            };
+            let Some(found) = find(namespace, other) else {
+                if !is_faulty(Document::Model, namespace, other) {
+                    let message = format!(
+                        "Model `{name}` falls back on Model `{other}`, which does not exist in namespace `{namespace}`"
+                    );
+                    fault("unknown_model", message, "add a Model manifest with this name, or leave it out");
+                }
+                continue;
+            };
+            let mut reached = Vec::new();
+            reach(found, &|other| find(namespace, other), &mut reached);
+            if reached.iter().any(|model| model.name == *name) {
+                let message = format!("Model `{name}` falls back on Model `{other}`, which leads back to it");
+                fault("bad_value", message, "a fallback must come to an end");
+            }
+        }
+    }
+    faults
+}
+
+/// `model`, and then everything that it falls back on, in the order in which it is asked; each once.
+fn reach<'a>(
+    model: &'a ModelManifest,
+    find: &impl Fn(&str) -> Option<&'a ModelManifest>,
+    reached: &mut Vec<&'a ModelManifest>,
+) {
+    if reached.iter().any(|earlier| earlier.name == model.name) {
+        return;
+    }
+    reached.push(model);
+    for other in model.fallback.iter().filter_map(|name| find(name)) {
+        reach(other, find, reached);
+    }
+}
+
+/// The models, ready to be asked; those that fall back on others with these behind them.
+pub(super) fn build(
+    manifests: &[ModelManifest],
+    secrets: &Arc<Secrets>,
+    connections: &Arc<Connections>,
+) -> Vec<(Namespace, String, Arc<dyn Model>)> {
+    let alone = |manifest: &ModelManifest| -> Arc<dyn Model> {
+        let namespace = manifest.namespace.clone();
+        match &manifest.provider {
+            Provider::OpenAi(config, wire) => {
+                model::open_ai(namespace, Config::clone(config), *wire, secrets, connections)
+            }
+            Provider::Anthropic(config, wire) => {
+                model::anthropic(namespace, Config::clone(config), *wire, secrets, connections)
+            }
+            Provider::Scripted(script) => Arc::new(Scripted::new(Arc::clone(script))),
+        }
+    };
+    let built = manifests.iter().map(|manifest| {
+        let (namespace, name) = (&manifest.namespace, &manifest.name);
+        let find = |name: &str| manifests.iter().find(|other| other.namespace == *namespace && other.name == *name);
+        let mut reached = Vec::new();
+        reach(manifest, &find, &mut reached);
+        let others: Vec<_> = reached[1..].iter().map(|other| (other.name.clone(), alone(other))).collect();
+        let first = alone(manifest);
+        let model = if others.is_empty() { first } else { Arc::new(Fallback::new(first, others)) as Arc<dyn Model> };
+        (namespace.clone(), name.clone(), model)
+    });
+    built.collect()
 }

@@ -23,6 +23,7 @@ use super::{Builtins, Manifests, Provider, load};
 use crate::{
     fault::Faults,
     golden,
+    model::{anthropic::Messages, openai::Host, remote::Timeouts},
     secret::{Secret, Secrets, Source},
 };
 
@@ -79,8 +80,9 @@ fn agents_are_read_as_they_are_written() {
 fn models_are_read_with_their_secrets_unresolved() {
     let manifests = good();
     let names: Vec<_> = manifests.models.iter().map(|model| format!("{}/{}", model.namespace, model.name)).collect();
-    assert_eq!(names, ["default/default", "default/remote", "team-b/default", "team-b/again"]);
-    let Provider::OpenAi(remote) = &manifests.models[1].provider else { panic!() };
+    let expect = ["default", "remote", "azure", "claude"].map(|name| format!("default/{name}"));
+    assert_eq!(names, [&expect[..], &["team-b/default".into(), "team-b/again".into()]].concat());
+    let Provider::OpenAi(remote, _) = &manifests.models[1].provider else { panic!() };
     let literal = |text: &str| Source::Literal(Secret::new(text.into()));
     let secret =
         |name: &str, key: &str, optional| Source::Reference(SecretRef { name: name.into(), key: key.into(), optional });
@@ -92,10 +94,22 @@ fn models_are_read_with_their_secrets_unresolved() {
     let properties = [("temperature".to_owned(), literal("0.2")), ("max_tokens".to_owned(), literal("500"))];
     assert_eq!(remote.properties, properties);
     assert!(!remote.stream);
-    let Provider::OpenAi(old) = &manifests.models[0].provider else { panic!() };
+    let Provider::OpenAi(old, _) = &manifests.models[0].provider else { panic!() };
     assert!(old.stream && old.api_key.is_none());
+    let Provider::OpenAi(azure, wire) = &manifests.models[2].provider else { panic!() };
+    assert_eq!((wire.host, wire.echo), (Host::Azure, false));
+    assert_eq!((&azure.version, azure.timeouts), (&Some(literal("2025-01-01")), Timeouts::default()));
+    let claude = &manifests.models[3];
+    assert_eq!(claude.fallback, ["remote", "azure"]);
+    let Provider::Anthropic(config, Messages { cache: true }) = &claude.provider else { panic!() };
+    assert_eq!(
+        (&config.base_url, &config.version),
+        (&literal("https://api.anthropic.com"), &Some(literal("2023-06-01")))
+    );
+    let [first_byte, idle, total] = [30, 60, 600].map(Duration::from_secs);
+    assert_eq!(config.timeouts, Timeouts { first_byte, idle, total });
     let (Provider::Scripted(one), Provider::Scripted(same)) =
-        (&manifests.models[2].provider, &manifests.models[3].provider)
+        (&manifests.models[4].provider, &manifests.models[5].provider)
     else {
         panic!()
     };
@@ -174,6 +188,32 @@ fn a_ledger_is_a_builtin_tool_only_of_a_server_that_has_one() {
     assert_eq!(load(&[directory.path().to_owned()], &with_ledger).unwrap().tools[0].1.name, "ledger");
 }
 
+/// A model, then what it falls back on, each followed by its own fallbacks, and none twice.
+#[tokio::test]
+async fn fallbacks_are_asked_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let models = [("a", "[b, c]", "{fail: {status: 503}}"), ("b", "[d]", "{fail: {status: 529}}")];
+    let others = [("c", "[]", "{say: I am c}"), ("d", "[c]", "{fail: {status: 500}}"), ("e", "[]", "{say: I am e}")];
+    let mut manifests = String::new();
+    for (name, fallback, turn) in models.into_iter().chain(others) {
+        manifests += &format!(
+            "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Model\nmetadata: {{name: {name}}}\n\
+             spec: {{provider: scripted, fallback: {fallback}, config: {{scripted: {{file: {name}.yaml}}}}}}\n---\n"
+        );
+        std::fs::write(directory.path().join(format!("{name}.yaml")), format!("otherwise: [{turn}]")).unwrap();
+    }
+    std::fs::write(directory.path().join("models.yaml"), manifests).unwrap();
+    let registry = load_from(directory.path()).unwrap().build(&Arc::new(Secrets::default()), Arc::new(builtins()));
+    let toolset = Arc::new(Toolset::merge(Mode::Ark, vec![], vec![]));
+    let messages = vec![Message::User("x".into())];
+    let (query, options) = (QueryUid::new(0, [0; 10]), Default::default());
+    let request = ModelRequest { query, turn: 1, messages, toolset, tools_allowed: true, options, answer: None };
+    let reply = registry.model(&default_namespace(), "a").unwrap().reply(&request, &Nowhere).await.unwrap();
+    assert_eq!((reply.text.as_deref(), reply.answered_by.as_deref()), (Some("I am c"), Some("c")));
+    let shown = format!("{:?}", registry.model(&default_namespace(), "e").unwrap().reply(&request, &Nowhere).await);
+    assert!(shown.contains("I am e") && shown.contains("answered_by: None"), "{shown}");
+}
+
 #[test]
 fn a_registry_has_everything() {
     let registry = good().build(&Arc::new(Secrets::default()), Arc::new(builtins()));
@@ -231,8 +271,9 @@ async fn the_example_plays_the_rfcs_first_example() {
         provider_id: alias.into(),
         alias: alias.into(),
         content: content.into(),
+        is_error: false,
     };
-    let asked = Message::Assistant { text: None, calls: vec![] };
+    let asked = Message::Assistant { text: None, calls: vec![], provider: None };
 
     let question = Message::User("What is 25% of 8,432?".into());
     let first = ask(vec![question.clone()]).await;

@@ -1,6 +1,62 @@
 //! Models: each one a module that speaks one wire format, or none.
+//!
+//! `remote` is what all that are reached over HTTP have in common, `health` what is remembered of the
+//! APIs behind them, and `fallback` a model that stands in for another one.
 
+pub mod anthropic;
+mod fallback;
+mod fields;
+mod health;
 pub mod openai;
+pub mod remote;
 mod retry;
 pub mod scripted;
+mod shown;
 mod sse;
+pub mod standin;
+#[cfg(test)]
+mod testing;
+
+use std::sync::Arc;
+
+use bosun_core::Namespace;
+use bosun_engine::Model;
+
+use self::remote::{Config, Connections, Remote, Wire};
+use crate::secret::Secrets;
+
+pub use fallback::Fallback;
+
+/// A model of `namespace` behind OpenAI's chat completions.
+#[must_use]
+pub fn open_ai(
+    namespace: Namespace,
+    config: Config,
+    wire: openai::ChatCompletions,
+    secrets: &Arc<Secrets>,
+    connections: &Arc<Connections>,
+) -> Arc<dyn Model> {
+    remote(namespace, config, wire, secrets, connections)
+}
+
+/// A model of `namespace` behind Anthropic's messages.
+#[must_use]
+pub fn anthropic(
+    namespace: Namespace,
+    config: Config,
+    wire: anthropic::Messages,
+    secrets: &Arc<Secrets>,
+    connections: &Arc<Connections>,
+) -> Arc<dyn Model> {
+    remote(namespace, config, wire, secrets, connections)
+}
+
+fn remote(
+    namespace: Namespace,
+    config: Config,
+    wire: impl Wire,
+    secrets: &Arc<Secrets>,
+    connections: &Arc<Connections>,
+) -> Arc<dyn Model> {
+    Arc::new(Remote::new(namespace, config, wire, Arc::clone(secrets), Arc::clone(connections)))
+}

@@ -6,6 +6,7 @@ mod check;
 mod convert;
 mod demo;
 mod input;
+mod models;
 mod query;
 mod report;
 mod serve;
@@ -26,6 +27,7 @@ pub(crate) enum Command {
     Audit(audit::AuditCommand),
     Convert(convert::Convert),
     Tools(tools::Tools),
+    Models(models::Models),
 }
 
 impl Command {
@@ -39,6 +41,7 @@ impl Command {
             Self::Audit(audit) => audit.run(),
             Self::Convert(convert) => convert.run(),
             Self::Tools(tools) => tools.run(),
+            Self::Models(models) => block_on_all_cores(models.run()),
         }
     }
 }

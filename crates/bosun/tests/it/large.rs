@@ -16,7 +16,7 @@ use bosun_core::{
     Actor, CallId, ContentHash, Limits, Namespace, Outcome, QueryUid,
     hash::Hashing,
     machine::{Delivery, Target},
-    query::{Usage, View},
+    query::View,
     tool::{Binding, Tool},
     transcript::Message,
 };
@@ -399,13 +399,12 @@ impl Reader {
 impl Model for Reader {
     async fn reply(&self, request: &ModelRequest, _: &dyn Deltas) -> Result<ModelReply, ModelError> {
         let call = |tool: &str, arguments: Value| ModelReply {
-            text: None,
             calls: vec![ModelCall {
                 provider_id: format!("id-{}", request.turn),
                 alias: tool.into(),
                 arguments: arguments.to_string(),
             }],
-            usage: Usage::default(),
+            ..ModelReply::default()
         };
         let results: Vec<_> = request
             .messages
@@ -423,7 +422,7 @@ impl Model for Reader {
                 arguments["handle"] = json!(handle);
                 call("read_result", arguments)
             }
-            Err(answer) => ModelReply { text: Some(answer), calls: Vec::new(), usage: Usage::default() },
+            Err(answer) => ModelReply { text: Some(answer), ..ModelReply::default() },
         })
     }
 }

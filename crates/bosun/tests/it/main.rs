@@ -8,6 +8,8 @@
 )]
 
 mod architecture;
+mod audit;
+mod canaries;
 mod chaos;
 mod cli_tools;
 mod commits;
@@ -16,6 +18,7 @@ mod dependencies;
 mod disasters;
 mod hostile_files;
 mod large;
+mod models;
 mod overload;
 mod program;
 mod query;

@@ -108,6 +108,14 @@ async fn the_commands_of_the_streaming_page_run() {
 }
 
 #[tokio::test]
+async fn the_commands_of_the_audit_page_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = play("docs/audit.md", free_port(), directory.path()).await;
+    assert_eq!(said.matches(" of 1 namespace, ").count(), 2, "{said}");
+    assert!(said.contains("call.handed_out") && directory.path().join("audit.jsonl").exists(), "{said}");
+}
+
+#[tokio::test]
 async fn the_commands_of_the_operations_page_run() {
     let directory = tempfile::tempdir().unwrap();
     let said = play("docs/operations.md", free_port(), directory.path()).await;
@@ -128,6 +136,31 @@ fn the_manifests_of_the_readme_can_be_served() {
     assert_eq!((loaded.agents.len(), loaded.models.len()), (1, 1));
 }
 
+#[tokio::test]
+async fn the_commands_of_the_models_page_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let page =
+        read("docs/models.md").replace("bosun models serve", &format!("bosun models serve --listen 127.0.0.1:{port}"));
+    let said =
+        run_shell(&script(&page, port).replace("localhost:8090", &format!("127.0.0.1:{port}")), directory.path()).await;
+    assert!(said.status.success(), "{}", stderr(&said));
+    assert!(stdout(&said).contains(r#"{"type":"text","text":"Hello! How can I help?"}"#), "{}", stdout(&said));
+}
+
+#[test]
+fn the_manifests_and_the_script_of_the_models_page_can_be_used() {
+    let page = read("docs/models.md");
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("models.yaml"), blocks(&page, "yaml").join("---\n")).unwrap();
+    let builtins = bosun_adapters::runner::builtin::Builtins::new(std::sync::Arc::new(bosun_engine::SystemClock));
+    let loaded = bosun_adapters::manifests::load(&[directory.path().to_owned()], &builtins);
+    let names: Vec<_> = loaded.unwrap().models.into_iter().map(|model| model.name).collect();
+    assert_eq!(names, ["openai", "local", "gemini", "azure", "claude"]);
+    let script = blocks(&page, "yml").concat();
+    bosun_adapters::model::scripted::Script::parse(Path::new("docs/models.md"), &script).unwrap();
+}
+
 #[test]
 fn pages_link_to_pages_that_exist() {
     for page in [
@@ -135,6 +168,7 @@ fn pages_link_to_pages_that_exist() {
         "ARCHITECTURE.md",
         "docs/api.md",
         "docs/streaming.md",
+        "docs/models.md",
         "docs/errors.md",
         "docs/formats.md",
         "docs/schemas.md",

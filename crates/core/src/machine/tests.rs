@@ -97,7 +97,7 @@ fn inside(tool: &str, repeatable: bool) -> Asked {
 }
 
 fn reply(calls: Vec<Asked>) -> Reply {
-    let usage = Usage { prompt_tokens: 20, completion_tokens: 5, cached_tokens: 0 };
+    let usage = Usage { prompt_tokens: 20, completion_tokens: 5, ..Usage::default() };
     Reply { text: Some("text".into()), calls, usage, ..Reply::default() }
 }
 
@@ -521,7 +521,16 @@ fn every_event_survives_being_written_and_read() {
         Event::Created { spec: Arc::new(spec(Limits::default())), by: by.clone() },
         Event::Created { spec: Arc::new(rich_spec()), by: by.clone() },
         Event::TurnStarted { turn: 1, attempt: 2, tools: false },
-        Event::TurnEnded { turn: 1, text: None, usage: Usage::default(), calls: 1, output: None, rejected: None },
+        Event::TurnEnded {
+            turn: 1,
+            text: None,
+            usage: Usage::default(),
+            calls: 1,
+            output: None,
+            rejected: None,
+            provider: None,
+            answered_by: None,
+        },
         Event::TurnEnded {
             turn: 2,
             text: None,
@@ -529,6 +538,8 @@ fn every_event_survives_being_written_and_read() {
             calls: 0,
             output: Some(json!({"a": 1})),
             rejected: Some("no".into()),
+            provider: Some(Arc::new(json!({"anthropic": {"content": []}}))),
+            answered_by: Some("second".into()),
         },
         Event::CallStarted { call, attempt: 1 },
         Event::CallFinished { call, outcome: Outcome::failure("a", "b") },

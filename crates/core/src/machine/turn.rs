@@ -16,6 +16,10 @@ pub struct Reply {
     pub text: Option<String>,
     pub calls: Vec<Asked>,
     pub usage: Usage,
+    /// What the model API wants to read again.
+    pub provider: Option<Arc<serde_json::Value>>,
+    /// The model that answered, where it was not the query's own.
+    pub answered_by: Option<String>,
     /// What holding the text against `outputSchema` found.
     pub output: Output,
 }
@@ -86,6 +90,8 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
         calls: count,
         output,
         rejected,
+        provider: reply.provider,
+        answered_by: reply.answered_by,
     }];
     if count == 0 && !misfits {
         events.push(Event::Completed);

@@ -25,6 +25,9 @@ pub const OTHER: &str = "(other)";
 /// So many different tools of agents are told apart in an hour.
 pub const MOST_KEYS: usize = 1_000;
 
+/// And so many in a sum of hours.
+const MOST_KEYS_OF_A_SUM: usize = 10_000;
+
 const HOUR: i64 = 3_600_000;
 
 /// Whole hours since 1970.
@@ -168,8 +171,14 @@ impl Usage {
         }
     }
 
-    /// Adds calls that were counted elsewhere.
+    /// Adds calls that were counted elsewhere. A sum over many hours has its bounds too.
     pub fn add_calls(&mut self, key: Key, tally: &CallTally) {
+        let is_new = !self.calls.contains_key(&key);
+        let key = if is_new && self.calls.len() >= MOST_KEYS_OF_A_SUM {
+            Key { agent: OTHER.into(), tool: OTHER.into(), source: key.source }
+        } else {
+            key
+        };
         *self.calls.entry(key).or_default() += tally;
     }
 

@@ -66,6 +66,18 @@ fn what_has_no_outcome_yet_is_not_counted() {
 }
 
 #[test]
+fn a_sum_of_many_hours_has_its_bounds() {
+    let mut usage = Usage::default();
+    let tally = CallTally { calls: 1, ..CallTally::default() };
+    for number in 0..MOST_KEYS_OF_A_SUM + 500 {
+        let key = Key { agent: "a".into(), tool: format!("t{number}"), source: Source::Outside };
+        usage.add_calls(key, &tally);
+    }
+    assert_eq!(usage.calls.len(), MOST_KEYS_OF_A_SUM + 1);
+    assert_eq!(usage.by_tool()[0].1.calls, 500, "the others are counted together");
+}
+
+#[test]
 fn hours_begin_where_they_should() {
     assert_eq!(Hour::of(Timestamp(3_600_000)), Hour(1));
     assert_eq!(Hour::of(Timestamp(3_599_999)), Hour(0));

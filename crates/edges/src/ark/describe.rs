@@ -280,6 +280,7 @@ pub(crate) fn document() -> Value {
         let operation = json!({"operationId": id, "summary": summary, "responses": responses});
         paths.entry(path.into()).or_default().insert("get".into(), operation);
     }
+    paths.entry("/metrics".into()).or_default().insert("get".into(), metrics_operation());
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
     schemas.insert("Refusal".into(), refusal_schema());
     json!({
@@ -294,6 +295,15 @@ pub(crate) fn document() -> Value {
         "paths": paths,
         "components": {"schemas": schemas},
     })
+}
+
+fn metrics_operation() -> Value {
+    let answer = json!({"content": {"text/plain": {"schema": {"type": "string"}}}});
+    let codes = [Code::HostNotAllowed, Code::StoreUnavailable];
+    let mut responses: Map<String, Value> =
+        codes.iter().map(|code| (code.status().as_str().to_owned(), error_answer(&[*code]))).collect();
+    responses.insert("200".into(), with_description(answer, "Figures in the text format of Prometheus"));
+    json!({"operationId": "metrics", "summary": "Figures for Prometheus", "responses": responses})
 }
 
 pub(super) fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {

@@ -2,7 +2,10 @@
 //!
 //! Each exists twice: under `/v1/namespaces/{namespace}/…`, and under `/v1/…` with `?namespace=`.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -27,6 +30,7 @@ use crate::{
         error::{ApiError, Code, agent_not_found},
         extract::{JsonBody, OptionalJson},
         json::{Findings, Object},
+        metrics::{self, Requests},
         warning,
     },
 };
@@ -66,12 +70,14 @@ routes! {
     "/queries/{name}/events" => get watch_query;
 }
 
-pub(crate) fn router(app: App) -> Router {
+pub(crate) fn router(app: App, requests: Arc<Requests>) -> Router {
     let resources = resources();
+    let figures = async move |State(app): State<App>| metrics::answer(&app.engine, &requests).await;
     Router::new()
         .route("/openapi.json", get(openapi))
         .route("/health", get(health))
         .route("/ready", get(ready))
+        .route("/metrics", get(figures))
         .nest("/v1", resources.clone())
         .nest("/v1/namespaces/{namespace}", resources)
         .with_state(app)

@@ -19,7 +19,7 @@ use bosun_core::{
     event::{AskedCall, Route},
     machine::outcome_code,
 };
-use bosun_engine::{Engine, Snapshot, Watch, Watched};
+use bosun_engine::{Engine, Snapshot, Watch, Watched, metrics::OpenStream};
 use futures_util::stream;
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ pub(super) async fn open(
         StatusCode::NO_CONTENT.into_response()
     } else {
         let watch = engine.watch(&key, seen).await?;
-        sse::respond(events(watch, Narrator::new(snapshot)))
+        sse::respond(events(watch, Narrator::new(snapshot), engine.metrics().stream_opened()))
     };
     let (namespace, name) = &key;
     let headers = response.headers_mut();
@@ -87,13 +87,17 @@ pub(super) fn read_cursor(id: Option<&str>, snapshot: &Snapshot) -> Result<Seq, 
     })
 }
 
-fn events(watch: Watch, narrator: Narrator) -> impl futures_util::Stream<Item = Bytes> + Send + 'static {
-    let told = stream::unfold(Some((watch, narrator)), async |reading| {
-        let (mut watch, mut narrator) = reading?;
+fn events(
+    watch: Watch,
+    narrator: Narrator,
+    counted: OpenStream,
+) -> impl futures_util::Stream<Item = Bytes> + Send + 'static {
+    let told = stream::unfold(Some((watch, narrator, counted)), async |reading| {
+        let (mut watch, mut narrator, counted) = reading?;
         match watch.next().await {
             Ok(Some(watched)) => {
                 let text = narrator.write(&watched, watch.has_company().then_some(&TELLINGS));
-                Some((text, Some((watch, narrator))))
+                Some((text, Some((watch, narrator, counted))))
             }
             Ok(None) if narrator.ended => None,
             // The server shuts down; the query does not end with it.

@@ -6,20 +6,25 @@ pub(crate) mod error;
 pub(crate) mod extract;
 mod guard;
 pub(crate) mod json;
+pub(crate) mod metrics;
 mod observe;
 pub(crate) mod serve;
 pub(crate) mod sse;
 pub(crate) mod warning;
+
+use std::sync::Arc;
 
 use axum::{Router, middleware};
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use error::{ApiError, Code};
+use metrics::Requests;
+use observe::Observer;
 
 /// Puts `router` behind the guards; it takes nothing new when `draining` has fired. What comes first
 /// here sees a request last.
-pub(crate) fn guarded(router: Router, draining: CancellationToken) -> Router {
+pub(crate) fn guarded(router: Router, draining: CancellationToken, requests: Arc<Requests>) -> Router {
     router
         .fallback(async || ApiError::new(Code::RouteNotFound, "there is no such route; docs/api.md lists them"))
         .method_not_allowed_fallback(async || {
@@ -28,5 +33,5 @@ pub(crate) fn guarded(router: Router, draining: CancellationToken) -> Router {
         .layer(middleware::from_fn_with_state(draining, drain::refuse_what_is_new))
         .layer(middleware::from_fn(guard::same_machine))
         .layer(CatchPanicLayer::custom(observe::panicked))
-        .layer(middleware::from_fn(observe::observe))
+        .layer(middleware::from_fn_with_state(Arc::new(Observer::new(requests)), observe::observe))
 }

@@ -1,24 +1,74 @@
-//! One span for each request, and one place that logs what went wrong in it.
+//! One span for each request, its id, its count, and one place that logs what went wrong in it.
+//!
+//! A request has an id: the client's own, if it sent one in `X-Request-Id`, or one of ours. It is in every line
+//! that is logged on the way, and in the answer, so that a person who has one finds the other.
 
-use std::any::Any;
+use std::{
+    any::Any,
+    hash::{BuildHasher as _, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
 
 use axum::{
-    extract::{MatchedPath, Request},
-    http::StatusCode,
+    extract::{MatchedPath, Request, State},
+    http::{HeaderName, HeaderValue, StatusCode},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use tracing::Instrument;
 
-use super::error::{Cause, internal};
+use super::{
+    error::{Cause, internal},
+    metrics::Requests,
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// W3C's: the caller's trace, in which the request goes on.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const LONGEST_ID: usize = 128;
+
+/// What is kept about requests.
+#[derive(Debug)]
+pub(super) struct Observer {
+    requests: Arc<Requests>,
+    /// Tells the ids of this process from those of others.
+    process: u64,
+    next: AtomicU64,
+}
+
+impl Observer {
+    pub(super) fn new(requests: Arc<Requests>) -> Self {
+        Self { requests, process: RandomState::new().hash_one(std::process::id()), next: AtomicU64::new(1) }
+    }
+
+    /// The client's id, if it can be taken as one; else a new one.
+    fn id_of(&self, request: &Request) -> String {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b'/');
+        let sent = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
+        match sent.filter(|id| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(is_plain)) {
+            Some(id) => id.to_owned(),
+            None => format!("{:08x}-{:x}", self.process >> 32, self.next.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+}
 
 /// Wraps a request in its span. Paths are logged as their route: names may be private, routes are not.
-pub(super) async fn observe(request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str);
+pub(super) async fn observe(State(observer): State<Arc<Observer>>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let route = path.as_ref().map_or("none", MatchedPath::as_str);
+    let (id, method) = (observer.id_of(&request), request.method().clone());
     // The status is a field of what is logged, not of the span: a span that learns it later has its fields
     // written anew for every request, and nearly all requests log nothing.
-    let span = tracing::info_span!("http.request", method = %request.method(), route);
-    async {
+    let span = match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
+        Some(traceparent) => tracing::info_span!("http.request", request = id, %method, route, traceparent),
+        None => tracing::info_span!("http.request", request = id, %method, route),
+    };
+    let mut response = async {
         let response = next.run(request).await;
         if let Some(Cause(cause)) = response.extensions().get::<Cause>() {
             log(response.status(), &**cause);
@@ -26,7 +76,12 @@ pub(super) async fn observe(request: Request, next: Next) -> Response {
         response
     }
     .instrument(span)
-    .await
+    .await;
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    observer.requests.count(&method, route, response.status(), began.elapsed());
+    response
 }
 
 fn log(status: StatusCode, cause: &(dyn std::error::Error + 'static)) {

@@ -155,7 +155,12 @@ async fn a_conversation_may_be_the_input() {
     let asked = last_messages(&world);
     assert_eq!(asked.len(), 6);
     assert_eq!((&asked[0], &asked[1]), (&Message::System("Be brief.".into()), &Message::System("Be kind.".into())));
-    let kept = Message::Tool { provider_id: "c1".into(), alias: "look_up".into(), content: "{{.kept}}".into() };
+    let kept = Message::Tool {
+        provider_id: "c1".into(),
+        alias: "look_up".into(),
+        content: "{{.kept}}".into(),
+        is_error: false,
+    };
     assert_eq!(asked[4], kept, "messages are no templates");
     let listed = world.get("/v1/queries").await.ok();
     assert_eq!((&listed["items"][0]["type"], &listed["items"][0]["input"]), (&json!("messages"), &json!("Well?")));

@@ -28,7 +28,9 @@ fn shown(world: &World) -> Vec<String> {
     let text = |message: &Message| match message {
         Message::System(_) => None,
         Message::User(text) => Some(text.clone()),
-        Message::Assistant { text, calls } => Some(text.clone().unwrap_or_else(|| format!("{} calls", calls.len()))),
+        Message::Assistant { text, calls, .. } => {
+            Some(text.clone().unwrap_or_else(|| format!("{} calls", calls.len())))
+        }
         Message::Tool { content, .. } => Some(content.clone()),
     };
     messages.iter().filter_map(text).collect()

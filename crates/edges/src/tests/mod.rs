@@ -5,6 +5,7 @@ mod asking;
 mod auditing;
 mod conversations;
 mod delivering;
+mod figures;
 mod large;
 mod malformed;
 mod queries;

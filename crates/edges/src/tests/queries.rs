@@ -354,9 +354,13 @@ async fn a_conversation_is_recorded_and_said_not_to_be_one() {
 #[tokio::test(start_paused = true)]
 async fn unknown_and_foreign_queries_look_the_same() {
     let world = World::new(saying()).await;
-    let before = world.get("/v1/namespaces/default/queries/q").await;
+    let ask = async || {
+        let (path, id) = ("/v1/namespaces/default/queries/q", [("x-request-id", "the-same")]);
+        world.send("GET", path, &id, "").await
+    };
+    let before = ask().await;
     world.post("/v1/namespaces/other/queries", &plain("q")).await.ok();
-    let after = world.get("/v1/namespaces/default/queries/q").await;
+    let after = ask().await;
     assert_answer("query_not_found", &after.body);
     assert_eq!((before.status, &before.headers, &before.body), (after.status, &after.headers, &after.body));
     for (method, path) in [

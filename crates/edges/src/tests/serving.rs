@@ -297,7 +297,7 @@ async fn a_panic_is_an_answer_without_a_reason() {
     async fn broken() -> &'static str {
         panic!("the secret reason")
     }
-    let router = http::guarded(Router::new().route("/broken", get(broken)), CancellationToken::new());
+    let router = http::guarded(Router::new().route("/broken", get(broken)), CancellationToken::new(), Arc::default());
     let server = Running::start(router, Duration::ZERO).await;
     let request = "GET /broken HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let answer = server.raw(request).await;

@@ -36,7 +36,7 @@ fn exchange(scribe: &Scribe, key: ConversationKey, answer: &str) -> Exchange {
         kept_until: head.updated_at.after(KEPT),
         messages: Arc::from([
             Message::User("and?".into()),
-            Message::Assistant { text: Some(answer.into()), calls: Vec::new() },
+            Message::Assistant { text: Some(answer.into()), calls: Vec::new(), provider: None },
         ]),
     }
 }

@@ -156,7 +156,7 @@ impl Scribe {
                 way,
             })
             .collect();
-        let usage = Usage { prompt_tokens: 90, completion_tokens: 9, cached_tokens: 0 };
+        let usage = Usage { prompt_tokens: 90, completion_tokens: 9, ..Usage::default() };
         machine::end_turn(self.head(), self.now, Reply { text, calls, usage, ..Reply::default() })
     }
 

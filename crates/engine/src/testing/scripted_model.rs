@@ -161,7 +161,8 @@ impl Model for ScriptedModel {
         Ok(ModelReply {
             text: turn.text,
             calls: calls.collect(),
-            usage: Usage { prompt_tokens: 10, completion_tokens: 5, cached_tokens: 0 },
+            usage: Usage { prompt_tokens: 10, completion_tokens: 5, ..Usage::default() },
+            ..ModelReply::default()
         })
     }
 }

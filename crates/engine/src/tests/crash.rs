@@ -189,6 +189,10 @@ impl Store for Dying {
         self.memory.runnable(wanted).await
     }
 
+    async fn count_waiting(&self) -> Result<usize, StoreError> {
+        self.memory.count_waiting().await
+    }
+
     async fn count_runnable(&self) -> Result<usize, StoreError> {
         self.memory.count_runnable().await
     }

@@ -1,7 +1,7 @@
 //! A store that takes appends and cannot keep them, for a while: as on a full disk.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -37,6 +37,8 @@ struct Refusing {
     room: AtomicU64,
     /// Where each append went, in the order of the positions that were given out; nowhere if it was refused.
     kept: Mutex<Vec<Option<Position>>>,
+    /// Queries that are not on the disk yet: nobody can read them there.
+    created: Mutex<HashMap<QueryName, Position>>,
 }
 
 const PLENTY: u64 = 1 << 40;
@@ -109,20 +111,26 @@ impl Conversations for Refusing {
 #[async_trait]
 impl Store for Refusing {
     fn append(&self, append: Append) -> Result<Position, StoreError> {
+        let created = (append.seen == 0).then(|| append.head.name.clone());
         let place = match self.place(append.after) {
             Some(after) if self.take_room() => Some(self.memory.append(Append { after, ..append })?),
             _ => None,
         };
         let mut kept = self.kept.lock().unwrap();
         kept.push(place);
-        Ok(Position(kept.len() as u64))
+        let position = Position(kept.len() as u64);
+        self.created.lock().unwrap().extend(created.map(|name| (name, position)));
+        Ok(position)
     }
 
     async fn durable(&self, position: Position) -> Result<(), StoreError> {
-        // A disk takes its time to say no; meanwhile the query goes on in memory.
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        // A disk takes its time to say no, and longer for what came later; meanwhile the query goes on in memory.
+        tokio::time::sleep(Duration::from_millis(position.0)).await;
         match self.place(position) {
-            Some(place) => self.memory.durable(place).await,
+            Some(place) => {
+                self.created.lock().unwrap().retain(|_, created| *created > position);
+                self.memory.durable(place).await
+            }
             None => Err(StoreError::Unavailable("the disk is full".into())),
         }
     }
@@ -132,6 +140,9 @@ impl Store for Refusing {
     }
 
     async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
+        if self.created.lock().unwrap().contains_key(name) {
+            return Ok(None);
+        }
         self.memory.load(namespace, name).await
     }
 
@@ -159,6 +170,10 @@ impl Store for Refusing {
         self.memory.runnable(wanted).await
     }
 
+    async fn count_waiting(&self) -> Result<usize, StoreError> {
+        self.memory.count_waiting().await
+    }
+
     async fn count_runnable(&self) -> Result<usize, StoreError> {
         self.memory.count_runnable().await
     }
@@ -181,7 +196,12 @@ impl Store for Refusing {
 }
 
 async fn world(turns: Vec<Turn>) -> (World, Arc<Refusing>) {
-    let store = Arc::new(Refusing { memory: Memory::new(), room: AtomicU64::new(PLENTY), kept: Mutex::default() });
+    let store = Arc::new(Refusing {
+        memory: Memory::new(),
+        room: AtomicU64::new(PLENTY),
+        kept: Mutex::default(),
+        created: Mutex::default(),
+    });
     let (model, ledger) = (Arc::new(ScriptedModel::always(turns)), Arc::new(Ledger::open()));
     let world = World::on_store(Arc::clone(&store) as _, Arc::new(Memory::new()), model, ledger).await;
     (world, store)
@@ -207,6 +227,17 @@ async fn a_query_that_was_not_kept_is_not_acknowledged() {
         assert!(matches!(world.engine.get(&key("q"), None).await, Err(EngineError::QueryNotFound(..))));
         assert_eq!(world.submit(vec![outside("ask")]).await.head.status(), Status::Waiting);
     }
+}
+
+/// The disk is still about to say no to what the first led to: that says nothing of the second.
+#[tokio::test(start_paused = true)]
+async fn a_query_that_is_asked_for_again_is_not_forgotten_with_the_first() {
+    let (world, store) = world(calling()).await;
+    store.make_room(0);
+    assert_unavailable(world.engine.submit(submission("q", vec![outside("ask")]), None).await);
+    assert!(store.last_position() > Position(1), "its driver went on in memory, and has not been told yet");
+    store.make_room(PLENTY);
+    assert_eq!(world.submit(vec![outside("ask")]).await.head.status(), Status::Waiting);
 }
 
 #[tokio::test(start_paused = true)]

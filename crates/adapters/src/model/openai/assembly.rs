@@ -5,13 +5,24 @@
 //! fragments with its `index`: its first one must bring id and name, and no later one may change
 //! them. What does not fit is refused, never repaired: a guessed argument would be run.
 
+use std::sync::Arc;
+
 use bosun_core::query::Usage;
 use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply};
+use serde_json::{Map, Value, json};
 
 use super::{
-    super::sse::Decoder,
-    wire::{CallFragment, Choice, Chunk, Delta, error_message},
+    WIRE,
+    wire::{CallFragment, Choice, Chunk, Delta},
 };
+use crate::model::{
+    fields,
+    remote::{Answer, Failure, Reader, error_message},
+    sse::Decoder,
+};
+
+/// Fields of an answer that OpenAI knows and does not take back in a conversation.
+const ONLY_IN_ANSWERS: &[&str] = &["annotations", "audio"];
 
 /// The mark after the last event of a whole answer.
 const END_MARK: &str = "[DONE]";
@@ -23,24 +34,16 @@ pub(super) struct Streamed {
     assembly: Assembly,
 }
 
-impl Streamed {
-    /// Takes the next bytes of the body; text goes to `deltas`.
-    ///
-    /// # Errors
-    /// If they do not fit to what came before. There is no answer then.
-    pub(super) fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), ModelError> {
-        self.decoder.feed(bytes, |data| self.assembly.event(data, deltas))
+impl Reader for Streamed {
+    fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), Failure> {
+        self.decoder.feed(bytes, |data| self.assembly.event(data, deltas).map_err(Failure::from))
     }
 
-    /// The answer, if the body that has ended was whole.
-    ///
-    /// # Errors
-    /// If anything is missing.
-    pub(super) fn end(self) -> Result<ModelReply, ModelError> {
+    fn end(self: Box<Self>) -> Result<Answer, Failure> {
         if !self.decoder.is_between_events() {
-            return Err(ModelError::Incomplete("the stream ended in the middle of an event".into()));
+            return Err(ModelError::Incomplete("the stream ended in the middle of an event".into()).into());
         }
-        self.assembly.end()
+        Ok(Answer::Whole(self.assembly.end()?))
     }
 }
 
@@ -75,6 +78,8 @@ struct Assembly {
     refusal: String,
     calls: Vec<PartialCall>,
     usage: Usage,
+    /// What only this API knows.
+    own: Map<String, Value>,
     finish: Option<Finish>,
     end_mark_seen: bool,
 }
@@ -85,6 +90,7 @@ struct PartialCall {
     name: String,
     /// `None` as long as no fragment had any, not even an empty one.
     arguments: Option<String>,
+    own: Map<String, Value>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +155,7 @@ impl Assembly {
     }
 
     fn delta(&mut self, delta: Delta, deltas: &dyn Deltas) -> Result<(), ModelError> {
-        let Delta { role, content, refusal, tool_calls, function_call } = delta;
+        let Delta { role, content, refusal, tool_calls, function_call, own } = delta;
         if let Some(role) = role.filter(|role| !role.is_empty() && role != "assistant") {
             return Err(malformed(format!("the answer comes from `{role}`, not from the assistant")));
         }
@@ -167,6 +173,7 @@ impl Assembly {
             self.text.push_str(&content);
         }
         self.refusal.push_str(&refusal.unwrap_or_default());
+        fields::grow_members(&mut self.own, own);
         tool_calls.into_iter().try_for_each(|fragment| self.fragment(fragment))
     }
 
@@ -189,7 +196,9 @@ impl Assembly {
             if self.calls.iter().any(|call| call.id == id) {
                 return Err(malformed(format!("two tool calls have the id `{id}`")));
             }
-            self.calls.push(PartialCall { id, name, arguments });
+            let mut call = PartialCall { id, name, arguments, own: Map::new() };
+            fields::grow_members(&mut call.own, fragment.own);
+            self.calls.push(call);
             return Ok(());
         }
         let call = &mut self.calls[position];
@@ -202,11 +211,12 @@ impl Assembly {
         if let Some(arguments) = arguments {
             call.arguments.get_or_insert_default().push_str(&arguments);
         }
+        fields::grow_members(&mut call.own, fragment.own);
         Ok(())
     }
 
     /// The answer, if it is whole. To be called at the end of the body only.
-    fn end(self) -> Result<ModelReply, ModelError> {
+    fn end(mut self) -> Result<ModelReply, ModelError> {
         let Some(finish) = self.finish else {
             return Err(ModelError::Incomplete("the stream ended without a `finish_reason`".into()));
         };
@@ -215,7 +225,8 @@ impl Assembly {
         }
         match finish {
             Finish::Length => {
-                return Err(ModelError::Incomplete("it reached the limit of its length before its end".into()));
+                let message = "it reached the limit of its length before its end; raise `max_tokens`, or ask for less";
+                return Err(ModelError::TooLong(message.into()));
             }
             Finish::ContentFilter => return Err(withheld("the content filter of the model API withheld the answer")),
             Finish::ToolCalls if self.calls.is_empty() => {
@@ -226,12 +237,13 @@ impl Assembly {
         if !self.refusal.is_empty() {
             return Err(withheld(format!("the model refused: {}", self.refusal)));
         }
+        let provider = own_fields(self.own, &mut self.calls);
         let calls = self.calls.into_iter().map(|call| match call.arguments {
             Some(arguments) => Ok(ModelCall { provider_id: call.id, alias: call.name, arguments }),
             None => Err(malformed(format!("tool call `{}` has no arguments", call.name))),
         });
         let text = Some(self.text).filter(|text| !text.is_empty());
-        Ok(ModelReply { text, calls: calls.collect::<Result<_, _>>()?, usage: self.usage })
+        Ok(ModelReply { text, calls: calls.collect::<Result<_, _>>()?, usage: self.usage, provider, answered_by: None })
     }
 }
 
@@ -246,6 +258,14 @@ impl Finish {
             other => Err(malformed(format!("`finish_reason` is `{other}`"))),
         }
     }
+}
+
+/// What the API reads again with the next turn; `None` if it said nothing of its own.
+fn own_fields(mut message: Map<String, Value>, calls: &mut [PartialCall]) -> Option<Arc<Value>> {
+    message.retain(|name, _| !ONLY_IN_ANSWERS.contains(&name.as_str()));
+    let calls: Vec<_> = calls.iter_mut().map(|call| std::mem::take(&mut call.own)).collect();
+    let said_anything = !message.is_empty() || calls.iter().any(|call| !call.is_empty());
+    said_anything.then(|| fields::seal(WIRE, json!({"message": message, "calls": calls})))
 }
 
 fn malformed(message: impl Into<String>) -> ModelError {

@@ -2,134 +2,53 @@
 //! over real connections.
 
 mod corpus;
+mod echo;
 mod faults;
-mod server;
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use bosun_core::{
-    Binding, Namespace, QueryUid, Tool,
+    Namespace,
     tool::toolset::{Mode, Toolset},
-    transcript::{Message, MessageCall},
+    transcript::Message,
 };
-use bosun_engine::{
-    Model,
-    model::{Deltas, ModelError, ModelReply, ModelRequest},
-};
-use serde_json::json;
+use bosun_engine::{Model, model::ModelRequest};
 
-use self::server::{Canned, Server};
-use super::{Backoff, Config, Connections, OpenAi};
+use super::{ChatCompletions, Host};
 use crate::{
     golden,
-    secret::{Secret, Secrets, Source},
+    model::{
+        remote::{self, Remote, Wire},
+        scripted::{Script, Scripted},
+        standin::{Answer, Plays, StandIn},
+        testing::{self, Kept, conversation, hello, literal, reply, request, stand_in, stream_of},
+    },
+    secret::{Secrets, Source},
 };
 
+const OPENAI: ChatCompletions = ChatCompletions { host: Host::OpenAi, echo: true };
+const AZURE: ChatCompletions = ChatCompletions { host: Host::Azure, echo: true };
+
 fn fixtures() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/openai")
+    testing::fixtures().join("openai")
 }
 
-fn literal(text: &str) -> Source {
-    Source::Literal(Secret::new(text.into()))
+fn stream(name: &str) -> Answer {
+    Answer::sse(stream_of("openai", name))
 }
 
-/// Keeps the text that was streamed.
-#[derive(Default)]
-struct Kept(Mutex<String>);
-
-impl Deltas for Kept {
-    fn push(&self, text: &str) {
-        self.0.lock().unwrap().push_str(text);
-    }
+fn config(url: &str) -> remote::Config {
+    testing::config(&format!("{url}/v1"))
 }
 
-impl Kept {
-    fn text(&self) -> String {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-fn config(url: &str) -> Config {
-    Config {
-        model: literal("gpt-4o"),
-        base_url: literal(&format!("{url}/v1")),
-        api_key: None,
-        headers: Vec::new(),
-        properties: Vec::new(),
-        stream: true,
-    }
-}
-
-fn model(config: Config) -> OpenAi {
-    let mut model = OpenAi::new(Namespace::default(), config, Arc::default(), Arc::new(Connections::default()));
-    model.patience.backoff = Backoff { first: Duration::from_millis(1), longest: Duration::from_secs(5) };
-    model
-}
-
-fn request(messages: Vec<Message>) -> ModelRequest {
-    let parameters = json!({
-        "type": "object",
-        "properties": {"expression": {"type": "string", "description": "Mathematical expression to evaluate (e.g., \"2 + 2\")"}},
-        "required": ["expression"],
-    });
-    let calculator = Tool::new("calculator", "Perform mathematical calculations", parameters, Binding::External);
-    let search = Tool::new("web.search", "Search the web", json!({"type": "object"}), Binding::External);
-    ModelRequest {
-        query: QueryUid::new(1_794_700_800_000, [7; 10]),
-        turn: 1,
-        messages,
-        toolset: Arc::new(Toolset::merge(Mode::N8n, Vec::new(), vec![calculator, search])),
-        tools_allowed: true,
-        options: Default::default(),
-        answer: None,
-    }
-}
-
-fn hello() -> ModelRequest {
-    request(vec![Message::User("hello".into())])
-}
-
-async fn reply(model: &OpenAi) -> Result<ModelReply, ModelError> {
-    model.reply(&hello(), &Kept::default()).await
-}
-
-fn conversation() -> Vec<Message> {
-    let call = |id: &str, alias: &str, arguments: &str| MessageCall {
-        provider_id: id.into(),
-        alias: alias.into(),
-        arguments: arguments.into(),
-    };
-    let result = |id: &str, alias: &str, content: &str| Message::Tool {
-        provider_id: id.into(),
-        alias: alias.into(),
-        content: content.into(),
-    };
-    vec![
-        Message::System("You are a \"careful\" assistant.\nUse the tools.".into()),
-        Message::User("What is 25% of 8,432? 🌊".into()),
-        Message::Assistant {
-            text: None,
-            calls: vec![
-                call("call_a", "calculator", "{\"expression\":\"0.25 * 8432\"}"),
-                call("call_b", "web_search", "{ \"q\" : \"percent\" }"),
-            ],
-        },
-        result("call_a", "calculator", "2108"),
-        result("call_b", "web_search", "Error: no network"),
-        Message::Assistant { text: Some("One more.".into()), calls: vec![call("call_c", "calculator", "{}")] },
-        result("call_c", "calculator", ""),
-        Message::Assistant { text: None, calls: vec![] },
-    ]
+fn model(config: remote::Config) -> Remote<ChatCompletions> {
+    testing::remote(config, OPENAI)
 }
 
 /// The body of the request is the golden file, byte for byte.
-async fn check_request(file: &str, change: impl FnOnce(&mut Config), request: ModelRequest) {
-    let server = Server::start(vec![Canned::stream("one-word")]).await;
-    let mut config = config(&server.url);
+async fn check_request(file: &str, change: impl FnOnce(&mut remote::Config), request: ModelRequest) {
+    let server = stand_in(vec![stream("one-word")]).await;
+    let mut config = config(&server.url());
     change(&mut config);
     model(config).reply(&request, &Kept::default()).await.unwrap();
     let sent = server.requests().remove(0);
@@ -145,7 +64,7 @@ async fn requests_are_these_bytes() {
     let last_turn = ModelRequest { tools_allowed: false, ..hello() };
     check_request("last-turn.json", |_| {}, last_turn).await;
     let no_tools = ModelRequest { toolset: Arc::new(Toolset::merge(Mode::Ark, vec![], vec![])), ..hello() };
-    let settings = |config: &mut Config| {
+    let settings = |config: &mut remote::Config| {
         config.stream = false;
         config.properties = [
             ("temperature", "0.2"),
@@ -161,16 +80,31 @@ async fn requests_are_these_bytes() {
     check_request("plain-with-properties.json", settings, no_tools).await;
 }
 
+/// What a prompt cache looks at: the next turn of a query begins with the bytes of the turn before it.
+#[tokio::test]
+async fn a_turn_begins_with_the_bytes_of_the_turn_before_it() {
+    let server = stand_in(vec![stream("parallel-calls"), stream("one-word")]).await;
+    let model = model(config(&server.url()));
+    let mut messages: Vec<_> = conversation().drain(..2).collect();
+    let first = model.reply(&request(messages.clone()), &Kept::default()).await.unwrap();
+    messages.extend(testing::follow(&first));
+    model.reply(&request(messages), &Kept::default()).await.unwrap();
+    let [first, second] = &server.requests()[..] else { panic!() };
+    let (prefix, rest) = first.body.split_once("}],\"tools\":").unwrap();
+    assert!(second.body.starts_with(&format!("{prefix}}},")), "{}", second.body);
+    assert!(second.body.ends_with(&format!("\"tools\":{rest}")), "{}", second.body);
+}
+
 #[tokio::test]
 async fn key_and_headers_are_resolved_for_each_request() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("default/openai/api-key");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    let server = Server::start(vec![Canned::stream("one-word"), Canned::stream("one-word")]).await;
+    let server = stand_in(vec![stream("one-word"), stream("one-word")]).await;
     let reference = |key: &str, optional| {
         Source::Reference(bosun_core::tool::SecretRef { name: "openai".into(), key: key.into(), optional })
     };
-    let mut config = config(&server.url);
+    let mut config = config(&server.url());
     config.api_key = Some(reference("api-key", false));
     config.headers = vec![("x-team".into(), literal("red")), ("x-absent".into(), reference("nothing", true))];
     let mut model = model(config);
@@ -187,9 +121,21 @@ async fn key_and_headers_are_resolved_for_each_request() {
 }
 
 #[tokio::test]
+async fn azure_has_a_deployment_in_its_path_and_a_header_for_the_key() {
+    let server = stand_in(vec![stream("filter-results-first")]).await;
+    let mut config = testing::config(&server.url());
+    (config.api_key, config.version) = (Some(literal("azure-key")), Some(literal("2025-01-01")));
+    let model = Remote::new(Namespace::default(), config, AZURE, Arc::default(), Arc::default());
+    reply(&model).await.unwrap();
+    let sent = server.requests().remove(0);
+    assert_eq!(sent.path, "/openai/deployments/gpt-4o/chat/completions?api-version=2025-01-01");
+    assert_eq!((sent.header("api-key"), sent.header("authorization")), (Some("azure-key"), None));
+}
+
+#[tokio::test]
 async fn a_missing_secret_is_named_and_nothing_is_sent() {
-    let server = Server::start(vec![]).await;
-    let mut config = config(&server.url);
+    let server = stand_in(vec![]).await;
+    let mut config = config(&server.url());
     let key = bosun_core::tool::SecretRef { name: "openai".into(), key: "api-key".into(), optional: false };
     config.api_key = Some(Source::Reference(key));
     let error = reply(&model(config)).await.unwrap_err();
@@ -204,7 +150,7 @@ async fn a_missing_secret_is_named_and_nothing_is_sent() {
 #[test]
 fn the_endpoint_lies_under_the_base_url() {
     let check = |base: &str, expect: Result<&str, &'static str>| {
-        assert_eq!(super::endpoint(base).map(String::from), expect.map(str::to_owned), "{base}");
+        assert_eq!(OPENAI.address(base, "m", None).map(String::from), expect.map(str::to_owned), "{base}");
     };
     check("https://api.openai.com/v1", Ok("https://api.openai.com/v1/chat/completions"));
     check("https://api.openai.com/v1/", Ok("https://api.openai.com/v1/chat/completions"));
@@ -216,15 +162,32 @@ fn the_endpoint_lies_under_the_base_url() {
     check("not a url", Err("is not a URL"));
 }
 
+#[test]
+fn azures_addresses_old_and_new() {
+    let check = |base: &str, version: Option<&str>, expect: &str| {
+        assert_eq!(AZURE.address(base, "my/model", version).map(String::from), Ok(expect.to_owned()), "{base}");
+    };
+    let usual = "https://r.openai.azure.com/openai/deployments/my%2Fmodel/chat/completions?api-version=";
+    check("https://r.openai.azure.com", None, &format!("{usual}2024-10-21"));
+    check("https://r.openai.azure.com/", Some("2025-04-01-preview"), &format!("{usual}2025-04-01-preview"));
+    check("https://r.openai.azure.com/openai/", None, &format!("{usual}2024-10-21"));
+    check(
+        "https://r.openai.azure.com/openai/deployments/other?api-version=1",
+        None,
+        "https://r.openai.azure.com/openai/deployments/other/chat/completions?api-version=1",
+    );
+    check("https://r.openai.azure.com/openai/v1", None, "https://r.openai.azure.com/openai/v1/chat/completions");
+}
+
 #[tokio::test]
 async fn a_scripted_api_is_understood_as_the_script_itself() {
     let text = std::fs::read_to_string(fixtures().join("../scripted/wire.yaml")).unwrap();
-    let script = Arc::new(crate::model::scripted::Script::parse(std::path::Path::new("wire.yaml"), &text).unwrap());
-    let scripted = crate::model::scripted::Scripted::new(Arc::clone(&script));
+    let script = Arc::new(Script::parse(std::path::Path::new("wire.yaml"), &text).unwrap());
+    let scripted = Scripted::new(Arc::clone(&script));
     for stream in [true, false] {
         for input in ["one", "two", "three"] {
-            let server = Server::playing(Arc::clone(&script)).await;
-            let remote = model(Config { stream, ..config(&server.url) });
+            let server = StandIn::recording(Plays::Script(Arc::clone(&script))).await.unwrap();
+            let remote = model(remote::Config { stream, ..config(&server.url()) });
             let asked = request(vec![Message::User(input.into())]);
             let (near, far) = (Kept::default(), Kept::default());
             let mut expect = scripted.reply(&asked, &near).await.unwrap();

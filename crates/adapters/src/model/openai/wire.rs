@@ -1,11 +1,14 @@
 //! Chat completions as they stand on the wire.
 //!
-//! Fields that an API adds are passed over; fields that are here must have the types that they have
-//! here. The names are OpenAI's.
+//! Fields that are here must have the types that they have here. What an API adds to an answer is kept
+//! and given back with the conversation; what it adds elsewhere is passed over. The names are OpenAI's.
 
 use bosun_core::{query::Usage as Tokens, transcript};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use super::WIRE;
+use crate::model::fields;
 
 /// One message of a request.
 #[derive(Debug, Serialize)]
@@ -22,6 +25,8 @@ pub(super) enum Message<'a> {
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<Call<'a>>,
+        #[serde(flatten)]
+        own: Option<&'a Map<String, Value>>,
     },
     Tool {
         tool_call_id: &'a str,
@@ -35,6 +40,8 @@ pub(super) struct Call<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     function: Function<'a>,
+    #[serde(flatten)]
+    own: Option<&'a Map<String, Value>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -43,25 +50,31 @@ pub(super) struct Function<'a> {
     arguments: &'a str,
 }
 
-impl<'a> From<&'a transcript::Message> for Message<'a> {
-    fn from(message: &'a transcript::Message) -> Self {
+impl<'a> Message<'a> {
+    /// `echo` gives the API back what it said in fields of its own.
+    pub(super) fn of(message: &'a transcript::Message, echo: bool) -> Self {
         match message {
             transcript::Message::System(content) => Self::System { content },
             transcript::Message::User(content) => Self::User { content },
-            transcript::Message::Assistant { text, calls } => Self::Assistant {
-                // An assistant message with neither text nor calls is refused; an empty text is not.
-                content: text.as_deref().or(if calls.is_empty() { Some("") } else { None }),
-                tool_calls: calls.iter().map(Call::from).collect(),
-            },
+            transcript::Message::Assistant { text, calls, provider } => {
+                let own = fields::open(WIRE, provider.as_ref()).filter(|_| echo);
+                let own_of = |index: usize| own?.get("calls")?.get(index)?.as_object();
+                Self::Assistant {
+                    // An assistant message with neither text nor calls is refused; an empty text is not.
+                    content: text.as_deref().or(if calls.is_empty() { Some("") } else { None }),
+                    tool_calls: (calls.iter().enumerate())
+                        .map(|(index, call)| Call {
+                            id: &call.provider_id,
+                            kind: "function",
+                            function: Function { name: &call.alias, arguments: &call.arguments },
+                            own: own_of(index),
+                        })
+                        .collect(),
+                    own: own.and_then(|own| own.get("message")?.as_object()),
+                }
+            }
             transcript::Message::Tool { provider_id, content, .. } => Self::Tool { tool_call_id: provider_id, content },
         }
-    }
-}
-
-impl<'a> From<&'a transcript::MessageCall> for Call<'a> {
-    fn from(call: &'a transcript::MessageCall) -> Self {
-        let function = Function { name: &call.alias, arguments: &call.arguments };
-        Self { id: &call.provider_id, kind: "function", function }
     }
 }
 
@@ -92,6 +105,9 @@ pub(super) struct Delta {
     pub(super) tool_calls: Option<Vec<CallFragment>>,
     /// The form before `tool_calls`; it has no ids, so results could not be told apart.
     pub(super) function_call: Option<IgnoredAny>,
+    /// What only this API knows.
+    #[serde(flatten)]
+    pub(super) own: Map<String, Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,6 +117,8 @@ pub(super) struct CallFragment {
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
     pub(super) function: Option<FunctionFragment>,
+    #[serde(flatten)]
+    pub(super) own: Map<String, Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -131,21 +149,7 @@ impl From<Usage> for Tokens {
             prompt_tokens: usage.prompt_tokens.unwrap_or_default(),
             completion_tokens: usage.completion_tokens.unwrap_or_default(),
             cached_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens).unwrap_or_default(),
+            cache_write_tokens: 0,
         }
     }
-}
-
-/// The sentence in an error body: OpenAI's `{error: {message}}`, and what other servers make of it.
-pub(super) fn error_message(body: &Value) -> Option<&str> {
-    let error = body.get("error").unwrap_or(body);
-    let message = match error {
-        Value::String(message) => Some(message.as_str()),
-        other => other.get("message").or_else(|| other.get("detail")).and_then(Value::as_str),
-    };
-    message.map(str::trim).filter(|message| !message.is_empty())
-}
-
-/// The code in an error body.
-pub(super) fn error_code(body: &Value) -> Option<&str> {
-    body.get("error").unwrap_or(body).get("code").and_then(Value::as_str)
 }

@@ -8,7 +8,6 @@
 mod read;
 mod script;
 mod template;
-pub mod wire;
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +18,7 @@ use bosun_engine::{
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
 };
 
-pub use script::{Line, Played, Script, ScriptError};
+pub use script::{Line, Played, Script, ScriptError, WireFailure, WireFaults};
 
 /// Plays a script.
 #[derive(Clone, Debug)]
@@ -53,7 +52,7 @@ impl Model for Scripted {
             alias,
             arguments: arguments.to_string(),
         });
-        Ok(ModelReply { text: played.text, calls: calls.collect(), usage: played.usage })
+        Ok(ModelReply { text: played.text, calls: calls.collect(), usage: played.usage, ..ModelReply::default() })
     }
 }
 

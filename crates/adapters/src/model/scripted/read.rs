@@ -11,6 +11,7 @@
 //!       - delay: 50ms
 //!         words: 20ms                 # word by word, with this pause; `true` for none
 //!         say: "That is {{ result.calculator }}."
+//!         wire: {fail: {status: 429, retryAfter: 1s}, times: 1}   # for `bosun models serve`
 //! otherwise:
 //!   - fail: {status: 400, message: "I only know one thing"}
 //! ```
@@ -20,7 +21,7 @@ use std::{path::Path, time::Duration};
 use bosun_core::query::Usage;
 
 use super::{
-    script::{Act, Scene, Script, Speech, Turn, When},
+    script::{Act, Scene, Script, Speech, Turn, When, WireFailure, WireFaults},
     template::Template,
 };
 use crate::{
@@ -91,6 +92,7 @@ fn read_turn(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Turn> {
     let fields = parent.inner(node, name)?;
     let delay = fields.duration("delay").unwrap_or_default();
     let speech = Speech {
+        think: fields.text("think").map(|text| text.value.to_owned()),
         say: fields.text("say").and_then(|text| match Template::parse(text.value) {
             Ok(template) => Some(template),
             Err(problem) => {
@@ -102,6 +104,7 @@ fn read_turn(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Turn> {
         words: fields.get("words").and_then(|node| read_words(&fields, node)),
         usage: fields.fields("usage").map(|fields| read_usage(&fields)).unwrap_or_default(),
     };
+    let faults = fields.fields("wire").map(|fields| Box::new(read_faults(&fields)));
     let fail = fields.fields("fail").map(|fields| read_failure(&fields));
     let speaks = fields.get("say").is_some() || fields.get("call").is_some_and(|node| !is_empty_list(node));
     let act = match fail {
@@ -118,7 +121,7 @@ fn read_turn(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Turn> {
         None => Some(Act::Speak(Box::new(speech))),
     };
     fields.finish();
-    Some(Turn { act: act?, delay })
+    Some(Turn { act: act?, delay, faults })
 }
 
 fn read_call(parent: &Fields<'_>, node: &Node) -> Option<(String, Box<str>)> {
@@ -148,12 +151,19 @@ fn read_usage(fields: &Fields<'_>) -> Usage {
         prompt_tokens: fields.whole_number("promptTokens").unwrap_or_default(),
         completion_tokens: fields.whole_number("completionTokens").unwrap_or_default(),
         cached_tokens: fields.whole_number("cachedTokens").unwrap_or_default(),
+        cache_write_tokens: fields.whole_number("cacheWriteTokens").unwrap_or_default(),
     };
     fields.finish();
     usage
 }
 
 fn read_failure(fields: &Fields<'_>) -> Act {
+    let (status, message) = read_error(fields);
+    fields.finish();
+    Act::Fail { status, message }
+}
+
+fn read_error(fields: &Fields<'_>) -> (u16, String) {
     let status = match fields.whole_number("status").map(u16::try_from) {
         Some(Ok(status @ 400..=599)) => status,
         Some(_) => {
@@ -163,6 +173,27 @@ fn read_failure(fields: &Fields<'_>) -> Act {
         None => 500,
     };
     let message = fields.text("message").map_or("scripted failure", |text| text.value).to_owned();
+    (status, message)
+}
+
+fn read_faults(fields: &Fields<'_>) -> WireFaults {
+    let number = |name| fields.whole_number(name).map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+    let faults = WireFaults {
+        times: fields.whole_number("times").map(|times| u32::try_from(times).unwrap_or(u32::MAX)),
+        fail: fields.fields("fail").map(|fields| {
+            let (status, message) = read_error(&fields);
+            let retry_after = fields.duration("retryAfter");
+            fields.finish();
+            WireFailure { status, message, retry_after }
+        }),
+        cut_at: number("cutAt"),
+        silent_at: number("silentAt"),
+        drip: fields.duration("drip"),
+        garbage: number("garbage"),
+        finish: fields.text("finish").map(|text| text.value.to_owned()),
+        same_ids: fields.bool("sameIds").unwrap_or_default(),
+        no_usage: fields.bool("noUsage").unwrap_or_default(),
+    };
     fields.finish();
-    Act::Fail { status, message }
+    faults
 }

@@ -36,6 +36,38 @@ pub(super) enum When {
 pub(super) struct Turn {
     pub(super) act: Act,
     pub(super) delay: Duration,
+    pub(super) faults: Option<Box<WireFaults>>,
+}
+
+/// How an API misbehaves while it gives an answer. Only a stand-in for an API can: in the program itself
+/// there is no wire to break.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct WireFaults {
+    /// It happens so often for one and the same request, and then no more.
+    pub times: Option<u32>,
+    /// An error instead of the answer.
+    pub fail: Option<WireFailure>,
+    /// The connection is lost after so many bytes of the body.
+    pub cut_at: Option<usize>,
+    /// Nothing more comes after so many bytes of the body.
+    pub silent_at: Option<usize>,
+    /// Bytes come one by one, with this pause.
+    pub drip: Option<Duration>,
+    /// The event with this number is not JSON; of a plain answer, the whole body.
+    pub garbage: Option<usize>,
+    /// Another end than the right one, in the words of the API.
+    pub finish: Option<String>,
+    /// All calls have the same id.
+    pub same_ids: bool,
+    pub no_usage: bool,
+}
+
+/// An error of an API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireFailure {
+    pub status: u16,
+    pub message: String,
+    pub retry_after: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +78,8 @@ pub(super) enum Act {
 
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(super) struct Speech {
+    /// What goes before the answer, where an API shows such a thing.
+    pub(super) think: Option<String>,
     pub(super) say: Option<Template>,
     /// Tools by their real names, with arguments as compact JSON.
     pub(super) calls: Vec<(String, Box<str>)>,
@@ -65,6 +99,9 @@ pub enum Line<'a> {
 /// What the script has for one request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Played<'s> {
+    /// Whether each of the turns before this one thought first.
+    pub thoughts_before: Vec<bool>,
+    pub thought: Option<&'s str>,
     pub text: Option<String>,
     /// Aliases and arguments.
     pub calls: Vec<(String, &'s str)>,
@@ -75,6 +112,7 @@ pub struct Played<'s> {
     pub by_words: bool,
     /// The pause between two words.
     pub pace: Duration,
+    pub faults: Option<&'s WireFaults>,
 }
 
 /// Why a script has nothing to say.
@@ -122,19 +160,23 @@ impl Script {
         };
         match &turn.act {
             Act::Fail { status, message } => Err(ScriptError::Failed { status: *status, message: message.clone() }),
-            Act::Speak(speech) => speech.play(turn.delay, input, since, alias),
+            Act::Speak(speech) => {
+                let thought = |turn: &Turn| matches!(&turn.act, Act::Speak(speech) if speech.think.is_some());
+                let thoughts_before = turns[..index].iter().map(thought).collect();
+                Ok(Played { thoughts_before, ..speech.play(turn, input, since, alias)? })
+            }
         }
     }
 }
 
 impl Speech {
-    fn play(
-        &self,
-        delay: Duration,
+    fn play<'s>(
+        &'s self,
+        turn: &'s Turn,
         input: &str,
         since: &[Line<'_>],
         alias: impl Fn(&str) -> String,
-    ) -> Result<Played<'_>, ScriptError> {
+    ) -> Result<Played<'s>, ScriptError> {
         let results: Vec<_> = since
             .iter()
             .filter_map(|line| match line {
@@ -146,8 +188,11 @@ impl Speech {
         Ok(Played {
             text: text.map_err(|Missing(what)| ScriptError::NoResult(what))?,
             calls: self.calls.iter().map(|(tool, arguments)| (alias(tool), &**arguments)).collect(),
+            thoughts_before: Vec::new(),
+            thought: self.think.as_deref(),
             usage: self.usage,
-            delay,
+            delay: turn.delay,
+            faults: turn.faults.as_deref(),
             by_words: self.words.is_some(),
             pace: self.words.unwrap_or_default(),
         })

@@ -17,7 +17,7 @@ use bosun_engine::{
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Script, Scripted, wire};
+use super::{Script, Scripted};
 
 const SCRIPT: &str = r#"
 scenes:
@@ -92,11 +92,12 @@ fn second_turn() -> Vec<Message> {
         provider_id: id.into(),
         alias: alias.into(),
         content: content.into(),
+        is_error: false,
     };
     vec![
         Message::System("You are helpful".into()),
         user("What is 25% of 8,432?"),
-        Message::Assistant { text: None, calls: vec![call("a", "calculator"), call("b", &alias)] },
+        Message::Assistant { text: None, calls: vec![call("a", "calculator"), call("b", &alias)], provider: None },
         result("a", "calculator", "2108"),
         result("b", &alias, "nobody"),
     ]
@@ -115,17 +116,17 @@ async fn the_input_chooses_the_scene_and_the_answers_so_far_the_turn() {
         call("scripted-000000000000-1-0", "calculator", r#"{"expression":"0.25 * 8432"}"#),
         call("scripted-000000000000-1-1", &alias, "{}"),
     ];
-    assert_eq!(reply, ModelReply { text: Some("Let me see.".into()), calls, usage: Usage::default() });
+    assert_eq!(reply, ModelReply { text: Some("Let me see.".into()), calls, ..ModelReply::default() });
 
     let reply = play(SCRIPT, second_turn()).await.unwrap();
     assert_eq!(reply.text.as_deref(), Some("It is 2108, says nobody to “What is 25% of 8,432?”"));
-    assert_eq!(reply.usage, Usage { prompt_tokens: 5, completion_tokens: 6, cached_tokens: 0 });
+    assert_eq!(reply.usage, Usage { prompt_tokens: 5, completion_tokens: 6, ..Usage::default() });
 }
 
 #[tokio::test]
 async fn an_earlier_conversation_does_not_count() {
     let mut messages = second_turn();
-    messages.push(Message::Assistant { text: Some("Done".into()), calls: vec![] });
+    messages.push(Message::Assistant { text: Some("Done".into()), calls: vec![], provider: None });
     messages.push(user("And 25% of 8?"));
     assert_eq!(play(SCRIPT, messages.clone()).await.unwrap().calls.len(), 2);
     messages.push(user("hasty"));
@@ -163,7 +164,7 @@ async fn nothing_is_made_up() {
     check(SCRIPT, vec![user("please stop")], "the script has no scene for `please stop` and no `otherwise`").await;
     check(SCRIPT, vec![Message::System("x".into())], "the conversation has no user message").await;
     let mut messages = second_turn();
-    messages.push(Message::Assistant { text: Some("Done".into()), calls: vec![] });
+    messages.push(Message::Assistant { text: Some("Done".into()), calls: vec![], provider: None });
     let expect = "the script's scene for `What is 25% of 8,432?` has 2 turns, and turn 3 was asked for";
     check(SCRIPT, messages, expect).await;
     let reply = play("otherwise: [{say: 'I only know {{ input }}'}]", vec![user("that")]).await.unwrap();
@@ -183,9 +184,9 @@ fn every_fault_of_a_script_is_told_with_its_place() {
         "scenes:\n  - when: x\n    turns:\n      - sai: hello\n      - say: '{{ resul }}'\n        dealy: 5ms\n  - turns: []\n",
         &[
             "4:9: a turn does nothing [bad_script]\n  give it a `say`, a `call` or a `fail`",
-            "4:9: `scenes.turns` of the script has no field `sai` [unknown_field]\n  fields here: delay, say, call, words, usage, fail",
+            "4:9: `scenes.turns` of the script has no field `sai` [unknown_field]\n  fields here: delay, think, say, call, words, usage, wire, fail",
             "5:14: `{{ resul }}` is none of `input`, `result.<tool>` and `result[<number>]` [bad_script]",
-            "6:9: `scenes.turns` of the script has no field `dealy` [unknown_field]\n  fields here: delay, say, call, words, usage, fail",
+            "6:9: `scenes.turns` of the script has no field `dealy` [unknown_field]\n  fields here: delay, think, say, call, words, usage, wire, fail",
             "7:5: `scenes.when` of the script is missing [missing_field]\n  the text that the input contains, or `{exactly: …}`",
             "7:5: a scene has no turn [bad_script]\n  give it at least one `say`, `call` or `fail`",
         ],
@@ -206,30 +207,4 @@ fn every_fault_of_a_script_is_told_with_its_place() {
         two,
         &["3:1: a script is one document, and this file has 2 [bad_script]\n  write `scenes:` with a list of scenes"],
     );
-}
-
-#[test]
-fn as_an_api_it_speaks_chat_completions() {
-    let script = script("otherwise: [{say: Hi, usage: {promptTokens: 3, completionTokens: 1}}]");
-    let body = json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}], "stream": true});
-    let answer = wire::answer(&script, body.to_string().as_bytes());
-    let bytes: String = answer.parts.into_iter().map(|part| part.bytes).collect();
-    let head = r#"{"id":"chatcmpl-scripted","object":"chat.completion.chunk","created":0,"model":"m","choices":"#;
-    let events = [
-        format!(r#"{head}[{{"index":0,"delta":{{"role":"assistant","content":""}},"finish_reason":null}}]}}"#),
-        format!(r#"{head}[{{"index":0,"delta":{{"content":"Hi"}},"finish_reason":null}}]}}"#),
-        format!(r#"{head}[{{"index":0,"delta":{{}},"finish_reason":"stop"}}]}}"#),
-        "[DONE]".to_owned(),
-    ];
-    assert_eq!(bytes, events.map(|event| format!("data: {event}\n\n")).concat());
-    assert_eq!((answer.status, answer.content_type), (200, "text/event-stream"));
-
-    let refused = |body: &str| {
-        let answer = wire::answer(&script, body.as_bytes());
-        assert_eq!(answer.status, 400);
-        answer.parts[0].bytes.clone()
-    };
-    assert!(refused("{}").contains("request is not readable"));
-    let foreign = json!({"model": "m", "messages": [{"role": "user", "content": "x"}, {"role": "tool", "tool_call_id": "z", "content": "y"}]});
-    assert!(refused(&foreign.to_string()).contains("no tool call has the id `z`"));
 }

@@ -14,9 +14,12 @@ use std::{
 };
 
 use bosun_core::{ContentHash, Head, Namespace, Seq, Timestamp, audit::Record};
-use bosun_engine::store::{
-    Append, Document, Position, Rejection, Rejections, Removal, Request, StoreError, StoreStats,
-    conversations::{Joining, Part},
+use bosun_engine::{
+    metrics::{Histogram, SECONDS, SIZES},
+    store::{
+        Append, CommitFigures, Document, Position, Rejection, Rejections, Removal, Request, StoreError, StoreStats,
+        conversations::{Joining, Part},
+    },
 };
 use tokio::sync::oneshot;
 
@@ -156,6 +159,8 @@ pub(super) struct Ledger {
     any_rejected: AtomicBool,
     commits: AtomicU64,
     awaited_commits: AtomicU64,
+    commit_seconds: Histogram<{ SECONDS.len() }>,
+    commit_appends: Histogram<{ SIZES.len() }>,
 }
 
 #[derive(Debug, Default)]
@@ -293,6 +298,17 @@ impl Ledger {
             commits: self.commits.load(Ordering::Relaxed),
             awaited_commits: self.awaited_commits.load(Ordering::Relaxed),
         }
+    }
+
+    pub(super) fn commit_figures(&self) -> CommitFigures {
+        CommitFigures { seconds: self.commit_seconds.counts(&SECONDS), appends: self.commit_appends.counts(&SIZES) }
+    }
+
+    /// The writer's: a commit was made.
+    #[expect(clippy::cast_precision_loss, reason = "a group is far smaller than 2^52")]
+    pub(super) fn note_commit(&self, took: Duration, appends: usize) {
+        self.commit_seconds.observe(took.as_secs_f64(), &SECONDS);
+        self.commit_appends.observe(appends as f64, &SIZES);
     }
 
     /// Takes nothing more. What is in the queue is still the writer's.

@@ -39,8 +39,8 @@ use bosun_core::{
     usage::{Hour, Usage},
 };
 use bosun_engine::store::{
-    Answered, Append, Conversations, Found as FoundRecords, Listed, Page, Position, Records, Rejection, Removal,
-    RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
+    Answered, Append, CommitFigures, Conversations, Found as FoundRecords, Listed, Page, Position, Records, Rejection,
+    Removal, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
     conversations::{self as talk, Conversation, Frame, Listing, Said},
 };
 use rusqlite::Connection;
@@ -271,6 +271,10 @@ impl Store for Sqlite {
         self.read(move |connection| read::runnable(connection, epoch, &wanted)).await
     }
 
+    async fn count_waiting(&self) -> Result<usize, StoreError> {
+        self.read(read::count_waiting).await
+    }
+
     async fn count_runnable(&self) -> Result<usize, StoreError> {
         self.read(read::count_runnable).await
     }
@@ -285,6 +289,10 @@ impl Store for Sqlite {
 
     fn stats(&self) -> StoreStats {
         self.ledger.stats()
+    }
+
+    fn commit_figures(&self) -> CommitFigures {
+        self.ledger.commit_figures()
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -70,6 +70,7 @@ pub(super) const NEXT_NAMESPACE: &str =
 pub(super) const RUNNABLE: &str =
     "SELECT name, epoch FROM queries WHERE unfinished = 1 AND namespace = ?1 ORDER BY uid";
 pub(super) const COUNT_RUNNABLE: &str = "SELECT count(*) FROM queries WHERE unfinished = 1";
+pub(super) const COUNT_WAITING: &str = "SELECT count(*) FROM queries WHERE deadline IS NOT NULL";
 pub(super) const ANSWERED: &str = "SELECT fingerprint, uid, name FROM requests \
      WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
 pub(super) const IS_OUTDATED: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE expires <= ?1) \
@@ -223,6 +224,13 @@ pub(super) fn runnable(connection: &Connection, epoch: i64, wanted: &Wanted) -> 
         lists.push(list);
     }
     Ok(wanted.interleave(lists))
+}
+
+pub(super) fn count_waiting(connection: &Connection) -> Result<usize, StoreError> {
+    connection
+        .prepare_cached(COUNT_WAITING)
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+        .map_err(unavailable)
 }
 
 pub(super) fn count_runnable(connection: &Connection) -> Result<usize, StoreError> {

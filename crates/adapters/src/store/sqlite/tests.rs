@@ -439,6 +439,7 @@ fn every_read_goes_by_an_index() {
         (read::NEXT_NAMESPACE, vec!["SEARCH queries USING COVERING INDEX queries_with_work (namespace>?)"]),
         (read::RUNNABLE, vec!["SEARCH queries USING INDEX queries_with_work (namespace=?)"]),
         (read::COUNT_RUNNABLE, vec!["SCAN queries USING COVERING INDEX queries_with_work"]),
+        (read::COUNT_WAITING, vec!["SEARCH queries USING COVERING INDEX queries_by_deadline (deadline>?)"]),
         (remove::OUTDATED, vec!["SEARCH queries USING INDEX queries_by_expiry (expires<?)"]),
         (remove::STILL_USED, vec!["SEARCH queries USING COVERING INDEX queries_by_toolset (toolset=?)"]),
         (read::ANSWERED, vec!["SEARCH requests USING PRIMARY KEY (namespace=? AND actor=? AND route=? AND key=?)"]),

@@ -46,6 +46,9 @@ pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
             let began = Instant::now();
             match guarded(|| disk.commit(&work.group, &work.notes, ledger)).flatten() {
                 Ok(settled) => {
+                    if settled.committed {
+                        ledger.note_commit(began.elapsed(), work.group.len() + work.notes.len());
+                    }
                     let served = ledger.settle(last, settled);
                     pace.note(served, began.elapsed());
                     if std::mem::take(&mut failing) {

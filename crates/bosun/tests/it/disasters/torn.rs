@@ -86,7 +86,9 @@ async fn killed_under_load(rng: &Rng) -> World {
 /// The files of a killed server with another log, as a later process would find them.
 fn lay_out(killed: &World, other: &World, log: &[u8]) {
     fs::create_dir_all(other.data()).expect("a directory");
-    fs::copy(killed.data().join(DATABASE), other.data().join(DATABASE)).expect("a copy");
+    for name in [DATABASE, "audit.key"] {
+        fs::copy(killed.data().join(name), other.data().join(name)).expect("a copy");
+    }
     fs::write(other.data().join(LOG), log).expect("a log");
 }
 

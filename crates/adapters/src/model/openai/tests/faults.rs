@@ -4,17 +4,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bosun_engine::model::ModelError;
 
-use super::{
-    Kept, config, hello, literal, model, reply,
-    server::{Canned, End, Server},
+use super::{config, model, stream};
+use crate::model::{
+    standin::{Answer, End},
+    testing::{Kept, failing, hello, literal, reply, stand_in},
 };
 use bosun_engine::Model;
 
 #[tokio::test]
 async fn what_passes_is_tried_again() {
     for status in [408, 429, 500, 502, 503, 529] {
-        let server = Server::start(vec![Canned::error(status, "later"), Canned::stream("one-word")]).await;
-        let reply = reply(&model(config(&server.url))).await.unwrap_or_else(|error| panic!("{status}: {error}"));
+        let server = stand_in(vec![failing(status, "later"), stream("one-word")]).await;
+        let reply = reply(&model(config(&server.url()))).await.unwrap_or_else(|error| panic!("{status}: {error}"));
         assert_eq!(reply.text.as_deref(), Some("Hello"));
         let requests = server.requests();
         assert_eq!(requests.len(), 2);
@@ -24,9 +25,9 @@ async fn what_passes_is_tried_again() {
 
 #[tokio::test]
 async fn three_attempts_are_all() {
-    let answers = vec![Canned::error(500, "one"), Canned::error(429, "two"), Canned::error(503, "three")];
-    let server = Server::start(answers).await;
-    let error = reply(&model(config(&server.url))).await.unwrap_err();
+    let answers = vec![failing(500, "one"), failing(429, "two"), failing(503, "three")];
+    let server = stand_in(answers).await;
+    let error = reply(&model(config(&server.url()))).await.unwrap_err();
     assert_eq!(error.to_string(), "model API is overloaded or down after 3 attempts: 503: three");
     assert_eq!(error.code(), "model_unavailable");
 }
@@ -35,9 +36,9 @@ async fn three_attempts_are_all() {
 async fn the_api_is_left_alone_for_as_long_as_it_asks() {
     let in_a_second = SystemTime::now() + Duration::from_millis(2_100);
     for wait in ["1".to_owned(), httpdate::fmt_http_date(in_a_second)] {
-        let slow = Canned::error(429, "slow down").header("retry-after", wait.clone());
-        let server = Server::start(vec![slow, Canned::stream("one-word")]).await;
-        let model = model(config(&server.url));
+        let slow = failing(429, "slow down").header("retry-after", wait.clone());
+        let server = stand_in(vec![slow, stream("one-word")]).await;
+        let model = model(config(&server.url()));
         let begun = Instant::now();
         reply(&model).await.unwrap();
         // A date has whole seconds: it may be up to one second nearer than it was meant.
@@ -48,8 +49,8 @@ async fn the_api_is_left_alone_for_as_long_as_it_asks() {
 
 #[tokio::test]
 async fn an_api_that_wants_a_long_rest_is_given_up_at_once() {
-    let server = Server::start(vec![Canned::error(429, "come back tomorrow").header("retry-after", "86400")]).await;
-    match reply(&model(config(&server.url))).await.unwrap_err() {
+    let server = stand_in(vec![failing(429, "come back tomorrow").header("retry-after", "86400")]).await;
+    match reply(&model(config(&server.url()))).await.unwrap_err() {
         ModelError::Unavailable { attempts: 1, retry_after, .. } => {
             assert_eq!(retry_after, Some(Duration::from_secs(86_400)));
         }
@@ -61,19 +62,19 @@ async fn an_api_that_wants_a_long_rest_is_given_up_at_once() {
 async fn what_does_not_pass_is_not_tried_again() {
     let quota = r#"{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}"#;
     let cases = [
-        (Canned::error(400, "bad request"), 400, "bad request"),
-        (Canned::error(401, "no such key"), 401, "no such key"),
-        (Canned::json(404, r#"{"detail": "Not Found"}"#), 404, "Not Found"),
-        (Canned::json(422, r#"{"error": "unprocessable"}"#), 422, "unprocessable"),
-        (Canned::json(403, "<html>"), 403, "Forbidden"),
-        (Canned::json(429, quota), 429, "You exceeded your current quota"),
-        (Canned::error(500, "do not").header("x-should-retry", "false"), 500, "do not"),
-        (Canned::json(302, "").header("location", "/elsewhere"), 302, "redirects are not followed"),
-        (Canned::json(204, ""), 204, "No Content"),
+        (failing(400, "bad request"), 400, "bad request"),
+        (failing(401, "no such key"), 401, "no such key"),
+        (Answer::json(404, r#"{"detail": "Not Found"}"#), 404, "Not Found"),
+        (Answer::json(422, r#"{"error": "unprocessable"}"#), 422, "unprocessable"),
+        (Answer::json(403, "<html>"), 403, "Forbidden"),
+        (Answer::json(429, quota), 429, "You exceeded your current quota"),
+        (failing(500, "do not").header("x-should-retry", "false"), 500, "do not"),
+        (Answer::json(302, "").header("location", "/elsewhere"), 302, "redirects are not followed"),
+        (Answer::json(204, ""), 204, "No Content"),
     ];
     for (answer, expect_status, expect) in cases {
-        let server = Server::start(vec![answer]).await;
-        match reply(&model(config(&server.url))).await.unwrap_err() {
+        let server = stand_in(vec![answer]).await;
+        match reply(&model(config(&server.url()))).await.unwrap_err() {
             ModelError::Refused { status, message } => {
                 assert_eq!(status, expect_status);
                 assert!(message.contains(expect), "{message}");
@@ -102,14 +103,14 @@ async fn silence_before_an_answer_is_tried_again_and_silence_within_one_is_not()
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let mut mute = model(config(&url));
-    mute.patience.begin = Duration::from_millis(50);
+    mute.config.timeouts.first_byte = Duration::from_millis(50);
     let error = reply(&mute).await.unwrap_err();
     assert!(matches!(error, ModelError::Unavailable { attempts: 3, .. }), "{error}");
 
-    let whole = Canned::stream("parallel-calls").body;
-    let server = Server::start(vec![Canned::sse(&whole[..whole.len() / 2]).then(End::Silence)]).await;
-    let mut model = model(config(&server.url));
-    model.patience.silence = Duration::from_millis(50);
+    let whole = stream("parallel-calls").body();
+    let server = stand_in(vec![Answer::sse(&whole[..whole.len() / 2]).then(End::Silence)]).await;
+    let mut model = model(config(&server.url()));
+    model.config.timeouts.idle = Duration::from_millis(50);
     let error = reply(&model).await.unwrap_err();
     assert_eq!(error.to_string(), "model's answer broke off: nothing came for 0 s");
     assert_eq!(server.requests().len(), 1);
@@ -117,8 +118,8 @@ async fn silence_before_an_answer_is_tried_again_and_silence_within_one_is_not()
 
 #[tokio::test]
 async fn whoever_drops_the_turn_stops_its_retries() {
-    let server = Server::start(vec![Canned::error(429, "wait").header("retry-after", "3")]).await;
-    let model = model(config(&server.url));
+    let server = stand_in(vec![failing(429, "wait").header("retry-after", "3")]).await;
+    let model = model(config(&server.url()));
     tokio::select! {
         reply = reply(&model) => panic!("{reply:?}"),
         () = server.asked() => {}
@@ -128,10 +129,10 @@ async fn whoever_drops_the_turn_stops_its_retries() {
 
 #[tokio::test]
 async fn a_redirect_takes_the_key_nowhere() {
-    let elsewhere = Server::start(vec![]).await;
-    let moved = Canned::json(307, "").header("location", format!("{}/v1/chat/completions", elsewhere.url));
-    let server = Server::start(vec![moved]).await;
-    let mut config = config(&server.url);
+    let elsewhere = stand_in(vec![]).await;
+    let moved = Answer::json(307, "").header("location", format!("{}/v1/chat/completions", elsewhere.url()));
+    let server = stand_in(vec![moved]).await;
+    let mut config = config(&server.url());
     config.api_key = Some(literal("sk-canary"));
     assert!(matches!(reply(&model(config)).await, Err(ModelError::Refused { status: 307, .. })));
     assert!(elsewhere.requests().is_empty());
@@ -139,13 +140,13 @@ async fn a_redirect_takes_the_key_nowhere() {
 
 #[tokio::test]
 async fn an_answer_of_another_kind_is_refused() {
-    let page = Canned { headers: vec![("content-type", "text/html".into())], ..Canned::sse("<html>") };
-    let server = Server::start(vec![page]).await;
-    let error = reply(&model(config(&server.url))).await.unwrap_err();
+    let page = Answer { headers: vec![("content-type".into(), "text/html".into())], ..Answer::sse("<html>") };
+    let server = stand_in(vec![page]).await;
+    let error = reply(&model(config(&server.url()))).await.unwrap_err();
     assert_eq!(error.to_string(), "model's answer is not readable: the answer is of type `text/html`");
-    let endless = Canned::sse(format!("data: {}", "x".repeat(1024 * 1024)));
-    let server = Server::start(vec![endless]).await;
-    assert!(matches!(reply(&model(config(&server.url))).await, Err(ModelError::Malformed(_))));
+    let endless = Answer::sse(format!("data: {}", "x".repeat(1024 * 1024)));
+    let server = stand_in(vec![endless]).await;
+    assert!(matches!(reply(&model(config(&server.url()))).await, Err(ModelError::Malformed(_))));
 }
 
 /// Whatever an API sends back, the error has neither the key, nor a header, nor the URL's query.
@@ -156,17 +157,17 @@ async fn no_error_repeats_a_secret() {
     let chunk = serde_json::json!({"choices": [{"delta": {"role": chatter}}]});
     let in_stream = serde_json::json!({"error": {"message": chatter}});
     let cases = [
-        vec![Canned::error(401, &chatter)],
-        vec![Canned::error(400, &chatter)],
-        vec![Canned::error(500, &chatter), Canned::error(429, &chatter), Canned::error(503, &chatter)],
-        vec![Canned::json(302, "").header("location", format!("https://x.test/?{query}"))],
-        vec![Canned::sse(format!("data: {chatter}\n\n"))],
-        vec![Canned::sse(format!("data: {chunk}\n\n"))],
-        vec![Canned::sse(format!("data: {in_stream}\n\n"))],
-        vec![Canned::json(200, &serde_json::json!({"choices": chatter}).to_string())],
-        vec![Canned::json(200, &chatter)],
-        vec![Canned { headers: vec![("content-type", format!("text/{key}"))], ..Canned::sse("") }],
-        vec![Canned::sse("data: {}").then(End::Cut)],
+        vec![failing(401, &chatter)],
+        vec![failing(400, &chatter)],
+        vec![failing(500, &chatter), failing(429, &chatter), failing(503, &chatter)],
+        vec![Answer::json(302, "").header("location", format!("https://x.test/?{query}"))],
+        vec![Answer::sse(format!("data: {chatter}\n\n"))],
+        vec![Answer::sse(format!("data: {chunk}\n\n"))],
+        vec![Answer::sse(format!("data: {in_stream}\n\n"))],
+        vec![Answer::json(200, serde_json::json!({"choices": chatter}).to_string())],
+        vec![Answer::json(200, chatter.clone())],
+        vec![Answer { headers: vec![("content-type".into(), format!("text/{key}"))], ..Answer::sse("") }],
+        vec![Answer::sse("data: {}").then(End::Cut)],
     ];
     let check = |error: ModelError| {
         let shown = format!("{error} {error:?}");
@@ -176,9 +177,9 @@ async fn no_error_repeats_a_secret() {
         assert!(error.to_string().chars().count() < 600, "{shown}");
     };
     for answers in cases {
-        let server = Server::start(answers).await;
-        let mut config = config(&server.url);
-        config.base_url = literal(&format!("{}/v1?{query}", server.url));
+        let server = stand_in(answers).await;
+        let mut config = config(&server.url());
+        config.base_url = literal(&format!("{}/v1?{query}", server.url()));
         config.api_key = Some(literal(key));
         config.headers = vec![("x-secret".into(), literal(header))];
         let model = model(config);
@@ -187,7 +188,7 @@ async fn no_error_repeats_a_secret() {
         assert!(!shown.contains("canary"), "{shown}");
     }
     // Nor does one of our own.
-    let closed = model(super::Config {
+    let closed = model(crate::model::remote::Config {
         base_url: literal(&format!("http://127.0.0.1:1/v1?{query}")),
         api_key: Some(literal(key)),
         ..config("")
@@ -196,7 +197,11 @@ async fn no_error_repeats_a_secret() {
     for (base, key) in
         [(format!("nonsense {query}"), key.to_owned()), ("http://127.0.0.1:1".into(), format!("{key}\n"))]
     {
-        let broken = model(super::Config { base_url: literal(&base), api_key: Some(literal(&key)), ..config("") });
+        let broken = model(crate::model::remote::Config {
+            base_url: literal(&base),
+            api_key: Some(literal(&key)),
+            ..config("")
+        });
         check(broken.reply(&hello(), &Kept::default()).await.unwrap_err());
     }
 }

@@ -138,6 +138,7 @@ impl AuditKeys {
             Ok(false) => add(path)?,
             Err(source) => return Err(KeyError::Unreadable { path: path.into(), source }),
         }
+        warn_if_others_can_read(path);
         Self::load(path)
     }
 
@@ -196,6 +197,14 @@ fn add(path: &Path) -> Result<(), KeyError> {
     fs::rename(&draft, path).map_err(unwritable)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(unwritable)
+}
+
+/// Not refused: secrets that a container mounts are often readable for all within it.
+fn warn_if_others_can_read(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    if fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
+        tracing::warn!(file = %path.display(), "others can read the key of the audit log: chmod 600 it");
+    }
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {

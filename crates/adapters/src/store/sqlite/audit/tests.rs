@@ -187,6 +187,18 @@ async fn the_first_bad_record_is_named() {
 }
 
 #[tokio::test]
+async fn an_unreadable_record_does_not_hide_the_others() {
+    let dir = written(4).await;
+    let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
+    assert_eq!(connection.execute("UPDATE audit SET body = 'x' WHERE key & 1099511627775 = 2", []), Ok(2));
+    drop(connection);
+    let store = Sqlite::open(dir.path()).unwrap();
+    let all = Search { limit: 100, ..Search::default() };
+    assert_eq!(store.search(&"default".parse().unwrap(), &all).await.unwrap().records.len(), 7);
+    assert!(faults(dir.path()).iter().all(|fault| matches!(fault, AuditFault::Changed { seq: 2, .. })));
+}
+
+#[tokio::test]
 async fn an_older_copy_of_the_whole_store_is_found_by_what_was_exported() {
     let dir = written(3).await;
     let database = dir.path().join("bosun.db");

@@ -157,6 +157,7 @@ impl<S: Store> World<S> {
             view.push(format!("{:?}", self.store.runnable(wanted).await.unwrap()));
         }
         view.push(format!("{:?}", self.store.count_runnable().await.unwrap()));
+        view.push(format!("{:?}", self.store.count_waiting().await.unwrap()));
         let next = self.store.next_deadline().await.unwrap();
         view.push(format!("{next:?}"));
         for now in [next.unwrap_or_default(), Timestamp(i64::MAX)] {

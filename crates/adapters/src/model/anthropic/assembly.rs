@@ -1,0 +1,372 @@
+//! Puts an answer together, strictly.
+//!
+//! There is an answer only after a `stop_reason`, `message_stop` and the end of the body, in this order
+//! and with every block ended; whatever had arrived before counts for nothing without them. What does
+//! not fit is refused, never repaired: a guessed argument would be run.
+
+use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply};
+use serde_json::{Map, Value, json};
+
+use super::{
+    WIRE, layout,
+    wire::{ErrorBody, Event, Message, Usage},
+};
+use crate::model::{
+    fields,
+    remote::{Answer, Failure, Reader},
+    sse::Decoder,
+};
+
+/// A streamed answer, from its bytes.
+#[derive(Debug, Default)]
+pub(super) struct Streamed {
+    decoder: Decoder,
+    assembly: Assembly,
+}
+
+impl Reader for Streamed {
+    fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), Failure> {
+        self.decoder.feed(bytes, |data| {
+            let event = serde_json::from_str(data)
+                .map_err(|error| malformed(format!("an event is not one of a message: {error}")))?;
+            self.assembly.event(event, deltas)
+        })
+    }
+
+    fn end(self: Box<Self>) -> Result<Answer, Failure> {
+        if !self.decoder.is_between_events() {
+            return Err(ModelError::Incomplete("the stream ended in the middle of an event".into()).into());
+        }
+        self.assembly.end()
+    }
+}
+
+/// Reads a plain answer: the same blocks, each in one piece.
+pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure> {
+    let message: Message = serde_json::from_slice(body).map_err(|error| {
+        if error.is_eof() {
+            ModelError::Incomplete("the body ended in the middle".into())
+        } else {
+            malformed(format!("the body is not a message: {error}"))
+        }
+    })?;
+    if let Some(error) = message.error {
+        return Err(reported(&error));
+    }
+    let Some(content) = message.content else { return Err(malformed("the message has no `content`").into()) };
+    let mut assembly = Assembly::default();
+    assembly.begin(message.role.as_deref(), message.usage)?;
+    for (index, block) in content.into_iter().enumerate() {
+        if let Some(text) = block.get("text").and_then(Value::as_str)
+            && block.get("type").is_some_and(|kind| kind == "text")
+            && !text.is_empty()
+        {
+            deltas.push(text);
+        }
+        assembly.start_block(index, block)?;
+        assembly.end_block(index)?;
+    }
+    assembly.stop_reason(message.stop_reason)?;
+    assembly.progress = Progress::Stopped;
+    assembly.end()
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Progress {
+    #[default]
+    Nothing,
+    Begun,
+    /// `message_stop` has arrived.
+    Stopped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    EndTurn,
+    ToolUse,
+    /// A server-side tool takes long: to be asked again with what is there.
+    Pause,
+    TooLong(&'static str),
+    Refusal,
+}
+
+/// An answer that is still arriving.
+#[derive(Debug, Default)]
+struct Assembly {
+    progress: Progress,
+    blocks: Vec<Block>,
+    usage: Usage,
+    stop: Option<Stop>,
+}
+
+#[derive(Debug)]
+struct Block {
+    is_open: bool,
+    kind: Kind,
+    /// The block as it began, without what `kind` holds, and with what its deltas have added.
+    fields: Map<String, Value>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Text(String),
+    ToolUse {
+        id: String,
+        name: String,
+        /// What `input` was when the block began: all of it, if no piece of JSON follows.
+        input: Value,
+        json: String,
+    },
+    /// Only the API understands it; pieces of JSON that stream in are its `input`.
+    Own {
+        json: String,
+    },
+}
+
+impl Assembly {
+    fn event(&mut self, event: Event, deltas: &dyn Deltas) -> Result<(), Failure> {
+        match (self.progress, &event) {
+            (_, Event::Ping | Event::Unknown | Event::Error { .. })
+            | (Progress::Nothing, Event::MessageStart { .. }) => {}
+            (Progress::Nothing, _) => return Err(malformed("the stream does not begin with `message_start`").into()),
+            (Progress::Begun, Event::MessageStart { .. }) => {
+                return Err(malformed("a second message begins in the stream").into());
+            }
+            (Progress::Begun, _) => {}
+            (Progress::Stopped, _) => return Err(malformed("something follows the end of the message").into()),
+        }
+        match event {
+            Event::MessageStart { message } => self.begin(message.role.as_deref(), message.usage)?,
+            Event::ContentBlockStart { index, content_block } => {
+                if self.stop.is_some() {
+                    return Err(malformed("a block follows `stop_reason`").into());
+                }
+                self.start_block(index, content_block)?;
+            }
+            Event::ContentBlockDelta { index, delta } => self.grow_block(index, delta, deltas)?,
+            Event::ContentBlockStop { index } => self.end_block(index)?,
+            Event::MessageDelta { delta, usage } => {
+                self.usage.update(usage.unwrap_or_default());
+                self.stop_reason(delta.stop_reason)?;
+            }
+            Event::MessageStop => self.progress = Progress::Stopped,
+            Event::Error { error } => return Err(reported(&error)),
+            Event::Ping | Event::Unknown => {}
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, role: Option<&str>, usage: Option<Usage>) -> Result<(), ModelError> {
+        if let Some(role) = role.filter(|role| *role != "assistant") {
+            return Err(malformed(format!("the answer comes from `{role}`, not from the assistant")));
+        }
+        self.progress = Progress::Begun;
+        self.usage.update(usage.unwrap_or_default());
+        Ok(())
+    }
+
+    fn start_block(&mut self, index: usize, mut fields: Map<String, Value>) -> Result<(), ModelError> {
+        if index != self.blocks.len() {
+            return Err(malformed(format!("block {index} begins where block {} should", self.blocks.len())));
+        }
+        if self.blocks.last().is_some_and(|block| block.is_open) {
+            return Err(malformed(format!("block {index} begins before the last one has ended")));
+        }
+        let kind = fields.get("type").and_then(Value::as_str).map(str::to_owned);
+        let mut text = |name: &str| match fields.shift_remove(name) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        let kind = match kind.as_deref() {
+            None => return Err(malformed(format!("block {index} has no `type`"))),
+            Some("text") => Kind::Text(text("text").ok_or_else(|| malformed(format!("block {index} has no `text`")))?),
+            Some("tool_use") => {
+                let (id, name) = (text("id"), text("name"));
+                let some = |value: Option<String>| value.filter(|value| !value.is_empty());
+                let id = some(id).ok_or_else(|| malformed(format!("tool call {index} has no `id`")))?;
+                let name = some(name).ok_or_else(|| malformed(format!("tool call {index} has no `name`")))?;
+                if self.calls().any(|(earlier, ..)| *earlier == id) {
+                    return Err(malformed(format!("two tool calls have the id `{id}`")));
+                }
+                let input = fields.shift_remove("input").unwrap_or(Value::Null);
+                Kind::ToolUse { id, name, input, json: String::new() }
+            }
+            Some(_) => Kind::Own { json: String::new() },
+        };
+        if !matches!(kind, Kind::Own { .. }) {
+            fields.shift_remove("type");
+        }
+        self.blocks.push(Block { is_open: true, kind, fields });
+        Ok(())
+    }
+
+    fn grow_block(&mut self, index: usize, delta: Map<String, Value>, deltas: &dyn Deltas) -> Result<(), ModelError> {
+        let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open) else {
+            return Err(malformed(format!("block {index} grows and is not open")));
+        };
+        let kind = delta.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |name: &str| {
+            let text = delta.get(name).and_then(Value::as_str).map(str::to_owned);
+            text.ok_or_else(|| malformed(format!("a `{kind}` has no `{name}`")))
+        };
+        match (&mut block.kind, kind.as_str()) {
+            (Kind::Text(so_far), "text_delta") => {
+                let more = text("text")?;
+                if !more.is_empty() {
+                    deltas.push(&more);
+                    so_far.push_str(&more);
+                }
+            }
+            (Kind::ToolUse { json, .. } | Kind::Own { json }, "input_json_delta") => {
+                json.push_str(&text("partial_json")?);
+            }
+            (_, "citations_delta") => {
+                let citation = delta.get("citation").cloned().unwrap_or(Value::Null);
+                fields::grow_members(&mut block.fields, Map::from_iter([("citations".to_owned(), json!([citation]))]));
+            }
+            // `thinking_delta` has `thinking`, `signature_delta` has `signature`, and so on.
+            (Kind::Own { .. }, _) => {
+                let mut delta = delta;
+                delta.shift_remove("type");
+                fields::grow_members(&mut block.fields, delta);
+            }
+            (Kind::Text(_) | Kind::ToolUse { .. }, other) => {
+                return Err(malformed(format!("a `{other}` does not belong into block {index}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn end_block(&mut self, index: usize) -> Result<(), ModelError> {
+        let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open) else {
+            return Err(malformed(format!("block {index} ends and is not open")));
+        };
+        block.is_open = false;
+        block.fields.retain(|_, value| !value.is_null());
+        match &mut block.kind {
+            Kind::Text(_) => {}
+            Kind::ToolUse { input, json, name, .. } => match (json.is_empty(), &*input) {
+                (true, Value::Object(_)) => *json = input.to_string(),
+                (true, _) => return Err(malformed(format!("tool call `{name}` has no arguments"))),
+                (false, Value::Null) => {}
+                (false, Value::Object(members)) if members.is_empty() => {}
+                (false, _) => return Err(malformed(format!("tool call `{name}` has its arguments twice"))),
+            },
+            Kind::Own { json } if json.is_empty() => {}
+            Kind::Own { json } => {
+                let input: Value = serde_json::from_str(json)
+                    .map_err(|error| malformed(format!("the input of block {index} is not JSON: {error}")))?;
+                block.fields.insert("input".to_owned(), input);
+            }
+        }
+        Ok(())
+    }
+
+    fn stop_reason(&mut self, reason: Option<String>) -> Result<(), ModelError> {
+        let Some(reason) = reason else { return Ok(()) };
+        let stop = match reason.as_str() {
+            "end_turn" | "stop_sequence" => Stop::EndTurn,
+            "tool_use" => Stop::ToolUse,
+            "pause_turn" => Stop::Pause,
+            "max_tokens" => {
+                Stop::TooLong("it reached the limit of its length before its end; raise `max_tokens`, or ask for less")
+            }
+            "model_context_window_exceeded" => Stop::TooLong("the conversation fills the whole window of the model"),
+            "refusal" => Stop::Refusal,
+            other => return Err(malformed(format!("`stop_reason` is `{other}`"))),
+        };
+        if self.stop.is_some_and(|earlier| earlier != stop) {
+            return Err(malformed("`stop_reason` changes its mind"));
+        }
+        self.stop = Some(stop);
+        Ok(())
+    }
+
+    fn calls(&self) -> impl Iterator<Item = (&String, &String, &String)> {
+        self.blocks.iter().filter_map(|block| match &block.kind {
+            Kind::ToolUse { id, name, json, .. } => Some((id, name, json)),
+            Kind::Text(_) | Kind::Own { .. } => None,
+        })
+    }
+
+    /// The answer, if it is whole. To be called at the end of the body only.
+    fn end(self) -> Result<Answer, Failure> {
+        if self.progress != Progress::Stopped {
+            return Err(ModelError::Incomplete("the stream ended without `message_stop`".into()).into());
+        }
+        let Some(stop) = self.stop else {
+            return Err(ModelError::Incomplete("the message ended without a `stop_reason`".into()).into());
+        };
+        if let Some(open) = self.blocks.iter().position(|block| block.is_open) {
+            return Err(ModelError::Incomplete(format!("block {open} of the message has no end")).into());
+        }
+        let has_calls = self.calls().next().is_some();
+        match stop {
+            Stop::TooLong(message) => return Err(ModelError::TooLong(message.into()).into()),
+            Stop::Refusal => {
+                let message = "the model refused to answer, or the API withheld its answer".into();
+                return Err(ModelError::Refused { status: 200, message }.into());
+            }
+            Stop::ToolUse if !has_calls => {
+                return Err(malformed("`stop_reason` speaks of tool calls, and there are none").into());
+            }
+            Stop::EndTurn | Stop::Pause if has_calls => {
+                return Err(malformed("the message asks for tools, and its `stop_reason` does not").into());
+            }
+            Stop::ToolUse | Stop::EndTurn | Stop::Pause => {}
+        }
+        let reply = self.reply(stop == Stop::Pause);
+        Ok(if stop == Stop::Pause { Answer::Paused(reply) } else { Answer::Whole(reply) })
+    }
+
+    fn reply(self, keep_layout: bool) -> ModelReply {
+        let (mut text, mut calls, mut layout) = (String::new(), Vec::new(), Vec::new());
+        for Block { kind, fields, .. } in self.blocks {
+            match kind {
+                // The API refuses to read empty texts, which it sometimes writes.
+                Kind::Text(part) if part.is_empty() => {}
+                Kind::Text(part) => {
+                    layout.push(layout::text(part.len(), fields));
+                    text.push_str(&part);
+                }
+                Kind::ToolUse { id, name, json, .. } => {
+                    layout.push(layout::call(calls.len(), fields));
+                    calls.push(ModelCall { provider_id: id, alias: name, arguments: json });
+                }
+                Kind::Own { .. } => layout.push(Value::Object(fields)),
+            }
+        }
+        let is_kept = keep_layout || !layout::is_plain(&layout);
+        ModelReply {
+            text: Some(text).filter(|text| !text.is_empty()),
+            calls,
+            usage: self.usage.into(),
+            provider: is_kept.then(|| fields::seal(WIRE, json!({"content": layout}))),
+            answered_by: None,
+        }
+    }
+}
+
+/// What the API says of its own failure, in a stream or with a good status. Before anything was shown,
+/// an overload is like one that came as a status.
+fn reported(error: &ErrorBody) -> Failure {
+    let message = if error.message.is_empty() { "no reason given" } else { &error.message };
+    let refused = |status| Failure::Final(ModelError::Refused { status, message: message.to_owned() });
+    match error.kind.as_str() {
+        "invalid_request_error" => refused(400),
+        "authentication_error" => refused(401),
+        "billing_error" => refused(402),
+        "permission_error" => refused(403),
+        "not_found_error" => refused(404),
+        "request_too_large" => refused(413),
+        kind => Failure::Passing {
+            message: format!("{}: {message}", if kind.is_empty() { "error" } else { kind }),
+            asked_wait: None,
+            is_outage: kind != "rate_limit_error",
+        },
+    }
+}
+
+fn malformed(message: impl Into<String>) -> ModelError {
+    ModelError::Malformed(message.into())
+}

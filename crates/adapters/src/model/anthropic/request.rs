@@ -1,0 +1,213 @@
+//! Writes the body of one turn.
+//!
+//! The API puts a prompt together as tools, then system, then messages, and keeps what it has read up
+//! to a mark (`cache_control`) in its cache. So the marks stand behind the last tool, behind the
+//! system prompt, and behind the last two messages of the user: the one before last is where the
+//! turn before this one ended, and this turn reads from there. Apart from the marks, a turn begins with
+//! the bytes of the turn before it: arguments are the model's own text, and tools the toolset's.
+
+use std::borrow::Cow;
+
+use bosun_core::{
+    ContentHash,
+    schema::dialect::Dialect,
+    transcript::{Message, MessageCall},
+};
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value, json};
+
+use super::{
+    MAX_TOKENS, WIRE,
+    layout::{self, Place},
+};
+use crate::model::{fields, remote::Turn};
+
+/// What the API may keep up to here.
+const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}}";
+
+pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::Error> {
+    let mut body = format!("{{\"model\":{}", serde_json::to_string(turn.model)?);
+    let mut member = |name: &str, value: &str| {
+        body.push_str(",\"");
+        body.push_str(name);
+        body.push_str("\":");
+        body.push_str(value);
+    };
+    let asked = options(turn);
+    for (name, value) in &asked {
+        member(name, &serde_json::to_string(value)?);
+    }
+    for (name, value) in turn.properties.iter().filter(|(name, _)| !asked.iter().any(|(asked, _)| asked == name)) {
+        member(name, &serde_json::to_string(value)?);
+    }
+    member("stream", if turn.stream { "true" } else { "false" });
+    let tools = turn.request.toolset.declarations(Dialect::Anthropic);
+    if tools.json != "[]" {
+        let marked = tools.json.strip_suffix("}]").filter(|_| cache).map(|tools| format!("{tools}{MARK}]"));
+        member("tools", marked.as_deref().unwrap_or(&tools.json));
+        if !turn.request.tools_allowed {
+            member("tool_choice", "{\"type\":\"none\"}");
+        }
+    }
+    let (mut system, mut messages) = (Vec::new(), Messages::default());
+    for message in &turn.request.messages {
+        match message {
+            Message::System(text) => system.extend(text_block(text, None)),
+            message => messages.add(message),
+        }
+    }
+    if let Some(format) = &turn.request.answer {
+        // Not every model here can be held to a schema; every one can be told of it, and all are checked.
+        let told = format!("Answer with nothing but one JSON object that fits this JSON Schema: {}", format.schema);
+        system.extend(text_block(&told, None));
+    }
+    if cache {
+        system.last_mut().into_iter().for_each(mark);
+        messages.mark();
+    }
+    if !system.is_empty() {
+        member("system", &list(&system));
+    }
+    member("messages", &messages.into_json());
+    body.push('}');
+    Ok(body)
+}
+
+/// What the query asks of the model, and how long an answer may be, which the API must be told.
+fn options(turn: &Turn<'_>) -> Vec<(&'static str, Value)> {
+    let options = turn.request.options;
+    let is_set = turn.properties.iter().any(|(name, _)| *name == "max_tokens");
+    let max_tokens = options.max_tokens.or((!is_set).then_some(MAX_TOKENS.into()));
+    let max_tokens = max_tokens.map(|tokens| ("max_tokens", Value::from(tokens)));
+    let temperature = options.temperature.map(|temperature| ("temperature", Value::from(temperature)));
+    max_tokens.into_iter().chain(temperature).collect()
+}
+
+/// Messages of the wire: user and assistant take turns, and each one is a list of blocks.
+#[derive(Default)]
+struct Messages(Vec<(&'static str, Vec<String>)>);
+
+impl Messages {
+    fn add(&mut self, message: &Message) {
+        let (role, blocks) = match message {
+            Message::System(_) => return,
+            // An empty input is the caller's, and the API's to refuse.
+            Message::User(text) => ("user", vec![text_block(text, None).unwrap_or_else(|| text_of(text, None))]),
+            Message::Tool { provider_id, content, is_error, .. } => {
+                ("user", vec![result_block(provider_id, content, *is_error)])
+            }
+            Message::Assistant { text, calls, provider } => {
+                let layout = fields::open(WIRE, provider.as_ref()).and_then(|own| own.get("content")?.as_array());
+                let layout = layout.map(Vec::as_slice).unwrap_or_default();
+                ("assistant", answer(text.as_deref().unwrap_or_default(), calls, layout))
+            }
+        };
+        match self.0.last_mut() {
+            // All results of a turn stand in one message, and before what the user says then.
+            Some((last, so_far)) if *last == role => so_far.extend(blocks),
+            // The API refuses a message without blocks.
+            _ if blocks.is_empty() => {}
+            _ => self.0.push((role, blocks)),
+        }
+    }
+
+    fn mark(&mut self) {
+        let users = self.0.iter_mut().rev().filter(|(role, _)| *role == "user");
+        users.take(2).filter_map(|(_, blocks)| blocks.last_mut()).for_each(mark);
+    }
+
+    fn into_json(self) -> String {
+        let messages: Vec<_> = (self.0.iter())
+            .map(|(role, blocks)| format!("{{\"role\":\"{role}\",\"content\":{}}}", list(blocks)))
+            .collect();
+        list(&messages)
+    }
+}
+
+/// An answer of the model, block for block as it was.
+fn answer(text: &str, calls: &[MessageCall], layout: &[Value]) -> Vec<String> {
+    let mut rest = text;
+    let mut told = vec![false; calls.len()];
+    let mut blocks = Vec::new();
+    for entry in layout {
+        match layout::read(entry) {
+            Place::Text(bytes, own) => {
+                let (part, after) = rest.split_at_checked(bytes).unwrap_or((rest, ""));
+                rest = after;
+                blocks.extend(text_block(part, own));
+            }
+            Place::Call(number, own) => {
+                if let (Some(call), Some(told)) = (calls.get(number), told.get_mut(number)) {
+                    *told = true;
+                    blocks.push(call_block(call, own));
+                }
+            }
+            Place::Own(block) => blocks.push(block.to_string()),
+        }
+    }
+    blocks.extend(text_block(rest, None));
+    blocks.extend(calls.iter().zip(told).filter(|(_, told)| !told).map(|(call, _)| call_block(call, None)));
+    blocks
+}
+
+/// `None` for a text that the API refuses to read: one without a letter.
+fn text_block(text: &str, own: Option<&Map<String, Value>>) -> Option<String> {
+    (!text.trim().is_empty()).then(|| text_of(text, own))
+}
+
+fn text_of(text: &str, own: Option<&Map<String, Value>>) -> String {
+    with_own(&json!({"type": "text", "text": text}).to_string(), own)
+}
+
+fn call_block(call: &MessageCall, own: Option<&Map<String, Value>>) -> String {
+    let is_object = serde_json::from_str::<std::collections::HashMap<String, IgnoredAny>>(&call.arguments).is_ok();
+    // The API takes objects only. Arguments that are none were refused, and the model has read why; so
+    // that it sees what it wrote, they are shown as Anthropic's own documentation does it.
+    let input = if is_object {
+        Cow::Borrowed(call.arguments.as_str())
+    } else {
+        Cow::Owned(json!({"INVALID_JSON": call.arguments}).to_string())
+    };
+    let [id, name] = [&*tool_id(&call.provider_id), &call.alias].map(|text| json!(text).to_string());
+    with_own(&format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{input}}}"), own)
+}
+
+fn result_block(id: &str, content: &str, is_error: bool) -> String {
+    let mut block = json!({"type": "tool_result", "tool_use_id": tool_id(id)});
+    if !content.is_empty() {
+        block["content"] = json!(content);
+    }
+    if is_error {
+        block["is_error"] = json!(true);
+    }
+    block.to_string()
+}
+
+/// The id of a call. Earlier turns may have been another API's, with ids that this one does not take.
+fn tool_id(id: &str) -> Cow<'_, str> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if !id.is_empty() && id.chars().all(fits) {
+        Cow::Borrowed(id)
+    } else {
+        Cow::Owned(format!("toolu_{:.24}", ContentHash::of_parts(&[id.as_bytes()]).to_string()))
+    }
+}
+
+/// `block` with further members, which only the API knows.
+fn with_own(block: &str, own: Option<&Map<String, Value>>) -> String {
+    let mut block = block.to_owned();
+    for (name, value) in own.into_iter().flatten() {
+        block.pop();
+        block.push_str(&format!(",{}:{value}}}", json!(name)));
+    }
+    block
+}
+
+fn mark(block: &mut String) {
+    block.pop();
+    block.push_str(MARK);
+}
+
+fn list(items: &[String]) -> String {
+    format!("[{}]", items.join(","))
+}

@@ -1,0 +1,240 @@
+//! A circuit breaker: an API that fails again and again is left alone for a while.
+//!
+//! ```text
+//!            5 failures in a row                time is up
+//!   Closed ──────────────────────▶ Open ───────────────────────▶ HalfOpen
+//!     ▲                             ▲                               │  │
+//!     │                             └──── the probe failed, ────────┘  │
+//!     └────────────────────────────────── twice as long     succeeded ─┘
+//! ```
+//! Half open, one request goes through and all others are still refused. A probe that ends without a
+//! verdict (its query was cancelled, say) makes room for another one. There is no clock here.
+
+use std::time::Duration;
+
+/// So many failures in a row, and the API is left alone.
+const FAILURES: u32 = 5;
+/// For how long, the first time.
+const FIRST_REST: Duration = Duration::from_secs(5);
+/// A rest doubles with each probe that fails, up to this.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
+/// What a request taught about the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It answered, also if the answer was a refusal.
+    Alive,
+    /// It could not be reached, failed by its own fault, or broke off.
+    Failing,
+    /// Nothing.
+    Unknown,
+}
+
+/// Leave to send one request; to be given back with a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    Normal,
+    Probe,
+}
+
+/// No requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Open {
+    pub(crate) failures: u32,
+    pub(crate) remaining: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed,
+    Open { until: Duration },
+    HalfOpen { probing: bool },
+}
+
+/// The state of one address. Times are counted from whatever moment the caller likes.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    state: State,
+    /// In a row, over all states.
+    failures: u32,
+    rest: Duration,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self { state: State::Closed, failures: 0, rest: FIRST_REST }
+    }
+}
+
+impl Breaker {
+    /// # Errors
+    /// If the API is being left alone, with how long it still will be.
+    pub(super) fn admit(&mut self, now: Duration) -> Result<Pass, Open> {
+        match self.state {
+            State::Closed => Ok(Pass::Normal),
+            State::Open { until } if now < until => {
+                Err(Open { failures: self.failures, remaining: until.saturating_sub(now) })
+            }
+            State::Open { .. } | State::HalfOpen { probing: false } => {
+                self.state = State::HalfOpen { probing: true };
+                Ok(Pass::Probe)
+            }
+            State::HalfOpen { probing: true } => Err(Open { failures: self.failures, remaining: FIRST_REST }),
+        }
+    }
+
+    /// Takes a pass back. Says so if the API is left alone from now on.
+    pub(super) fn record(&mut self, pass: Pass, verdict: Verdict, now: Duration) -> Option<Open> {
+        match (pass, verdict) {
+            (Pass::Normal, Verdict::Unknown) => None,
+            (Pass::Probe, Verdict::Unknown) => {
+                self.state = State::HalfOpen { probing: false };
+                None
+            }
+            (Pass::Normal, Verdict::Alive) => {
+                // One that was sent before the failures says nothing about the time after them.
+                if self.state == State::Closed {
+                    self.failures = 0;
+                }
+                None
+            }
+            (Pass::Probe, Verdict::Alive) => {
+                *self = Self::default();
+                None
+            }
+            (Pass::Normal, Verdict::Failing) => {
+                self.failures = self.failures.saturating_add(1);
+                (self.state == State::Closed && self.failures >= FAILURES).then(|| self.open(now))
+            }
+            (Pass::Probe, Verdict::Failing) => {
+                self.failures = self.failures.saturating_add(1);
+                self.rest = self.rest.saturating_mul(2).min(LONGEST_REST);
+                Some(self.open(now))
+            }
+        }
+    }
+
+    fn open(&mut self, now: Duration) -> Open {
+        self.state = State::Open { until: now.saturating_add(self.rest) };
+        Open { failures: self.failures, remaining: self.rest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
+
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn fail(breaker: &mut Breaker, times: u32, now: u64) {
+        for _ in 0..times {
+            let pass = breaker.admit(seconds(now)).unwrap();
+            breaker.record(pass, Verdict::Failing, seconds(now));
+        }
+    }
+
+    #[test]
+    fn five_failures_in_a_row_open_it_and_four_do_not() {
+        let mut breaker = Breaker::default();
+        fail(&mut breaker, 4, 0);
+        let pass = breaker.admit(seconds(0)).unwrap();
+        breaker.record(pass, Verdict::Alive, seconds(0));
+        fail(&mut breaker, 4, 0);
+        assert_eq!(breaker.admit(seconds(0)), Ok(Pass::Normal));
+        fail(&mut breaker, 1, 0);
+        assert_eq!(breaker.admit(seconds(2)), Err(Open { failures: 5, remaining: seconds(3) }));
+    }
+
+    #[test]
+    fn one_probe_at_a_time_decides() {
+        let mut breaker = Breaker::default();
+        fail(&mut breaker, 5, 0);
+        assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe));
+        assert!(breaker.admit(seconds(5)).is_err(), "another probe");
+        // It taught nothing: the next one may try.
+        breaker.record(Pass::Probe, Verdict::Unknown, seconds(5));
+        assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe));
+        assert_eq!(
+            breaker.record(Pass::Probe, Verdict::Failing, seconds(6)),
+            Some(Open { failures: 6, remaining: seconds(10) })
+        );
+        assert!(breaker.admit(seconds(15)).is_err());
+        assert_eq!(breaker.admit(seconds(16)), Ok(Pass::Probe));
+        breaker.record(Pass::Probe, Verdict::Alive, seconds(16));
+        assert_eq!(breaker.admit(seconds(16)), Ok(Pass::Normal));
+        fail(&mut breaker, 5, 20);
+        assert_eq!(breaker.admit(seconds(20)), Err(Open { failures: 5, remaining: FIRST_REST }), "as at first");
+    }
+
+    #[test]
+    fn what_was_sent_before_does_not_decide_after() {
+        let mut breaker = Breaker::default();
+        let late = breaker.admit(seconds(0)).unwrap();
+        fail(&mut breaker, 5, 0);
+        breaker.record(late, Verdict::Alive, seconds(1));
+        assert!(breaker.admit(seconds(1)).is_err(), "an old answer does not close it");
+        breaker.record(Pass::Normal, Verdict::Failing, seconds(4));
+        assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe), "an old failure does not prolong it");
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Ask,
+        End(usize, Verdict),
+        Wait(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let verdict = prop_oneof![Just(Verdict::Alive), Just(Verdict::Failing), Just(Verdict::Unknown)];
+        prop_oneof![
+            4 => Just(Step::Ask),
+            4 => (any::<usize>(), verdict).prop_map(|(which, verdict)| Step::End(which, verdict)),
+            1 => (0..30_u64).prop_map(Step::Wait),
+        ]
+    }
+
+    proptest! {
+        /// Whatever happens in whatever order: never two probes at once, no request within a rest, no
+        /// rest longer than the longest, and no rest without five failures; and an API that answers is
+        /// in use again after one longest rest.
+        #[test]
+        fn it_is_never_stuck_and_never_lets_a_crowd_through(steps in proptest::collection::vec(step(), 0..200)) {
+            let mut breaker = Breaker::default();
+            let (mut now, mut out, mut failing) = (Duration::ZERO, Vec::new(), 0_u32);
+            for step in steps {
+                match step {
+                    Step::Wait(time) => now += seconds(time),
+                    Step::Ask => match breaker.admit(now) {
+                        Ok(pass) => {
+                            prop_assert!(pass == Pass::Normal || !out.contains(&Pass::Probe));
+                            out.push(pass);
+                        }
+                        Err(open) => {
+                            prop_assert!(failing >= FAILURES);
+                            prop_assert!(open.remaining <= LONGEST_REST && open.remaining > Duration::ZERO);
+                        }
+                    },
+                    Step::End(which, verdict) if !out.is_empty() => {
+                        let pass = out.remove(which % out.len());
+                        failing += u32::from(verdict == Verdict::Failing);
+                        let opened = breaker.record(pass, verdict, now);
+                        prop_assert!(opened.is_none() || breaker.admit(now).is_err());
+                    }
+                    Step::End(..) => {}
+                }
+            }
+            for pass in out {
+                breaker.record(pass, Verdict::Unknown, now);
+            }
+            now += LONGEST_REST;
+            let pass = breaker.admit(now);
+            prop_assert!(pass.is_ok());
+            breaker.record(pass.unwrap(), Verdict::Alive, now);
+            prop_assert!(breaker.admit(now) == Ok(Pass::Normal));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What is remembered of a model API between requests: whether it is worth asking, and asking again.
+//!
+//! [`Breaker`] and [`Budget`] are pure: time arrives as an argument, and nothing here waits. One
+//! [`Endpoint`] has one of each and is shared by everybody who asks the same address, in whatever
+//! namespace: that an API is down is true for all of them. A refusal for one key's own load (429) is
+//! not, so it spends from the budget and does not trip the breaker.
+
+mod breaker;
+mod budget;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use reqwest::Url;
+use tokio::time::Instant;
+
+use self::{
+    breaker::{Breaker, Pass},
+    budget::Budget,
+};
+
+pub(crate) use breaker::{Open, Verdict};
+
+/// The health of one address.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// What `now` is counted from.
+    begun: Instant,
+    breaker: Mutex<Breaker>,
+    budget: Mutex<Budget>,
+}
+
+impl Default for Endpoint {
+    fn default() -> Self {
+        Self { begun: Instant::now(), breaker: Mutex::default(), budget: Mutex::default() }
+    }
+}
+
+impl Endpoint {
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Notes a request, whatever becomes of it: each one earns a part of a retry.
+    pub(crate) fn note_request(&self) {
+        lock(&self.budget).note_request(self.now());
+    }
+
+    /// Whether a failed request may be sent again; spends from the budget if so.
+    pub(crate) fn may_retry(&self) -> bool {
+        lock(&self.budget).spend(self.now())
+    }
+
+    /// Leave to send one request, unless the API is being left alone.
+    pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit, Open> {
+        let pass = lock(&self.breaker).admit(self.now())?;
+        Ok(Permit { endpoint: Arc::clone(self), pass, verdict: Verdict::Unknown })
+    }
+}
+
+/// Leave to send one request. Whoever drops it without a verdict has learnt nothing.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    endpoint: Arc<Endpoint>,
+    pass: Pass,
+    verdict: Verdict,
+}
+
+impl Permit {
+    /// Says how it went.
+    pub(crate) fn end(mut self, verdict: Verdict) {
+        self.verdict = verdict;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let opened = lock(&self.endpoint.breaker).record(self.pass, self.verdict, self.endpoint.now());
+        if let Some(open) = opened {
+            let seconds = open.remaining.as_secs();
+            tracing::warn!(failures = open.failures, seconds, "model API fails and is left alone");
+        }
+    }
+}
+
+/// The health of every address that was asked so far.
+#[derive(Debug, Default)]
+pub(crate) struct Endpoints(Mutex<HashMap<String, Arc<Endpoint>>>);
+
+impl Endpoints {
+    /// The health of this address. What stands behind `?` is a setting, or a secret, and not part of it.
+    pub(crate) fn of(&self, url: &Url) -> Arc<Endpoint> {
+        let mut address = url.clone();
+        address.set_query(None);
+        Arc::clone(lock(&self.0).entry(address.into()).or_default())
+    }
+}
+
+/// Nothing that holds these locks can panic half-way through a change.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,115 @@
+//! Reads what an API sends back, within the limits of time and size.
+
+use std::time::{Duration, SystemTime};
+
+use bosun_engine::model::{Deltas, ModelError};
+use futures_util::{Stream, StreamExt};
+use reqwest::{Response, StatusCode, header::CONTENT_TYPE};
+use serde_json::Value;
+
+use super::{Answer, Failure, Wire, connections::cause};
+use crate::model::retry;
+
+/// The largest answer: a token of a stream takes some 200 bytes on the wire.
+const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
+/// How much of an error's body is read.
+const LARGEST_ERROR: usize = 64 * 1024;
+
+/// Reads an answer that has begun.
+pub(super) async fn read(
+    wire: &dyn Wire,
+    response: Response,
+    asked_for_stream: bool,
+    idle: Duration,
+    deltas: &dyn Deltas,
+) -> Result<Answer, Failure> {
+    let content_type = response.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default().to_owned());
+    // Some servers do not know streaming and answer plainly.
+    let is =
+        |kind: &str, wanted: &str| kind.get(..wanted.len()).is_some_and(|start| start.eq_ignore_ascii_case(wanted));
+    let is_stream = match content_type.as_deref() {
+        None => asked_for_stream,
+        Some(kind) if is(kind, "text/event-stream") => true,
+        Some(kind) if is(kind, "application/json") => false,
+        Some(kind) => return Err(ModelError::Malformed(format!("the answer is of type `{kind}`")).into()),
+    };
+    let mut parts = Box::pin(parts(response, idle));
+    if is_stream {
+        let mut reader = wire.reader();
+        while let Some(part) = parts.next().await {
+            reader.feed(&part?, deltas)?;
+        }
+        reader.end()
+    } else {
+        let mut body = Vec::new();
+        while let Some(part) = parts.next().await {
+            body.extend_from_slice(&part?);
+        }
+        wire.plain(&body, deltas)
+    }
+}
+
+/// Reads why there is no answer.
+pub(super) async fn refusal(response: Response, idle: Duration) -> Failure {
+    let status = response.status();
+    let asked_wait = retry::asked_wait(response.headers(), SystemTime::now());
+    let may_retry = response.headers().get("x-should-retry").is_none_or(|value| value != "false");
+    let mut body = Vec::new();
+    let mut parts = Box::pin(parts(response, idle));
+    // What can be read of the body is enough: it is only a message.
+    while let Some(Ok(part)) = parts.next().await {
+        body.extend_from_slice(&part[..part.len().min(LARGEST_ERROR - body.len())]);
+        if body.len() == LARGEST_ERROR {
+            break;
+        }
+    }
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let message = match error_message(&body) {
+        Some(message) => message.to_owned(),
+        None if status.is_redirection() => "redirects are not followed; set `baseUrl` to the final address".into(),
+        None => status.canonical_reason().unwrap_or("no reason given").to_owned(),
+    };
+    let is_busy = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+    let is_outage = status.is_server_error();
+    // A spent quota comes as 429, and no wait brings it back.
+    if (is_busy || is_outage) && may_retry && error_code(&body) != Some("insufficient_quota") {
+        Failure::Passing { message: format!("{}: {message}", status.as_u16()), asked_wait, is_outage }
+    } else {
+        Failure::Final(ModelError::Refused { status: status.as_u16(), message })
+    }
+}
+
+/// The body as it arrives, within the limits of time and size.
+fn parts(response: Response, idle: Duration) -> impl Stream<Item = Result<bytes::Bytes, ModelError>> {
+    let limit = Duration::as_secs(&idle);
+    let body = response.bytes_stream();
+    futures_util::stream::unfold((Box::pin(body), 0_usize), move |(mut body, read)| async move {
+        let part = match tokio::time::timeout(idle, body.next()).await {
+            Ok(None) => return None,
+            Ok(Some(Ok(part))) if read + part.len() > LARGEST_ANSWER => {
+                Err(ModelError::Malformed(format!("the answer is larger than {LARGEST_ANSWER} bytes")))
+            }
+            Ok(Some(Ok(part))) => Ok(part),
+            Ok(Some(Err(error))) => Err(ModelError::Incomplete(format!("the connection was lost: {}", cause(error)))),
+            Err(_) => Err(ModelError::Incomplete(format!("nothing came for {limit} s"))),
+        };
+        let read = read + part.as_ref().map_or(0, bytes::Bytes::len);
+        Some((part, (body, read)))
+    })
+}
+
+/// The sentence in an error body: `{error: {message}}` at OpenAI and Anthropic alike, and what other
+/// servers make of it.
+pub(crate) fn error_message(body: &Value) -> Option<&str> {
+    let error = body.get("error").unwrap_or(body);
+    let message = match error {
+        Value::String(message) => Some(message.as_str()),
+        other => other.get("message").or_else(|| other.get("detail")).and_then(Value::as_str),
+    };
+    message.map(str::trim).filter(|message| !message.is_empty())
+}
+
+/// The code in an error body.
+fn error_code(body: &Value) -> Option<&str> {
+    body.get("error").unwrap_or(body).get("code").and_then(Value::as_str)
+}

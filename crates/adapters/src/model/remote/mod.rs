@@ -1,0 +1,328 @@
+//! Models that are reached over HTTP: everything that does not depend on the wire format.
+//!
+//! One turn is one request. It is sent again only while nothing of an answer has been shown: after a
+//! refusal for load, a failed connection or a silence, and only as far as the budget of its address
+//! goes. Once text has been shown, what breaks off is an error, and whether to begin the turn again is
+//! the engine's decision. Redirects and proxies of the environment are not followed: a key goes to the
+//! host that the manifest names and nowhere else.
+
+mod answer;
+mod connections;
+mod request;
+
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bosun_core::{Namespace, transcript::Message};
+use bosun_engine::{
+    Model,
+    model::{Deltas, ModelError, ModelReply, ModelRequest},
+};
+use reqwest::{StatusCode, Url, header::CONTENT_TYPE};
+use serde_json::Value;
+
+use self::request::{Prepared, Settings};
+use super::{
+    fields,
+    health::Verdict,
+    retry::{self, Backoff},
+    shown::Shown,
+    sse::SseError,
+};
+use crate::secret::{Secrets, Source};
+
+pub(crate) use answer::error_message;
+pub use connections::Connections;
+pub(crate) use request::base;
+
+/// A model that pauses its turn is told to go on this often.
+const LONGEST_PAUSE: usize = 8;
+
+/// Headers that belong to the connection; a manifest cannot set them.
+pub const OWN_HEADERS: &[&str] = &[
+    "host",
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "accept",
+];
+
+/// A model as its manifest describes it. Values are resolved at each call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The model's name at the API.
+    pub model: Source,
+    /// The address under which the wire format has its own paths.
+    pub base_url: Source,
+    pub api_key: Option<Source>,
+    /// The version of the API, where it has one.
+    pub version: Option<Source>,
+    pub headers: Vec<(String, Source)>,
+    /// Further parameters of the request, in this order.
+    pub properties: Vec<(String, Source)>,
+    pub stream: bool,
+    pub timeouts: Timeouts,
+}
+
+/// How long an answer may keep us waiting. The query's own time limit stands above all of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until the first byte of a streamed answer.
+    pub first_byte: Duration,
+    /// Between two parts of an answer, or until a plain one.
+    pub idle: Duration,
+    /// From the request to the end of its answer.
+    pub total: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            first_byte: Duration::from_secs(120),
+            idle: Duration::from_secs(300),
+            total: Duration::from_secs(20 * 60),
+        }
+    }
+}
+
+/// One wire format: where a turn is sent, how it is written, and how its answer is read.
+pub(crate) trait Wire: fmt::Debug + Send + Sync + 'static {
+    /// Where requests go. The text of an error never holds `base`, which may be a secret.
+    fn address(&self, base: &str, model: &str, version: Option<&str>) -> Result<Url, &'static str>;
+
+    /// The headers that carry the key and the version of the API.
+    fn headers(&self, key: Option<&str>, version: Option<&str>) -> Vec<(&'static str, String)>;
+
+    /// The body. The same conversation must begin with the same bytes each time.
+    fn body(&self, turn: &Turn<'_>) -> Result<String, serde_json::Error>;
+
+    /// Reads a streamed answer.
+    fn reader(&self) -> Box<dyn Reader>;
+
+    /// Reads a plain answer; `deltas` gets its text as well.
+    fn plain(&self, body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure>;
+}
+
+/// What one request says.
+pub(crate) struct Turn<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) request: &'a ModelRequest,
+    pub(crate) stream: bool,
+    pub(crate) properties: &'a [(&'a str, Value)],
+}
+
+/// A streamed answer, read from its bytes.
+pub(crate) trait Reader: Send {
+    /// Takes the next bytes of the body; text goes to `deltas`. There is no answer after a failure.
+    fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), Failure>;
+
+    /// The answer, if the body that has ended was whole.
+    fn end(self: Box<Self>) -> Result<Answer, Failure>;
+}
+
+/// What a request brought.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Answer {
+    Whole(ModelReply),
+    /// The API wants to be asked again with this as the model's last words. It asks for no calls, and
+    /// what it keeps for its API accounts for its whole text.
+    Paused(ModelReply),
+}
+
+/// Why a request brought no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It may be different next time.
+    Passing {
+        message: String,
+        asked_wait: Option<Duration>,
+        /// Whether it is the API that fails, and not this key that asks too often.
+        is_outage: bool,
+    },
+    Final(ModelError),
+}
+
+impl Failure {
+    pub(crate) fn outage(message: String) -> Self {
+        Self::Passing { message, asked_wait: None, is_outage: true }
+    }
+
+    fn verdict(&self) -> Verdict {
+        match self {
+            Self::Passing { is_outage: true, .. } | Self::Final(ModelError::Incomplete(_)) => Verdict::Failing,
+            Self::Passing { is_outage: false, .. }
+            | Self::Final(ModelError::Refused { .. } | ModelError::TooLong(_)) => Verdict::Alive,
+            Self::Final(_) => Verdict::Unknown,
+        }
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Self::Final(error)
+    }
+}
+
+impl From<SseError> for Failure {
+    fn from(error: SseError) -> Self {
+        Self::Final(ModelError::Malformed(error.to_string()))
+    }
+}
+
+/// A model behind HTTP.
+#[derive(Debug)]
+pub(crate) struct Remote<W> {
+    pub(crate) namespace: Namespace,
+    pub(crate) config: Config,
+    pub(crate) wire: W,
+    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) backoff: Backoff,
+}
+
+impl<W: Wire> Remote<W> {
+    /// A model of `namespace`, whose secrets alone it can use.
+    pub(crate) fn new(
+        namespace: Namespace,
+        config: Config,
+        wire: W,
+        secrets: Arc<Secrets>,
+        connections: Arc<Connections>,
+    ) -> Self {
+        Self { namespace, config, wire, secrets, connections, backoff: Backoff::default() }
+    }
+
+    async fn ask(&self, request: &ModelRequest, deltas: &Shown<'_>) -> Result<Answer, ModelError> {
+        let settings =
+            Settings { namespace: &self.namespace, secrets: &self.secrets, config: &self.config, wire: &self.wire };
+        let prepared = settings.prepare(request).await?;
+        let endpoint = self.connections.endpoints.of(&prepared.url);
+        endpoint.note_request();
+        let mut attempts = 0;
+        let mut last = None;
+        loop {
+            let permit = match endpoint.admit() {
+                Ok(permit) => permit,
+                Err(open) => {
+                    let retry_after = open.remaining;
+                    return Err(match last {
+                        None => ModelError::CircuitOpen { failures: open.failures, retry_after },
+                        Some(message) => ModelError::Unavailable { attempts, message, retry_after: Some(retry_after) },
+                    });
+                }
+            };
+            attempts += 1;
+            let answer = self.attempt(&prepared, deltas).await;
+            permit.end(answer.as_ref().map_or_else(Failure::verdict, |_| Verdict::Alive));
+            let (message, asked_wait) = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => match prepared.redaction.clean_failure(failure) {
+                    Failure::Final(error) => return Err(error),
+                    Failure::Passing { message, .. } if deltas.any() => return Err(ModelError::Incomplete(message)),
+                    Failure::Passing { message, asked_wait, .. } => (message, asked_wait),
+                },
+            };
+            let spread = retry::spread(request.query, request.turn, attempts);
+            let Some(wait) = self.backoff.wait(attempts, asked_wait, spread) else {
+                return Err(ModelError::Unavailable { attempts, message, retry_after: asked_wait });
+            };
+            if !endpoint.may_retry() {
+                let message = format!("{message}; too many requests to it were retried lately to try this one again");
+                return Err(ModelError::Unavailable { attempts, message, retry_after: asked_wait });
+            }
+            let wait_ms = wait.as_millis();
+            tracing::warn!(attempts, reason = message, wait_ms, "model API did not answer, asking again");
+            tokio::time::sleep(wait).await;
+            last = Some(message);
+        }
+    }
+
+    async fn attempt(&self, prepared: &Prepared, deltas: &dyn Deltas) -> Result<Answer, Failure> {
+        let limit = self.config.timeouts.total;
+        match tokio::time::timeout(limit, self.exchange(prepared, deltas)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                Err(ModelError::Incomplete(format!("it did not come to an end within {} s", limit.as_secs())).into())
+            }
+        }
+    }
+
+    async fn exchange(&self, prepared: &Prepared, deltas: &dyn Deltas) -> Result<Answer, Failure> {
+        let client = self.connections.client(prepared.url.scheme())?;
+        let request = client
+            .post(prepared.url.clone())
+            .headers(prepared.headers.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .body(prepared.body.clone());
+        let Timeouts { first_byte, idle, .. } = self.config.timeouts;
+        let limit = if self.config.stream { first_byte } else { idle };
+        let response = match tokio::time::timeout(limit, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) if error.is_connect() || error.is_timeout() => {
+                let cause = connections::cause(error);
+                return Err(Failure::outage(format!("no connection to its `baseUrl`: {cause}")));
+            }
+            Ok(Err(error)) => {
+                return Err(Failure::outage(format!("the request broke off: {}", connections::cause(error))));
+            }
+            Err(_) => return Err(Failure::outage(format!("no answer began within {} s", limit.as_secs()))),
+        };
+        if response.status() == StatusCode::OK {
+            answer::read(&self.wire, response, self.config.stream, idle, deltas).await
+        } else {
+            Err(answer::refusal(response, idle).await)
+        }
+    }
+}
+
+#[async_trait]
+impl<W: Wire> Model for Remote<W> {
+    async fn reply(&self, request: &ModelRequest, deltas: &dyn Deltas) -> Result<ModelReply, ModelError> {
+        let deltas = Shown::new(deltas);
+        let mut request = Cow::Borrowed(request);
+        let mut earlier: Option<ModelReply> = None;
+        for _ in 0..LONGEST_PAUSE {
+            let answer = self.ask(&request, &deltas).await?;
+            let (reply, is_whole) = match answer {
+                Answer::Whole(reply) => (reply, true),
+                Answer::Paused(reply) => (reply, false),
+            };
+            if !is_whole {
+                let (text, provider) = (reply.text.clone(), reply.provider.clone());
+                request.to_mut().messages.push(Message::Assistant { text, calls: Vec::new(), provider });
+            }
+            let reply = match earlier {
+                Some(earlier) => join(earlier, reply),
+                None => reply,
+            };
+            if is_whole {
+                return Ok(reply);
+            }
+            earlier = Some(reply);
+        }
+        Err(ModelError::Incomplete(format!("the model paused its turn {LONGEST_PAUSE} times")))
+    }
+}
+
+/// One reply of a part that paused and the part that came after it.
+fn join(paused: ModelReply, rest: ModelReply) -> ModelReply {
+    let mut usage = paused.usage;
+    usage += rest.usage;
+    let text = [paused.text, rest.text].into_iter().flatten().reduce(|text, more| text + &more);
+    let provider = match (paused.provider, rest.provider) {
+        (Some(kept), Some(more)) => {
+            let mut kept = Arc::unwrap_or_clone(kept);
+            fields::grow(&mut kept, Arc::unwrap_or_clone(more));
+            Some(Arc::new(kept))
+        }
+        (kept, more) => kept.or(more),
+    };
+    ModelReply { text, calls: rest.calls, usage, provider, answered_by: None }
+}
+
+#[cfg(test)]
+mod tests;

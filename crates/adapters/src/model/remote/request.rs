@@ -1,0 +1,157 @@
+//! Builds the request of one turn: secrets are resolved here, at call time, and go nowhere else.
+
+use bosun_core::Namespace;
+use bosun_engine::model::{ModelError, ModelRequest};
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
+use serde_json::Value;
+
+use super::{Config, Failure, Turn, Wire};
+use crate::secret::{Secret, Secrets, Source};
+
+/// Everything that is sent, and what must not come back in an error.
+pub(super) struct Prepared {
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: String,
+    pub(super) redaction: Redaction,
+}
+
+/// Texts that no error may repeat, whatever the API answers.
+#[derive(Default)]
+pub(super) struct Redaction(Vec<Secret>);
+
+impl Redaction {
+    /// `message` with every secret taken out, then cut to a bearable length.
+    fn clean(&self, message: &str) -> String {
+        const LONGEST: usize = 500;
+        let mut clean: String = message.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        for secret in &self.0 {
+            clean = clean.replace(secret.expose(), "[redacted]");
+        }
+        match clean.char_indices().nth(LONGEST) {
+            Some((end, _)) => format!("{}…", &clean[..end]),
+            None => clean,
+        }
+    }
+
+    pub(super) fn clean_failure(&self, failure: Failure) -> Failure {
+        let clean = |message: String| self.clean(&message);
+        match failure {
+            Failure::Passing { message, asked_wait, is_outage } => {
+                Failure::Passing { message: clean(message), asked_wait, is_outage }
+            }
+            Failure::Final(error) => Failure::Final(match error {
+                ModelError::Refused { status, message } => ModelError::Refused { status, message: clean(message) },
+                ModelError::Unavailable { attempts, message, retry_after } => {
+                    ModelError::Unavailable { attempts, message: clean(message), retry_after }
+                }
+                ModelError::Incomplete(message) => ModelError::Incomplete(clean(message)),
+                ModelError::TooLong(message) => ModelError::TooLong(clean(message)),
+                ModelError::Malformed(message) => ModelError::Malformed(clean(message)),
+                ModelError::Misconfigured(message) => ModelError::Misconfigured(clean(message)),
+                open @ ModelError::CircuitOpen { .. } => open,
+            }),
+        }
+    }
+
+    fn add(&mut self, secret: &Secret) {
+        // Shorter ones are no secrets, and would take every word of a message apart.
+        const SHORTEST: usize = 4;
+        if secret.expose().len() >= SHORTEST {
+            self.0.push(secret.clone());
+        }
+    }
+}
+
+/// Where one turn's settings come from.
+pub(super) struct Settings<'a> {
+    pub(super) namespace: &'a Namespace,
+    pub(super) secrets: &'a Secrets,
+    pub(super) config: &'a Config,
+    pub(super) wire: &'a dyn Wire,
+}
+
+impl Settings<'_> {
+    pub(super) async fn prepare(&self, request: &ModelRequest) -> Result<Prepared, ModelError> {
+        let config = self.config;
+        let mut redaction = Redaction::default();
+        let base = self.value("baseUrl", &config.base_url).await?;
+        let model = self.value("model", &config.model).await?;
+        let key = self.maybe("apiKey", config.api_key.as_ref()).await?;
+        let version = self.maybe("version", config.version.as_ref()).await?;
+        let version = version.as_ref().map(Secret::expose);
+        let url = (self.wire.address(base.expose(), model.expose(), version))
+            .map_err(|problem| ModelError::Misconfigured(format!("`baseUrl` {problem}")))?;
+        // Of the address as it was written: what the wire format adds to it is no secret.
+        if let Some((_, query)) = base.expose().split_once('?') {
+            redaction.add(&Secret::new(query.to_owned()));
+        }
+        let mut headers = HeaderMap::new();
+        for (name, value) in self.wire.headers(key.as_ref().map(Secret::expose), version) {
+            headers.insert(name, sensitive("apiKey", &value)?);
+        }
+        key.iter().for_each(|key| redaction.add(key));
+        for (name, source) in &config.headers {
+            if let Some(value) = self.maybe(name, Some(source)).await? {
+                let spelled = HeaderName::try_from(name.as_str())
+                    .map_err(|_| ModelError::Misconfigured(format!("`{name}` is not the name of a header")))?;
+                headers.insert(spelled, sensitive(name, value.expose())?);
+                redaction.add(&value);
+            }
+        }
+        let mut properties = Vec::with_capacity(config.properties.len());
+        for (name, source) in &config.properties {
+            if let Some(value) = self.maybe(name, Some(source)).await? {
+                properties.push((name.as_str(), property(value.expose())));
+            }
+        }
+        let turn = Turn { model: model.expose(), request, stream: config.stream, properties: &properties };
+        let body = (self.wire.body(&turn))
+            .map_err(|error| ModelError::Misconfigured(format!("request cannot be written as JSON: {error}")))?;
+        Ok(Prepared { url, headers, body, redaction })
+    }
+
+    async fn maybe(&self, what: &str, source: Option<&Source>) -> Result<Option<Secret>, ModelError> {
+        let Some(source) = source else { return Ok(None) };
+        let resolved = self.secrets.resolve(self.namespace, source).await;
+        resolved.map_err(|error| ModelError::Misconfigured(format!("`{what}` cannot be resolved: {error}")))
+    }
+
+    async fn value(&self, what: &str, source: &Source) -> Result<Secret, ModelError> {
+        let value = self.maybe(what, Some(source)).await?;
+        value.ok_or_else(|| ModelError::Misconfigured(format!("`{what}` is an optional secret, and it is absent")))
+    }
+}
+
+/// The base address of an API, to which a wire format adds its path.
+///
+/// # Errors
+/// With what is wrong about `base`; never with `base` itself, which may hold a secret.
+pub(crate) fn base(base: &str) -> Result<Url, &'static str> {
+    let mut url = Url::parse(base).map_err(|_| "is not a URL")?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("must begin with http:// or https://");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must not hold a user or a password; use `apiKey` or `headers`");
+    }
+    url.set_fragment(None);
+    // Without a slash at its end, so that segments can be added.
+    url.path_segments_mut().map_err(|()| "has no path")?.pop_if_empty();
+    Ok(url)
+}
+
+fn sensitive(name: &str, value: &str) -> Result<HeaderValue, ModelError> {
+    let mut value = HeaderValue::from_str(value)
+        .map_err(|_| ModelError::Misconfigured(format!("the value of `{name}` cannot stand in a header")))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// A property is text in a manifest. What reads as JSON is sent as that; all other text is a string.
+fn property(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}

@@ -1,0 +1,28 @@
+//! Knows whether text was shown: after that, nobody may begin the turn again unseen.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bosun_engine::model::Deltas;
+
+/// Passes text on, and remembers that there was some.
+pub(super) struct Shown<'a> {
+    deltas: &'a dyn Deltas,
+    any: AtomicBool,
+}
+
+impl<'a> Shown<'a> {
+    pub(super) fn new(deltas: &'a dyn Deltas) -> Self {
+        Self { deltas, any: AtomicBool::new(false) }
+    }
+
+    pub(super) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+}
+
+impl Deltas for Shown<'_> {
+    fn push(&self, text: &str) {
+        self.any.store(true, Ordering::Relaxed);
+        self.deltas.push(text);
+    }
+}

@@ -1,0 +1,215 @@
+//! What the tests of all wire formats share: a conversation, an ear for deltas, and the corpus of answers.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bosun_core::{
+    Binding, Namespace, QueryUid, Tool,
+    query::ModelOptions,
+    tool::toolset::{Mode, Toolset},
+    transcript::{Message, MessageCall},
+};
+use bosun_engine::{
+    Model,
+    model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
+};
+use serde_json::{Value, json};
+
+use super::{
+    remote::{Answer, Config, Connections, Failure, Reader, Remote, Timeouts, Wire},
+    retry::Backoff,
+    standin::{self, Plays, StandIn},
+};
+use crate::secret::{Secret, Source};
+
+pub(crate) fn fixtures() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models")
+}
+
+pub(crate) fn literal(text: &str) -> Source {
+    Source::Literal(Secret::new(text.into()))
+}
+
+/// Keeps the text that was streamed.
+#[derive(Default)]
+pub(crate) struct Kept(Mutex<String>);
+
+impl Deltas for Kept {
+    fn push(&self, text: &str) {
+        self.0.lock().unwrap().push_str(text);
+    }
+}
+
+impl Kept {
+    pub(crate) fn text(&self) -> String {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+pub(crate) fn config(base_url: &str) -> Config {
+    Config {
+        model: literal("gpt-4o"),
+        base_url: literal(base_url),
+        api_key: None,
+        version: None,
+        headers: Vec::new(),
+        properties: Vec::new(),
+        stream: true,
+        timeouts: Timeouts::default(),
+    }
+}
+
+/// A model that does not wait long.
+pub(crate) fn remote<W: Wire>(config: Config, wire: W) -> Remote<W> {
+    let mut model = Remote::new(Namespace::default(), config, wire, Arc::default(), Arc::new(Connections::default()));
+    model.backoff = Backoff { first: Duration::from_millis(1), longest: Duration::from_secs(5) };
+    model
+}
+
+pub(crate) fn calculator() -> Tool {
+    let parameters = json!({
+        "type": "object",
+        "properties": {"expression": {"type": "string", "description": "Mathematical expression to evaluate (e.g., \"2 + 2\")"}},
+        "required": ["expression"],
+    });
+    Tool::new("calculator", "Perform mathematical calculations", parameters, Binding::External)
+}
+
+pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
+    let search = Tool::new("web.search", "Search the web", json!({"type": "object"}), Binding::External);
+    ModelRequest {
+        query: QueryUid::new(1_794_700_800_000, [7; 10]),
+        turn: 1,
+        messages,
+        toolset: Arc::new(Toolset::merge(Mode::N8n, Vec::new(), vec![calculator(), search])),
+        tools_allowed: true,
+        options: ModelOptions::default(),
+        answer: None,
+    }
+}
+
+pub(crate) fn hello() -> ModelRequest {
+    request(vec![Message::User("hello".into())])
+}
+
+pub(crate) async fn reply(model: &dyn Model) -> Result<ModelReply, ModelError> {
+    model.reply(&hello(), &Kept::default()).await
+}
+
+pub(crate) fn assistant(text: Option<&str>, calls: Vec<MessageCall>) -> Message {
+    Message::Assistant { text: text.map(str::to_owned), calls, provider: None }
+}
+
+pub(crate) fn call(id: &str, alias: &str, arguments: &str) -> MessageCall {
+    MessageCall { provider_id: id.into(), alias: alias.into(), arguments: arguments.into() }
+}
+
+pub(crate) fn result(id: &str, alias: &str, content: &str, is_error: bool) -> Message {
+    Message::Tool { provider_id: id.into(), alias: alias.into(), content: content.into(), is_error }
+}
+
+pub(crate) fn conversation() -> Vec<Message> {
+    let asked = vec![
+        call("call_a", "calculator", "{\"expression\":\"0.25 * 8432\"}"),
+        call("call_b", "web_search", "{ \"q\" : \"percent\" }"),
+    ];
+    vec![
+        Message::System("You are a \"careful\" assistant.\nUse the tools.".into()),
+        Message::User("What is 25% of 8,432? 🌊".into()),
+        assistant(None, asked),
+        result("call_a", "calculator", "2108", false),
+        result("call_b", "web_search", "Error: no network", true),
+        assistant(Some("One more."), vec![call("call_c", "calculator", "{}")]),
+        result("call_c", "calculator", "", false),
+        assistant(None, vec![]),
+    ]
+}
+
+/// What the next request says of an answer: the answer, and a result for each of its calls.
+pub(crate) fn follow(reply: &ModelReply) -> Vec<Message> {
+    let calls = reply.calls.iter().map(|asked| call(&asked.provider_id, &asked.alias, &asked.arguments));
+    let message =
+        Message::Assistant { text: reply.text.clone(), calls: calls.collect(), provider: reply.provider.clone() };
+    let results = reply.calls.iter().map(|asked| result(&asked.provider_id, &asked.alias, "2108", false));
+    std::iter::once(message).chain(results).collect()
+}
+
+pub(crate) async fn stand_in(answers: Vec<standin::Answer>) -> StandIn {
+    StandIn::recording(Plays::Answers(answers)).await.unwrap()
+}
+
+/// An error as both APIs spell it.
+pub(crate) fn failing(status: u16, message: &str) -> standin::Answer {
+    standin::Answer::json(status, json!({"error": {"message": message}}).to_string())
+}
+
+/// The stream of the corpus with this name.
+pub(crate) fn stream_of(wire: &str, name: &str) -> Vec<u8> {
+    std::fs::read(fixtures().join(wire).join("streams").join(name).with_extension("sse")).unwrap()
+}
+
+/// Every file of a directory of the corpus, with the file of the reply that stands beside it.
+pub(crate) fn corpus(wire: &str, directory: &str, extension: &str) -> Vec<(String, Vec<u8>, PathBuf)> {
+    let mut cases = Vec::new();
+    for entry in fixtures().join(wire).join(directory).read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_str().unwrap().ends_with(extension) {
+            let reply = PathBuf::from(path.to_str().unwrap().replace(extension, ".reply.json"));
+            cases.push((path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap(), reply));
+        }
+    }
+    cases.sort_by(|left, right| left.0.cmp(&right.0));
+    cases
+}
+
+pub(crate) fn expected(file: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+}
+
+pub(crate) fn shown(answer: &Answer) -> Value {
+    let (reply, paused) = match answer {
+        Answer::Whole(reply) => (reply, false),
+        Answer::Paused(reply) => (reply, true),
+    };
+    let call = |call: &ModelCall| json!({"id": call.provider_id, "name": call.alias, "arguments": call.arguments});
+    let mut shown = json!({
+        "text": reply.text,
+        "calls": reply.calls.iter().map(call).collect::<Vec<_>>(),
+        "usage": reply.usage,
+    });
+    if let Some(provider) = &reply.provider {
+        shown["provider"] = Value::clone(provider);
+    }
+    if paused {
+        shown["paused"] = json!(true);
+    }
+    shown
+}
+
+/// What a reader makes of these parts of a stream, and the text that it showed.
+pub(crate) fn assemble(mut reader: Box<dyn Reader>, parts: &[&[u8]]) -> (Result<Answer, Failure>, String) {
+    let deltas = Kept::default();
+    let fed = parts.iter().try_for_each(|part| reader.feed(part, &deltas));
+    (fed.and_then(|()| reader.end()), deltas.text())
+}
+
+/// The cases of a file of what is no answer: a name, its events, and the error.
+pub(crate) fn check_malformed(wire: &str, reader: impl Fn() -> Box<dyn Reader>, event: impl Fn(&Value) -> String) {
+    let text = std::fs::read_to_string(fixtures().join(wire).join("malformed.json")).unwrap();
+    let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
+    assert!(cases.len() >= 40, "{}", cases.len());
+    for case in cases {
+        let name = case["name"].as_str().unwrap();
+        let stream: String = case["events"].as_array().unwrap().iter().map(&event).collect();
+        let (code, message) = match assemble(reader(), &[stream.as_bytes()]).0 {
+            Err(Failure::Final(error)) => (error.code(), error.to_string()),
+            Err(Failure::Passing { message, .. }) => ("passing", message),
+            Ok(answer) => panic!("{name}: {answer:?}"),
+        };
+        assert_eq!(code, case["code"].as_str().unwrap(), "{name}: {message}");
+        assert!(message.contains(case["message"].as_str().unwrap()), "{name}: {message}");
+    }
+}

@@ -1,0 +1,417 @@
+//! Twenty secrets of different shapes, planted wherever secrets can be; then everything that leaves the server is
+//! searched for them, in every spelling.
+//!
+//! A model API of this test stands in for the real ones: it answers, refuses, breaks off and sends elsewhere, and
+//! in its refusals it repeats the key that it was sent. The server logs all it can. Nothing is searched that the
+//! search could not find: each secret is looked for, and found, where it belongs.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{Path as Route, State},
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinSet};
+
+use crate::{
+    program::{bosun, run, stderr, stdout},
+    support::{
+        server::{Death, World},
+        soon,
+    },
+};
+
+/// A request as the model API saw it.
+#[derive(Debug)]
+struct Seen {
+    model: String,
+    headers: String,
+    body: String,
+}
+
+type Log = Arc<Mutex<Vec<Seen>>>;
+
+/// What the part of a secret that is looked for becomes.
+fn spellings(core: &str) -> Vec<String> {
+    let hex: String = core.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let mut spellings = vec![core.to_owned(), hex.to_uppercase(), hex, core.chars().rev().collect()];
+    // Wherever it stands in a longer text, base 64 has one of three forms of it.
+    for shift in 0..3 {
+        let padded = [&b"\0\0"[..shift], core.as_bytes()].concat();
+        let whole = padded.len() / 3 * 3;
+        let encoded = base64(&padded[..whole]);
+        let text = encoded.get(if shift == 0 { 0 } else { 4 }..).unwrap_or_default().to_owned();
+        spellings.push(text.replace('+', "-").replace('/', "_"));
+        spellings.push(text);
+    }
+    spellings.retain(|spelling| spelling.len() >= 5);
+    spellings
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = |chunk: &[u8]| {
+        let group = u32::from(chunk[0]) << 16 | u32::from(chunk[1]) << 8 | u32::from(chunk[2]);
+        [18, 12, 6, 0].map(|shift| char::from(DIGITS[(group >> shift & 63) as usize]))
+    };
+    bytes.chunks_exact(3).flat_map(digits).collect()
+}
+
+fn find(core: &str, bytes: &[u8]) -> Option<String> {
+    spellings(core).into_iter().find(|spelling| {
+        let spelling = spelling.as_bytes();
+        bytes.windows(spelling.len()).any(|window| window == spelling)
+    })
+}
+
+/// A secret: how it is called, its value, and the part of it that is the same in JSON and in URLs.
+struct Canary {
+    name: &'static str,
+    value: String,
+    core: &'static str,
+}
+
+fn canaries() -> Vec<Canary> {
+    let new = |name, core, value: String| Canary { name, core, value };
+    vec![
+        new("file", "cnry00raw3f9a1", "sk-cnry00raw3f9a1".into()),
+        new("newline", "cnry01lineb7", "sk-cnry01lineb7".into()),
+        new("variable", "cnry02envc4d", "sk-cnry02envc4d".into()),
+        new("literal", "cnry03litd91", "sk-cnry03litd91".into()),
+        new("quoted", "cnry04quoe22", "sk-\"cnry04quoe22\\x".into()),
+        new("url", "cnry05urlf68", "sk-+/=cnry05urlf68&%3D?".into()),
+        new("short", "cn06z9", "cn06z9".into()),
+        new("long", "cnry07long11", format!("sk-{}cnry07long11", "ab3".repeat(1_300))),
+        new("pem", "cnry08pem77a", "-----BEGIN KEY-----\ncnry08pem77a\n-----END KEY-----".into()),
+        new("base64", "Y25yeTA5YjY0", "Y25yeTA5YjY0cXE9PQ==".into()),
+        new("header", "cnry10hdr5e5", "Token cnry10hdr5e5".into()),
+        new("literal-header", "cnry11lhd0c0", "cnry11lhd0c0".into()),
+        new("query-string", "cnry12qstr4f", "cnry12qstr4f".into()),
+        new("property", "cnry13prop9d", "user-cnry13prop9d".into()),
+        new("redirected", "cnry14rdrc8e", "sk-cnry14rdrc8e".into()),
+        new("broken-off", "cnry15cut21b", "sk-cnry15cut21b".into()),
+        new("elsewhere", "cnry16ns3a7c", "sk-cnry16ns3a7c".into()),
+        new("not-a-key", "cnry17junk6d", "cnry17junk6d\u{7f}".into()),
+    ]
+}
+
+/// Which models there are: the way in which their API answers, and the secret that they have.
+const MODELS: &[(&str, &str, &str)] = &[
+    ("m-file", "answer", "file"),
+    ("m-newline", "refuse", "newline"),
+    ("m-variable", "refuse", "variable"),
+    ("m-literal", "fail", "literal"),
+    ("m-quoted", "refuse", "quoted"),
+    ("m-url", "refuse", "url"),
+    ("m-short", "refuse", "short"),
+    ("m-long", "refuse", "long"),
+    ("m-pem", "refuse", "pem"),
+    ("m-base64", "page", "base64"),
+    ("m-header", "refuse", "header"),
+    ("m-literal-header", "refuse", "literal-header"),
+    ("m-query-string", "refuse", "query-string"),
+    ("m-property", "answer", "property"),
+    ("m-redirected", "redirect", "redirected"),
+    ("m-broken-off", "break", "broken-off"),
+    ("m-elsewhere", "refuse", "elsewhere"),
+    ("m-not-a-key", "refuse", "not-a-key"),
+];
+
+fn plant(world: &World, api: &str, canaries: &[Canary]) {
+    let mut manifests = String::new();
+    for (model, way, name) in MODELS {
+        let canary = canaries.iter().find(|canary| canary.name == *name).unwrap();
+        let quoted = serde_json::to_string(&canary.value).unwrap();
+        let reference = format!("valueFrom: {{secretKeyRef: {{name: {name}, key: key}}}}");
+        let mut base = format!("value: \"{api}/{way}/{model}/v1\"");
+        let key = match *name {
+            "literal" => format!("apiKey: {{value: {quoted}}}"),
+            "header" => format!("headers: [{{name: x-custom-auth, value: {{{reference}}}}}]"),
+            "literal-header" => format!("headers: [{{name: x-custom-auth, value: {{value: {quoted}}}}}]"),
+            "property" => format!("properties: {{user: {{{reference}}}}}"),
+            "query-string" => {
+                base = format!("valueFrom: {{secretKeyRef: {{name: {name}, key: url}}}}");
+                String::new()
+            }
+            _ => format!("apiKey: {{{reference}}}"),
+        };
+        if *name == "query-string" {
+            secret(world, "default", name, "url", &format!("{api}/{way}/{model}/v1?api-key={}", canary.value));
+        }
+        match *name {
+            "variable" | "literal" | "literal-header" => {}
+            "newline" => secret(world, "default", name, "key", &format!("{}\n", canary.value)),
+            // Another namespace has it; this one asks for it in vain.
+            "elsewhere" => secret(world, "other", name, "key", &canary.value),
+            _ => secret(world, "default", name, "key", &canary.value),
+        }
+        manifests += &format!(
+            "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {{name: {model}}}
+spec:
+  provider: openai
+  model: {{value: some-model}}
+  config:
+    openai:
+      baseUrl: {{{base}}}
+      {key}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {{name: {model}}}
+spec:
+  prompt: Be brief.
+  modelRef: {{name: {model}}}
+"
+        );
+    }
+    fs::write(world.path("manifests").join("canaries.yaml"), manifests).unwrap();
+}
+
+fn secret(world: &World, namespace: &str, name: &str, key: &str, value: &str) {
+    let directory = world.path("secrets").join(namespace).join(name);
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join(key), value).unwrap();
+}
+
+/// The API: the path says how it answers.
+async fn serve_api(log: Log) -> (String, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().route("/{way}/{model}/v1/chat/completions", post(complete)).with_state(log);
+    let mut server = JoinSet::new();
+    server.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (base, server)
+}
+
+async fn complete(
+    Route((way, model)): Route<(String, String)>,
+    State(log): State<Log>,
+    uri: axum::http::Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let shown: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes())))
+        .chain(uri.query().map(|query| format!("?{query}\n")))
+        .collect();
+    let text = String::from_utf8_lossy(&body).into_owned();
+    let asked: Value = serde_json::from_slice(&body).unwrap();
+    log.lock().unwrap_or_else(PoisonError::into_inner).push(Seen { model, headers: shown.clone(), body: text });
+    // As an API might that wants to be helpful: what it was sent, in several spellings.
+    let json = serde_json::to_string(&shown).unwrap();
+    let key = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let key = key.strip_prefix("Bearer ").unwrap_or(key);
+    let encoded: String = key.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let echo =
+        json!({"error": {"message": format!("Incorrect API key: {key}; {shown}; {json}; {encoded}"), "type": "auth"}});
+    let final_answer = [(HeaderName::from_static("x-should-retry"), "false")];
+    match way.as_str() {
+        "refuse" => (StatusCode::UNAUTHORIZED, final_answer, axum::Json(echo)).into_response(),
+        "fail" => (StatusCode::INTERNAL_SERVER_ERROR, final_answer, axum::Json(echo)).into_response(),
+        "page" => (StatusCode::OK, [(header::CONTENT_TYPE, "text/html")], shown).into_response(),
+        "redirect" => (StatusCode::FOUND, [(header::LOCATION, "/refuse/stolen/v1/chat/completions")]).into_response(),
+        "break" => {
+            let half = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"half a\"}}]}\n\ndata: {\"cho";
+            ([(header::CONTENT_TYPE, "text/event-stream")], half).into_response()
+        }
+        _ => axum::Json(answer(&asked)).into_response(),
+    }
+}
+
+/// First a call, with an argument that is nobody's business; then an answer.
+fn answer(asked: &Value) -> Value {
+    let messages = asked["messages"].as_array().unwrap();
+    let has_result = messages.iter().any(|message| message["role"] == "tool");
+    let message = if has_result {
+        json!({"role": "assistant", "content": "Done."})
+    } else {
+        let arguments = json!({"key": "x", "password": ARGUMENT}).to_string();
+        let function = json!({"name": "lookup", "arguments": arguments});
+        json!({"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": function}]})
+    };
+    let reason = if has_result { "stop" } else { "tool_calls" };
+    json!({
+        "id": "a", "object": "chat.completion", "created": 1, "model": "some-model",
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    })
+}
+
+/// Not secrets of the server, but nothing for its logs, figures and audit either.
+const ARGUMENT: &str = "cnry18arg55e";
+const RESULT: &str = "cnry19rslt7b";
+/// What a client says to prove who it is.
+const CLIENT: &str = "cnry20bear1d";
+
+/// Everything that came out of the server, by where it came out.
+#[derive(Default)]
+struct Caught(BTreeMap<String, Vec<u8>>);
+
+impl Caught {
+    fn add(&mut self, place: &str, bytes: &[u8]) {
+        self.0.entry(place.to_owned()).or_default().extend_from_slice(bytes);
+    }
+
+    /// Where a secret was found that must be in none of the places that are looked at.
+    fn leaks(&self, core: &str, is_looked_at: impl Fn(&str) -> bool) -> Vec<String> {
+        let looked_at = self.0.iter().filter(|(place, _)| is_looked_at(place));
+        looked_at.filter_map(|(place, bytes)| Some(format!("{core} as {} in {place}", find(core, bytes)?))).collect()
+    }
+}
+
+async fn catch(http: &reqwest::Client, caught: &mut Caught, place: &str, request: reqwest::RequestBuilder) -> Value {
+    let _ = http;
+    let request =
+        request.header("authorization", format!("Bearer {CLIENT}")).header("cookie", format!("session={CLIENT}"));
+    let response = request.send().await.unwrap();
+    let mut text = format!("{:?}\n", response.headers()).into_bytes();
+    let body = response.bytes().await.unwrap();
+    text.extend_from_slice(&body);
+    caught.add(place, &text);
+    serde_json::from_slice(&body).unwrap_or(Value::Null)
+}
+
+async fn play(world: &World, base: &str, caught: &mut Caught) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    for (model, way, _) in MODELS {
+        let tool = json!({
+            "name": "lookup", "description": "Looks something up",
+            "parameters": {"type": "object", "properties": {"key": {"type": "string"}, "password": {"type": "string"}}},
+        });
+        let body = json!({
+            "name": model, "input": "Look it up.", "target": {"type": "agent", "name": model}, "externalTools": [tool],
+        });
+        let queries = format!("{base}/v1/queries");
+        let created = catch(&http, caught, "answers", http.post(format!("{queries}?wait=20s")).json(&body)).await;
+        if *way == "answer" {
+            assert_eq!(created["status"], "tool_call_required", "{created}");
+            let result = json!({"toolName": "lookup", "toolResult": RESULT});
+            let url = format!("{queries}/{model}/tool-result");
+            let done = catch(&http, caught, "answers", http.post(&url).json(&result)).await;
+            assert_eq!(done["status"], "completed", "{done}");
+            let other = json!({"toolName": "lookup", "toolResult": format!("other {RESULT}")});
+            catch(&http, caught, "answers", http.post(&url).json(&other)).await;
+        } else {
+            assert_eq!(created["status"], "failed", "{created}");
+        }
+        catch(&http, caught, "stream", http.get(format!("{queries}/{model}/events"))).await;
+        catch(&http, caught, "answers", http.get(format!("{queries}/{model}?view=ark"))).await;
+    }
+    catch(&http, caught, "answers", http.post(format!("{base}/v1/queries")).body("{broken")).await;
+    catch(&http, caught, "answers", http.get(format!("{base}/v1/queries?namespace=No"))).await;
+    catch(&http, caught, "metrics", http.get(format!("{base}/metrics"))).await;
+    catch(&http, caught, "audit", http.get(format!("{base}/v1/audit?limit=1000"))).await;
+    catch(&http, caught, "usage", http.get(format!("{base}/v1/tools/usage"))).await;
+    catch(&http, caught, "answers", http.get(format!("{base}/v1/agents"))).await;
+    let exported = run(bosun().args(["audit", "export", "--data"]).arg(world.data())).await;
+    caught.add("audit", stdout(&exported).as_bytes());
+    caught.add("audit", stderr(&exported).as_bytes());
+}
+
+fn catch_files(directory: &Path, caught: &mut Caught) {
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            catch_files(&entry.path(), caught);
+        } else if entry.file_name() != "audit.key" {
+            caught.add("store", &fs::read(entry.path()).unwrap());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_secret_leaves_by_a_way_that_is_not_its_own() {
+    let canaries = canaries();
+    let log = Log::default();
+    let (api, _server) = serve_api(Arc::clone(&log)).await;
+    let mut world = World::new();
+    plant(&world, &api, &canaries);
+    world.set("RUST_LOG", "trace");
+    world.set(
+        "BOSUN_SECRET_VARIABLE_KEY",
+        canaries.iter().find(|canary| canary.name == "variable").unwrap().value.clone(),
+    );
+    let secrets = world.path("secrets");
+    let world = world.with(&["--secrets", secrets.to_str().unwrap(), "--log-format", "json"]);
+    let mut caught = Caught::default();
+    let mut server = world.start().await;
+    play(&world, &server.base, &mut caught).await;
+    catch_files(&world.data(), &mut caught);
+    server.terminate();
+    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    catch_files(&world.data(), &mut caught);
+    caught.add("log", &fs::read(world.log()).unwrap());
+    assert!(caught.0["log"].len() > 100_000, "everything was logged");
+
+    let seen = std::mem::take(&mut *log.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut leaks = Vec::new();
+    for (model, _, name) in MODELS {
+        let canary = canaries.iter().find(|canary| canary.name == *name).unwrap();
+        leaks.extend(caught.leaks(canary.core, |_| true));
+        // It went where it belongs: else it was not there to be found.
+        let arrived = |seen: &Seen| {
+            let place = if *name == "property" { &seen.body } else { &seen.headers };
+            find(canary.core, place.as_bytes()).is_some()
+        };
+        let own: Vec<_> = seen.iter().filter(|seen| seen.model == *model).collect();
+        let is_sent = !matches!(*name, "pem" | "elsewhere" | "not-a-key");
+        assert_eq!(own.iter().any(|seen| arrived(seen)), is_sent, "{name}: {own:?}");
+        for other in seen.iter().filter(|seen| seen.model != *model) {
+            let sent = format!("{}{}", other.headers, other.body);
+            leaks.extend(find(canary.core, sent.as_bytes()).map(|_| format!("{name} was sent to {}", other.model)));
+        }
+        if *name != "property" {
+            leaks.extend(own.iter().filter_map(|seen| find(canary.core, seen.body.as_bytes())));
+        }
+    }
+    let key = fs::read_to_string(world.data().join("audit.key")).unwrap();
+    let key = key.lines().last().unwrap().to_owned();
+    leaks.extend(caught.leaks(&key, |_| true));
+    // The journal and the client have a call's arguments and results; nobody else.
+    for core in [ARGUMENT, RESULT] {
+        assert!(!caught.leaks(core, |place| place == "store").is_empty(), "what is on record can be found");
+        leaks.extend(caught.leaks(core, |place| matches!(place, "log" | "metrics" | "audit" | "usage")));
+    }
+    leaks.extend(caught.leaks(CLIENT, |_| true));
+    assert!(leaks.is_empty(), "{leaks:#?}");
+}
+
+#[test]
+fn the_search_finds_every_spelling() {
+    for canary in canaries() {
+        let core = canary.core;
+        let json = serde_json::to_string(&canary.value).unwrap();
+        let url: String = canary
+            .value
+            .bytes()
+            .map(|byte| match byte {
+                b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
+                _ => format!("%{byte:02x}"),
+            })
+            .collect();
+        let hex: String = canary.value.bytes().map(|byte| format!("{byte:02x}")).collect();
+        for text in [canary.value.clone(), json, url, hex] {
+            assert!(find(core, format!("before {text} after").as_bytes()).is_some(), "{text}");
+        }
+        for before in ["", "a", "ab"] {
+            let mut text = format!("{before}{}", canary.value).into_bytes();
+            text.resize(text.len().next_multiple_of(3), b'!');
+            assert!(find(core, base64(&text).as_bytes()).is_some(), "{} behind {before:?}", canary.name);
+        }
+        assert!(find(core, b"nothing to be found here").is_none());
+    }
+}

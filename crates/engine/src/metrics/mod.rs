@@ -1,0 +1,292 @@
+//! What the engine counts about itself, for Prometheus.
+//!
+//! Counting is a handful of atomic additions; everything else happens when somebody asks. Labels come from
+//! small fixed sets or from the configuration, never from a client: a client that invents names must not
+//! cost memory. [`FAMILIES`] is the list of all names, `docs/metrics.md` prints it, and a test holds the
+//! page to it.
+
+mod figure;
+mod process;
+mod text;
+
+pub use figure::{Counter, Gauge, Histogram, HistogramCounts, SECONDS, SIZES};
+pub use text::{Family, Kind, Text};
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use bosun_core::{
+    Binding, Outcome,
+    audit::{Action, Record, SUCCESS},
+    query::Usage,
+};
+
+use crate::{EngineError, engine::Engine, model::ModelReply};
+
+/// Every family that the engine itself reports, in the order in which they come.
+pub const FAMILIES: &[Family] = &[
+    Family::new("bosun_build_info", Kind::Gauge, &["version"], "1, with the version of the program"),
+    Family::new("bosun_queries_created_total", Kind::Counter, &[], "Queries that were taken on"),
+    Family::new(
+        "bosun_queries_ended_total",
+        Kind::Counter,
+        &["state"],
+        "Queries that ended: completed, failed or cancelled",
+    ),
+    Family::new(
+        "bosun_queries",
+        Kind::Gauge,
+        &["state"],
+        "Queries that run, wait for a seat (queued), or wait for a client (waiting, also held)",
+    ),
+    Family::new(
+        "bosun_calls_total",
+        Kind::Counter,
+        &["kind", "outcome"],
+        "Calls that have their outcome, by who runs the tool: success, failure, or expired",
+    ),
+    Family::new(
+        "bosun_call_seconds",
+        Kind::Histogram,
+        &["kind"],
+        "From start to end of an inside call, from hand-out to result of an outside one",
+    ),
+    Family::new("bosun_deliveries_refused_total", Kind::Counter, &[], "Results that did not count"),
+    Family::new(
+        "bosun_model_requests_total",
+        Kind::Counter,
+        &["model", "outcome"],
+        "Turns of models: success or failure",
+    ),
+    Family::new("bosun_model_request_seconds", Kind::Histogram, &["model"], "From asking a model to its whole answer"),
+    Family::new(
+        "bosun_model_tokens_total",
+        Kind::Counter,
+        &["model", "kind"],
+        "Tokens that model APIs reported: prompt, completion, and those of the prompt that came from a cache",
+    ),
+    Family::new(
+        "bosun_model_retries_total",
+        Kind::Counter,
+        &["model"],
+        "Turns that were begun again after they broke off",
+    ),
+    Family::new("bosun_sse_streams", Kind::Gauge, &[], "Streams of events that are open"),
+    Family::new("bosun_store_appends_total", Kind::Counter, &[], "Pieces of journals that were handed to the store"),
+    Family::new("bosun_store_commits_total", Kind::Counter, &[], "Commits that reached the disk"),
+    Family::new("bosun_store_awaited_commits_total", Kind::Counter, &[], "Commits that somebody waited for"),
+    Family::new("bosun_store_commit_seconds", Kind::Histogram, &[], "How long a commit took, with its flush"),
+    Family::new("bosun_store_commit_appends", Kind::Histogram, &[], "How many appends a commit had"),
+    Family::new("process_resident_memory_bytes", Kind::Gauge, &[], "Memory of the process"),
+    Family::new("process_cpu_seconds_total", Kind::Counter, &[], "Processor time of the process"),
+    Family::new("process_open_fds", Kind::Gauge, &[], "Open file descriptors"),
+];
+
+/// Who runs a tool, as a label.
+const KINDS: [&str; 9] = ["builtin", "http", "mcp", "nango", "agent", "team", "a2a", "external", "refused"];
+const EXTERNAL: usize = 7;
+const REFUSED: usize = 8;
+/// So many models have figures of their own; a configuration with more has the rest under one name.
+const MOST_MODELS: usize = 200;
+
+fn kind_of(binding: &Binding) -> usize {
+    match binding {
+        Binding::Builtin { .. } => 0,
+        Binding::Http(_) => 1,
+        Binding::Mcp { .. } => 2,
+        Binding::Nango(_) => 3,
+        Binding::Agent { .. } => 4,
+        Binding::Team { .. } => 5,
+        Binding::A2a { .. } => 6,
+        Binding::External => EXTERNAL,
+    }
+}
+
+#[derive(Debug, Default)]
+struct OfKind {
+    success: Counter,
+    failure: Counter,
+    expired: Counter,
+    seconds: Histogram<{ SECONDS.len() }>,
+}
+
+#[derive(Debug, Default)]
+struct OfModel {
+    success: Counter,
+    failure: Counter,
+    retries: Counter,
+    prompt: Counter,
+    completion: Counter,
+    cached: Counter,
+    seconds: Histogram<{ SECONDS.len() }>,
+}
+
+/// All figures of one engine.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    created: Counter,
+    completed: Counter,
+    failed: Counter,
+    cancelled: Counter,
+    refused: Counter,
+    kinds: [OfKind; KINDS.len()],
+    /// Read for every turn, written once for each model.
+    models: RwLock<BTreeMap<String, Arc<OfModel>>>,
+    streams: Arc<Gauge>,
+}
+
+impl Metrics {
+    /// Counts what has just been appended. Inside calls are counted where they are run, by what runs them.
+    pub(crate) fn note(&self, records: &[Record]) {
+        for record in records {
+            match record.action {
+                Action::QueryCreated => self.created.add(1),
+                Action::QueryCompleted => self.completed.add(1),
+                Action::QueryFailed => self.failed.add(1),
+                Action::QueryCancelled => self.cancelled.add(1),
+                Action::CallRefused => self.kinds[REFUSED].failure.add(1),
+                Action::CallExpired => self.kinds[EXTERNAL].expired.add(1),
+                Action::CallDelivered => {
+                    let is_success = record.outcome.as_deref() == Some(SUCCESS);
+                    let took = Duration::from_millis(record.duration_ms.unwrap_or_default());
+                    self.kinds[EXTERNAL].ended(is_success, took);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) fn delivery_refused(&self, count: usize) {
+        self.refused.add(count as u64);
+    }
+
+    pub(crate) fn call_ran(&self, binding: &Binding, outcome: &Outcome, took: Duration) {
+        self.kinds[kind_of(binding)].ended(outcome.is_success(), took);
+    }
+
+    pub(crate) fn model_asked(&self, model: &str, reply: Option<&ModelReply>, took: Duration) {
+        let figures = self.model(model);
+        figures.seconds.observe(took.as_secs_f64(), &SECONDS);
+        let Some(reply) = reply else { return figures.failure.add(1) };
+        figures.success.add(1);
+        let Usage { prompt_tokens, completion_tokens, cached_tokens, .. } = reply.usage;
+        figures.prompt.add(prompt_tokens);
+        figures.completion.add(completion_tokens);
+        figures.cached.add(cached_tokens);
+    }
+
+    pub(crate) fn model_retried(&self, model: &str) {
+        self.model(model).retries.add(1);
+    }
+
+    fn model(&self, name: &str) -> Arc<OfModel> {
+        if let Some(figures) = self.models.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+            return Arc::clone(figures);
+        }
+        let mut models = self.models.write().unwrap_or_else(PoisonError::into_inner);
+        let name = if models.len() < MOST_MODELS { name } else { bosun_core::usage::OTHER };
+        Arc::clone(models.entry(name.to_owned()).or_default())
+    }
+
+    /// A stream is open until this is dropped.
+    #[must_use]
+    pub fn stream_opened(&self) -> OpenStream {
+        self.streams.add(1);
+        OpenStream(Arc::clone(&self.streams))
+    }
+}
+
+/// A stream that is counted.
+#[derive(Debug)]
+pub struct OpenStream(Arc<Gauge>);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.add(-1);
+    }
+}
+
+impl OfKind {
+    fn ended(&self, is_success: bool, took: Duration) {
+        let counter = if is_success { &self.success } else { &self.failure };
+        counter.add(1);
+        self.seconds.observe(took.as_secs_f64(), &SECONDS);
+    }
+}
+
+impl Engine {
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.inner.metrics
+    }
+
+    /// Writes all figures down.
+    ///
+    /// # Errors
+    /// If the store cannot say how many queries wait.
+    pub async fn write_metrics(&self, text: &mut Text) -> Result<(), EngineError> {
+        let (metrics, store) = (&self.inner.metrics, &self.inner.store);
+        let waiting = store.count_waiting().await?;
+        let (running, queued) = (self.inner.admission.running(), self.inner.admission.queued());
+        text.family(FAMILIES, "bosun_build_info").sample(&[env!("CARGO_PKG_VERSION")], 1.0);
+        text.family(FAMILIES, "bosun_queries_created_total").count(&[], metrics.created.get());
+        let mut family = text.family(FAMILIES, "bosun_queries_ended_total");
+        for (state, counter) in
+            [("completed", &metrics.completed), ("failed", &metrics.failed), ("cancelled", &metrics.cancelled)]
+        {
+            family.count(&[state], counter.get());
+        }
+        let mut family = text.family(FAMILIES, "bosun_queries");
+        for (state, count) in [("running", running), ("queued", queued), ("waiting", waiting)] {
+            family.count(&[state], count as u64);
+        }
+        let mut family = text.family(FAMILIES, "bosun_calls_total");
+        for (kind, figures) in KINDS.iter().zip(&metrics.kinds) {
+            family.count(&[kind, "success"], figures.success.get());
+            family.count(&[kind, "failure"], figures.failure.get());
+            family.count(&[kind, "expired"], figures.expired.get());
+        }
+        let mut family = text.family(FAMILIES, "bosun_call_seconds");
+        for (kind, figures) in KINDS.iter().zip(&metrics.kinds).take(REFUSED) {
+            family.histogram(&[kind], &figures.seconds.counts(&SECONDS));
+        }
+        text.family(FAMILIES, "bosun_deliveries_refused_total").count(&[], metrics.refused.get());
+        self.write_models(text);
+        text.family(FAMILIES, "bosun_sse_streams").sample(&[], metrics.streams.get());
+        let stats = store.stats();
+        text.family(FAMILIES, "bosun_store_appends_total").count(&[], stats.appends);
+        text.family(FAMILIES, "bosun_store_commits_total").count(&[], stats.commits);
+        text.family(FAMILIES, "bosun_store_awaited_commits_total").count(&[], stats.awaited_commits);
+        let commits = store.commit_figures();
+        text.family(FAMILIES, "bosun_store_commit_seconds").histogram(&[], &commits.seconds);
+        text.family(FAMILIES, "bosun_store_commit_appends").histogram(&[], &commits.appends);
+        process::write(text);
+        Ok(())
+    }
+
+    fn write_models(&self, text: &mut Text) {
+        let models = self.inner.metrics.models.read().unwrap_or_else(PoisonError::into_inner);
+        let mut family = text.family(FAMILIES, "bosun_model_requests_total");
+        for (model, figures) in &*models {
+            family.count(&[model, "success"], figures.success.get());
+            family.count(&[model, "failure"], figures.failure.get());
+        }
+        let mut family = text.family(FAMILIES, "bosun_model_request_seconds");
+        for (model, figures) in &*models {
+            family.histogram(&[model], &figures.seconds.counts(&SECONDS));
+        }
+        let mut family = text.family(FAMILIES, "bosun_model_tokens_total");
+        for (model, figures) in &*models {
+            family.count(&[model, "prompt"], figures.prompt.get());
+            family.count(&[model, "completion"], figures.completion.get());
+            family.count(&[model, "cached"], figures.cached.get());
+        }
+        let mut family = text.family(FAMILIES, "bosun_model_retries_total");
+        for (model, figures) in &*models {
+            family.count(&[model], figures.retries.get());
+        }
+    }
+}
