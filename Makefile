@@ -55,6 +55,7 @@ chaos: ## the proofs at their full scale: thousands of kills, races and cuts (ab
 	BOSUN_TORN_LOGS=200 BOSUN_SIGNALS=200 BOSUN_UPGRADE_KILLS=200 BOSUN_OVERLOAD=10000 \
 	$(CARGO) test $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 \
 	chaos:: races:: sse:: disasters:: shutdown:: upgrades:: overload::
+	BOSUN_SLOW_SOCKETS=1000 $(CARGO) test $(LOCKED) -p bosun-edges -- --nocapture slow_clients
 
 conformance: ## generated requests against every route of docs/openapi.json (needs Python)
 	interop/openapi/run.sh

@@ -47,7 +47,7 @@ impl Faults {
     ///
     /// # Errors
     /// With all of `faults`, sorted by place, if there are any.
-    pub(crate) fn none_or<T>(mut faults: Vec<Fault>, value: T) -> Result<T, Self> {
+    pub fn none_or<T>(mut faults: Vec<Fault>, value: T) -> Result<T, Self> {
         if faults.is_empty() {
             return Ok(value);
         }

@@ -18,11 +18,15 @@ use bosun_adapters::{
     secret::Secrets,
     store::sqlite::{OpenError, Sqlite},
 };
+use bosun_edges::auth::Access;
 use bosun_engine::{Engine, SystemClock, store::StoreStats};
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
+use crate::{access::Doorkeeper, config::Config};
 
 /// How long work in hand may take when a server is to stop.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
@@ -31,12 +35,18 @@ pub(crate) const GRACE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct App {
     engine: Engine,
+    doorkeeper: Option<Doorkeeper>,
+    hosts: Vec<String>,
     /// The names of all agents.
     pub(crate) agents: Vec<String>,
 }
 
 impl App {
     pub(crate) async fn open(config: &Config) -> anyhow::Result<Self> {
+        let doorkeeper = match &config.auth {
+            Some(path) => Some(Doorkeeper::open(path).await.context("the keys cannot be used")?),
+            None => None,
+        };
         let clock = Arc::new(SystemClock);
         let mut builtins = Builtins::new(clock.clone());
         if let Some(file) = &config.ledger {
@@ -55,19 +65,31 @@ impl App {
         let blobs = Directory::open(&blobs)
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
         let engine = Engine::start(store, Arc::new(blobs), registry, clock, config.settings()).await?;
-        Ok(Self { engine, agents })
+        Ok(Self { engine, doorkeeper, hosts: config.allow_host.clone(), agents })
     }
 
     /// Serves until `stopping` fires and everything in hand has ended. Streams end when the engine
     /// drains, so connections and engine stop side by side; the store is closed when nobody reads any more.
-    pub(crate) async fn serve(&self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
-        let router = bosun_edges::router(bosun_edges::App { engine: self.engine.clone() });
+    pub(crate) async fn serve(self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
+        let access = self.doorkeeper.as_ref().map_or_else(Access::open, Doorkeeper::access);
+        let doors = async {
+            match self.doorkeeper {
+                Some(doorkeeper) => {
+                    let hangup = signal(SignalKind::hangup()).context("signals cannot be listened for")?;
+                    doorkeeper.run(hangup, stopping.clone()).await;
+                    Ok(())
+                }
+                None => Ok::<_, anyhow::Error>(()),
+            }
+        };
+        let router = bosun_edges::router(bosun_edges::App { engine: self.engine.clone(), access, hosts: self.hosts });
         let served = bosun_edges::serve(listener, router, stopping.cancelled(), GRACE);
         let drained = async {
             stopping.cancelled().await;
             self.engine.drain(GRACE).await;
         };
-        tokio::join!(served, drained);
+        let ((), (), watched) = tokio::join!(served, drained, doors);
+        watched?;
         let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");

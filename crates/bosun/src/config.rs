@@ -1,4 +1,8 @@
-//! How a server is set up: the options of `bosun serve`, checked as they are read.
+//! How a server is set up: the one table of settings.
+//!
+//! Each field is an option of `bosun serve`, a variable `BOSUN_…` and a key of `bosun.toml`; [`settings`](crate::settings)
+//! derives the last two from the first, and lays the three over each other. A field's first line of
+//! documentation is its manual, everywhere.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -10,13 +14,13 @@ use bosun_adapters::store::sqlite::audit::Audit;
 use bosun_core::{Limits, audit::Arguments, tool::parse_duration};
 use bosun_engine::Settings;
 
-use crate::telemetry::LogFormat;
+use crate::{commands::Usage, telemetry::LogFormat};
 
 /// Where a server listens, what it serves, and what a query may use.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Config {
-    /// Address and port; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = loopback)]
+    /// Address and port; port 0 takes a free one, and other addresses than loopback need `auth`
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
     pub(crate) listen: SocketAddr,
     /// Directory of the store; made where it does not exist
     #[arg(long, value_name = "DIR", default_value = "./data")]
@@ -27,6 +31,12 @@ pub(crate) struct Config {
     /// Directory of secrets, as NAMESPACE/NAME/KEY
     #[arg(long, value_name = "DIR", default_value = "./secrets")]
     pub(crate) secrets: PathBuf,
+    /// File of keys: who may use the server; without it, everybody on this machine may do everything
+    #[arg(long, value_name = "FILE")]
+    pub(crate) auth: Option<PathBuf>,
+    /// Name under which clients may ask for the server, beside its addresses; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
     /// Log on standard error as text, or as json for machines; RUST_LOG says how much
     #[arg(long, alias = "log-format", value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) log: LogFormat,
@@ -84,6 +94,18 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// Whoever reaches a server without keys may do everything, so only its own machine may reach it.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        let address = self.listen.ip();
+        if address.is_loopback() || self.auth.is_some() {
+            return Ok(());
+        }
+        Err(Usage(format!(
+            "{address} can be reached from other machines, and the server has no keys: make one with \
+             `bosun keys create` and start with `--auth keys.toml`, or listen on 127.0.0.1"
+        )))
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             limits: Limits {
@@ -127,23 +149,14 @@ fn switch(text: &str) -> Result<bool, &'static str> {
     }
 }
 
-/// Whoever reaches the server may do everything, so only this machine may reach it.
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address = match text.strip_prefix("localhost:").map(str::parse) {
-        Some(Ok(port)) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
-        _ => text.parse().map_err(|_| "write it as ADDRESS:PORT, for instance 127.0.0.1:8080".to_owned())?,
-    };
-    if address.ip().is_loopback() {
-        return Ok(address);
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    match text.strip_prefix("localhost:").map(str::parse) {
+        Some(Ok(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
+        _ => text.parse().map_err(|_| "write it as ADDRESS:PORT, for instance 127.0.0.1:8080"),
     }
-    Err(format!(
-        "{} can be reached from other machines, and this version has no authentication: \
-         listen on 127.0.0.1 and put a proxy that authenticates in front of it",
-        address.ip()
-    ))
 }
 
-fn duration(text: &str) -> Result<Duration, &'static str> {
+pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
     parse_duration(text).ok_or("write it as 250ms, 30s, 5m or 1h30m")
 }
 
@@ -151,26 +164,31 @@ fn duration(text: &str) -> Result<Duration, &'static str> {
 mod tests {
     use super::*;
 
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        config: Config,
+    }
+
     #[test]
-    fn only_this_machine_may_reach_the_server() {
+    fn only_this_machine_may_reach_a_server_without_keys() {
+        let config = |listen: &str| <Line as clap::Parser>::try_parse_from(["bosun", "--listen", listen]);
         for text in ["127.0.0.1:8080", "127.0.0.2:0", "[::1]:80", "localhost:8080"] {
-            assert!(loopback(text).is_ok_and(|address| address.ip().is_loopback()), "{text}");
+            assert!(config(text).unwrap().config.check().is_ok(), "{text}");
         }
         for text in ["0.0.0.0:8080", "[::]:8080", "192.168.1.5:80", "10.0.0.1:80"] {
-            assert!(loopback(text).unwrap_err().contains("no authentication"), "{text}");
+            let mut config = config(text).unwrap().config;
+            assert!(config.check().unwrap_err().to_string().contains("`--auth keys.toml`"), "{text}");
+            config.auth = Some("keys.toml".into());
+            assert!(config.check().is_ok(), "{text}");
         }
         for text in ["", "8080", "127.0.0.1", "localhost", "example.com:80", "localhost:99999"] {
-            assert!(loopback(text).unwrap_err().starts_with("write it as"), "{text}");
+            assert!(config(text).unwrap_err().to_string().contains("write it as"), "{text}");
         }
     }
 
     #[test]
     fn the_defaults_are_those_of_the_engine() {
-        #[derive(Debug, clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            config: Config,
-        }
         let line = <Line as clap::Parser>::parse_from(["bosun"]);
         let (ours, engines) = (line.config.settings(), Settings::default());
         assert_eq!(ours, engines);

@@ -3,15 +3,18 @@
 //! 0 is success, 1 a failure, 2 a command line that makes no sense. Nothing else is decided here;
 //! each command is a module under [`commands`].
 
+mod access;
 mod app;
 mod client;
 mod commands;
 mod config;
+mod settings;
 mod telemetry;
+mod toml_file;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use commands::{Command, Usage};
 
@@ -29,7 +32,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command.run() {
+    match run() {
         Ok(code) => code,
         // Whoever reads our output has seen enough: what `head` does is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -39,6 +42,13 @@ fn main() -> ExitCode {
             if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Reads the command line, over the environment, over `bosun.toml`, and does what it says.
+fn run() -> anyhow::Result<ExitCode> {
+    let (matches, layers) = settings::lay(Arguments::command())?;
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    arguments.command.run(&layers)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

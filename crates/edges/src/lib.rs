@@ -6,6 +6,7 @@
 //! the n8n RFC adds to it; other protocols become modules beside [`ark`](self).
 
 mod ark;
+pub mod auth;
 mod http;
 #[cfg(test)]
 mod tests;
@@ -22,11 +23,16 @@ pub use http::serve::serve;
 #[derive(Clone, Debug)]
 pub struct App {
     pub engine: Engine,
+    /// Who may do what.
+    pub access: auth::Access,
+    /// Names under which the server may be asked for, beside those of its machine.
+    pub hosts: Vec<String>,
 }
 
 /// All routes of the server, with everything that guards them.
 pub fn router(app: App) -> axum::Router {
     let draining = app.engine.draining().clone();
+    let hosts = http::guard::Hosts::new(&app.hosts, !app.access.is_open());
     let requests = Arc::new(Requests::default());
-    http::guarded(ark::routes::router(app, Arc::clone(&requests)), draining, requests)
+    http::guarded(ark::routes::router(app, Arc::clone(&requests)), draining, hosts, requests)
 }

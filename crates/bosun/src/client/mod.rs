@@ -10,7 +10,11 @@ mod sse;
 use std::{collections::VecDeque, error::Error, time::Duration};
 
 use anyhow::Context;
-use reqwest::{RequestBuilder, Response, StatusCode, Url, header::CONTENT_TYPE};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use reqwest::{
+    RequestBuilder, Response, StatusCode, Url,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
+};
 use serde_json::Value;
 
 pub(crate) use follow::{Following, Seen, pause};
@@ -80,13 +84,21 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(server: &str, namespace: &str) -> anyhow::Result<Self> {
+    /// With `key`, every request proves who it comes from: the secret of a key, both its halves, or a token.
+    pub(crate) fn new(server: &str, namespace: &str, key: Option<&Key>) -> anyhow::Result<Self> {
         let server = server.trim_end_matches('/');
         let url = Url::parse(server).with_context(|| format!("`{server}` is not a URL"))?;
         anyhow::ensure!(matches!(url.scheme(), "http" | "https"), "`{server}` is not an http URL");
         // The process has one provider of cryptography; that it has it already is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut headers = HeaderMap::new();
+        if let Some(key) = key {
+            headers.insert(AUTHORIZATION, authorization(key)?);
+        }
         let http = reqwest::Client::builder()
+            .default_headers(headers)
+            // A key goes to the server that was named, and nowhere else.
+            .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(SILENCE)
             // A query is private: it goes to the server that was named, and through nobody else.
@@ -173,6 +185,32 @@ impl Client {
             ClientError::Broken { server, reason }
         }
     }
+}
+
+/// What opens a server. It is shown to nobody, also not by `{:?}`.
+#[derive(Clone)]
+pub(crate) struct Key(String);
+
+impl std::str::FromStr for Key {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Key(…)")
+    }
+}
+
+/// What a key looks like in a header. Both halves of one, with a colon between them, are `Basic`.
+fn authorization(Key(key): &Key) -> anyhow::Result<HeaderValue> {
+    let is_pair = key.contains(':');
+    let text = if is_pair { format!("Basic {}", BASE64_STANDARD.encode(key)) } else { format!("Bearer {key}") };
+    let mut value = HeaderValue::from_str(&text).ok().context("the key has characters that no key has")?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 impl Refusal {

@@ -3,9 +3,11 @@
 mod audit;
 mod backup;
 mod check;
+mod config;
 mod convert;
 mod demo;
 mod input;
+mod keys;
 mod models;
 mod query;
 mod report;
@@ -16,12 +18,16 @@ use std::{future::Future, process::ExitCode};
 
 use anyhow::Context;
 
+use crate::settings::Layers;
+
 /// The commands, in the order in which a newcomer meets them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Demo(demo::Demo),
     Serve(serve::Serve),
     Query(query::Query),
+    Config(config::Show),
+    Keys(keys::Keys),
     Check(check::Check),
     Backup(backup::Backup),
     Audit(audit::AuditCommand),
@@ -31,11 +37,13 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(self, layers: &Layers) -> anyhow::Result<ExitCode> {
         match self {
             Self::Demo(demo) => block_on(demo.run()),
             Self::Serve(serve) => block_on_all_cores(serve.run()),
             Self::Query(query) => block_on(query.run()),
+            Self::Config(show) => show.run(layers),
+            Self::Keys(keys) => keys.run(),
             Self::Check(check) => check.run(),
             Self::Backup(backup) => backup.run(),
             Self::Audit(audit) => audit.run(),

@@ -7,6 +7,7 @@
 
 use std::{
     io::{Read, Write},
+    path::PathBuf,
     process::ExitCode,
     time::Duration,
 };
@@ -32,6 +33,9 @@ const LONGEST_END: Duration = Duration::from_secs(GRACE.as_secs() + 8);
 /// Run a server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
+    /// File of settings; `bosun.toml` in this directory, if it is there
+    #[arg(long = "config", value_name = "FILE", env = "BOSUN_CONFIG")]
+    _file: Option<PathBuf>,
     #[command(flatten)]
     config: Config,
 }
@@ -39,6 +43,7 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let config = self.config;
+        config.check()?;
         telemetry::start(config.log)?;
         if let Some(fault) = &config.fault {
             bosun_engine::fault::plan(fault).map_err(|error| Usage(error.to_string()))?;

@@ -61,10 +61,17 @@ fn spellings(core: &str) -> Vec<String> {
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits = |chunk: &[u8]| {
-        let group = u32::from(chunk[0]) << 16 | u32::from(chunk[1]) << 8 | u32::from(chunk[2]);
-        [18, 12, 6, 0].map(|shift| char::from(DIGITS[(group >> shift & 63) as usize]))
+        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
+        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let filling = 3 - chunk.len();
+        [18, 12, 6, 0]
+            .map(|shift| char::from(DIGITS[(group >> shift & 63) as usize]))
+            .into_iter()
+            .take(4 - filling)
+            .chain(std::iter::repeat_n('=', filling))
+            .collect::<String>()
     };
-    bytes.chunks_exact(3).flat_map(digits).collect()
+    bytes.chunks(3).map(digits).collect()
 }
 
 fn find(core: &str, bytes: &[u8]) -> Option<String> {
@@ -90,7 +97,7 @@ fn canaries() -> Vec<Canary> {
         new("literal", "cnry03litd91", "sk-cnry03litd91".into()),
         new("quoted", "cnry04quoe22", "sk-\"cnry04quoe22\\x".into()),
         new("url", "cnry05urlf68", "sk-+/=cnry05urlf68&%3D?".into()),
-        new("short", "cn06z9", "cn06z9".into()),
+        new("short", "cn06z9qk", "cn06z9qk".into()),
         new("long", "cnry07long11", format!("sk-{}cnry07long11", "ab3".repeat(1_300))),
         new("pem", "cnry08pem77a", "-----BEGIN KEY-----\ncnry08pem77a\n-----END KEY-----".into()),
         new("base64", "Y25yeTA5YjY0", "Y25yeTA5YjY0cXE9PQ==".into()),
@@ -215,9 +222,12 @@ async fn complete(
     let json = serde_json::to_string(&shown).unwrap();
     let key = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let key = key.strip_prefix("Bearer ").unwrap_or(key);
-    let encoded: String = key.bytes().map(|byte| format!("%{byte:02X}")).collect();
-    let echo =
-        json!({"error": {"message": format!("Incorrect API key: {key}; {shown}; {json}; {encoded}"), "type": "auth"}});
+    let encode = |byte: u8| match byte {
+        b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    let encoded: String = key.bytes().map(encode).collect();
+    let echo = json!({"error": {"message": format!("Incorrect API key: {encoded}; {}; {key}; {json}; {shown}", base64(key.as_bytes())), "type": "auth"}});
     let final_answer = [(HeaderName::from_static("x-should-retry"), "false")];
     match way.as_str() {
         "refuse" => (StatusCode::UNAUTHORIZED, final_answer, axum::Json(echo)).into_response(),
@@ -355,7 +365,20 @@ async fn no_secret_leaves_by_a_way_that_is_not_its_own() {
     assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
     catch_files(&world.data(), &mut caught);
     caught.add("log", &fs::read(world.log()).unwrap());
-    assert!(caught.0["log"].len() > 100_000, "everything was logged");
+    let lines = String::from_utf8_lossy(&caught.0["log"]).into_owned();
+    let broken_off: Vec<Value> = lines
+        .lines()
+        .filter(|line| line.contains("model's answer broke off"))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(!broken_off.is_empty(), "the server has logged: {lines}");
+    for line in broken_off {
+        assert_eq!(
+            (&line["query"], &line["span"]["query"]),
+            (&json!("m-broken-off"), &json!("m-broken-off")),
+            "{line}"
+        );
+    }
 
     let seen = std::mem::take(&mut *log.lock().unwrap_or_else(PoisonError::into_inner));
     let mut leaks = Vec::new();

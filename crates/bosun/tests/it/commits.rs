@@ -6,6 +6,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets, store::sqlite::Sqlite};
+use bosun_edges::auth::Access;
 use bosun_engine::{Engine, Settings, SystemClock, blob::MemoryBlobs};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -25,7 +26,8 @@ async fn a_cycle_waits_for_two_commits_at_most() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = Client::of(&format!("http://{}", listener.local_addr().unwrap()));
     let stopping = CancellationToken::new();
-    let router = bosun_edges::router(bosun_edges::App { engine: engine.clone() });
+    let router =
+        bosun_edges::router(bosun_edges::App { engine: engine.clone(), access: Access::open(), hosts: Vec::new() });
     let mut server = JoinSet::new();
     let stopped = stopping.clone();
     server.spawn(async move {

@@ -7,14 +7,17 @@
     reason = "all of this is a test, also what is not marked as one: a panic is how it says that something is wrong"
 )]
 
+mod access;
 mod architecture;
 mod audit;
 mod canaries;
 mod chaos;
 mod cli_tools;
 mod commits;
+mod config;
 mod demo;
 mod dependencies;
+mod deploy;
 mod disasters;
 mod hostile_files;
 mod large;

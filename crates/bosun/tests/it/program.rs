@@ -25,7 +25,12 @@ pub(crate) fn workspace() -> PathBuf {
 /// The program, without anything of this machine's that would change what it says.
 pub(crate) fn bosun() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bosun"));
-    command.env_remove("RUST_LOG").env_remove("BOSUN_SERVER").stdin(Stdio::null()).kill_on_drop(true);
+    command
+        .env_remove("RUST_LOG")
+        .env_remove("BOSUN_SERVER")
+        .env_remove("BOSUN_KEY")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
     command
 }
 

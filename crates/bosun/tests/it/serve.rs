@@ -30,7 +30,7 @@ fn serve() -> Command {
 async fn an_address_that_others_can_reach_is_refused() {
     for address in ["0.0.0.0:8080", "[::]:0", "192.0.2.1:80"] {
         let output = run(bosun().args(["serve", "--listen", address])).await;
-        check(&output, 2, &["this version has no authentication", "listen on 127.0.0.1"]);
+        check(&output, 2, &["the server has no keys", "`--auth keys.toml`", "listen on 127.0.0.1"]);
     }
 }
 

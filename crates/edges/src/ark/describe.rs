@@ -10,8 +10,15 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::{audit, convert, lookup, usage, wire};
-use crate::http::error::Code;
+use super::{
+    audit, convert, lookup,
+    routes::{RESOURCES, Route, SERVER},
+    usage, wire,
+};
+use crate::{
+    auth::{Right, gate::Needs, whoami::Whoami},
+    http::error::Code,
+};
 
 mod queries;
 
@@ -56,6 +63,8 @@ const ANY: &[Code] = &[
     Code::StoreUnavailable,
     Code::ShuttingDown,
 ];
+/// And any of a server with authentication.
+const GUARDED: &[Code] = &[Code::Unauthorized, Code::RightMissing, Code::NamespaceForbidden, Code::EndUserForbidden];
 /// And any with a body.
 const WITH_BODY: &[Code] = &[
     Code::InvalidJson,
@@ -266,19 +275,10 @@ pub(crate) fn document() -> Value {
             paths.entry(path).or_default().insert(operation.method.to_owned(), described);
         }
     }
-    for (path, summary) in [("/health", "Whether the process answers"), ("/ready", "Whether it takes work on")] {
-        let answer = json!({"content": json_content(&schema::<wire::Service>(&mut generator).to_value())});
-        let mut responses = Map::new();
-        responses.insert("200".into(), with_description(answer.clone(), summary));
-        if path == "/ready" {
-            responses.insert("503".into(), with_description(answer, "It does not"));
+    for route in SERVER {
+        if let Some(described) = describe_of_server(route, &mut generator) {
+            paths.entry(route.path.into()).or_default().insert(route.method.to_owned(), described);
         }
-        for code in [Code::HostNotAllowed, Code::OriginNotAllowed] {
-            responses.insert(code.status().as_str().to_owned(), error_answer(&[code]));
-        }
-        let id = path.trim_start_matches('/');
-        let operation = json!({"operationId": id, "summary": summary, "responses": responses});
-        paths.entry(path.into()).or_default().insert("get".into(), operation);
     }
     paths.entry("/metrics".into()).or_default().insert("get".into(), metrics_operation());
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
@@ -293,7 +293,56 @@ pub(crate) fn document() -> Value {
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": schemas, "securitySchemes": security_schemes()},
+    })
+}
+
+/// A route that is in no namespace; `None` for the document itself.
+fn describe_of_server(route: &Route, generator: &mut SchemaGenerator) -> Option<Value> {
+    let (summary, schema) = match route.path {
+        "/health" => ("Whether the process answers", schema::<wire::Service>(generator)),
+        "/ready" => ("Whether it takes work on", schema::<wire::Service>(generator)),
+        "/v1/whoami" => ("What a key is good for", schema::<Whoami>(generator)),
+        _ => return None,
+    };
+    let answer = json!({"content": json_content(&schema.to_value())});
+    let mut responses = Map::new();
+    responses.insert("200".into(), with_description(answer.clone(), summary));
+    if route.path == "/ready" {
+        responses.insert("503".into(), with_description(answer, "It does not"));
+    }
+    let mut refused = vec![Code::HostNotAllowed, Code::OriginNotAllowed];
+    let id = route.path.rsplit('/').next().unwrap_or_default();
+    let mut described = json!({"operationId": id, "summary": summary});
+    if route.needs != Needs::Nothing {
+        described["security"] = security();
+        responses.insert("401".into(), error_answer(&[Code::Unauthorized]));
+        refused.push(Code::EndUserForbidden);
+    }
+    responses.insert("403".into(), error_answer(&refused));
+    described["responses"] = Value::Object(responses);
+    Some(described)
+}
+
+/// What the table of routes says that an operation needs.
+fn needed_right(operation: &Operation) -> Option<Right> {
+    let is_it = |route: &&Route| route.path == operation.path && route.method == operation.method;
+    RESOURCES.iter().find(is_it).map(|route| route.needs).and_then(Needs::right)
+}
+
+/// Any of these will do; a server without authentication asks for none.
+fn security() -> Value {
+    json!([{"bearer": []}, {"basic": []}, {}])
+}
+
+fn security_schemes() -> Value {
+    json!({
+        "bearer": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "The secret of a key (`sk-ark-…`), or a token of an identity provider",
+        },
+        "basic": {"type": "http", "scheme": "basic", "description": "Both halves of a key: `pk-ark-…:sk-ark-…`"},
     })
 }
 
@@ -303,7 +352,9 @@ fn metrics_operation() -> Value {
     let mut responses: Map<String, Value> =
         codes.iter().map(|code| (code.status().as_str().to_owned(), error_answer(&[*code]))).collect();
     responses.insert("200".into(), with_description(answer, "Figures in the text format of Prometheus"));
-    json!({"operationId": "metrics", "summary": "Figures for Prometheus", "responses": responses})
+    responses.insert("401".into(), error_answer(&[Code::Unauthorized]));
+    let security = security();
+    json!({"operationId": "metrics", "summary": "Figures for Prometheus", "security": security, "responses": responses})
 }
 
 pub(super) fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {
@@ -316,6 +367,11 @@ fn describe(operation: &Operation, is_in_path: bool, generator: &mut SchemaGener
     let parameters: Vec<_> = std::iter::once(&namespace).chain(*parameters).map(|name| parameter(name)).collect();
     let suffix = if is_in_path { "InNamespace" } else { "" };
     let mut described = json!({"operationId": format!("{id}{suffix}"), "summary": summary, "parameters": parameters});
+    let right = needed_right(operation);
+    if let Some(right) = right {
+        described["security"] = security();
+        described["x-bosun-right"] = json!(right.as_str());
+    }
     let (required, content) = match body {
         Body::None => (false, None),
         Body::Optional(schema) => (false, Some(json_content(&schema()))),
@@ -323,7 +379,8 @@ fn describe(operation: &Operation, is_in_path: bool, generator: &mut SchemaGener
         // A failure need not have any.
         Body::Content => (false, Some(any_content())),
     };
-    let mut codes: Vec<Code> = ANY.iter().chain(*errors).copied().collect();
+    let guarded = if right.is_some() { GUARDED } else { &[] };
+    let mut codes: Vec<Code> = guarded.iter().chain(ANY).chain(*errors).copied().collect();
     if let Some(content) = content {
         codes.extend(WITH_BODY);
         described["requestBody"] = json!({"required": required, "content": content});
@@ -514,13 +571,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::ark::routes::ROUTES;
 
     #[test]
     fn every_route_is_described_and_nothing_else() {
         let described: BTreeSet<_> = operations().map(|it| (it.path, it.method)).collect();
-        let served: BTreeSet<_> =
-            ROUTES.iter().flat_map(|(path, methods)| methods.iter().map(|method| (*path, *method))).collect();
+        let served: BTreeSet<_> = RESOURCES.iter().map(|it| (it.path, it.method)).collect();
         assert_eq!(described, served);
     }
 

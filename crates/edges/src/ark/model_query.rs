@@ -53,11 +53,12 @@ pub(super) fn read(options: &Options, body: Value) -> Result<(Submission, Option
     fields.finish(&mut findings);
     let warnings = findings.conclude()?;
     let submission = Submission {
+        by: options.actor().clone(),
         target: TargetKind::Model,
         options: model_options,
         warnings,
         ..Submission::to_agent(
-            options.actor.clone(),
+            options.actor().clone(),
             options.namespace(),
             options.name.clone(),
             Input::Text(prompt.unwrap_or_default()),

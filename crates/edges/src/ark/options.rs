@@ -17,6 +17,7 @@ use super::{
     duration,
     lookup::Lookup,
 };
+use crate::auth::gate::{Caller, Place};
 use crate::http::{
     error::{ApiError, Code, clip, query_not_found},
     json::Findings,
@@ -71,10 +72,9 @@ impl ResultOptions {
 
 #[derive(Debug)]
 pub(super) struct Options {
-    /// Who asks. Whoever reaches this server may do everything, so all are one.
-    pub(super) actor: Actor,
-    /// From the path or `?namespace=`.
-    pub(super) namespace: Option<Namespace>,
+    /// Who asks.
+    pub(super) caller: Caller,
+    pub(super) place: Place,
     /// The `{name}` of the path, unchecked.
     pub(super) name: String,
     /// The `{id}` of the path, unchecked.
@@ -109,19 +109,26 @@ impl<S: Send + Sync> FromRequestParts<S> for Options {
         let Query(query) = Query::<Vec<(String, String)>>::from_request_parts(parts, state)
             .await
             .map_err(|_| ApiError::new(Code::InvalidParameter, "the query string is not readable"))?;
-        read(path.iter(), &query, &parts.headers)
+        let caller = Caller::from_request_parts(parts, state).await?;
+        let place = Place::from_request_parts(parts, state).await?;
+        read(caller, place, path.iter(), &query, &parts.headers)
     }
 }
 
 fn read<'a>(
+    caller: Caller,
+    place: Place,
     path: impl Iterator<Item = (&'a str, &'a str)>,
     query: &[(String, String)],
     headers: &HeaderMap,
 ) -> Result<Options, ApiError> {
     let mut findings = Findings::new(Code::InvalidParameter, Vec::new());
+    if let Some(warning) = caller.warning {
+        findings.warn(warning);
+    }
     let mut options = Options {
-        actor: Actor::local(),
-        namespace: None,
+        caller,
+        place,
         name: String::new(),
         call: String::new(),
         result: ResultOptions::default(),
@@ -139,7 +146,8 @@ fn read<'a>(
     };
     for (key, value) in path {
         match key {
-            "namespace" => options.set_namespace(value, &mut findings),
+            // The gate has read it.
+            "namespace" => {}
             "id" => value.clone_into(&mut options.call),
             _ => value.clone_into(&mut options.name),
         }
@@ -185,7 +193,7 @@ impl Options {
             refuse(findings, key, format!("`{}` is not {expected}", clip(value)));
         };
         match key {
-            "namespace" => self.set_namespace(value, findings),
+            "namespace" => {}
             "wait" => match read_wait(&Value::from(value)) {
                 Some(wait) => self.wait = Some(clamp_wait(wait, findings)),
                 None => fault(findings, "true, false or a duration such as `20s`"),
@@ -234,18 +242,12 @@ impl Options {
         }
     }
 
-    fn set_namespace(&mut self, value: &str, findings: &mut Findings) {
-        match value.parse() {
-            Ok(namespace) if self.namespace.as_ref().is_some_and(|known| *known != namespace) => {
-                refuse(findings, "namespace", "is not the namespace of the path");
-            }
-            Ok(namespace) => self.namespace = Some(namespace),
-            Err(error) => refuse(findings, "namespace", error.to_string()),
-        }
+    pub(super) fn namespace(&self) -> Namespace {
+        Namespace::clone(&self.place.namespace)
     }
 
-    pub(super) fn namespace(&self) -> Namespace {
-        self.namespace.clone().unwrap_or_default()
+    pub(super) fn actor(&self) -> &Actor {
+        &self.caller.actor
     }
 
     /// The query that the path names. A name that no query can have is a query that does not exist.

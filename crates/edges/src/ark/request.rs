@@ -46,7 +46,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
     let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
     let mut fields = lay_flat(Object::body(body)?, &mut findings);
     refuse_unserved(&mut fields, UNSERVED, &mut findings);
-    let metadata = read_metadata(&mut fields, options, &mut findings);
+    let metadata = read_metadata(&mut fields, options, &mut findings)?;
     let name = read_name(&mut fields, metadata.name, &mut findings);
     let input = input::read(&mut fields, &mut findings);
     let target = target::read(&mut fields, engine.registry(), &metadata.namespace, &mut findings);
@@ -74,7 +74,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
         wait: options.wait_or(wait),
         stream: options.stream.or(stream).unwrap_or(false),
         submission: Submission {
-            by: options.actor.clone(),
+            by: options.actor().clone(),
             namespace: metadata.namespace,
             name,
             // Both are there: a missing one is a fault.
@@ -97,7 +97,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
             annotations: metadata.annotations,
             warnings,
             request: options.idempotency_key.clone().map(|key| RequestKey {
-                actor: options.actor.id(),
+                actor: options.actor().id(),
                 route: "queries",
                 key,
             }),
@@ -152,15 +152,16 @@ struct Metadata {
     annotations: BTreeMap<String, String>,
 }
 
-fn read_metadata(fields: &mut Object, options: &Options, findings: &mut Findings) -> Metadata {
+fn read_metadata(fields: &mut Object, options: &Options, findings: &mut Findings) -> Result<Metadata, ApiError> {
     let mut read =
         Metadata { name: None, namespace: options.namespace(), labels: BTreeMap::new(), annotations: BTreeMap::new() };
-    let Some(mut metadata) = fields.object("metadata", findings) else { return read };
+    let Some(mut metadata) = fields.object("metadata", findings) else { return Ok(read) };
     read.name = metadata.text("name", findings);
     if let Some(namespace) = metadata.text("namespace", findings) {
-        match namespace.parse() {
-            Ok(namespace) if options.namespace.as_ref().is_none_or(|known| *known == namespace) => {
-                read.namespace = namespace;
+        match namespace.parse::<Namespace>() {
+            Ok(namespace) if namespace == read.namespace => {}
+            Ok(namespace) if !options.place.is_named => {
+                read.namespace = Namespace::clone(&*options.caller.reach(namespace)?);
             }
             Ok(_) => findings.fault("metadata.namespace", "mismatch", "is not the namespace of the request"),
             Err(error) => findings.fault("metadata.namespace", "invalid_name", error.to_string()),
@@ -169,7 +170,7 @@ fn read_metadata(fields: &mut Object, options: &Options, findings: &mut Findings
     read.labels = read_texts(&mut metadata, "labels", findings);
     read.annotations = read_texts(&mut metadata, "annotations", findings);
     metadata.finish(findings);
-    read
+    Ok(read)
 }
 
 fn read_texts(metadata: &mut Object, name: &str, findings: &mut Findings) -> BTreeMap<String, String> {

@@ -8,11 +8,13 @@ use std::{
 };
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::{Request, State},
+    handler::Handler as _,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    middleware,
     response::{IntoResponse, Response},
-    routing::{MethodRouter, get},
+    routing::MethodRouter,
 };
 use bosun_core::query::View;
 use bosun_engine::{Snapshot, Submitted, store::Page};
@@ -25,6 +27,15 @@ use super::{
 };
 use crate::{
     App,
+    auth::{
+        Access,
+        Right::{Audit, Deliver, Manage, Read, Run},
+        gate::{
+            self,
+            Needs::{self, Everywhere, Here, Nothing, Somebody},
+        },
+        whoami::whoami,
+    },
     http::{
         answer::Json,
         error::{ApiError, Code, agent_not_found},
@@ -38,48 +49,68 @@ use crate::{
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const SERVICE: &str = "bosun";
 
-macro_rules! routes {
-    ($($path:literal => $($method:ident $handler:ident),+;)*) => {
-        /// The paths below `/v1` and their methods.
-        #[cfg(test)]
-        pub(crate) const ROUTES: &[(&str, &[&str])] = &[$(($path, &[$(stringify!($method)),+])),*];
+/// One method of one path, and what it asks of whoever calls it.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) path: &'static str,
+    pub(crate) method: &'static str,
+    pub(crate) needs: Needs,
+}
 
-        fn resources() -> Router<App> {
-            Router::new()$(.route($path, MethodRouter::new()$(.$method($handler))+))*
+/// A table of routes, and the router that is built of it, each behind its gate.
+macro_rules! routes {
+    ($(#[$doc:meta])* $table:ident $build:ident { $($path:literal => $($method:ident $handler:ident $needs:expr),+;)* }) => {
+        $(#[$doc])*
+        pub(crate) const $table: &[Route] =
+            &[$($(Route { path: $path, method: stringify!($method), needs: $needs },)+)*];
+
+        fn $build(access: &Access) -> Router<App> {
+            let gate = |needs: Needs| middleware::from_fn_with_state((access.clone(), needs), gate::check);
+            Router::new()$(.route($path, MethodRouter::new()$(.$method($handler.layer(gate($needs))))+))*
         }
     };
 }
 
 routes! {
-    "/agents" => get list_agents;
-    "/agents/{name}" => get get_agent;
-    "/audit" => get get_audit;
-    "/tools/usage" => get get_usage;
-    "/queries" => get list_queries, post create_query;
-    "/models/{name}/query" => post query_model;
-    "/conversations" => get list_conversations, delete delete_conversations;
-    "/conversations/{id}" => get get_conversation, delete delete_conversation;
-    "/conversations/{id}/queries/{name}/messages" => delete delete_conversation;
-    "/memories/{name}/conversations/{id}/messages" => get get_memory_messages;
-    "/memory-messages" => get list_messages;
-    "/queries/{name}" => get get_query, put update_query, delete delete_query;
-    "/queries/{name}/cancel" => patch cancel_query, post cancel_query;
-    "/queries/{name}/continue" => post continue_query;
-    "/queries/{name}/tool-result" => post deliver_results;
-    "/queries/{name}/tool-calls/{id}/result" => get get_result, put put_result;
-    "/queries/{name}/events" => get watch_query;
+    /// The paths below `/v1` and below `/v1/namespaces/{namespace}`.
+    RESOURCES resources {
+        "/agents" => get list_agents Here(Read);
+        "/agents/{name}" => get get_agent Here(Read);
+        "/audit" => get get_audit Here(Audit);
+        "/tools/usage" => get get_usage Here(Audit);
+        "/queries" => get list_queries Here(Read), post create_query Here(Run);
+        "/models/{name}/query" => post query_model Here(Run);
+        "/conversations" => get list_conversations Here(Read), delete delete_conversations Here(Manage);
+        "/conversations/{id}" => get get_conversation Here(Read), delete delete_conversation Here(Manage);
+        "/conversations/{id}/queries/{name}/messages" => delete delete_conversation Here(Manage);
+        "/memories/{name}/conversations/{id}/messages" => get get_memory_messages Here(Read);
+        "/memory-messages" => get list_messages Here(Read);
+        "/queries/{name}" => get get_query Here(Read), put update_query Here(Run), delete delete_query Here(Manage);
+        "/queries/{name}/cancel" => patch cancel_query Here(Run), post cancel_query Here(Run);
+        "/queries/{name}/continue" => post continue_query Here(Run);
+        "/queries/{name}/tool-result" => post deliver_results Here(Deliver);
+        "/queries/{name}/tool-calls/{id}/result" => get get_result Here(Read), put put_result Here(Deliver);
+        "/queries/{name}/events" => get watch_query Here(Read);
+    }
+}
+
+routes! {
+    /// The paths that are in no namespace.
+    SERVER server {
+        "/openapi.json" => get openapi Nothing;
+        "/health" => get health Nothing;
+        "/ready" => get ready Nothing;
+        "/metrics" => get figures Everywhere(Audit);
+        "/v1/whoami" => get whoami Somebody;
+    }
 }
 
 pub(crate) fn router(app: App, requests: Arc<Requests>) -> Router {
-    let resources = resources();
-    let figures = async move |State(app): State<App>| metrics::answer(&app.engine, &requests).await;
-    Router::new()
-        .route("/openapi.json", get(openapi))
-        .route("/health", get(health))
-        .route("/ready", get(ready))
-        .route("/metrics", get(figures))
+    let resources = resources(&app.access);
+    server(&app.access)
         .nest("/v1", resources.clone())
         .nest("/v1/namespaces/{namespace}", resources)
+        .layer(Extension(requests))
         .with_state(app)
 }
 
@@ -107,6 +138,11 @@ async fn ready(State(app): State<App>) -> (StatusCode, Json<wire::Service>) {
             (StatusCode::SERVICE_UNAVAILABLE, Json(wire::Service { status: "not ready", service: SERVICE, error }))
         }
     }
+}
+
+/// `GET /metrics`
+async fn figures(State(app): State<App>, Extension(requests): Extension<Arc<Requests>>) -> Result<Response, ApiError> {
+    metrics::answer(&app.engine, &requests).await
 }
 
 /// `GET …/agents`
@@ -176,7 +212,7 @@ async fn update_query(
     let (cancel, warnings) = update::read(&options, body)?;
     let key = options.key()?;
     let snapshot = if cancel {
-        app.engine.cancel(options.actor.clone(), key, None).await?
+        app.engine.cancel(options.actor().clone(), key, None).await?
     } else {
         app.engine.get(&key, None).await?
     };
@@ -225,7 +261,7 @@ async fn list_messages(State(app): State<App>, options: Options) -> Result<Respo
 
 /// `DELETE …/queries/{name}`
 async fn delete_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
-    app.engine.delete(options.actor.clone(), options.key()?).await?;
+    app.engine.delete(options.actor().clone(), options.key()?).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
 }
 
@@ -236,7 +272,7 @@ async fn cancel_query(
     OptionalJson(body): OptionalJson,
 ) -> Result<Response, ApiError> {
     let (reason, warnings) = read_reason(&options, body)?;
-    let snapshot = app.engine.cancel(options.actor.clone(), options.key()?, reason).await?;
+    let snapshot = app.engine.cancel(options.actor().clone(), options.key()?, reason).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
@@ -247,7 +283,7 @@ async fn continue_query(
     OptionalJson(body): OptionalJson,
 ) -> Result<Response, ApiError> {
     let (wait, warnings) = read_wait(&options, body)?;
-    let snapshot = app.engine.resume(options.actor.clone(), options.key()?, wait).await?;
+    let snapshot = app.engine.resume(options.actor().clone(), options.key()?, wait).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
@@ -259,7 +295,7 @@ async fn deliver_results(
 ) -> Result<Response, ApiError> {
     let post = delivery::read(&options.warnings, body)?;
     let wait = options.wait_or(post.wait.or(Some(DEFAULT_WAIT)));
-    let delivered = delivery::deliver(&app.engine, &options.actor, options.key()?, post, wait).await?;
+    let delivered = delivery::deliver(&app.engine, options.actor(), options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
 }
 
@@ -267,7 +303,7 @@ async fn deliver_results(
 async fn put_result(State(app): State<App>, options: Options, request: Request) -> Result<Response, ApiError> {
     let post = upload::read(&app.engine, &options, request).await?;
     let wait = options.wait_or(Some(DEFAULT_WAIT));
-    let delivered = delivery::deliver(&app.engine, &options.actor, options.key()?, post, wait).await?;
+    let delivered = delivery::deliver(&app.engine, options.actor(), options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
 }
 

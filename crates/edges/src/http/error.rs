@@ -58,6 +58,10 @@ codes! {
     PayloadTooLarge = PAYLOAD_TOO_LARGE "payload_too_large",
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE "unsupported_media_type",
     // The request may not be made.
+    Unauthorized = UNAUTHORIZED "unauthorized",
+    RightMissing = FORBIDDEN "right_missing",
+    NamespaceForbidden = FORBIDDEN "namespace_forbidden",
+    EndUserForbidden = FORBIDDEN "end_user_forbidden",
     HostNotAllowed = FORBIDDEN "host_not_allowed",
     OriginNotAllowed = FORBIDDEN "origin_not_allowed",
     RouteNotFound = NOT_FOUND "route_not_found",
@@ -261,6 +265,10 @@ impl IntoResponse for ApiError {
         let mut response = (code.status(), Json(json!({ "detail": message, "error": error }))).into_response();
         if code.status() == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        if code == Code::Unauthorized {
+            // Not `Basic`, although it is taken: a browser would ask for a password, and send it ever after.
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Some(cause) = cause {
             response.extensions_mut().insert(Cause(cause));

@@ -1,15 +1,16 @@
-//! Who may talk to a server that listens on loopback and is open.
+//! Under which names a server may be asked for, and by which pages.
 //!
-//! The machine's own programs may; web pages may not, although they run on the same machine. A page
-//! reaches loopback in two ways: under a name of its own that it lets resolve to 127.0.0.1 (then
-//! `Host` gives it away), or straight across origins (then `Origin` does, which browsers send with
-//! every request that could change anything). There is no CORS here, so pages cannot read answers
-//! either.
+//! The machine's own programs may use a server that is open; web pages may not, although they run on the
+//! same machine. A page reaches loopback in two ways: under a name of its own that it lets resolve to
+//! 127.0.0.1 (then `Host` gives it away), or straight across origins (then `Origin` does, which browsers
+//! send with every request that could change anything). A server with keys may be asked for by any
+//! address, which no page can make its own, and by the names that its operator lists. There is no CORS
+//! here, so pages of other origins cannot read answers either.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
-    extract::Request,
+    extract::{Request, State},
     http::{HeaderMap, HeaderName, header, uri::Authority},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -17,32 +18,62 @@ use axum::{
 
 use super::error::{ApiError, Code};
 
-pub(super) async fn same_machine(request: Request, next: Next) -> Response {
-    match check(request.uri().authority(), request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
+/// The names that a request may call the server by.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosts {
+    listed: Arc<[String]>,
+    /// Whoever asks has to prove who they are, so addresses of this machine in its network will do.
+    guarded: bool,
+}
+
+impl Hosts {
+    pub(crate) fn new(listed: &[String], guarded: bool) -> Self {
+        Self { listed: listed.into(), guarded }
+    }
+
+    fn include(&self, authority: &Authority) -> bool {
+        let host = authority.host();
+        let literal = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+        let named = |name: &str| host.eq_ignore_ascii_case(name);
+        let known = match literal.parse::<IpAddr>() {
+            Ok(address) => address.is_loopback() || self.guarded || self.listed.iter().any(|name| name == literal),
+            Err(_) => named("localhost") || self.listed.iter().any(|name| named(name)),
+        };
+        known && !authority.as_str().contains('@')
+    }
+
+    fn check(&self, target: Option<&Authority>, headers: &HeaderMap) -> Result<(), ApiError> {
+        let host = single(headers, header::HOST).and_then(|host| host.parse::<Authority>().ok());
+        let host = host.filter(|host| self.include(host)).ok_or_else(|| {
+            let message = "`Host` must name this server: localhost, its address, or a name of `--allow-host`";
+            ApiError::new(Code::HostNotAllowed, message)
+        })?;
+        // The absolute form of a request target outranks `Host` (RFC 9112, 3.2.2).
+        if target.is_some_and(|target| !self.include(target)) {
+            return Err(ApiError::new(Code::HostNotAllowed, "the request is for another machine"));
+        }
+        if !headers.contains_key(header::ORIGIN) {
+            return Ok(());
+        }
+        let is_itself = |origin: &str| {
+            // Whoever ends TLS for a server asks it without.
+            let rest =
+                origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://").filter(|_| self.guarded));
+            rest.and_then(|rest| rest.parse::<Authority>().ok())
+                .is_some_and(|origin| origin.as_str().eq_ignore_ascii_case(host.as_str()))
+        };
+        if single(headers, header::ORIGIN).is_some_and(is_itself) {
+            Ok(())
+        } else {
+            Err(ApiError::new(Code::OriginNotAllowed, "web pages of other origins may not use this server"))
+        }
     }
 }
 
-fn check(target: Option<&Authority>, headers: &HeaderMap) -> Result<(), ApiError> {
-    let host =
-        single(headers, header::HOST).and_then(|host| host.parse::<Authority>().ok()).filter(is_loopback).ok_or_else(
-            || ApiError::new(Code::HostNotAllowed, "`Host` must name this machine: localhost or a loopback address"),
-        )?;
-    // The absolute form of a request target outranks `Host` (RFC 9112, 3.2.2).
-    if target.is_some_and(|target| !is_loopback(target)) {
-        return Err(ApiError::new(Code::HostNotAllowed, "the request is for another machine"));
-    }
-    if !headers.contains_key(header::ORIGIN) {
-        return Ok(());
-    }
-    let same = single(headers, header::ORIGIN)
-        .and_then(|origin| origin.strip_prefix("http://")?.parse::<Authority>().ok())
-        .is_some_and(|origin| origin.as_str().eq_ignore_ascii_case(host.as_str()));
-    if same {
-        Ok(())
-    } else {
-        Err(ApiError::new(Code::OriginNotAllowed, "web pages of other origins may not use this server"))
+pub(super) async fn known_host(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
+    match hosts.check(request.uri().authority(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
     }
 }
 
@@ -55,83 +86,131 @@ fn single(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     }
 }
 
-fn is_loopback(authority: &Authority) -> bool {
-    let host = authority.host();
-    let literal = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    let named = host.eq_ignore_ascii_case("localhost");
-    !authority.as_str().contains('@') && (named || literal.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const HOST: HeaderName = header::HOST;
+    const ORIGIN: HeaderName = header::ORIGIN;
+
+    fn open() -> Hosts {
+        Hosts::new(&[], false)
+    }
+
+    fn guarded() -> Hosts {
+        Hosts::new(&["bosun.example.org".into()], true)
+    }
+
     #[track_caller]
-    fn check_headers(headers: &[(HeaderName, &str)], expect: Option<Code>) {
+    fn check(hosts: &Hosts, headers: &[(HeaderName, &str)], expect: Option<Code>) {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name, value.parse().unwrap());
         }
-        let code = check(None, &map).err().map(|error| error.code);
-        assert_eq!(code, expect, "{headers:?}");
+        let code = hosts.check(None, &map).err().map(|error| error.code);
+        assert_eq!(code, expect, "{headers:?} on {hosts:?}");
     }
 
     #[test]
-    fn a_host_must_be_loopback() {
-        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1", "127.9.9.9:1", "[::1]", "[::1]:8080"] {
-            check_headers(&[(header::HOST, host)], None);
-        }
-        for host in [
-            "",
-            "example.com",
-            "localhost.evil.example",
-            "evil.example:8080",
-            "localhost@evil.example",
-            "user@localhost",
-            "127.0.0.1.nip.io",
-            "0.0.0.0",
-            "10.0.0.1",
-            "169.254.169.254",
-            "[::ffff:10.0.0.1]",
-            "localhost/x",
-            "localhost:80:80",
-            "2130706433",
-            "0x7f.1",
-            "localhost.",
+    fn every_spelling_of_a_host_is_taken_or_refused() {
+        const REFUSED: Option<Code> = Some(Code::HostNotAllowed);
+        // The host, whether an open server takes it, and one with keys and a name.
+        for (host, by_open, by_guarded) in [
+            ("localhost", None, None),
+            ("LOCALHOST:8080", None, None),
+            ("127.0.0.1", None, None),
+            ("127.9.9.9:1", None, None),
+            ("[::1]", None, None),
+            ("[::1]:8080", None, None),
+            ("[0:0:0:0:0:0:0:1]", None, None),
+            ("0.0.0.0", REFUSED, None),
+            ("10.0.0.1", REFUSED, None),
+            ("192.168.1.5:8080", REFUSED, None),
+            ("169.254.169.254", REFUSED, None),
+            ("[fe80::1]", REFUSED, None),
+            ("[::]", REFUSED, None),
+            ("[::ffff:10.0.0.1]", REFUSED, None),
+            ("[::ffff:127.0.0.1]", REFUSED, None),
+            ("bosun.example.org", REFUSED, None),
+            ("BOSUN.example.ORG:443", REFUSED, None),
+            ("", REFUSED, REFUSED),
+            (":8080", REFUSED, REFUSED),
+            ("example.com", REFUSED, REFUSED),
+            ("example.org", REFUSED, REFUSED),
+            ("evil.bosun.example.org", REFUSED, REFUSED),
+            ("bosun.example.org.evil.example", REFUSED, REFUSED),
+            ("bosun.example.org.", REFUSED, REFUSED),
+            ("localhost.evil.example", REFUSED, REFUSED),
+            ("evil.example:8080", REFUSED, REFUSED),
+            ("localhost@evil.example", REFUSED, REFUSED),
+            ("user@localhost", REFUSED, REFUSED),
+            ("user:password@127.0.0.1", REFUSED, REFUSED),
+            ("127.0.0.1.nip.io", REFUSED, REFUSED),
+            ("localhost/x", REFUSED, REFUSED),
+            ("localhost?x", REFUSED, REFUSED),
+            ("localhost:80:80", REFUSED, REFUSED),
+            ("localhost, evil.example", REFUSED, REFUSED),
+            ("localhost evil.example", REFUSED, REFUSED),
+            ("2130706433", REFUSED, REFUSED),
+            ("0x7f.1", REFUSED, REFUSED),
+            ("0177.0.0.1", REFUSED, REFUSED),
+            ("127.1", REFUSED, REFUSED),
+            ("localhost.", REFUSED, REFUSED),
+            ("localhost%00", REFUSED, REFUSED),
+            ("::1", REFUSED, REFUSED),
+            ("[::1", REFUSED, REFUSED),
+            ("http://localhost", REFUSED, REFUSED),
+            ("*", REFUSED, REFUSED),
         ] {
-            check_headers(&[(header::HOST, host)], Some(Code::HostNotAllowed));
+            check(&open(), &[(HOST, host)], by_open);
+            check(&guarded(), &[(HOST, host)], by_guarded);
         }
-        check_headers(&[], Some(Code::HostNotAllowed));
-        check_headers(&[(header::HOST, "localhost"), (header::HOST, "localhost")], Some(Code::HostNotAllowed));
+        check(&open(), &[], REFUSED);
+        check(&open(), &[(HOST, "localhost"), (HOST, "localhost")], REFUSED);
+        check(&guarded(), &[(HOST, "bosun.example.org"), (HOST, "bosun.example.org")], REFUSED);
+        check(&Hosts::new(&["10.0.0.1".into()], false), &[(HOST, "10.0.0.1:80")], None);
     }
 
     #[test]
     fn an_absolute_target_for_another_machine_is_refused() {
         let mut headers = HeaderMap::new();
-        headers.insert(header::HOST, "localhost".parse().unwrap());
-        assert!(check(Some(&Authority::from_static("localhost:1")), &headers).is_ok());
-        let refused = check(Some(&Authority::from_static("evil.example")), &headers).unwrap_err();
+        headers.insert(HOST, "localhost".parse().unwrap());
+        assert!(open().check(Some(&Authority::from_static("localhost:1")), &headers).is_ok());
+        let refused = open().check(Some(&Authority::from_static("evil.example")), &headers).unwrap_err();
         assert_eq!(refused.code, Code::HostNotAllowed);
     }
 
     #[test]
     fn an_origin_must_be_the_server_itself() {
-        let host = (header::HOST, "localhost:8080");
-        check_headers(&[host.clone(), (header::ORIGIN, "http://localhost:8080")], None);
+        let (host, name) = ((HOST, "localhost:8080"), (HOST, "bosun.example.org"));
+        check(&open(), &[host.clone(), (ORIGIN, "http://localhost:8080")], None);
+        check(&guarded(), &[name.clone(), (ORIGIN, "https://bosun.example.org")], None);
+        check(&guarded(), &[name.clone(), (ORIGIN, "http://BOSUN.example.org")], None);
         for origin in [
             "null",
             "",
+            "*",
+            "localhost:8080",
             "http://localhost",
             "http://localhost:3000",
             "https://localhost:8080",
+            "http://127.0.0.1:8080",
             "http://evil.example",
             "http://localhost:8080/",
             "http://localhost:8080@evil.example",
+            "http://evil.example#http://localhost:8080",
+            "http://localhost:8080, http://evil.example",
             "file://",
+            "chrome-extension://abcdef",
         ] {
-            check_headers(&[host.clone(), (header::ORIGIN, origin)], Some(Code::OriginNotAllowed));
+            check(&open(), &[host.clone(), (ORIGIN, origin)], Some(Code::OriginNotAllowed));
         }
-        let twice = (header::ORIGIN, "http://localhost:8080");
-        check_headers(&[host, twice.clone(), twice], Some(Code::OriginNotAllowed));
+        for origin in
+            ["https://evil.example", "https://bosun.example.org:8443", "https://bosun.example.org.evil.example"]
+        {
+            check(&guarded(), &[name.clone(), (ORIGIN, origin)], Some(Code::OriginNotAllowed));
+        }
+        let twice = (ORIGIN, "http://localhost:8080");
+        check(&open(), &[host, twice.clone(), twice], Some(Code::OriginNotAllowed));
     }
 }

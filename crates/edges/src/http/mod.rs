@@ -4,7 +4,7 @@ pub(crate) mod answer;
 mod drain;
 pub(crate) mod error;
 pub(crate) mod extract;
-mod guard;
+pub(crate) mod guard;
 pub(crate) mod json;
 pub(crate) mod metrics;
 mod observe;
@@ -24,14 +24,19 @@ use observe::Observer;
 
 /// Puts `router` behind the guards; it takes nothing new when `draining` has fired. What comes first
 /// here sees a request last.
-pub(crate) fn guarded(router: Router, draining: CancellationToken, requests: Arc<Requests>) -> Router {
+pub(crate) fn guarded(
+    router: Router,
+    draining: CancellationToken,
+    hosts: guard::Hosts,
+    requests: Arc<Requests>,
+) -> Router {
     router
         .fallback(async || ApiError::new(Code::RouteNotFound, "there is no such route; docs/api.md lists them"))
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this route does not take this method")
         })
         .layer(middleware::from_fn_with_state(draining, drain::refuse_what_is_new))
-        .layer(middleware::from_fn(guard::same_machine))
+        .layer(middleware::from_fn_with_state(hosts, guard::known_host))
         .layer(CatchPanicLayer::custom(observe::panicked))
         .layer(middleware::from_fn_with_state(Arc::new(Observer::new(requests)), observe::observe))
 }

@@ -3,6 +3,7 @@
 mod agents;
 mod asking;
 mod auditing;
+mod authorization;
 mod conversations;
 mod delivering;
 mod figures;

@@ -16,7 +16,10 @@ use super::{
     streaming::{Event, Parser, told_by_journal},
     world::{World, calculating, plain, with_calculator},
 };
-use crate::{http, serve};
+use crate::{
+    http::{self, guard::Hosts},
+    serve,
+};
 
 /// A server that runs until it is told to stop.
 struct Running {
@@ -297,7 +300,8 @@ async fn a_panic_is_an_answer_without_a_reason() {
     async fn broken() -> &'static str {
         panic!("the secret reason")
     }
-    let router = http::guarded(Router::new().route("/broken", get(broken)), CancellationToken::new(), Arc::default());
+    let router = Router::new().route("/broken", get(broken));
+    let router = http::guarded(router, CancellationToken::new(), Hosts::new(&[], false), Arc::default());
     let server = Running::start(router, Duration::ZERO).await;
     let request = "GET /broken HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let answer = server.raw(request).await;
@@ -338,4 +342,70 @@ async fn a_client_that_is_answered_before_it_has_sent_everything_gets_the_answer
         assert!(answer.contains("query_not_found"), "{answer}");
     }
     server.stop().await;
+}
+
+#[tokio::test]
+async fn there_are_at_most_a_hundred_headers() {
+    let world = World::new(calculating()).await;
+    let server = Running::start(world.router.clone(), Duration::ZERO).await;
+    let request = |count: usize| {
+        let headers: String = (0..count).map(|number| format!("x-{number}: 1\r\n")).collect();
+        format!("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n")
+    };
+    assert!(server.raw(&request(98)).await.starts_with("HTTP/1.1 200"));
+    let refused = server.raw(&request(99)).await;
+    assert!(refused.is_empty() || refused.starts_with("HTTP/1.1 431"), "{refused}");
+}
+
+/// `BOSUN_SLOW_SOCKETS` of them, each with a beginning that never ends: of a request line, of a header, of a
+/// body. Others are served meanwhile, and when their time is over, all of them are gone.
+#[tokio::test]
+async fn a_crowd_of_slow_clients_stands_in_nobodys_way() {
+    let crowd = std::env::var("BOSUN_SLOW_SOCKETS").map_or(100, |text| text.parse().unwrap());
+    let world = World::new(calculating()).await;
+    let server = Running::start(world.router.clone(), Duration::ZERO).await;
+    let beginnings = [
+        "",
+        "G",
+        "GET /health HTTP/1.1\r\n",
+        "GET /health HTTP/1.1\r\nhost: localhost\r\nx-slow: ",
+        "POST /v1/queries HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
+    ];
+    let mut slow = Vec::with_capacity(crowd);
+    for number in 0..crowd {
+        let mut stream = server.connect().await;
+        stream.write_all(beginnings[number % beginnings.len()].as_bytes()).await.unwrap();
+        slow.push(stream);
+    }
+    for _ in 0..20 {
+        let answer = server.raw("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    // From here on time passes as soon as nobody has anything to do.
+    tokio::time::pause();
+    let before = tokio::time::Instant::now();
+    for (number, stream) in slow.iter_mut().enumerate() {
+        let answer = read_to_end(stream).await;
+        let is_body = number % beginnings.len() == 4;
+        assert_eq!(answer.starts_with("HTTP/1.1 408"), is_body, "{number}: {answer}");
+    }
+    assert!(before.elapsed() < Duration::from_secs(60), "{:?}", before.elapsed());
+}
+
+#[tokio::test]
+async fn what_is_not_json_and_a_preflight_are_refused() {
+    let world = World::new(calculating()).await;
+    for kind in ["text/plain", "multipart/form-data", "application/x-ndjson", "application/json; charset=latin1", ""] {
+        let answer = world.send("POST", "/v1/queries", &[("content-type", kind)], plain("q").to_string()).await;
+        assert_eq!(answer.refusal(), (415, "unsupported_media_type"), "{kind}");
+    }
+    let origin = ("origin", "http://localhost:8080");
+    let headers = [origin, ("access-control-request-method", "POST")];
+    let preflight = world.send("OPTIONS", "/v1/queries", &headers, "").await;
+    assert_eq!(preflight.status, 405);
+    let answer = world.send("GET", "/v1/queries", &[origin], "").await;
+    for answer in [preflight, answer] {
+        let allowed = answer.headers.keys().find(|name| name.as_str().starts_with("access-control-"));
+        assert_eq!(allowed, None);
+    }
 }

@@ -16,9 +16,13 @@ use bosun_engine::{
     testing::{Ledger, ScriptedModel, TokioClock, Turn},
 };
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tower::ServiceExt;
 
-use crate::App;
+use crate::{
+    App,
+    auth::{Access, Policy},
+};
 
 pub(super) struct World {
     pub(super) engine: Engine,
@@ -27,6 +31,7 @@ pub(super) struct World {
     pub(super) blobs: MemoryBlobs,
     pub(super) model: Arc<ScriptedModel>,
     pub(super) ledger: Arc<Ledger>,
+    pub(super) clock: Arc<TokioClock>,
 }
 
 /// What came back.
@@ -64,10 +69,24 @@ impl World {
         let registry = registry(&model, &ledger);
         let clock = Arc::new(TokioClock::new());
         let blobs = MemoryBlobs::new();
-        let engine =
-            Engine::start(Arc::clone(&store) as _, Arc::new(blobs.clone()), registry, clock, settings).await.unwrap();
-        let router = crate::router(App { engine: engine.clone() });
-        Self { engine, router, store, blobs, model, ledger }
+        let engine = Engine::start(
+            Arc::clone(&store) as _,
+            Arc::new(blobs.clone()),
+            registry,
+            Arc::clone(&clock) as _,
+            settings,
+        )
+        .await
+        .unwrap();
+        let router = crate::router(App { engine: engine.clone(), access: Access::open(), hosts: Vec::new() });
+        Self { engine, router, store, blobs, model, ledger, clock }
+    }
+
+    /// The same server with keys: who may do what is the last that was sent.
+    pub(super) fn guarded(mut self, policy: &watch::Sender<Arc<Policy>>) -> Self {
+        let access = Access::new(policy.subscribe(), Arc::clone(&self.clock) as _, Arc::default());
+        self.router = crate::router(App { engine: self.engine.clone(), access, hosts: Vec::new() });
+        self
     }
 
     /// Sends a request as a program on this machine would.

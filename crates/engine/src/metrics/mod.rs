@@ -121,6 +121,7 @@ struct OfModel {
     prompt: Counter,
     completion: Counter,
     cached: Counter,
+    cache_write: Counter,
     seconds: Histogram<{ SECONDS.len() }>,
 }
 
@@ -172,10 +173,11 @@ impl Metrics {
         figures.seconds.observe(took.as_secs_f64(), &SECONDS);
         let Some(reply) = reply else { return figures.failure.add(1) };
         figures.success.add(1);
-        let Usage { prompt_tokens, completion_tokens, cached_tokens, .. } = reply.usage;
+        let Usage { prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens } = reply.usage;
         figures.prompt.add(prompt_tokens);
         figures.completion.add(completion_tokens);
         figures.cached.add(cached_tokens);
+        figures.cache_write.add(cache_write_tokens);
     }
 
     pub(crate) fn model_retried(&self, model: &str) {
@@ -283,6 +285,7 @@ impl Engine {
             family.count(&[model, "prompt"], figures.prompt.get());
             family.count(&[model, "completion"], figures.completion.get());
             family.count(&[model, "cached"], figures.cached.get());
+            family.count(&[model, "cache_write"], figures.cache_write.get());
         }
         let mut family = text.family(FAMILIES, "bosun_model_retries_total");
         for (model, figures) in &*models {

@@ -9,7 +9,7 @@ use reqwest::{
 use serde_json::Value;
 
 use super::{Config, Failure, Turn, Wire};
-use crate::secret::{Secret, Secrets, Source};
+use crate::secret::{Secret, SecretError, Secrets, Source};
 
 /// Everything that is sent, and what must not come back in an error.
 pub(super) struct Prepared {
@@ -29,7 +29,7 @@ impl Redaction {
         const LONGEST: usize = 500;
         let mut clean: String = message.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         for secret in &self.0 {
-            clean = clean.replace(secret.expose(), "[redacted]");
+            clean = secret.taken_out_of(&clean);
         }
         match clean.char_indices().nth(LONGEST) {
             Some((end, _)) => format!("{}…", &clean[..end]),
@@ -78,16 +78,21 @@ impl Settings<'_> {
     pub(super) async fn prepare(&self, request: &ModelRequest) -> Result<Prepared, ModelError> {
         let config = self.config;
         let mut redaction = Redaction::default();
-        let base = self.value("baseUrl", &config.base_url).await?;
-        let model = self.value("model", &config.model).await?;
-        let key = self.maybe("apiKey", config.api_key.as_ref()).await?;
-        let version = self.maybe("version", config.version.as_ref()).await?;
+        let base = self.secrets.resolve(self.namespace, &config.base_url).await;
+        let base = base.map_err(|error| unresolved("baseUrl", &error))?.ok_or_else(|| absent("baseUrl"))?;
+        // What says where the request goes is known; the rest goes there only if it may.
+        let host = self::base(base.expose()).ok();
+        let host = host.as_ref().and_then(Url::host_str).unwrap_or_default();
+        let model = self.maybe("model", Some(&config.model), host).await?.ok_or_else(|| absent("model"))?;
+        let key = self.maybe("apiKey", config.api_key.as_ref(), host).await?;
+        let version = self.maybe("version", config.version.as_ref(), host).await?;
         let version = version.as_ref().map(Secret::expose);
         let url = (self.wire.address(base.expose(), model.expose(), version))
             .map_err(|problem| ModelError::Misconfigured(format!("`baseUrl` {problem}")))?;
         // Of the address as it was written: what the wire format adds to it is no secret.
         if let Some((_, query)) = base.expose().split_once('?') {
             redaction.add(&Secret::new(query.to_owned()));
+            url.query_pairs().for_each(|(_, value)| redaction.add(&Secret::new(value.into_owned())));
         }
         let mut headers = HeaderMap::new();
         for (name, value) in self.wire.headers(key.as_ref().map(Secret::expose), version) {
@@ -95,7 +100,7 @@ impl Settings<'_> {
         }
         key.iter().for_each(|key| redaction.add(key));
         for (name, source) in &config.headers {
-            if let Some(value) = self.maybe(name, Some(source)).await? {
+            if let Some(value) = self.maybe(name, Some(source), host).await? {
                 let spelled = HeaderName::try_from(name.as_str())
                     .map_err(|_| ModelError::Misconfigured(format!("`{name}` is not the name of a header")))?;
                 headers.insert(spelled, sensitive(name, value.expose())?);
@@ -104,8 +109,11 @@ impl Settings<'_> {
         }
         let mut properties = Vec::with_capacity(config.properties.len());
         for (name, source) in &config.properties {
-            if let Some(value) = self.maybe(name, Some(source)).await? {
+            if let Some(value) = self.maybe(name, Some(source), host).await? {
                 properties.push((name.as_str(), property(value.expose())));
+                if matches!(source, Source::Reference(_)) {
+                    redaction.add(&value);
+                }
             }
         }
         let turn = Turn { model: model.expose(), request, stream: config.stream, properties: &properties };
@@ -114,16 +122,19 @@ impl Settings<'_> {
         Ok(Prepared { url, headers, body, redaction })
     }
 
-    async fn maybe(&self, what: &str, source: Option<&Source>) -> Result<Option<Secret>, ModelError> {
+    async fn maybe(&self, what: &str, source: Option<&Source>, host: &str) -> Result<Option<Secret>, ModelError> {
         let Some(source) = source else { return Ok(None) };
-        let resolved = self.secrets.resolve(self.namespace, source).await;
-        resolved.map_err(|error| ModelError::Misconfigured(format!("`{what}` cannot be resolved: {error}")))
+        let resolved = self.secrets.resolve_for(self.namespace, source, host).await;
+        resolved.map_err(|error| unresolved(what, &error))
     }
+}
 
-    async fn value(&self, what: &str, source: &Source) -> Result<Secret, ModelError> {
-        let value = self.maybe(what, Some(source)).await?;
-        value.ok_or_else(|| ModelError::Misconfigured(format!("`{what}` is an optional secret, and it is absent")))
-    }
+fn unresolved(what: &str, error: &SecretError) -> ModelError {
+    ModelError::Misconfigured(format!("`{what}` cannot be resolved: {error}"))
+}
+
+fn absent(what: &str) -> ModelError {
+    ModelError::Misconfigured(format!("`{what}` is an optional secret, and it is absent"))
 }
 
 /// The base address of an API, to which a wire format adds its path.

@@ -18,7 +18,7 @@ use bosun_core::content::INLINE_BYTES;
 use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
-use crate::client::{Client, ClientError, Following, Seen, pause};
+use crate::client::{Client, ClientError, Following, Key, Seen, pause};
 use screen::Screen;
 use tools::{LocalTools, Run, result_body};
 
@@ -48,6 +48,9 @@ pub(crate) struct Query {
     /// Where the server is
     #[arg(long, value_name = "URL", env = "BOSUN_SERVER", default_value = "http://127.0.0.1:8080")]
     server: String,
+    /// Key of the server: its secret, both its halves as pk-…:sk-…, or a token
+    #[arg(long, value_name = "KEY", env = "BOSUN_KEY", hide_env_values = true)]
+    key: Option<Key>,
     /// Where the agent is, and the query will be
     #[arg(long, default_value = "default")]
     namespace: String,
@@ -65,7 +68,7 @@ pub(crate) struct Query {
 impl Query {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let tools = LocalTools::read(self.tools.as_deref(), self.runs)?;
-        let client = Client::new(&self.server, &self.namespace)?;
+        let client = Client::new(&self.server, &self.namespace, self.key.as_ref())?;
         let name = self.name.unwrap_or_else(made_up_name);
         let mut body = json!({
             "name": name,

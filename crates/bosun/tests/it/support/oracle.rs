@@ -350,8 +350,10 @@ pub(crate) fn read_journals(data: &Path, violations: &mut Vec<String>) -> Vec<Jo
         .expect("queries")
         .map(|row| row.expect("a row"))
         .collect();
-    let mut rows =
-        file.prepare("SELECT seq, at, body FROM journal WHERE query = ?1 ORDER BY seq").expect("a table of entries");
+    // By their key, which is a query's number and an entry's in one: anything else would read all journals for each.
+    let mut rows = file
+        .prepare("SELECT seq, at, body FROM journal WHERE key > ?1 << 24 AND key < (?1 + 1) << 24 ORDER BY key")
+        .expect("a table of entries");
     let mut journals = Vec::new();
     let mut entries_read = 0;
     for (id, head) in queries {

@@ -1,0 +1,120 @@
+//! Changes of `keys.toml` that leave everything else in it as it is.
+//!
+//! The file is replaced as a whole, by a rename, with a lock on its directory: a server that reads it
+//! sees the old one or the new one, and two programs that change it do so one after the other. What
+//! comes out is read again before it takes the place of what was there.
+
+use std::{
+    fmt::Write as _,
+    fs::{self, File},
+    io::{self, Write as _},
+    path::Path,
+};
+
+use anyhow::{Context, ensure};
+use bosun_core::Timestamp;
+use bosun_edges::auth::keys::{Digest, NewKey};
+
+use super::file::{self, KeyFile};
+
+const PREAMBLE: &str = "\
+# Who may use the server: `bosun serve --auth <this file>`. Changes take effect within seconds, without a restart.
+# `bosun keys` writes it, and it may be edited by hand. Only hashes of secrets stand here; docs/security.md says more.
+";
+
+/// What a new key may do.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) id: String,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) rights: Vec<String>,
+    pub(crate) may_act_for: Vec<String>,
+    pub(crate) expires: Option<Timestamp>,
+}
+
+/// Adds a key and gives both its halves, of which the secret is nowhere else from then on.
+pub(crate) fn create(path: &Path, wanted: &Wanted, now: Timestamp) -> anyhow::Result<NewKey> {
+    let (mut public, mut secret) = ([0; 12], [0; 32]);
+    for bytes in [public.as_mut_slice(), secret.as_mut_slice()] {
+        getrandom::fill(bytes).context("the operating system has no randomness for a new key")?;
+    }
+    let key = NewKey::from_random(public, secret);
+    change(path, |text, known| {
+        let taken = known.keys.iter().any(|key| key.id == wanted.id)
+            || known.issuers.iter().any(|provider| provider.issuer.id == wanted.id);
+        ensure!(!taken, "there is a key `{}` already; journals name keys by their id, so each is used once", wanted.id);
+        let separator = if text.is_empty() { PREAMBLE } else { "" };
+        Ok(format!("{text}{separator}{}", block(wanted, &key, now)))
+    })?;
+    Ok(key)
+}
+
+/// Marks a key as revoked. It stays in the file, so that its id is not given away again.
+pub(crate) fn revoke(path: &Path, id: &str, now: Timestamp) -> anyhow::Result<()> {
+    change(path, |text, known| {
+        let key = known.keys.iter().find(|key| key.id == id);
+        let key = key.with_context(|| format!("there is no key `{id}`; `bosun keys list` shows those there are"))?;
+        ensure!(key.revoked.is_none(), "key `{id}` has been revoked already");
+        let end = text[key.id_span.end..].find('\n').map_or(text.len(), |line| key.id_span.end + line);
+        Ok(format!("{}\nrevoked = {}{}", &text[..end], seconds(now), &text[end..]))
+    })?;
+    let changed = file::parse(path, &fs::read_to_string(path)?)?;
+    let revoked = changed.keys.iter().any(|key| key.id == id && key.revoked.is_some());
+    ensure!(revoked, "key `{id}` is not revoked: add `revoked = {}` to it by hand", seconds(now));
+    Ok(())
+}
+
+fn block(wanted: &Wanted, key: &NewKey, now: Timestamp) -> String {
+    let Wanted { id, namespaces, rights, may_act_for, expires } = wanted;
+    let mut block = format!(
+        "\n[[key]]\nid = {}\npublic = {}\nsha256 = {}\nnamespaces = {}\nrights = {}\n",
+        quoted(id),
+        quoted(&key.public),
+        quoted(&Digest::of(&key.secret).to_string()),
+        list(namespaces),
+        list(rights)
+    );
+    // A string takes everything.
+    if !may_act_for.is_empty() {
+        let _ = writeln!(block, "may_act_for = {}", list(may_act_for));
+    }
+    let _ = writeln!(block, "created = {}", seconds(now));
+    if let Some(expires) = expires {
+        let _ = writeln!(block, "expires = {}", seconds(*expires));
+    }
+    block
+}
+
+fn list(texts: &[String]) -> String {
+    format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+}
+
+/// JSON's strings are TOML's, but for the delete character.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+fn seconds(moment: Timestamp) -> String {
+    let text = moment.to_rfc3339();
+    format!("{}Z", text.split('.').next().unwrap_or(&text))
+}
+
+/// Replaces the file by what `edit` makes of it.
+fn change(path: &Path, edit: impl FnOnce(&str, &KeyFile) -> anyhow::Result<String>) -> anyhow::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let place = || format!("{} cannot be written", path.display());
+    let lock = File::open(directory).with_context(place)?;
+    lock.lock().with_context(place)?;
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    };
+    let changed = edit(&text, &file::parse(path, &text)?)?;
+    file::parse(path, &changed)?;
+    // Only its owner may read it, as soon as it is there.
+    let mut new = tempfile::NamedTempFile::new_in(directory).with_context(place)?;
+    new.write_all(changed.as_bytes()).and_then(|()| new.as_file().sync_all()).with_context(place)?;
+    new.persist(path).with_context(place)?;
+    lock.sync_all().with_context(place)
+}

@@ -1,0 +1,194 @@
+//! Who may do what, kept up to date while the server runs.
+//!
+//! The file of keys is read again every other second, and at once on SIGHUP; what an identity provider
+//! publishes, every ten minutes, and when a token names a key that is not known, though not more often
+//! than every half minute. A file that has become unusable changes nothing: the last good one stays
+//! in force, and the log says what is wrong with the new one.
+
+pub(crate) mod edit;
+pub(crate) mod file;
+
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use bosun_adapters::fault::Faults;
+use bosun_edges::auth::{
+    Access, Policy,
+    jwt::{Issuer, Jwks},
+    keys::Keyring,
+};
+use bosun_engine::SystemClock;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, MissedTickBehavior},
+};
+use tokio_util::sync::CancellationToken;
+
+use file::{KeyFile, KeySource};
+
+const FILE_LOOKED_AT: Duration = Duration::from_secs(2);
+const KEYS_FETCHED: Duration = Duration::from_secs(600);
+/// However many tokens of unknown keys come.
+const FETCHED_AT_MOST: Duration = Duration::from_secs(30);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Nobody publishes that many keys.
+const MAX_KEY_SET: usize = 1024 * 1024;
+
+/// Reads what an operator and identity providers say, and tells the server.
+#[derive(Debug)]
+pub(crate) struct Doorkeeper {
+    path: PathBuf,
+    /// As it was last looked at; nothing if it could not be read.
+    text: Option<String>,
+    file: KeyFile,
+    /// One for each issuer of the file.
+    fetched: Vec<Jwks>,
+    /// When a token last had keys fetched.
+    last_wanted: Option<Instant>,
+    policy: watch::Sender<Arc<Policy>>,
+    keys_wanted: Arc<Notify>,
+    http: reqwest::Client,
+}
+
+impl Doorkeeper {
+    /// Reads the file and fetches what it refers to. A provider that does not answer is asked again later.
+    pub(crate) async fn open(path: &Path) -> anyhow::Result<Self> {
+        let text = read(path)?;
+        let file = file::parse(path, &text)?;
+        // The process has one provider of cryptography; that it has it already is fine.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .timeout(FETCH_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .context("the HTTP client does not start")?;
+        let mut doorkeeper = Self {
+            path: path.to_owned(),
+            text: Some(text),
+            fetched: vec![Jwks::default(); file.issuers.len()],
+            file,
+            last_wanted: None,
+            policy: watch::Sender::new(Arc::new(Policy::guarded(Keyring::default(), Vec::new()))),
+            keys_wanted: Arc::default(),
+            http,
+        };
+        doorkeeper.fetch().await;
+        Ok(doorkeeper)
+    }
+
+    /// What requests are checked against.
+    pub(crate) fn access(&self) -> Access {
+        Access::new(self.policy.subscribe(), Arc::new(SystemClock), Arc::clone(&self.keys_wanted))
+    }
+
+    /// Keeps everything up to date until `stopping` fires. `hangup` brings SIGHUP.
+    pub(crate) async fn run(mut self, mut hangup: tokio::signal::unix::Signal, stopping: CancellationToken) {
+        let mut look = tokio::time::interval(FILE_LOOKED_AT);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut refresh = tokio::time::interval_at(Instant::now() + KEYS_FETCHED, KEYS_FETCHED);
+        let keys_wanted = Arc::clone(&self.keys_wanted);
+        loop {
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                _ = look.tick() => self.look().await,
+                _ = hangup.recv() => self.look().await,
+                _ = refresh.tick() => self.fetch().await,
+                () = keys_wanted.notified() => self.fetch_if_due().await,
+            }
+        }
+    }
+
+    /// Takes the file up if it has changed.
+    async fn look(&mut self) {
+        let text = match read(&self.path) {
+            Ok(text) if self.text.as_ref() == Some(&text) => return,
+            Ok(text) => text,
+            Err(faults) => {
+                // Said once for each state of the file, not every other second.
+                if self.text.take().is_some() {
+                    tracing::error!(%faults, "the keys cannot be read; those that were in force stay so");
+                }
+                return;
+            }
+        };
+        let parsed = file::parse(&self.path, &text);
+        self.text = Some(text);
+        match parsed {
+            Ok(file) => {
+                self.fetched = vec![Jwks::default(); file.issuers.len()];
+                self.file = file;
+                // A key that was revoked does not wait for an identity provider.
+                self.publish();
+                self.fetch().await;
+                tracing::info!(keys = self.file.keys.len(), issuers = self.file.issuers.len(), "keys were read again");
+            }
+            Err(faults) => tracing::error!(%faults, "the keys are unusable; those that were in force stay so"),
+        }
+    }
+
+    async fn fetch_if_due(&mut self) {
+        if self.last_wanted.is_some_and(|last| last.elapsed() < FETCHED_AT_MOST) {
+            // Whoever waits is told that there is nothing new.
+            self.policy.send_modify(|_| {});
+        } else {
+            self.last_wanted = Some(Instant::now());
+            self.fetch().await;
+        }
+    }
+
+    /// Fetches the keys of all issuers, and puts everything into force.
+    async fn fetch(&mut self) {
+        for (provider, fetched) in self.file.issuers.iter().zip(&mut self.fetched) {
+            match load(&self.http, &provider.source).await {
+                Ok(keys) => *fetched = keys,
+                Err(error) => {
+                    let reason = format!("{error:#}");
+                    tracing::error!(issuer = %provider.issuer.id, reason, "keys of an issuer cannot be had");
+                }
+            }
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let keys = Keyring::new(self.file.keys.iter().map(|listed| listed.key.clone()).collect());
+        let with_keys =
+            |(provider, keys): (&file::Provider, &Jwks)| Issuer { keys: keys.clone(), ..provider.issuer.clone() };
+        let issuers = self.file.issuers.iter().zip(&self.fetched).map(with_keys).collect();
+        self.policy.send_replace(Arc::new(Policy::guarded(keys, issuers)));
+    }
+}
+
+/// The text of the file, if nobody but its owner can change it.
+fn read(path: &Path) -> Result<String, Faults> {
+    let unusable = |message: String, hint: &str| file::unusable(path, message, Some(hint.to_owned()));
+    let hint = "`bosun keys create` makes one";
+    let text = std::fs::read_to_string(path).map_err(|error| unusable(format!("cannot be read: {error}"), hint))?;
+    let mode = std::fs::metadata(path).map_err(|error| unusable(format!("cannot be read: {error}"), hint))?.mode();
+    if mode & 0o022 != 0 {
+        let message = "can be changed by others than its owner, who could let themselves in".to_owned();
+        return Err(unusable(message, &format!("chmod 600 {}", path.display())));
+    }
+    Ok(text)
+}
+
+async fn load(http: &reqwest::Client, source: &KeySource) -> anyhow::Result<Jwks> {
+    let text = match source {
+        KeySource::File(path) => tokio::fs::read_to_string(path).await.with_context(|| path.display().to_string())?,
+        KeySource::Url(url) => {
+            let mut response = http.get(url).send().await?.error_for_status()?;
+            let mut body = Vec::new();
+            while let Some(piece) = response.chunk().await? {
+                body.extend_from_slice(&piece);
+                anyhow::ensure!(body.len() <= MAX_KEY_SET, "{url} answers with more than {MAX_KEY_SET} bytes");
+            }
+            String::from_utf8(body).with_context(|| format!("{url} does not answer with text"))?
+        }
+    };
+    Jwks::parse(&text).map_err(Into::into)
+}

@@ -1,0 +1,294 @@
+//! Settings from three places: `bosun.toml`, then the environment, then the command line.
+//!
+//! The options of `bosun serve` are the one table: each that is shown is also a key of the file (its
+//! heading is the section) and a variable `BOSUN_…`. The file's values become defaults of the options,
+//! so all three are read by the same parser and mean the same. A fault of the file is told with its
+//! line and column, and all of them at once.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use bosun_adapters::fault::{Faults, Place};
+use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
+use serde_json::Value;
+use toml::de::DeValue;
+
+use crate::toml_file::{Entry, Reader, Table};
+
+/// Where a server looks for its settings if it is not told.
+const FILE: &str = "bosun.toml";
+/// The commands that have settings.
+const WITH_SETTINGS: &[&str] = &["serve", "config"];
+
+/// The table, and what was found in each place.
+#[derive(Debug)]
+pub(crate) struct Layers {
+    pub(crate) settings: Vec<Setting>,
+    /// What is in force, in the order of the table. Empty for commands without settings.
+    pub(crate) resolved: Vec<Resolved>,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    id: String,
+    pub(crate) section: Option<String>,
+    pub(crate) name: String,
+    pub(crate) variable: String,
+    kind: Kind,
+    value_name: String,
+    pub(crate) default: Vec<String>,
+    pub(crate) help: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Number,
+    Text,
+    Texts,
+}
+
+/// A setting that is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    pub(crate) setting: Setting,
+    pub(crate) values: Vec<String>,
+    pub(crate) source: Source,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Default,
+    File { file: PathBuf, place: Place },
+    Environment(String),
+    Flag(String),
+}
+
+impl Setting {
+    fn of(arg: &Arg) -> Option<Self> {
+        let long = arg.get_long().filter(|long| !arg.is_hide_set() && !matches!(*long, "help" | "config"))?;
+        let name = long.replace('-', "_");
+        let value_name =
+            arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string).unwrap_or_default();
+        let is_number = value_name == "NUMBER";
+        let kind = match arg.get_action() {
+            ArgAction::Append => Kind::Texts,
+            ArgAction::Set if is_number => Kind::Number,
+            ArgAction::Set => Kind::Text,
+            // A flag without a value is what a person says once, and no setting.
+            _ => return None,
+        };
+        Some(Self {
+            id: arg.get_id().to_string(),
+            section: arg.get_help_heading().map(str::to_lowercase),
+            variable: format!("BOSUN_{}", name.to_uppercase()),
+            name,
+            kind,
+            value_name,
+            default: arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect(),
+            help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
+        })
+    }
+
+    /// As TOML writes it; without a value, what one would look like.
+    pub(crate) fn write(&self, values: &[String]) -> String {
+        let quoted = |text: &String| Value::from(text.as_str()).to_string();
+        match (self.kind, values) {
+            (Kind::Texts, values) => format!("[{}]", values.iter().map(quoted).collect::<Vec<_>>().join(", ")),
+            (Kind::Number, [number]) => number.clone(),
+            (Kind::Text, [text]) => quoted(text),
+            (Kind::Number, _) => "100000".into(),
+            (Kind::Text, _) => quoted(&self.value_name),
+        }
+    }
+
+    pub(crate) fn to_json(&self, values: &[String]) -> Value {
+        match (self.kind, values) {
+            (Kind::Texts, values) => Value::from(values),
+            (_, [value]) => match (self.kind, value.parse::<u64>()) {
+                (Kind::Number, Ok(number)) => Value::from(number),
+                _ => Value::from(value.as_str()),
+            },
+            (_, _) => Value::Null,
+        }
+    }
+
+    /// The texts that the option would be given.
+    fn read(&self, entry: &Entry<'_>) -> Result<Vec<String>, String> {
+        let expected = match self.kind {
+            Kind::Number => "a number",
+            Kind::Text => "a string",
+            Kind::Texts => "a list of strings",
+        };
+        let found = entry.value.type_str();
+        let wrong = || format!("`{}` must be {expected}, not {found}", self.name);
+        match (self.kind, &entry.value) {
+            (Kind::Number, DeValue::Integer(number)) if number.radix() == 10 => {
+                Ok(vec![number.as_str().replace('_', "")])
+            }
+            (Kind::Text, DeValue::String(text)) => Ok(vec![text.to_string()]),
+            (Kind::Texts, DeValue::Array(items)) => {
+                items.iter().map(|item| item.get_ref().as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// The settings of `command`.
+fn table(command: &Command) -> Vec<Setting> {
+    command.get_arguments().filter_map(Setting::of).collect()
+}
+
+/// Every setting may stand in the environment.
+fn with_variables(command: Command) -> Command {
+    let settings = table(&command);
+    settings
+        .into_iter()
+        .fold(command, |command, setting| command.mut_arg(setting.id, |arg| arg.env(setting.variable).hide_env(true)))
+}
+
+/// Parses the command line of this process over what the other places say.
+pub(crate) fn lay(command: Command) -> anyhow::Result<(ArgMatches, Layers)> {
+    let command = WITH_SETTINGS.iter().fold(command, |command, name| command.mut_subcommand(name, with_variables));
+    let matches = command.clone().get_matches();
+    let Some((name, chosen)) = matches.subcommand().filter(|(name, _)| WITH_SETTINGS.contains(name)) else {
+        return Ok((matches, Layers { settings: Vec::new(), resolved: Vec::new() }));
+    };
+    let settings = command.find_subcommand(name).map(table).unwrap_or_default();
+    let asked = chosen.get_one::<PathBuf>("_file");
+    let file = asked.cloned().or_else(|| Some(PathBuf::from(FILE)).filter(|file| file.exists()));
+    let found = match &file {
+        Some(file) => {
+            let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+            read(file, &text, &settings, &command, name).context("the settings cannot be used")?
+        }
+        None => BTreeMap::new(),
+    };
+    let command = command.mut_subcommand(name, |mut command| {
+        for (id, (values, _)) in &found {
+            command = command.mut_arg(id, |arg| arg.default_values(values.clone()));
+        }
+        command
+    });
+    let matches = command.get_matches();
+    let file = file.unwrap_or_default();
+    let resolved =
+        matches.subcommand().map(|(_, chosen)| resolve(chosen, &settings, &file, &found)).unwrap_or_default();
+    Ok((matches, Layers { settings, resolved }))
+}
+
+type Found = BTreeMap<String, (Vec<String>, Place)>;
+
+/// What the file says, each value read by the parser of its option.
+fn read(file: &Path, text: &str, settings: &[Setting], command: &Command, name: &str) -> Result<Found, Faults> {
+    let mut reader = Reader::new(file, text);
+    let mut root = reader.root();
+    let mut found = Found::new();
+    let mut sections: Vec<&str> = settings.iter().filter_map(|setting| setting.section.as_deref()).collect();
+    sections.dedup();
+    let names_of = |section: Option<&str>| -> Vec<&str> {
+        settings.iter().filter(|it| it.section.as_deref() == section).map(|it| it.name.as_str()).collect()
+    };
+    for section in &sections {
+        if let Some(mut table) = root.table(section, &mut reader) {
+            read_section(&mut table, Some(section), settings, command, name, &mut reader, &mut found);
+            table.finish(&names_of(Some(section)), &mut reader);
+        }
+    }
+    read_section(&mut root, None, settings, command, name, &mut reader, &mut found);
+    root.finish(&[names_of(None), sections].concat(), &mut reader);
+    Faults::none_or(reader.faults, found)
+}
+
+fn read_section<'t>(
+    table: &mut Table<'t>,
+    section: Option<&str>,
+    settings: &[Setting],
+    command: &Command,
+    name: &str,
+    reader: &mut Reader<'t>,
+    found: &mut Found,
+) {
+    for setting in settings.iter().filter(|setting| setting.section.as_deref() == section) {
+        let Some(entry) = table.take(&setting.name) else { continue };
+        let place = reader.place(entry.key_span.start);
+        let checked = setting.read(&entry).map_err(|message| (message, "wrong_type"));
+        match checked.and_then(|values| try_option(command, name, setting, &values).map(|()| values)) {
+            Ok(values) => {
+                found.insert(setting.id.clone(), (values, place));
+            }
+            Err((message, code)) => reader.fault(&place_of(&entry), code, message, Some(setting.help.clone())),
+        }
+    }
+}
+
+fn place_of(entry: &Entry<'_>) -> Range<usize> {
+    entry.span.clone()
+}
+
+/// Whether the option takes these values.
+fn try_option(
+    command: &Command,
+    name: &str,
+    setting: &Setting,
+    values: &[String],
+) -> Result<(), (String, &'static str)> {
+    let long = setting.name.replace('_', "-");
+    let options = values.iter().map(|value| format!("--{long}={value}"));
+    let line = ["bosun".to_owned(), name.to_owned()].into_iter().chain(options);
+    match command.clone().try_get_matches_from(line) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let said = error.to_string();
+            let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let reason = first.split_once("': ").or_else(|| first.split_once(": ")).map_or(first, |(_, reason)| reason);
+            Err((format!("`{}` is not taken: {reason}", setting.name), "invalid_setting"))
+        }
+    }
+}
+
+/// What is in force, and why.
+fn resolve(matches: &ArgMatches, settings: &[Setting], file: &Path, found: &Found) -> Vec<Resolved> {
+    let of = |setting: &Setting| {
+        let raw = matches.get_raw(&setting.id).into_iter().flatten();
+        let values = raw.map(|value| value.to_string_lossy().into_owned()).collect();
+        let source = match matches.value_source(&setting.id) {
+            Some(ValueSource::CommandLine) => Source::Flag(format!("--{}", setting.name.replace('_', "-"))),
+            Some(ValueSource::EnvVariable) => Source::Environment(setting.variable.clone()),
+            _ => match found.get(&setting.id) {
+                Some((_, place)) => Source::File { file: file.to_owned(), place: *place },
+                None => Source::Default,
+            },
+        };
+        Resolved { setting: setting.clone(), values, source }
+    };
+    settings.iter().map(of).collect()
+}
+
+/// The default file, every setting with what it means: the manual.
+pub(crate) fn default_file(settings: &[Setting]) -> String {
+    let mut text = String::from(
+        "# The settings of `bosun serve`, with their defaults. Take the `#` away from a line to change it.\n\
+         #\n\
+         # Each may also stand in the environment (`BOSUN_QUERY_TIMEOUT=1m`), which goes before this file, and on the\n\
+         # command line (`--query-timeout 1m`), which goes before both. `bosun config` shows what is in force, and why.\n",
+    );
+    let mut section: Option<&str> = None;
+    for setting in settings {
+        if setting.section.as_deref() != section {
+            section = setting.section.as_deref();
+            // A string takes everything.
+            let _ = write!(text, "\n[{}]\n", section.unwrap_or_default());
+        }
+        let unset = if setting.default.is_empty() { "; not set by default" } else { "" };
+        let _ = write!(text, "\n# {}{unset}\n#{} = {}\n", setting.help, setting.name, setting.write(&setting.default));
+    }
+    text
+}

@@ -1,0 +1,324 @@
+//! Keys and tokens as an operator and a client meet them: the file, the program, a running server.
+
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use axum::{Json, Router, routing::get};
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Child,
+};
+
+use crate::program::{bosun, run, stderr, stdout, workspace};
+
+/// A directory with a file of keys, and what is done to it.
+struct Office {
+    directory: tempfile::TempDir,
+}
+
+impl Office {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("keys.toml")
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.file()).unwrap()
+    }
+
+    async fn keys(&self, arguments: &[&str]) -> std::process::Output {
+        run(bosun().arg("keys").args(arguments).arg("--auth").arg(self.file())).await
+    }
+
+    /// Makes a key and gives both its halves.
+    async fn create(&self, arguments: &[&str]) -> (String, String) {
+        let output = self.keys(&[&["create", "--json"], arguments].concat()).await;
+        assert!(output.status.success(), "{}", stderr(&output));
+        let key: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let half = |name: &str| key[name].as_str().unwrap().to_owned();
+        (half("public_key"), half("secret_key"))
+    }
+
+    async fn serve(&self) -> Server {
+        Server::start(self.directory.path(), &self.file()).await
+    }
+}
+
+struct Server {
+    base: String,
+    child: Child,
+}
+
+impl Server {
+    async fn start(directory: &Path, keys: &Path) -> Self {
+        let mut child = bosun()
+            .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends", "--manifests"])
+            .arg(workspace().join("examples/agents"))
+            .arg("--data")
+            .arg(directory.join("data"))
+            .arg("--auth")
+            .arg(keys)
+            .env("RUST_LOG", "trace")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(directory.join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.next_line().await.unwrap().expect("the server says where it listens");
+        let base = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
+        Self { base, child }
+    }
+
+    async fn get(&self, path: &str, authorization: &str) -> (u16, Value) {
+        let request = http().get(format!("{}{path}", self.base)).header("authorization", authorization);
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().unwrap().to_string();
+        assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+}
+
+fn http() -> reqwest::Client {
+    // The process has one provider of cryptography; that it has it already is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
+}
+
+#[tokio::test]
+async fn keys_are_made_listed_and_revoked_and_the_rest_of_the_file_stays() {
+    let office = Office::new();
+    let (public, secret) =
+        office.create(&["ci", "--namespace", "team-a", "--right", "read", "--may-act-for", "*"]).await;
+    assert!(public.starts_with("pk-ark-") && secret.starts_with("sk-ark-"), "{public} {secret}");
+    assert_eq!(std::fs::metadata(office.file()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!office.text().contains(&secret) && office.text().contains(&public));
+    let noted = office.text() + "\n# a note of the operator\n";
+    std::fs::write(office.file(), noted).unwrap();
+    office.create(&["backup", "--expires", "2160h"]).await;
+
+    let output = office.keys(&["create", "ci"]).await;
+    assert!(stderr(&output).contains("there is a key `ci` already"), "{}", stderr(&output));
+    let output = office.keys(&["revoke", "ci"]).await;
+    assert!(stdout(&output).contains("key ci is revoked"), "{}", stderr(&output));
+    let output = office.keys(&["revoke", "ci"]).await;
+    assert!(stderr(&output).contains("has been revoked already"), "{}", stderr(&output));
+    let output = office.keys(&["revoke", "nobody"]).await;
+    assert!(stderr(&output).contains("there is no key `nobody`"), "{}", stderr(&output));
+
+    let listed: Value = serde_json::from_str(&stdout(&office.keys(&["list", "--json"]).await)).unwrap();
+    let expected = |name: &str| listed.as_array().unwrap().iter().find(|key| key["id"] == name).unwrap().clone();
+    assert_eq!(expected("ci")["state"], "revoked");
+    assert_eq!(expected("ci")["namespaces"], json!(["team-a"]));
+    assert_eq!((&expected("ci")["rights"], &expected("ci")["may_act_for"]), (&json!(["read"]), &json!(["*"])));
+    assert_eq!(expected("backup")["state"], "active");
+    assert!(expected("backup")["expires_at"].is_string());
+    assert!(office.text().contains("# a note of the operator"), "{}", office.text());
+    assert_eq!(std::fs::metadata(office.file()).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = stdout(&office.keys(&["list"]).await);
+    assert!(text.lines().count() == 2 && !text.contains("sk-ark-"), "{text}");
+}
+
+#[tokio::test]
+async fn many_keys_made_at_once_are_all_there() {
+    let office = Office::new();
+    let names: Vec<_> = (0..8).map(|number| format!("key-{number}")).collect();
+    futures_util::future::join_all(names.iter().map(async |name| office.create(&[name]).await)).await;
+    for name in &names {
+        assert!(office.text().contains(&format!("id = \"{name}\"")), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_needs_a_key_and_its_secret_is_nowhere_in_the_log() {
+    let office = Office::new();
+    let (public, secret) = office.create(&["ci", "--right", "read", "--right", "run", "--right", "deliver"]).await;
+    let server = office.serve().await;
+    let query = async |name: &str, key: Option<&str>| {
+        let mut command = bosun();
+        command.args([
+            "query",
+            "--agent",
+            "math-assistant",
+            "What is 25% of 8,432?",
+            "--name",
+            name,
+            "--server",
+            &server.base,
+        ]);
+        command.args(["--tools"]).arg(workspace().join("examples/tools.json")).args(["--run", "calculator=echo 2108"]);
+        if let Some(key) = key {
+            command.env("BOSUN_KEY", key);
+        }
+        run(&mut command).await
+    };
+    let refused = query("a", None).await;
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        stderr(&refused).contains("Missing or invalid authorization header [unauthorized]"),
+        "{}",
+        stderr(&refused)
+    );
+    let refused = query("a", Some("sk-ark-wrong")).await;
+    assert!(stderr(&refused).contains("[unauthorized]"), "{}", stderr(&refused));
+    for (name, key) in [("b", secret.clone()), ("c", format!("{public}:{secret}"))] {
+        let output = query(name, Some(&key)).await;
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let (status, _) = server.get("/v1/namespaces/other/queries", &format!("Bearer {secret}")).await;
+    assert_eq!(status, 403);
+    let (status, me) = server.get("/v1/whoami", &format!("Bearer {secret}")).await;
+    assert_eq!((status, &me["key"], &me["rights"]), (200, &json!("ci"), &json!(["read", "run", "deliver"])));
+    drop(server);
+    let log = std::fs::read_to_string(office.directory.path().join("log")).unwrap();
+    assert!(log.contains("DEBUG"), "everything is logged: {log}");
+    assert!(!log.contains(&secret) && !log.contains("sk-ark-wrong"), "the secret is in the log");
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_opens_nothing_and_what_it_opened_is_closed() {
+    let office = Office::new();
+    let (_, secret) = office.create(&["ci"]).await;
+    let (_, other) = office.create(&["other"]).await;
+    let server = office.serve().await;
+    let authorization = format!("Bearer {secret}");
+    let body = json!({
+        "name": "q", "input": "What is 25% of 8,432?", "target": {"type": "agent", "name": "math-assistant"},
+        "externalTools": [{"name": "calculator", "parameters": {"type": "object", "properties": {}}}],
+    });
+    let create = http().post(format!("{}/v1/queries?wait=20s", server.base)).json(&body);
+    assert!(create.header("authorization", &authorization).send().await.unwrap().status().is_success());
+    let events = http().get(format!("{}/v1/queries/q/events", server.base));
+    let mut events = events.header("authorization", &authorization).send().await.unwrap();
+    assert!(events.chunk().await.unwrap().is_some(), "the stream is open");
+
+    // A file that makes no sense takes nothing away.
+    let good = office.text();
+    std::fs::write(office.file(), format!("{good}\n[[key]]\nid = \"broken\"\n")).unwrap();
+    server.signal("-HUP");
+    assert_eq!(server.get("/v1/queries/q", &authorization).await.0, 200);
+    std::fs::write(office.file(), good).unwrap();
+
+    let revoked = Instant::now();
+    assert!(office.keys(&["revoke", "ci"]).await.status.success());
+    while events.chunk().await.unwrap().is_some() {}
+    assert!(revoked.elapsed() < Duration::from_secs(10), "{:?}", revoked.elapsed());
+    assert_eq!(server.get("/v1/queries/q", &authorization).await.0, 401);
+    assert_eq!(server.get("/v1/queries/q", &format!("Bearer {other}")).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_file_of_keys_that_others_can_change_is_refused() {
+    let office = Office::new();
+    office.create(&["ci"]).await;
+    std::fs::set_permissions(office.file(), std::fs::Permissions::from_mode(0o666)).unwrap();
+    let output = run(bosun().args(["serve", "--listen", "0.0.0.0:0", "--auth"]).arg(office.file())).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("can be changed by others"), "{}", stderr(&output));
+    let output = run(bosun().args(["serve", "--listen", "0.0.0.0:0", "--auth", "/nowhere/keys.toml"])).await;
+    assert!(stderr(&output).contains("`bosun keys create` makes one"), "{}", stderr(&output));
+}
+
+/// An identity provider: its keys under a URL, and tokens that it signs.
+struct Provider {
+    url: String,
+    keys: Arc<Mutex<Vec<Value>>>,
+    fetched: Arc<AtomicUsize>,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Provider {
+    async fn start() -> Self {
+        let (keys, fetched) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+        let (published, counted) = (Arc::clone(&keys), Arc::clone(&fetched));
+        let answer = async move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Json(json!({ "keys": *published.lock().unwrap() }))
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/jwks", listener.local_addr().unwrap());
+        let router = Router::new().route("/jwks", get(answer));
+        let serving =
+            tokio_util::task::TaskTracker::new().spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, keys, fetched, serving }
+    }
+
+    /// Publishes a new key beside those there are.
+    fn rotate(&self, id: &str) -> Ed25519KeyPair {
+        let document = Ed25519KeyPair::generate_pkcs8(&ring::rand::SystemRandom::new()).unwrap();
+        let pair = Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap();
+        let x = BASE64_URL_SAFE_NO_PAD.encode(pair.public_key());
+        self.keys.lock().unwrap().push(json!({"kty": "OKP", "crv": "Ed25519", "kid": id, "x": x}));
+        pair
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn token(pair: &Ed25519KeyPair, id: &str, scope: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let claims = json!({
+        "iss": "https://id.example.org", "aud": "bosun", "sub": "alice", "exp": now + 600, "scope": scope,
+    });
+    let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    let signed = format!("{}.{}", encode(&json!({"alg": "EdDSA", "kid": id})), encode(&claims));
+    format!("Bearer {signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(pair.sign(signed.as_bytes())))
+}
+
+#[tokio::test]
+async fn tokens_of_a_provider_are_taken_and_its_new_keys_are_fetched() {
+    let provider = Provider::start().await;
+    let first = provider.rotate("first");
+    let office = Office::new();
+    let issuer = format!(
+        "[[issuer]]\nid = \"corp\"\nissuer = \"https://id.example.org\"\naudience = \"bosun\"\njwks = \"{}\"\n\
+         rights_claim = \"scope\"\nnamespaces = [\"default\"]\n",
+        provider.url
+    );
+    std::fs::write(office.file(), issuer).unwrap();
+    std::fs::set_permissions(office.file(), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let server = office.serve().await;
+    assert_eq!(provider.fetched.load(Ordering::Relaxed), 1);
+    let (status, me) = server.get("/v1/whoami", &token(&first, "first", "openid bosun:read")).await;
+    assert_eq!(
+        (status, &me["key"], &me["user"], &me["rights"]),
+        (200, &json!("corp"), &json!("alice"), &json!(["read"]))
+    );
+    assert_eq!(server.get("/v1/agents", &token(&first, "first", "bosun:read")).await.0, 200);
+    assert_eq!(server.get("/v1/agents", &token(&first, "first", "openid")).await.1["error"]["code"], "right_missing");
+    assert_eq!(server.get("/v1/agents", &token(&first, "unknown", "bosun:read")).await.0, 401);
+    assert_eq!(provider.fetched.load(Ordering::Relaxed), 2, "an unknown key is asked for");
+
+    // The next one has to wait: whoever makes up keys must not make us ask for each.
+    let second = provider.rotate("second");
+    for _ in 0..3 {
+        assert_eq!(server.get("/v1/agents", &token(&second, "second", "bosun:read")).await.0, 401);
+    }
+    assert_eq!(provider.fetched.load(Ordering::Relaxed), 2);
+    drop(server);
+    let server = office.serve().await;
+    let third = provider.rotate("third");
+    assert_eq!(server.get("/v1/agents", &token(&third, "third", "bosun:read")).await.0, 200, "rotated while it runs");
+}

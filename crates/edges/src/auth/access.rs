@@ -1,0 +1,180 @@
+//! What is in force right now, and until when somebody's grant holds.
+//!
+//! A policy is replaced as a whole while the server runs. Requests are checked against the one of the
+//! moment; streams, which outlive it, end when what they were opened with is withdrawn.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use axum::http::HeaderMap;
+use bosun_core::Timestamp;
+use bosun_engine::{Clock, SystemClock};
+use tokio::sync::{Notify, watch};
+
+use super::{
+    Grant,
+    credential::{self, Credential},
+    jwt::{Issuer, TokenError},
+    keys::{Digest, Keyring},
+};
+
+/// How long a token of an unknown key waits for the keys to be fetched again.
+const FETCH_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who may do what.
+#[derive(Clone, Debug)]
+pub struct Policy(Option<Guarded>);
+
+#[derive(Clone, Debug)]
+struct Guarded {
+    keys: Keyring,
+    issuers: Vec<Issuer>,
+}
+
+impl Policy {
+    /// Everybody may do everything. For servers that only their own machine can reach.
+    #[must_use]
+    pub fn open() -> Self {
+        Self(None)
+    }
+
+    /// Only whoever has a key or a token may do anything.
+    #[must_use]
+    pub fn guarded(keys: Keyring, issuers: Vec<Issuer>) -> Self {
+        Self(Some(Guarded { keys, issuers }))
+    }
+}
+
+/// How somebody proved who they are: enough to see whether it still holds, and nothing secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// There was nothing to prove.
+    Open,
+    Key(Digest),
+    /// Of the issuer with this id.
+    Token(String),
+}
+
+/// The policy in force.
+#[derive(Clone)]
+pub struct Access {
+    policy: watch::Receiver<Arc<Policy>>,
+    clock: Arc<dyn Clock>,
+    /// Told when a token names a key that its issuer may have published meanwhile.
+    keys_wanted: Arc<Notify>,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Access").field("open", &self.is_open()).finish_non_exhaustive()
+    }
+}
+
+impl Access {
+    /// No authentication, for ever.
+    #[must_use]
+    pub fn open() -> Self {
+        Self::new(watch::Sender::new(Arc::new(Policy::open())).subscribe(), Arc::new(SystemClock), Arc::default())
+    }
+
+    /// Follows what is sent to `policy`. Whoever sends listens to `keys_wanted`, and answers by sending.
+    #[must_use]
+    pub fn new(policy: watch::Receiver<Arc<Policy>>, clock: Arc<dyn Clock>, keys_wanted: Arc<Notify>) -> Self {
+        Self { policy, clock, keys_wanted }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.policy.borrow().0.is_none()
+    }
+
+    /// Who sent `headers`, and what they may do; `None` is all that anybody learns of why not.
+    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Option<(Proof, Grant)> {
+        let policy = Arc::clone(&self.policy.borrow());
+        let Some(guarded) = &policy.0 else { return Some((Proof::Open, Grant::everything())) };
+        let credential = credential::read(headers)?;
+        match guarded.verify(&credential, self.clock.now()) {
+            Ok(verified) => Some(verified),
+            Err(Some(TokenError::UnknownKey)) => self.verify_with_new_keys(&credential).await,
+            Err(reason) => {
+                if let Some(reason) = reason {
+                    tracing::debug!(reason = %reason, "token was refused");
+                }
+                None
+            }
+        }
+    }
+
+    /// Keys are rotated: the provider may have published the one that signed this token.
+    async fn verify_with_new_keys(&self, credential: &Credential) -> Option<(Proof, Grant)> {
+        let mut policy = self.policy.clone();
+        policy.mark_unchanged();
+        self.keys_wanted.notify_one();
+        tokio::time::timeout(FETCH_PATIENCE, policy.changed()).await.ok()?.ok()?;
+        let policy = Arc::clone(&policy.borrow());
+        policy.0.as_ref()?.verify(credential, self.clock.now()).ok()
+    }
+
+    /// Resolves when what was granted on `proof` is not granted any more.
+    pub(super) async fn withdrawn(mut self, proof: Proof, grant: Grant) {
+        loop {
+            let now = self.clock.now();
+            if !self.policy.borrow_and_update().still_grants(&proof, &grant, now) {
+                return;
+            }
+            let over = async {
+                match grant.expires {
+                    Some(expires) => tokio::time::sleep(expires.since(now)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let changed = async {
+                if self.policy.changed().await.is_err() {
+                    // Nobody will change it any more.
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                () = over => {}
+                () = changed => {}
+            }
+        }
+    }
+}
+
+impl Policy {
+    fn still_grants(&self, proof: &Proof, grant: &Grant, now: Timestamp) -> bool {
+        match (&self.0, proof) {
+            (None, _) => true,
+            (Some(_), Proof::Open) => false,
+            (Some(guarded), Proof::Key(digest)) => guarded.keys.recall(*digest, now) == Some(grant),
+            (Some(guarded), Proof::Token(issuer)) => {
+                guarded.issuers.iter().any(|known| known.id == *issuer) && grant.holds_at(now)
+            }
+        }
+    }
+}
+
+impl Guarded {
+    fn verify(&self, credential: &Credential, now: Timestamp) -> Result<(Proof, Grant), Option<TokenError>> {
+        let (public, secret) = match credential {
+            Credential::Pair(public, secret) => (Some(public.as_str()), secret),
+            Credential::Bearer(secret) => (None, secret),
+        };
+        if let Some((digest, grant)) = self.keys.verify(public, secret, now) {
+            return Ok((Proof::Key(digest), grant.clone()));
+        }
+        // Only a token has dots, and only `Bearer` carries one.
+        if public.is_some() || !secret.contains('.') {
+            return Err(None);
+        }
+        let mut reason = None;
+        for issuer in &self.issuers {
+            match issuer.verify(secret, now) {
+                Ok(grant) => return Ok((Proof::Token(issuer.id.clone()), grant)),
+                // With several issuers, the one whose keys may be old is the one to ask.
+                Err(error) if reason != Some(TokenError::UnknownKey) => reason = Some(error),
+                Err(_) => {}
+            }
+        }
+        Err(reason)
+    }
+}

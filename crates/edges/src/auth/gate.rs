@@ -1,0 +1,248 @@
+//! What stands in front of every route: who asks, may they, and where.
+//!
+//! A route says what it [`Needs`] in its table, and the gate is built from that, so no handler can
+//! forget to ask. The namespace of a request is read here and nowhere else: a handler gets it as
+//! [`Authorized`], which only this module makes. An answer that is still being written when its
+//! grant is withdrawn ends there.
+
+use std::{
+    future::Future,
+    ops::Deref,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::{Body, Bytes, HttpBody},
+    extract::{FromRequestParts, Query, RawPathParams, Request, State},
+    http::{HeaderMap, HeaderName, request::Parts},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use bosun_core::{Actor, Namespace};
+use hyper::body::{Frame, SizeHint};
+
+use super::{Access, Grant, Namespaces, Right, access::Proof};
+use crate::http::{
+    error::{ApiError, Code, clip, internal},
+    json::Findings,
+};
+
+/// ARK's name for the end user that a program acts for.
+pub(crate) const END_USER: HeaderName = HeaderName::from_static("x-forwarded-user");
+
+/// What a route asks of whoever calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing: probes, and the description of the API.
+    Nothing,
+    /// Somebody whom the server knows.
+    Somebody,
+    /// The right in the namespace of the request.
+    Here(Right),
+    /// The right in all namespaces: what is shown or changed is of all of them.
+    Everywhere(Right),
+}
+
+impl Needs {
+    pub(crate) fn right(self) -> Option<Right> {
+        match self {
+            Self::Nothing | Self::Somebody => None,
+            Self::Here(right) | Self::Everywhere(right) => Some(right),
+        }
+    }
+}
+
+/// A value that whoever asks may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Authorized<T>(T);
+
+impl<T> Deref for Authorized<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) actor: Actor,
+    /// What they should know about how they were understood.
+    pub(crate) warning: Option<&'static str>,
+    grant: Arc<Grant>,
+}
+
+impl Caller {
+    pub(crate) fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// Another namespace than that of the request, if the caller may do there what this route does.
+    pub(crate) fn reach(&self, namespace: Namespace) -> Result<Authorized<Namespace>, ApiError> {
+        reach(&self.grant, namespace)
+    }
+}
+
+/// Without the gate in front of it, a handler that wants to know who asks has nobody to serve.
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(ungated)
+    }
+}
+
+/// A bug: the route is in no table.
+fn ungated() -> ApiError {
+    tracing::error!("a route has no gate, and is not served");
+    internal()
+}
+
+/// Where a request is to be done.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) namespace: Authorized<Namespace>,
+    /// The request says so; else it is the caller's own namespace.
+    pub(crate) is_named: bool,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Place {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(ungated)
+    }
+}
+
+/// Lets a request through to its handler, or answers it.
+pub(crate) async fn check(
+    State((access, needs)): State<(Access, Needs)>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    if needs == Needs::Nothing {
+        return Ok(next.run(request).await);
+    }
+    let (mut parts, body) = request.into_parts();
+    let Some((proof, grant)) = access.authenticate(&parts.headers).await else { return Err(unauthorized()) };
+    if let Some(right) = needs.right().filter(|right| !grant.rights.has(*right)) {
+        let message = format!("this needs the right `{}`, which the key does not have", right.as_str());
+        return Err(ApiError::new(Code::RightMissing, message));
+    }
+    match needs {
+        Needs::Here(_) => {
+            let named = requested_namespace(&mut parts).await?;
+            let is_named = named.is_some();
+            let namespace = reach(&grant, named.unwrap_or_else(|| grant.namespaces.own()))?;
+            parts.extensions.insert(Place { namespace, is_named });
+        }
+        Needs::Everywhere(_) if grant.namespaces != Namespaces::All => {
+            let message = "this concerns all namespaces, and the key reaches only some";
+            return Err(ApiError::new(Code::NamespaceForbidden, message));
+        }
+        Needs::Nothing | Needs::Somebody | Needs::Everywhere(_) => {}
+    }
+    let (actor, warning) = speak_for(&grant, &parts.headers)?;
+    parts.extensions.insert(Caller { actor, warning, grant: Arc::new(grant.clone()) });
+    let response = next.run(Request::from_parts(parts, body)).await;
+    Ok(if proof == Proof::Open { response } else { revocable(response, access, proof, grant) })
+}
+
+/// The same for a header that is missing, and for a key that is unknown, over or revoked.
+fn unauthorized() -> ApiError {
+    ApiError::new(Code::Unauthorized, "Missing or invalid authorization header")
+}
+
+fn reach(grant: &Grant, namespace: Namespace) -> Result<Authorized<Namespace>, ApiError> {
+    if grant.namespaces.include(&namespace) {
+        return Ok(Authorized(namespace));
+    }
+    // The same for one that exists and one that does not: nothing is looked up.
+    Err(ApiError::new(Code::NamespaceForbidden, format!("the key does not reach namespace {namespace}")))
+}
+
+/// The namespace in the path or in `?namespace=`, if there is one; all of them must be the same.
+async fn requested_namespace(parts: &mut Parts) -> Result<Option<Namespace>, ApiError> {
+    let path = RawPathParams::from_request_parts(parts, &())
+        .await
+        .map_err(|_| ApiError::new(Code::InvalidParameter, "the path is not UTF-8"))?;
+    let Query(query) = Query::<Vec<(String, String)>>::from_request_parts(parts, &())
+        .await
+        .map_err(|_| ApiError::new(Code::InvalidParameter, "the query string is not readable"))?;
+    let of_path = path.iter().filter(|(name, _)| *name == "namespace").map(|(_, value)| value);
+    let of_query = query.iter().filter(|(name, _)| name == "namespace").map(|(_, value)| value.as_str());
+    let mut findings = Findings::new(Code::InvalidParameter, Vec::new());
+    let mut named: Option<Namespace> = None;
+    for text in of_path.chain(of_query) {
+        match text.parse() {
+            Ok(namespace) if named.as_ref().is_some_and(|known| *known != namespace) => {
+                findings.fault("namespace", "invalid", "is not the namespace of the path");
+            }
+            Ok(namespace) => named = Some(namespace),
+            Err(error) => findings.fault("namespace", "invalid", error.to_string()),
+        }
+    }
+    findings.conclude()?;
+    Ok(named)
+}
+
+/// The actor of a request: the key, or the end user that it names and may speak for.
+fn speak_for(grant: &Grant, headers: &HeaderMap) -> Result<(Actor, Option<&'static str>), ApiError> {
+    let mut named = headers.get_all(END_USER).iter();
+    let Some(user) = named.next() else { return Ok((grant.actor.clone(), None)) };
+    if grant.may_act_for.is_nobody() {
+        let warning = "`X-Forwarded-User` was ignored: who asks may not act for others";
+        return Ok((grant.actor.clone(), Some(warning)));
+    }
+    let forbidden = |message: String| ApiError::new(Code::EndUserForbidden, message);
+    let user = match (str::from_utf8(user.as_bytes()), named.next()) {
+        (Ok(user), None) => user,
+        _ => return Err(forbidden("`X-Forwarded-User` must name one end user, in UTF-8".into())),
+    };
+    if !grant.may_act_for.include(user) {
+        return Err(forbidden(format!("the key may not act for `{}`", clip(user))));
+    }
+    let actor = grant.actor.acting_for(user).map_err(|error| forbidden(error.to_string()))?;
+    Ok((actor, None))
+}
+
+/// An answer that ends when its grant does. One of known length ends soon by itself.
+fn revocable(response: Response, access: Access, proof: Proof, grant: Grant) -> Response {
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    let withdrawn = Box::pin(access.withdrawn(proof, grant));
+    response.map(|body| Body::new(Revocable { body, withdrawn, over: false })).into_response()
+}
+
+struct Revocable {
+    body: Body,
+    withdrawn: Pin<Box<dyn Future<Output = ()> + Send>>,
+    over: bool,
+}
+
+impl HttpBody for Revocable {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.over = self.over || self.withdrawn.as_mut().poll(context).is_ready();
+        if self.over {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
