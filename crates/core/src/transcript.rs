@@ -210,46 +210,60 @@ impl Transcript {
     pub fn messages(&self, history: &[Message], showing: &Showing) -> Vec<Message> {
         let mut messages: Vec<_> = self.spec.prompt.iter().map(|prompt| Message::System(prompt.clone())).collect();
         messages.extend_from_slice(history);
-        messages.extend(self.said(showing));
+        self.add_input(&mut messages);
+        add_turns(&mut messages, self.turns.iter(), showing);
         messages
     }
 
-    /// What was said in this query. Results stand in the order in which the model asked.
-    fn said(&self, showing: &Showing) -> Vec<Message> {
-        let mut messages = if self.spec.messages.is_empty() {
-            vec![Message::User(self.spec.input.clone())]
+    /// What later queries of the same conversation are shown of this one: what was asked and what led to the
+    /// answer. Instructions were for this query alone, and so were answers that were not taken.
+    #[must_use]
+    pub fn remembered(&self, showing: &Showing) -> Vec<Message> {
+        let mut messages = Vec::new();
+        self.add_input(&mut messages);
+        messages.retain(|message| !matches!(message, Message::System(_)));
+        add_turns(&mut messages, self.turns.iter().filter(|turn| turn.rejected.is_none()), showing);
+        messages
+    }
+
+    fn add_input(&self, messages: &mut Vec<Message>) {
+        if self.spec.messages.is_empty() {
+            messages.push(Message::User(self.spec.input.clone()));
         } else {
-            self.spec.messages.clone()
-        };
-        for turn in &self.turns {
-            let calls = turn.calls.iter().map(|call| MessageCall {
+            messages.extend_from_slice(&self.spec.messages);
+        }
+    }
+}
+
+/// Results stand in the order in which the model asked.
+fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Arc<Turn>>, showing: &Showing) {
+    for turn in turns {
+        let calls = turn.calls.iter().map(|call| MessageCall {
+            provider_id: call.asked.provider_id.clone(),
+            alias: call.asked.alias.clone(),
+            arguments: call.asked.written.clone().unwrap_or_else(|| call.asked.arguments.to_string()),
+        });
+        messages.push(Message::Assistant {
+            text: turn.text.clone(),
+            calls: calls.collect(),
+            provider: turn.provider.clone(),
+        });
+        messages.extend(turn.rejected.clone().map(Message::User));
+        for call in &turn.calls {
+            let Some(recorded) = &call.result else { continue };
+            let mut content = showing.show(call.asked.call, &recorded.outcome);
+            if call.loop_noticed {
+                content.push_str(
+                    "\n[This tool has now returned the same result for the same arguments several times. \
+                         Calling it again will not change it: go on with what you have.]",
+                );
+            }
+            messages.push(Message::Tool {
                 provider_id: call.asked.provider_id.clone(),
                 alias: call.asked.alias.clone(),
-                arguments: call.asked.written.clone().unwrap_or_else(|| call.asked.arguments.to_string()),
+                content,
+                is_error: !recorded.outcome.is_success(),
             });
-            messages.push(Message::Assistant {
-                text: turn.text.clone(),
-                calls: calls.collect(),
-                provider: turn.provider.clone(),
-            });
-            messages.extend(turn.rejected.clone().map(Message::User));
-            for call in &turn.calls {
-                let Some(recorded) = &call.result else { continue };
-                let mut content = showing.show(call.asked.call, &recorded.outcome);
-                if call.loop_noticed {
-                    content.push_str(
-                        "\n[This tool has now returned the same result for the same arguments several times. \
-                         Calling it again will not change it: go on with what you have.]",
-                    );
-                }
-                messages.push(Message::Tool {
-                    provider_id: call.asked.provider_id.clone(),
-                    alias: call.asked.alias.clone(),
-                    content,
-                    is_error: !recorded.outcome.is_success(),
-                });
-            }
         }
-        messages
     }
 }

@@ -15,6 +15,7 @@ use bosun_core::{
     Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript,
     audit::{self, Arguments},
     head::FoldError,
+    transcript::Message,
 };
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, watch};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     herald::News,
     metrics::Metrics,
-    store::{Append, Document, Position, Request, Store, StoreError, Stored},
+    store::{
+        Append, Document, Position, Request, Store, StoreError, Stored,
+        conversations::{Exchange, Joining, Part},
+    },
 };
 
 /// What a query is found by.
@@ -134,6 +138,13 @@ impl Drop for Live {
             open.remove(&self.key);
         }
     }
+}
+
+/// What a creation brings beside its entry.
+pub(crate) struct Brings {
+    pub(crate) toolset: Document,
+    pub(crate) request: Option<Request>,
+    pub(crate) joins: Option<Joining>,
 }
 
 /// A query, locked against all other changes in this process.
@@ -289,9 +300,9 @@ impl Locked<'_> {
         uid: QueryUid,
         now: Timestamp,
         event: Event,
-        toolset: Document,
-        request: Option<Request>,
+        brings: Brings,
     ) -> Result<Position, StoreError> {
+        let Brings { toolset, request, joins } = brings;
         let entry = Arc::new(Entry { seq: 1, at: now, event });
         let (namespace, name) = self.live.key.clone();
         let head = Arc::new(Head::new(uid, namespace, name, &entry)?);
@@ -306,6 +317,7 @@ impl Locked<'_> {
             toolset: Some(toolset),
             request,
             records,
+            conversation: joins.map(Part::Joins),
         })?;
         self.slot.state = Some(State {
             head,
@@ -331,6 +343,17 @@ impl Locked<'_> {
         now: Timestamp,
         events: Vec<Event>,
     ) -> Result<Position, StoreError> {
+        self.append_saying(store, now, events, None)
+    }
+
+    /// The same; if the query completes by it, `said` is added to its conversation in the same piece.
+    pub(crate) fn append_saying(
+        &mut self,
+        store: &dyn Store,
+        now: Timestamp,
+        events: Vec<Event>,
+        said: Option<Arc<[Message]>>,
+    ) -> Result<Position, StoreError> {
         let Some(state) = self.slot.state.as_mut() else { return Ok(Position::default()) };
         if events.is_empty() {
             return Ok(state.position);
@@ -345,6 +368,18 @@ impl Locked<'_> {
             transcript.apply(entry);
         }
         let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
+        let completes = matches!(entries.last().map(|entry| &entry.event), Some(Event::Completed));
+        let joined = transcript.spec.conversation.as_ref().filter(|_| completes);
+        let conversation = joined.zip(said).map(|(conversation, messages)| {
+            Part::Adds(Exchange {
+                key: conversation.key.clone(),
+                query: head.uid,
+                name: head.name.clone(),
+                at: now,
+                kept_until: now.after(head.limits.ttl),
+                messages,
+            })
+        });
         self.live.metrics.note(&records);
         let append = Append {
             head: Arc::clone(&state.head),
@@ -354,6 +389,7 @@ impl Locked<'_> {
             toolset: None,
             request: None,
             records,
+            conversation,
         };
         match store.append(append) {
             Ok(position) => {

@@ -10,6 +10,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use bosun_core::{
     CallId, Event, Head, Outcome,
     machine::{self, Next, failure_code},
+    transcript::Message,
 };
 
 use futures_util::FutureExt;
@@ -150,9 +151,18 @@ impl Driver {
         &self,
         decide: impl FnOnce(&Head) -> Vec<Event>,
     ) -> Result<crate::store::Position, StoreError> {
+        self.append_saying(None, decide).await
+    }
+
+    /// The same; if the query completes by it, `said` is added to its conversation.
+    pub(crate) async fn append_saying(
+        &self,
+        said: Option<Arc<[Message]>>,
+        decide: impl FnOnce(&Head) -> Vec<Event>,
+    ) -> Result<crate::store::Position, StoreError> {
         let mut locked = self.live.lock(&*self.inner.store).await?;
         let events = locked.state().map(|state| decide(&state.head)).unwrap_or_default();
-        let position = locked.append(&*self.inner.store, self.inner.clock.now(), events)?;
+        let position = locked.append_saying(&*self.inner.store, self.inner.clock.now(), events, said)?;
         if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
             self.inner.deadlines.expect(deadline);
         }

@@ -21,8 +21,9 @@ use crate::{
     Blobs, Clock, EngineError, Registry, Store, StoreError,
     admission::Admission,
     audit,
+    conversation::AskedConversation,
     deadlines::Deadlines,
-    desk::{Desk, Key, Live, Locked, State},
+    desk::{Brings, Desk, Key, Live, Locked, State},
     driver, fault,
     metrics::Metrics,
     registry::AgentLimits,
@@ -88,6 +89,7 @@ pub struct Submission {
     pub limits: AgentLimits,
     pub view: View,
     pub session_id: Option<String>,
+    pub conversation: AskedConversation,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     /// What the caller should know about how the request was read.
@@ -114,9 +116,9 @@ impl From<&str> for Input {
 impl Submission {
     /// A question to an agent, with everything else as it is when nobody says otherwise.
     #[must_use]
-    pub fn to_agent(namespace: Namespace, agent: impl Into<String>, input: impl Into<Input>) -> Self {
+    pub fn to_agent(by: Actor, namespace: Namespace, agent: impl Into<String>, input: impl Into<Input>) -> Self {
         Self {
-            by: Actor::local(),
+            by,
             namespace,
             name: None,
             agent: agent.into(),
@@ -133,6 +135,7 @@ impl Submission {
             limits: AgentLimits::default(),
             view: View::Ark,
             session_id: None,
+            conversation: AskedConversation::default(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             warnings: Vec::new(),
@@ -169,6 +172,7 @@ impl Submission {
                 "options": (!self.options.is_empty()).then_some(self.options),
                 "outputSchema": self.output_schema,
                 "toolFilter": self.tool_filter,
+                "conversation": (!self.conversation.is_only(self.session_id.as_deref())).then_some(&self.conversation),
             });
             let added = added.as_object().cloned().unwrap_or_default();
             members.extend(added.into_iter().filter(|(_, value)| !value.is_null()));
@@ -319,12 +323,21 @@ impl Engine {
             let request = submission.request.clone().zip(fingerprint);
             let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
             let by = submission.by.clone();
-            let (spec, toolset) = inner.prepare(submission, fingerprint)?;
-            let document = Document { hash: toolset.hash(), body: toolset.to_document() };
+            let joins = inner.join(&submission, uid).await?;
+            let alone = joins.as_ref().is_some_and(|joining| joining.alone);
+            let (spec, toolset) = inner.prepare(submission, joins.as_ref(), fingerprint)?;
+            let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
+            let brings = Brings { toolset, request, joins };
             let event = Event::Created { spec: Arc::new(spec), by };
-            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document, request)?;
+            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings)?;
             fault::point("submit.appended");
             inner.admission.forget_parked(&key);
+            if alone {
+                // Only the store knows whether it is; no model is asked before.
+                drop(locked);
+                inner.make_durable(&live, position).await?;
+                locked = live.lock(&*inner.store).await?;
+            }
             inner.drive_if_due(&live, &mut locked);
             drop(locked);
             let snapshot = inner.answer(&live, position, wait).await?;
@@ -544,7 +557,7 @@ impl Engine {
     }
 
     /// Runs a change to its end even if the caller goes away.
-    async fn detached<Change, Running, Output>(&self, change: Change) -> Result<Output, EngineError>
+    pub(crate) async fn detached<Change, Running, Output>(&self, change: Change) -> Result<Output, EngineError>
     where
         Change: FnOnce(Arc<Inner>) -> Running,
         Running: Future<Output = Result<Output, EngineError>> + Send + 'static,

@@ -22,6 +22,8 @@ pub enum EngineError {
     ModelNotFound { namespace: Namespace, agent: String, model: String },
     #[error("model `{1}` not found in namespace {0}")]
     NoSuchModel(Namespace, String),
+    #[error("memory `{1}` not found in namespace {0}")]
+    MemoryNotFound(Namespace, String),
     #[error("the input does not fit tool `{tool}`: {}", said(violations))]
     InvalidArguments { tool: String, violations: Vec<Violation> },
     #[error("the input is not a template: {0}")]

@@ -8,6 +8,7 @@ mod admission;
 mod audit;
 pub mod blob;
 pub mod clock;
+mod conversation;
 mod deadlines;
 mod desk;
 mod direct;
@@ -37,6 +38,7 @@ mod watch;
 
 pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};
+pub use conversation::{AskedConversation, DEFAULT_MEMORY};
 pub use desk::Key as QueryKey;
 pub use engine::{DeliverReport, Engine, Input, Settings, Snapshot, Submission, Submitted};
 pub use error::EngineError;

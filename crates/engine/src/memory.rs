@@ -4,6 +4,8 @@
 //! one lock over ordered maps, and every append decided at once. [`Memory::reopen`] plays the restart
 //! of a process, so that recovery can be tested without a disk.
 
+mod conversations;
+
 use std::{
     collections::{BTreeMap, HashSet, btree_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,12 +15,15 @@ use async_trait::async_trait;
 use bosun_core::{
     ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp,
     audit::Record,
+    conversation::ConversationKey,
     usage::{Hour, Sample, Usage},
 };
 
 use crate::store::{
     Answered, Append, Document, Found, Listed, Numbered, Page, Position, REQUESTS_KEPT, Records, Rejection, Rejections,
-    Removal, Request, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted, has_work,
+    Removal, Request, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
+    conversations::{Joining, Part},
+    has_work,
 };
 
 /// Journals in memory. Dropping the last handle forgets them.
@@ -38,6 +43,7 @@ struct Shelves {
     requests: BTreeMap<(Namespace, RequestKey), Remembered>,
     records: BTreeMap<Namespace, Vec<Record>>,
     usage: BTreeMap<(Namespace, Hour), Usage>,
+    talks: conversations::Talks,
     rejections: Rejections,
     last: Position,
     /// Up to here somebody has waited.
@@ -50,7 +56,9 @@ struct Shelves {
 struct Shelf {
     head: Arc<Head>,
     entries: Vec<Arc<Entry>>,
-    document: Option<ContentHash>,
+    /// Its toolset, and what was said before it.
+    documents: Vec<ContentHash>,
+    conversation: Option<ConversationKey>,
     /// Of the process that wrote last.
     epoch: u64,
 }
@@ -115,18 +123,33 @@ impl Shelves {
         {
             return Err(Rejection::RequestTaken);
         }
+        if let Some(Part::Joins(joining)) = &append.conversation
+            && joining.alone
+            && self.is_busy(&head.namespace, joining)
+        {
+            return Err(Rejection::ConversationBusy(joining.key.id.clone()));
+        }
         Ok(())
     }
 
     fn keep(&mut self, append: Append, epoch: u64) {
-        let Append { head, entries, toolset, request, records, .. } = append;
+        let Append { head, entries, toolset, request, records, conversation, .. } = append;
         self.write_down(&head.namespace, records);
         if let Some(Request { key, fingerprint }) = request {
             let answered = Answered { fingerprint, uid: head.uid, name: head.name.clone() };
             self.requests.insert((head.namespace.clone(), key), Remembered { answered, until: None });
         }
-        let document = toolset.as_ref().map(|toolset| toolset.hash);
-        if let Some(Document { hash, body }) = toolset {
+        let (conversation, history) = match conversation {
+            Some(Part::Joins(Joining { key, history, .. })) => (Some(key), history),
+            Some(Part::Adds(exchange)) => {
+                self.talks.add(&head.namespace, exchange);
+                (None, None)
+            }
+            None => (None, None),
+        };
+        let mut documents = Vec::new();
+        for Document { hash, body } in toolset.into_iter().chain(history) {
+            documents.push(hash);
             self.documents.entry(hash).or_insert(body);
         }
         match self.queries.entry((head.namespace.clone(), head.uid)) {
@@ -138,7 +161,7 @@ impl Shelves {
             }
             btree_map::Entry::Vacant(place) => {
                 self.names.insert((head.namespace.clone(), head.name.clone()), head.uid);
-                place.insert(Shelf { head, entries, document, epoch });
+                place.insert(Shelf { head, entries, documents, conversation, epoch });
             }
         }
     }
@@ -158,10 +181,10 @@ impl Shelves {
         for remembered in self.requests.values_mut().filter(|remembered| remembered.answered.uid == key.1) {
             remembered.until = Some(now.after(REQUESTS_KEPT));
         }
-        if let Some(hash) = shelf.document
-            && self.queries.values().all(|other| other.document != Some(hash))
-        {
-            self.documents.remove(&hash);
+        for hash in shelf.documents {
+            if self.queries.values().all(|other| !other.documents.contains(&hash)) {
+                self.documents.remove(&hash);
+            }
         }
     }
 }
@@ -259,7 +282,9 @@ impl Store for Memory {
         if shelves.epoch != self.epoch {
             return Err(StoreError::Fenced);
         }
+        let mut forgotten = 0;
         let doomed: Vec<_> = match removal {
+            Removal::Conversations(namespace, wanted) => return Ok(shelves.talks.forget(&namespace, &wanted)),
             Removal::Query(namespace, uid, record) => {
                 let key = (namespace, uid);
                 let found = shelves.queries.contains_key(&key);
@@ -270,12 +295,13 @@ impl Store for Memory {
             }
             Removal::Outdated => {
                 shelves.requests.retain(|_, remembered| remembered.until.is_none_or(|until| until > now));
+                forgotten = shelves.talks.forget_outdated(now);
                 let outdated = |shelf: &Shelf| shelf.head.kept_until().is_some_and(|until| until <= now);
                 shelves.queries.iter().filter(|(_, shelf)| outdated(shelf)).map(|(key, _)| key.clone()).collect()
             }
         };
         doomed.iter().for_each(|key| shelves.remove(key, now));
-        Ok(doomed.len())
+        Ok(doomed.len() + forgotten)
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

@@ -17,9 +17,11 @@ use bosun_core::{
 
 use crate::metrics::HistogramCounts;
 
+pub mod conversations;
 mod records;
 mod rejections;
 
+pub use conversations::Conversations;
 pub use records::{Found, Numbered, Records, Search};
 pub use rejections::{Rejection, Rejections};
 
@@ -46,6 +48,8 @@ pub struct Append {
     pub request: Option<Request>,
     /// What the audit log says of the entries.
     pub records: Vec<Record>,
+    /// What a creation or a completion has to do with a conversation.
+    pub conversation: Option<conversations::Part>,
 }
 
 /// How a client will call its request if it has to repeat it.
@@ -77,13 +81,16 @@ pub struct Answered {
 /// How long a request is remembered after its query was deleted.
 pub const REQUESTS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Queries to be deleted, with their journals and what nobody else refers to.
+/// What is to be deleted: queries, with their journals and what nobody else refers to, or conversations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// This one, and what the audit log says of that.
     Query(Namespace, QueryUid, Box<Record>),
-    /// Those that have been kept for long enough; and requests that have been remembered for long enough.
+    /// Those that have been kept for long enough; and requests and conversations that have been remembered for
+    /// long enough.
     Outdated,
+    /// Conversations, or what one query has said in them.
+    Conversations(Namespace, conversations::Wanted),
 }
 
 impl Append {
@@ -214,6 +221,8 @@ pub enum StoreError {
     NameTaken(QueryName),
     #[error("another request was made under the same key")]
     RequestTaken,
+    #[error("another query of conversation `{0}` is open")]
+    ConversationBusy(String),
     /// Another process has opened the store since: this one must stop.
     #[error("store was taken over by another process")]
     Fenced,
@@ -237,7 +246,7 @@ pub enum StoreError {
 
 /// Where journals live. `testing::store_contract` is the specification.
 #[async_trait]
-pub trait Store: Records + 'static {
+pub trait Store: Records + Conversations + 'static {
     /// Orders `append` behind all earlier ones and returns at once; nothing is promised until
     /// [`Store::durable`] says so. Commits follow within a few milliseconds even if nobody asks.
     ///
@@ -259,7 +268,7 @@ pub trait Store: Records + 'static {
     /// The query that answered the request of this key, if there was one.
     async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError>;
 
-    /// Deletes some of what is to be deleted and says how many queries that were; zero means that nothing is
+    /// Deletes some of what is to be deleted and says how many queries, or conversations, that were; zero means that nothing is
     /// left. It is done in small pieces beside everything else that is written, and is durable when it is done.
     async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError>;
 

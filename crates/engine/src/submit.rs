@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
     ContentHash, Limits, Namespace, Spec, Tool, Toolset,
+    conversation::Frozen,
     query::TargetKind,
     template::Template,
     tool::catalog::{Catalog, Selection},
@@ -17,6 +18,7 @@ use serde_json::Value;
 use crate::{
     Agent, EngineError, Submission, direct,
     engine::{Inner, Input},
+    store::conversations::Joining,
 };
 
 /// Who answers a query, and with what.
@@ -34,6 +36,7 @@ impl Inner {
     pub(crate) fn prepare(
         &self,
         submission: Submission,
+        joins: Option<&Joining>,
         request: Option<ContentHash>,
     ) -> Result<(Spec, Arc<Toolset>), EngineError> {
         let answerer = self.answerer(&submission)?;
@@ -64,7 +67,10 @@ impl Inner {
             parameters: submission.parameters,
             options: submission.options,
             output_schema,
-            conversation: None,
+            conversation: joins.map(|joining| Frozen {
+                key: joining.key.clone(),
+                history: joining.history.as_ref().map(|history| history.hash),
+            }),
             toolset: toolset.hash(),
             limits: submission.limits.narrow(answerer.limits),
             view: submission.view,

@@ -4,10 +4,12 @@ use std::{sync::Arc, time::Instant};
 
 use bosun_core::{
     Head, Transcript,
+    conversation::History,
     machine::{self, Asked, Output, Reply, Way},
     query::TargetKind,
     schema::Schema,
     tool::toolset::Toolset,
+    transcript::Message,
 };
 
 use crate::{
@@ -35,6 +37,8 @@ struct Question {
     time_left: std::time::Duration,
     /// What the answer must be.
     schema: Option<Arc<Schema>>,
+    /// What goes into the conversation if this is the last turn, but for the answer itself.
+    said: Option<Vec<Message>>,
 }
 
 /// Takes the turn that is due and appends what came of it.
@@ -43,13 +47,15 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     fault::point("turn.started");
     let question = match prepare(driver).await? {
         Ok(Prepared::Ask(question)) => *question,
-        Ok(Prepared::Direct(direct::Answer::Reply(reply), toolset)) => return end(driver, reply, &toolset, None).await,
+        Ok(Prepared::Direct(direct::Answer::Reply(reply), toolset)) => {
+            return end(driver, reply, &toolset, None, None).await;
+        }
         Ok(Prepared::Direct(direct::Answer::Failed { code, message }, _)) => {
             return driver.append(|head| machine::fail(head, code, message)).await.map(|_| ());
         }
         Err(error) => return fail(driver, &error).await,
     };
-    let Question { model, name, request, time_left, schema } = question;
+    let Question { model, name, request, time_left, schema, said } = question;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
     let (deltas, ended) = (DraftDeltas(&driver.live), driver.live.ended());
     let reply = tokio::select! {
@@ -66,7 +72,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
-            end(driver, reply, &request.toolset, schema.as_deref()).await
+            end(driver, reply, &request.toolset, schema.as_deref(), said).await
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
@@ -79,10 +85,21 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
 }
 
 /// Appends what an answer comes to.
-async fn end(driver: &Driver, reply: ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> Result<(), StoreError> {
+async fn end(
+    driver: &Driver,
+    reply: ModelReply,
+    toolset: &Toolset,
+    schema: Option<&Schema>,
+    said: Option<Vec<Message>>,
+) -> Result<(), StoreError> {
+    let said = said.map(|mut said| {
+        let (text, provider) = (reply.text.clone(), reply.provider.clone());
+        said.push(Message::Assistant { text, calls: Vec::new(), provider });
+        said.into()
+    });
     let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
     driver
-        .append(|head| {
+        .append_saying(said, |head| {
             let calls = reply.calls.into_iter().map(|call| check(toolset, head, call)).collect();
             let ModelReply { text, usage, provider, answered_by, .. } = reply;
             let reply = Reply { text, calls, usage, output, provider, answered_by };
@@ -156,6 +173,10 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
     if spec.target == TargetKind::Tool {
         return Ok(Ok(Prepared::Direct(direct::answer(&transcript, &toolset, &showing), toolset)));
     }
+    let history = match history(driver, &transcript).await? {
+        Ok(history) => history,
+        Err(error) => return Ok(Err(error)),
+    };
     let Some(model) = inner.registry.model(&head.namespace, &spec.model) else {
         return Ok(Err(ModelError::Misconfigured(format!("model `{}` does not exist any more", spec.model))));
     };
@@ -170,7 +191,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
         request: ModelRequest {
             query: head.uid,
             turn: head.turn,
-            messages: transcript.messages(&[], &showing),
+            messages: transcript.messages(&history.messages, &showing),
             toolset,
             tools_allowed: !head.tools_spent,
             options: spec.options,
@@ -180,6 +201,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
                 .map(|schema| AnswerFormat { name: format_name(&head), schema: Arc::clone(schema) }),
         },
         schema,
+        said: spec.conversation.is_some().then(|| transcript.remembered(&showing)),
     }))))
 }
 
@@ -211,6 +233,18 @@ pub(crate) async fn toolset(
         Ok(toolset) => Ok(Ok(inner.toolsets.share(toolset.sharing(&inner.schemas)))),
         Err(error) => Ok(Err(ModelError::Misconfigured(format!("toolset {hash} is not readable: {error}")))),
     }
+}
+
+/// What was said before the query, as it was frozen at submit.
+async fn history(driver: &Driver, transcript: &Transcript) -> Result<Result<History, ModelError>, StoreError> {
+    let Some(hash) = transcript.spec.conversation.as_ref().and_then(|conversation| conversation.history) else {
+        return Ok(Ok(History::default()));
+    };
+    let Some(document) = driver.inner.store.document(hash).await? else {
+        return Ok(Err(ModelError::Misconfigured(format!("history {hash} is not in the store"))));
+    };
+    let read = History::from_document(&document);
+    Ok(read.map_err(|error| ModelError::Misconfigured(format!("history {hash} is not readable: {error}"))))
 }
 
 /// Holds a call against its tool: it must exist, and its arguments must be strict JSON that fits.

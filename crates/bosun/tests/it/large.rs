@@ -458,7 +458,7 @@ async fn deliver(engine: &Engine, text: &str) -> QueryKey {
     let submission = Submission {
         client_tools: vec![Tool::new("fetch", "Fetches", json!({"type": "object"}), Binding::External)],
         view: View::Rfc,
-        ..Submission::to_agent(Namespace::default(), "reader", "read")
+        ..Submission::to_agent(Actor::local(), Namespace::default(), "reader", "read")
     };
     let paused = engine.submit(submission, PATIENCE).await.unwrap().snapshot;
     let delivery = Delivery { target: Target::Call(paused.head.calls[0].id), outcome: Outcome::success(text) };

@@ -519,7 +519,7 @@ fn every_event_survives_being_written_and_read() {
     let by = Actor::of_key("ci").unwrap().acting_for("alice").unwrap();
     let events = [
         Event::Created { spec: Arc::new(spec(Limits::default())), by: by.clone() },
-        Event::Created { spec: Arc::new(rich_spec()), by: Actor::local() },
+        Event::Created { spec: Arc::new(rich_spec()), by: by.clone() },
         Event::TurnStarted { turn: 1, attempt: 2, tools: false },
         Event::TurnEnded {
             turn: 1,

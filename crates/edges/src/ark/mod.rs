@@ -7,6 +7,7 @@
 
 mod agents;
 mod audit;
+mod conversations;
 mod convert;
 mod delivery;
 mod describe;

@@ -57,7 +57,12 @@ pub(super) fn read(options: &Options, body: Value) -> Result<(Submission, Option
         target: TargetKind::Model,
         options: model_options,
         warnings,
-        ..Submission::to_agent(options.namespace(), options.name.clone(), Input::Text(prompt.unwrap_or_default()))
+        ..Submission::to_agent(
+            options.actor().clone(),
+            options.namespace(),
+            options.name.clone(),
+            Input::Text(prompt.unwrap_or_default()),
+        )
     };
     Ok((submission, options.wait_or(wait.or(Some(MAX_WAIT)))))
 }

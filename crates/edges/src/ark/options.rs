@@ -9,7 +9,7 @@ use axum::{
 use bosun_core::{
     Actor, Content, Namespace, Outcome, QueryName, QueryUid, Status, query::View, tool::duration_from_json,
 };
-use bosun_engine::QueryKey;
+use bosun_engine::{QueryKey, store::conversations::Wanted};
 use serde_json::Value;
 
 use super::{
@@ -89,6 +89,8 @@ pub(super) struct Options {
     /// The last query of the page before.
     pub(super) before: Option<QueryUid>,
     pub(super) state: Option<Status>,
+    /// Which conversations: `memory`, `conversation`, `query`.
+    pub(super) conversations: Wanted,
     pub(super) last_event_id: Option<String>,
     /// How the client will call this request if it has to repeat it.
     pub(super) idempotency_key: Option<String>,
@@ -136,6 +138,7 @@ fn read<'a>(
         limit: DEFAULT_LIMIT,
         before: None,
         state: None,
+        conversations: Wanted::default(),
         last_event_id: None,
         idempotency_key: None,
         lookup: Lookup::default(),
@@ -224,8 +227,13 @@ impl Options {
             },
             "error" => self.result.error = Some(value.to_owned()).filter(|message| !message.is_empty()),
             "errorCode" => self.result.code = Some(value.to_owned()).filter(|code| !code.is_empty()),
+            "memory" => self.conversations.memory = Some(value.to_owned()).filter(|name| !name.is_empty()),
+            "conversation" => self.conversations.id = Some(value.to_owned()).filter(|id| !id.is_empty()),
             "lastEventId" => self.last_event_id = Some(value.to_owned()).filter(|id| !id.is_empty()),
             "actor" | "tool" | "query" | "from" | "to" | "since" | "cursor" | "top" => {
+                if key == "query" {
+                    self.conversations.query = Some(value.to_owned()).filter(|query| !query.is_empty());
+                }
                 if let Err(expected) = self.lookup.set(key, value) {
                     fault(findings, expected);
                 }

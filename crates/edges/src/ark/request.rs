@@ -15,7 +15,7 @@ use bosun_engine::{Engine, Submission, registry::AgentLimits, store::RequestKey}
 use serde_json::Value;
 
 use super::{
-    duration, input,
+    conversations, duration, input,
     options::{Options, clamp_wait, read_wait},
     target::{self, Target},
     tools,
@@ -35,7 +35,6 @@ pub(super) struct NewQuery {
 
 /// Fields of ARK's query that this version does not serve, and what to do instead.
 const UNSERVED: &[(&str, &str)] = &[
-    ("memory", "this version keeps no conversation memory; send what matters in `input`"),
     ("serviceAccount", "there is no Kubernetes account to act as"),
     ("cancel", "a query is cancelled with `PATCH …/queries/{name}/cancel`"),
     ("overrides", "headers belong to the manifests of models and tools"),
@@ -57,10 +56,13 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
     let output_schema = fields.object("outputSchema", &mut findings).map(|schema| schema.into_members().into());
     let tools = tools::read(&mut fields, engine, &metadata.namespace, &mut findings);
     let limits = read_limits(&mut fields, engine, &metadata.namespace, target.as_ref(), &mut findings);
-    let session_id = read_session(&mut fields, &mut findings);
+    let joined = conversations::join(&mut fields, engine.registry(), &metadata.namespace, &mut findings);
     if let Some(target) = &target {
         let brings_tools = !tools.outside.is_empty() || tools.selected.is_some() || tools.filter.is_some();
         target.refuse_what_it_cannot_have(brings_tools, output_schema.is_some(), input.as_ref(), &mut findings);
+        if target.kind == TargetKind::Tool && joined.conversation.memory.is_some() {
+            findings.fault("memory", "not_used", "a tool alone has no conversation");
+        }
     }
     let wait = read_body_wait(&mut fields, &mut findings);
     let stream = fields.flag("stream", &mut findings);
@@ -89,7 +91,8 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
             tool_filter: tools.filter,
             limits,
             view,
-            session_id,
+            session_id: joined.session_id,
+            conversation: joined.conversation,
             labels: metadata.labels,
             annotations: metadata.annotations,
             warnings,
@@ -288,19 +291,6 @@ fn read_count(fields: &mut Object, name: &str, findings: &mut Findings) -> Optio
         findings.fault(path, "invalid_number", "must be a whole number, zero or more");
     }
     count
-}
-
-/// ARK's older `sessionId` groups queries, the newer `conversationId` names a thread of memory.
-fn read_session(fields: &mut Object, findings: &mut Findings) -> Option<String> {
-    let session = fields.text("sessionId", findings).filter(|id| !id.is_empty());
-    let conversation = fields.text("conversationId", findings).filter(|id| !id.is_empty());
-    if conversation.is_some() {
-        findings.warn("`conversationId` is recorded, but this version does not show earlier queries to the model");
-    }
-    if session.is_some() && conversation.is_some() && session != conversation {
-        findings.warn("`conversationId` differs from `sessionId`; only `sessionId` is recorded");
-    }
-    session.or(conversation)
 }
 
 pub(super) fn read_body_wait(fields: &mut Object, findings: &mut Findings) -> Option<Duration> {

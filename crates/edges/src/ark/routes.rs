@@ -21,7 +21,7 @@ use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, audit, convert, delivery, describe, download, model_query,
+    agents, audit, conversations, convert, delivery, describe, download, model_query,
     options::{DEFAULT_WAIT, Options},
     request, stream, update, upload, usage, wire,
 };
@@ -80,6 +80,11 @@ routes! {
         "/tools/usage" => get get_usage Here(Audit);
         "/queries" => get list_queries Here(Read), post create_query Here(Run);
         "/models/{name}/query" => post query_model Here(Run);
+        "/conversations" => get list_conversations Here(Read), delete delete_conversations Here(Manage);
+        "/conversations/{id}" => get get_conversation Here(Read), delete delete_conversation Here(Manage);
+        "/conversations/{id}/queries/{name}/messages" => delete delete_conversation Here(Manage);
+        "/memories/{name}/conversations/{id}/messages" => get get_memory_messages Here(Read);
+        "/memory-messages" => get list_messages Here(Read);
         "/queries/{name}" => get get_query Here(Read), put update_query Here(Run), delete delete_query Here(Manage);
         "/queries/{name}/cancel" => patch cancel_query Here(Run), post cancel_query Here(Run);
         "/queries/{name}/continue" => post continue_query Here(Run);
@@ -220,6 +225,38 @@ async fn query_model(State(app): State<App>, options: Options, JsonBody(body): J
     let warnings = submission.warnings.clone();
     let submitted = app.engine.submit(submission, wait).await?;
     Ok(with_warnings(Json(model_query::answer(&submitted.snapshot)?), &warnings))
+}
+
+/// `GET …/conversations`
+async fn list_conversations(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    Ok(with_warnings(Json(conversations::list(&app.engine, &options).await?), &options.warnings))
+}
+
+/// `DELETE …/conversations`
+async fn delete_conversations(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    conversations::forget_all(&app.engine, &options).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
+}
+
+/// `GET …/conversations/{id}`
+async fn get_conversation(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    Ok(with_warnings(Json(conversations::get(&app.engine, &options).await?), &options.warnings))
+}
+
+/// `DELETE …/conversations/{id}`, and what one query has said in it
+async fn delete_conversation(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    conversations::forget(&app.engine, &options).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
+}
+
+/// `GET …/memories/{name}/conversations/{id}/messages`
+async fn get_memory_messages(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    Ok(with_warnings(Json(conversations::get_in_memory(&app.engine, &options).await?), &options.warnings))
+}
+
+/// `GET …/memory-messages`
+async fn list_messages(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    Ok(with_warnings(Json(conversations::messages(&app.engine, &options).await?), &options.warnings))
 }
 
 /// `DELETE …/queries/{name}`

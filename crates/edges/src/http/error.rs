@@ -82,12 +82,15 @@ codes! {
     // What the request names is not there, or not in the state for it.
     QueryNotFound = NOT_FOUND "query_not_found",
     AgentNotFound = NOT_FOUND "agent_not_found",
+    MemoryNotFound = NOT_FOUND "memory_not_found",
+    ConversationNotFound = NOT_FOUND "conversation_not_found",
     CallNotFound = NOT_FOUND "call_not_found",
     ResultNotFound = NOT_FOUND "result_not_found",
     RangeNotSatisfiable = RANGE_NOT_SATISFIABLE "range_not_satisfiable",
     QueryExists = CONFLICT "query_exists",
     QueryChanged = CONFLICT "query_changed",
     QueryNotHeld = CONFLICT "query_not_held",
+    ConversationBusy = CONFLICT "conversation_busy",
     AlreadyResolved = CONFLICT "already_resolved",
     AmbiguousCall = CONFLICT "ambiguous_call",
     CallNotWaiting = CONFLICT "call_not_waiting",
@@ -150,6 +153,11 @@ impl From<EngineError> for ApiError {
             EngineError::NoSuchModel(namespace, name) => {
                 (Code::ModelNotFound, format!("Model '{}' not found in namespace {namespace}", clip(name)))
             }
+            EngineError::MemoryNotFound(namespace, name) => return memory_not_found(namespace.as_str(), name),
+            EngineError::Store(StoreError::ConversationBusy(id)) => (
+                Code::ConversationBusy,
+                format!("another query of conversation '{}' is still open; wait for its end", clip(id)),
+            ),
             EngineError::InvalidArguments { tool, violations } => {
                 let details = violations.iter().map(|violation| {
                     json!({"path": violation.path, "code": violation.keyword, "message": violation.message})
@@ -226,6 +234,10 @@ pub(crate) fn query_not_found(namespace: &str, name: &str) -> ApiError {
 
 pub(crate) fn agent_not_found(namespace: &str, name: &str) -> ApiError {
     ApiError::new(Code::AgentNotFound, format!("Agent '{}' not found in namespace {namespace}", clip(name)))
+}
+
+pub(crate) fn memory_not_found(namespace: &str, name: &str) -> ApiError {
+    ApiError::new(Code::MemoryNotFound, format!("Memory '{}' not found in namespace {namespace}", clip(name)))
 }
 
 /// The same for a call that never was and for one of another query.

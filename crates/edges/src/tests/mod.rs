@@ -4,6 +4,7 @@ mod agents;
 mod asking;
 mod auditing;
 mod authorization;
+mod conversations;
 mod delivering;
 mod figures;
 mod large;

@@ -217,7 +217,6 @@ async fn fields_of_ark_that_are_not_served_are_refused_by_name() {
     let world = World::new(saying()).await;
     let mut body = plain("q");
     for (field, value) in [
-        ("memory", json!({"name": "m"})),
         ("serviceAccount", json!("x")),
         ("cancel", json!(true)),
         ("overrides", json!([{}])),

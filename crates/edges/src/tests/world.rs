@@ -12,7 +12,7 @@ use bosun_engine::{
     Agent, Engine, Registry, Settings, Store,
     blob::MemoryBlobs,
     memory::Memory,
-    registry::{AgentLimits, AgentTool},
+    registry::{AgentLimits, AgentTool, Window},
     testing::{Ledger, ScriptedModel, TokioClock, Turn},
 };
 use serde_json::{Value, json};
@@ -199,6 +199,11 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
     );
     database.annotations = Annotations { read_only_hint: Some(true), ..Annotations::default() };
     registry.add_tool(default.clone(), database);
+    for (name, window) in [("recent", Window::Messages(2)), ("long", Window::default()), ("small", Window::Tokens(30))]
+    {
+        let (namespace, name) = (default.clone(), name.to_owned());
+        registry.add_memory(bosun_engine::registry::Memory { namespace, name, description: None, window });
+    }
     let outside = Tool::new("ask_client", "Asks the client", json!({"type": "object"}), Binding::External);
     registry.add_tool(default.clone(), outside);
     registry.add_model(default.clone(), "other", Arc::new(ScriptedModel::always(vec![Turn::say("I am the other.")])));

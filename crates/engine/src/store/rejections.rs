@@ -19,6 +19,7 @@ pub enum Rejection {
     Conflict(QueryUid),
     NameTaken(QueryName),
     RequestTaken,
+    ConversationBusy(String),
     Fenced,
     Unavailable(Arc<dyn Error + Send + Sync>),
 }
@@ -29,6 +30,7 @@ impl From<Rejection> for StoreError {
             Rejection::Conflict(uid) => Self::Conflict(uid),
             Rejection::NameTaken(name) => Self::NameTaken(name),
             Rejection::RequestTaken => Self::RequestTaken,
+            Rejection::ConversationBusy(id) => Self::ConversationBusy(id),
             Rejection::Fenced => Self::Fenced,
             Rejection::Unavailable(cause) => Self::Unavailable(Box::new(cause)),
         }

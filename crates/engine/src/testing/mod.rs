@@ -5,6 +5,7 @@
 
 pub mod blob_contract;
 mod clock;
+mod conversation_clauses;
 mod ledger;
 mod record_clauses;
 pub mod scribe;

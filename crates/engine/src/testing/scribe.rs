@@ -72,6 +72,7 @@ impl Scribe {
             toolset: Some(toolset()),
             request: None,
             records,
+            conversation: None,
         }
     }
 
@@ -93,7 +94,7 @@ impl Scribe {
         let records = audit::of_entries(&head, &transcript, entries.iter().map(|entry| &**entry), Arguments::Redacted);
         self.head = Some(Arc::clone(&head));
         self.transcript = Some(transcript);
-        Append { head, seen, after: self.position, entries, toolset: None, request: None, records }
+        Append { head, seen, after: self.position, entries, toolset: None, request: None, records, conversation: None }
     }
 
     /// Appends, and builds on that from then on.

@@ -15,7 +15,7 @@ use bosun_core::{
 use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
 use super::{
-    record_clauses,
+    conversation_clauses, record_clauses,
     scribe::{Scribe, document, spec},
 };
 use crate::store::{
@@ -59,6 +59,14 @@ const CLAUSES: &[Clause] = &[
     |place| hostile_texts_come_back_as_they_were(place).boxed(),
     |place| large_values_come_back_as_they_were(place).boxed(),
     |place| blobs_are_referred_to_by_what_is_committed(place).boxed(),
+    |place| conversation_clauses::what_completed_queries_say_stands_in_the_order_of_their_completion(place).boxed(),
+    |place| conversation_clauses::an_append_that_is_not_kept_says_nothing(place).boxed(),
+    |place| conversation_clauses::a_history_is_cut_between_queries(place).boxed(),
+    |place| conversation_clauses::who_wants_to_be_alone_in_a_conversation_is(place).boxed(),
+    |place| conversation_clauses::conversations_are_listed_in_pages_the_latest_first(place).boxed(),
+    |place| conversation_clauses::what_is_forgotten_is_gone_and_numbers_are_not_given_twice(place).boxed(),
+    |place| conversation_clauses::a_conversation_that_nobody_goes_on_with_is_forgotten_in_time(place).boxed(),
+    |place| conversation_clauses::a_history_goes_with_the_last_query_that_has_it(place).boxed(),
     |place| closing_commits_and_then_refuses(place).boxed(),
     |place| record_clauses::what_is_appended_is_audited_and_counted(place).boxed(),
     |place| record_clauses::what_is_rejected_leaves_no_record(place).boxed(),

@@ -11,19 +11,21 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    ContentHash, Namespace, Outcome, QueryName, Status, Timestamp,
+    ContentHash, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp,
     audit::Record,
+    conversation::ConversationKey,
     usage::{Hour, Usage},
 };
 use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, call, key, outside, submission};
 use crate::{
-    Store, StoreError,
+    AskedConversation, Store, StoreError, Submission,
     memory::Memory,
     store::{
-        Answered, Append, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search, StoreStats,
-        Stored, Wanted,
+        Answered, Append, Conversations, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search,
+        StoreStats, Stored, Wanted,
+        conversations::{self, Conversation, Frame, Listing, Said},
     },
     testing::{Ledger, ScriptedModel, Turn},
 };
@@ -97,6 +99,38 @@ impl Records for Dying {
 
     async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
         self.memory.usage(namespace, since).await
+    }
+}
+
+#[async_trait]
+impl Conversations for Dying {
+    async fn history(
+        &self,
+        namespace: &Namespace,
+        key: &ConversationKey,
+        frame: Frame,
+    ) -> Result<Vec<Said>, StoreError> {
+        self.memory.history(namespace, key, frame).await
+    }
+
+    async fn conversations(
+        &self,
+        namespace: &Namespace,
+        wanted: &conversations::Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Conversation>, StoreError> {
+        self.memory.conversations(namespace, wanted, after, limit).await
+    }
+
+    async fn said(
+        &self,
+        namespace: &Namespace,
+        wanted: &conversations::Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Said>, StoreError> {
+        self.memory.said(namespace, wanted, after, limit).await
     }
 }
 
@@ -218,6 +252,41 @@ async fn dying_at_every_write_loses_nothing_acknowledged_and_repeats_nothing_for
             assert_completed(&last, "done");
             let once = ledger.runs().iter().filter(|run| run.tool == "once").count();
             assert!(once <= 1, "the tool that must not repeat ran {once} times (writes {writes}, kept {keeps_last})");
+        }
+    }
+}
+
+/// Whenever the process dies, the conversation is the completed queries of it, each once, in their order.
+#[tokio::test(start_paused = true)]
+async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies() {
+    let in_conversation = |name: &str| {
+        let conversation =
+            AskedConversation { memory: Some("notes".into()), id: Some("talk".into()), ..AskedConversation::default() };
+        Submission { conversation, ..submission(name, vec![]) }
+    };
+    for writes in 0..6 {
+        for keeps_last in [false, true] {
+            let memory = Arc::new(Memory::new());
+            let script = Arc::new(ScriptedModel::always(vec![Turn::say("hello")]));
+            let dying = Dying { memory: memory.reopen(), writes_left: AtomicU64::new(writes), keeps_last };
+            let dying = Arc::new(dying);
+            let ledger = Arc::new(Ledger::open());
+            let world = World::on_store(Arc::clone(&dying) as _, memory, script, ledger).await;
+            for name in ["first", "second"] {
+                let submitted = world.engine.submit(in_conversation(name), PATIENCE);
+                let _ = tokio::time::timeout(Duration::from_secs(60), submitted).await;
+            }
+            let world = Box::pin(after_death(world, &dying)).await;
+            for name in ["first", "second", "third"] {
+                let submitted = world.engine.submit(in_conversation(name), PATIENCE).await.unwrap();
+                assert_completed(&submitted.snapshot, "hello");
+            }
+            let said = world.store.said(&Namespace::default(), &Default::default(), None, 9).await.unwrap();
+            let names: Vec<_> = said.items.iter().map(|said| said.name.as_str()).collect();
+            assert_eq!(names, ["first", "second", "third"], "writes {writes}, kept {keeps_last}");
+            assert_eq!(said.items.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3, 5]);
+            let shown = world.model.requests().pop().unwrap().messages.len();
+            assert_eq!(shown, 1 + 2 * 2 + 1, "the prompt, two queries and the third's question");
         }
     }
 }

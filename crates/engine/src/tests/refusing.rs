@@ -11,8 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    Actor, ContentHash, Event, Namespace, Outcome, QueryName, Status, Timestamp,
+    Actor, ContentHash, Event, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp,
     audit::Record,
+    conversation::ConversationKey,
     machine::{Delivery, Target},
     usage::{Hour, Usage},
 };
@@ -23,8 +24,9 @@ use crate::{
     EngineError, Store, StoreError,
     memory::Memory,
     store::{
-        Answered, Append, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search, StoreStats,
-        Stored, Wanted,
+        Answered, Append, Conversations, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search,
+        StoreStats, Stored, Wanted,
+        conversations::{self, Conversation, Frame, Listing, Said},
     },
     testing::{Ledger, ScriptedModel, Turn},
 };
@@ -71,6 +73,38 @@ impl Records for Refusing {
 
     async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
         self.memory.usage(namespace, since).await
+    }
+}
+
+#[async_trait]
+impl Conversations for Refusing {
+    async fn history(
+        &self,
+        namespace: &Namespace,
+        key: &ConversationKey,
+        frame: Frame,
+    ) -> Result<Vec<Said>, StoreError> {
+        self.memory.history(namespace, key, frame).await
+    }
+
+    async fn conversations(
+        &self,
+        namespace: &Namespace,
+        wanted: &conversations::Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Conversation>, StoreError> {
+        self.memory.conversations(namespace, wanted, after, limit).await
+    }
+
+    async fn said(
+        &self,
+        namespace: &Namespace,
+        wanted: &conversations::Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Said>, StoreError> {
+        self.memory.said(namespace, wanted, after, limit).await
     }
 }
 

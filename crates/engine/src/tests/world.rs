@@ -85,6 +85,12 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
                 annotations: BTreeMap::new(),
             });
         }
+        registry.add_memory(crate::registry::Memory {
+            namespace: namespace.clone(),
+            name: "notes".into(),
+            description: None,
+            window: crate::registry::Window::default(),
+        });
         registry.add_model(namespace, "default", Arc::clone(model) as _);
     }
     registry.set_builtins(Arc::clone(ledger) as _);
@@ -164,7 +170,7 @@ pub(super) fn submission(name: &str, client_tools: Vec<Tool>) -> Submission {
         name: Some(name.parse().unwrap()),
         client_tools,
         view: View::Rfc,
-        ..Submission::to_agent(Namespace::default(), "agent", "go")
+        ..Submission::to_agent(Actor::local(), Namespace::default(), "agent", "go")
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Seq, Timestamp};
+use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, conversation::ConversationKey};
 use bosun_engine::{
     fault,
     store::{Position, Rejection, Removal, Request, RequestKey, has_work},
@@ -22,6 +22,7 @@ use super::{
     audit::{AuditKeys, Book, Heads, Pages},
     checkpoint::Checkpoints,
     connect::Connector,
+    conversations,
     ledger::{Ledger, Note, Queued, Settled},
     writer::Disk,
 };
@@ -36,8 +37,8 @@ const ADD_REQUEST: &str = "INSERT INTO requests (namespace, actor, route, key, f
 const REQUESTED: &str = "SELECT 1 FROM requests WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
 const ADD_REFERENCE: &str = "INSERT INTO blobs (hash, query) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 const ADD_QUERY: &str = "INSERT INTO queries \
-     (id, status, seq, epoch, unfinished, deadline, expires, bytes, head, uid, namespace, name, toolset) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+     (id, status, seq, epoch, unfinished, deadline, expires, bytes, head, uid, namespace, name, toolset, \
+     conversation, history) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 const CHANGE_QUERY: &str = "UPDATE queries SET status = ?2, seq = ?3, epoch = ?4, unfinished = ?5, deadline = ?6, \
      expires = ?7, bytes = bytes + ?8, head = ?9 WHERE id = ?1";
 
@@ -158,7 +159,7 @@ pub(super) fn unavailable(error: rusqlite::Error) -> Rejection {
 }
 
 /// Where a query of the group stands after the appends that have been looked at.
-struct Standing {
+struct Standing<'a> {
     id: i64,
     seq: Seq,
     /// There is no row yet.
@@ -168,12 +169,29 @@ struct Standing {
     /// The append whose head is to be stored.
     latest: usize,
     bytes: usize,
+    /// The conversation that it joins, if it is new.
+    joins: Option<&'a ConversationKey>,
+    has_ended: bool,
+}
+
+impl<'a> Standing<'a> {
+    fn new(id: i64, seq: Seq, index: usize, append: &'a Queued) -> Self {
+        let joins = append.joins.as_ref().map(|joining| &joining.key);
+        Self { id, seq, is_new: seq == 0, first: index, latest: index, bytes: 0, joins, has_ended: false }
+    }
+}
+
+/// What the row of a new query refers to.
+struct Refers {
+    /// Its toolset, and what was said before it.
+    documents: [Option<i64>; 2],
+    conversation: Option<String>,
 }
 
 /// What is to be written.
 #[derive(Default)]
 struct Plan<'a> {
-    queries: HashMap<(&'a Namespace, QueryUid), Standing>,
+    queries: HashMap<(&'a Namespace, QueryUid), Standing<'a>>,
     names: HashSet<(&'a Namespace, &'a QueryName)>,
     requests: HashSet<(&'a Namespace, &'a RequestKey)>,
     /// Appends that are kept, and the row of their query.
@@ -270,17 +288,21 @@ impl Open {
         let key = (&head.namespace, head.uid);
         if !plan.queries.contains_key(&key) {
             let standing = match self.stored(head)? {
-                Some((id, seq)) => Standing { id, seq, is_new: false, first: index, latest: index, bytes: 0 },
+                Some((id, seq)) => Standing::new(id, seq, index, append),
                 None if append.seen != 0 => return Ok(Err(Rejection::Conflict(head.uid))),
                 None if plan.names.contains(&(&head.namespace, &head.name)) || self.is_taken(head)? => {
                     return Ok(Err(Rejection::NameTaken(head.name.clone())));
                 }
                 None if self.is_requested(plan, append)? => return Ok(Err(Rejection::RequestTaken)),
+                None if self.is_busy(plan, append)? => {
+                    let id = append.joins.as_ref().map(|joining| joining.key.id.clone());
+                    return Ok(Err(Rejection::ConversationBusy(id.unwrap_or_default())));
+                }
                 None => {
                     plan.names.insert((&head.namespace, &head.name));
                     plan.requests.extend(append.request.as_ref().map(|request| (&head.namespace, &request.key)));
                     *next_id += 1;
-                    Standing { id: *next_id - 1, seq: 0, is_new: true, first: index, latest: index, bytes: 0 }
+                    Standing::new(*next_id - 1, 0, index, append)
                 }
             };
             plan.queries.insert(key, standing);
@@ -290,6 +312,7 @@ impl Open {
         };
         standing.seq = head.seq;
         standing.latest = index;
+        standing.has_ended = head.status().is_final();
         standing.bytes += append.rows.iter().map(|row| row.body.len()).sum::<usize>();
         plan.kept.push((index, standing.id));
         Ok(Ok(()))
@@ -317,6 +340,22 @@ impl Open {
         statement.exists(params![namespace.as_str(), key.actor, key.route, key.key])
     }
 
+    /// Whether the creation wants to be alone in its conversation and is not. What the group does before it
+    /// counts: queries that it creates, and queries that it ends.
+    fn is_busy(&self, plan: &Plan<'_>, append: &Queued) -> rusqlite::Result<bool> {
+        let Some(joining) = append.joins.as_ref().filter(|joining| joining.alone) else { return Ok(false) };
+        let namespace = &append.head.namespace;
+        let created = plan.queries.iter().any(|((owner, _), query)| {
+            let joins = query.joins.is_some_and(|key| *key == joining.key);
+            *owner == namespace && joins && !query.has_ended
+        });
+        if created {
+            return Ok(true);
+        }
+        let open = self.open_in(namespace, &conversations::text(&joining.key))?;
+        Ok(open.into_iter().any(|uid| plan.queries.get(&(namespace, uid)).is_none_or(|query| !query.has_ended)))
+    }
+
     fn write(&mut self, epoch: i64, group: &[Queued], plan: &Plan<'_>) -> Result<(), Fault> {
         let mut add_entry = self.connection.prepare_cached(ADD_ENTRY)?;
         for &(index, id) in &plan.kept {
@@ -334,15 +373,24 @@ impl Open {
         }
         drop(add_entry);
         for &(index, _) in &plan.kept {
-            self.write_creation(&group[index]).map_err(|error| self.blame(index, error))?;
+            let append = &group[index];
+            self.write_creation(append).map_err(|error| self.blame(index, error))?;
+            if let Some(exchange) = &append.adds {
+                self.add_exchange(&append.head.namespace, exchange).map_err(|error| self.blame(index, error))?;
+            }
         }
         for standing in plan.queries.values().filter(|standing| standing.bytes > 0) {
             let (first, latest) = (&group[standing.first], &group[standing.latest]);
-            let toolset = match first.toolset.as_ref().map(|toolset| self.row_of(toolset.hash)) {
-                Some(row) => row.map_err(|error| self.blame(standing.first, error))?,
-                None => None,
-            };
-            self.write_head(epoch, standing, &latest.head, toolset)
+            let history = first.joins.as_ref().and_then(|joining| joining.history.as_ref());
+            let mut documents = [None, None];
+            for (row, document) in documents.iter_mut().zip([first.toolset.as_ref(), history]) {
+                if let Some(document) = document {
+                    *row = self.row_of(document.hash).map_err(|error| self.blame(standing.first, error))?;
+                }
+            }
+            let conversation = first.joins.as_ref().map(|joining| conversations::text(&joining.key));
+            let refers = Refers { documents, conversation };
+            self.write_head(epoch, standing, &latest.head, &refers)
                 .map_err(|error| self.blame(standing.latest, error))?;
         }
         Ok(())
@@ -382,12 +430,13 @@ impl Open {
                 head.name.as_str(),
             ])?;
         }
-        if let Some(document) = &append.toolset
-            && self.row_of(document.hash)?.is_none()
-        {
-            let hash = document.hash.as_bytes();
-            let id = self.connection.prepare_cached(ADD_DOCUMENT)?.insert(params![hash, document.body])?;
-            self.known.insert(document.hash, id);
+        let history = append.joins.as_ref().and_then(|joining| joining.history.as_ref());
+        for document in append.toolset.iter().chain(history) {
+            if self.row_of(document.hash)?.is_none() {
+                let hash = document.hash.as_bytes();
+                let id = self.connection.prepare_cached(ADD_DOCUMENT)?.insert(params![hash, document.body])?;
+                self.known.insert(document.hash, id);
+            }
         }
         Ok(())
     }
@@ -407,7 +456,7 @@ impl Open {
         Ok(found)
     }
 
-    fn write_head(&self, epoch: i64, standing: &Standing, head: &Head, toolset: Option<i64>) -> rusqlite::Result<()> {
+    fn write_head(&self, epoch: i64, standing: &Standing<'_>, head: &Head, refers: &Refers) -> rusqlite::Result<()> {
         let mut text = Vec::with_capacity(1024);
         serde_json::to_writer(&mut text, head).map_err(unwritable)?;
         let text = str::from_utf8(&text).map_err(unwritable)?;
@@ -426,7 +475,10 @@ impl Open {
             statement.raw_bind_parameter(10, head.uid.as_bytes())?;
             statement.raw_bind_parameter(11, head.namespace.as_str())?;
             statement.raw_bind_parameter(12, head.name.as_str())?;
+            let [toolset, history] = refers.documents;
             statement.raw_bind_parameter(13, toolset)?;
+            statement.raw_bind_parameter(14, refers.conversation.as_deref())?;
+            statement.raw_bind_parameter(15, history)?;
         }
         statement.raw_execute().map(|_| ())
     }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bosun_core::{ContentHash, Entry, Event, Head, QueryUid, Timestamp, Toolset, id::IdError};
+use bosun_core::{ContentHash, Entry, Event, Head, QueryUid, Timestamp, Toolset, conversation::History, id::IdError};
 use bosun_engine::store::has_work;
 use rusqlite::{Connection, Row, Statement, Transaction};
 
@@ -212,7 +212,10 @@ impl Inspection {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let hash = ContentHash::from_bytes(row.get(0)?);
-            if !Toolset::from_document(row.get_ref(1)?.as_str()?).is_ok_and(|toolset| toolset.hash() == hash) {
+            let body = row.get_ref(1)?.as_str()?;
+            let is_toolset = || Toolset::from_document(body).is_ok_and(|toolset| toolset.hash() == hash);
+            let is_history = || History::from_document(body).is_ok() && ContentHash::of(body.as_bytes()) == hash;
+            if !is_history() && !is_toolset() {
                 self.faults.push(StoreFault::DocumentChanged(hash));
             }
         }
@@ -280,10 +283,13 @@ impl Inspection {
             }
         };
         self.compare(query, title, &folded, bytes);
-        if let Some(Event::Created { spec, .. }) = entries.first().map(|entry| &entry.event)
-            && !document.exists([spec.toolset.as_bytes()])?
-        {
-            self.faults.push(StoreFault::DocumentMissing { query: title.into(), hash: spec.toolset });
+        if let Some(Event::Created { spec, .. }) = entries.first().map(|entry| &entry.event) {
+            let history = spec.conversation.as_ref().and_then(|conversation| conversation.history);
+            for hash in std::iter::once(spec.toolset).chain(history) {
+                if !document.exists([hash.as_bytes()])? {
+                    self.faults.push(StoreFault::DocumentMissing { query: title.into(), hash });
+                }
+            }
         }
         Ok(())
     }

@@ -18,11 +18,12 @@ use bosun_engine::{
     metrics::{Histogram, SECONDS, SIZES},
     store::{
         Append, CommitFigures, Document, Position, Rejection, Rejections, Removal, Request, StoreError, StoreStats,
+        conversations::{Joining, Part},
     },
 };
 use tokio::sync::oneshot;
 
-use super::audit::Lines;
+use super::{audit::Lines, conversations::QueuedExchange};
 
 /// How long an append that nobody waits for may stay uncommitted.
 const UNAWAITED: Duration = Duration::from_millis(2);
@@ -45,6 +46,8 @@ pub(super) struct Queued {
     pub(super) blobs: Vec<ContentHash>,
     /// What the audit log says of them.
     pub(super) lines: Lines,
+    pub(super) joins: Option<Joining>,
+    pub(super) adds: Option<QueuedExchange>,
 }
 
 /// Records that no append brings.
@@ -80,6 +83,11 @@ impl Queued {
         let row =
             |entry: &Arc<bosun_core::Entry>| Ok(Row { seq: entry.seq, at: entry.at, body: entry.event.encode()? });
         let rows: Result<Vec<Row>, serde_json::Error> = append.entries.iter().map(row).collect();
+        let (joins, adds) = match append.conversation {
+            Some(Part::Joins(joining)) => (Some(joining), None),
+            Some(Part::Adds(exchange)) => (None, Some(QueuedExchange::new(exchange).map_err(unwritable)?)),
+            None => (None, None),
+        };
         Ok(Self {
             position: Position::default(),
             head: append.head,
@@ -91,6 +99,8 @@ impl Queued {
             request: append.request,
             blobs: append.entries.iter().filter_map(|entry| Some(entry.event.large()?.hash)).collect(),
             lines: Lines::of(&append.records, audited).map_err(unwritable)?,
+            joins,
+            adds,
         })
     }
 }

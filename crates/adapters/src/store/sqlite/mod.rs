@@ -10,6 +10,7 @@ pub mod audit;
 mod backup;
 mod checkpoint;
 mod connect;
+mod conversations;
 mod group;
 mod inspect;
 mod ledger;
@@ -32,13 +33,15 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    ContentHash, Namespace, QueryName, Timestamp,
+    ContentHash, Namespace, QueryName, QueryUid, Timestamp,
     audit::Record,
+    conversation::ConversationKey,
     usage::{Hour, Usage},
 };
 use bosun_engine::store::{
-    Answered, Append, CommitFigures, Found as FoundRecords, Listed, Page, Position, Records, Rejection, Removal,
-    RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
+    Answered, Append, CommitFigures, Conversations, Found as FoundRecords, Listed, Page, Position, Records, Rejection,
+    Removal, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
+    conversations::{self as talk, Conversation, Frame, Listing, Said},
 };
 use rusqlite::Connection;
 
@@ -172,6 +175,41 @@ impl Records for Sqlite {
     async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
         let namespace = namespace.clone();
         self.read(move |connection| audit::usage(connection, &namespace, since)).await
+    }
+}
+
+#[async_trait]
+impl Conversations for Sqlite {
+    async fn history(
+        &self,
+        namespace: &Namespace,
+        key: &ConversationKey,
+        frame: Frame,
+    ) -> Result<Vec<Said>, StoreError> {
+        let (namespace, key) = (namespace.clone(), key.clone());
+        self.read(move |connection| conversations::history(connection, &namespace, &key, frame)).await
+    }
+
+    async fn conversations(
+        &self,
+        namespace: &Namespace,
+        wanted: &talk::Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Conversation>, StoreError> {
+        let (namespace, wanted) = (namespace.clone(), wanted.clone());
+        self.read(move |connection| conversations::conversations(connection, &namespace, &wanted, after, limit)).await
+    }
+
+    async fn said(
+        &self,
+        namespace: &Namespace,
+        wanted: &talk::Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Said>, StoreError> {
+        let (namespace, wanted) = (namespace.clone(), wanted.clone());
+        self.read(move |connection| conversations::said(connection, &namespace, &wanted, after, limit)).await
     }
 }
 

@@ -74,7 +74,8 @@ pub(super) const COUNT_WAITING: &str = "SELECT count(*) FROM queries WHERE deadl
 pub(super) const ANSWERED: &str = "SELECT fingerprint, uid, name FROM requests \
      WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
 pub(super) const IS_OUTDATED: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE expires <= ?1) \
-     OR EXISTS (SELECT 1 FROM requests WHERE expires <= ?1)";
+     OR EXISTS (SELECT 1 FROM requests WHERE expires <= ?1) \
+     OR EXISTS (SELECT 1 FROM conversations WHERE expires <= ?1)";
 pub(super) const REFERRED: &str = "SELECT 1 FROM blobs WHERE hash = ?1";
 pub(super) const DUE: &str = "SELECT namespace, name FROM queries WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2";
 pub(super) const NEXT_DEADLINE: &str = "SELECT min(deadline) FROM queries WHERE deadline IS NOT NULL";
@@ -274,11 +275,11 @@ fn readable<T>(uid: QueryUid, result: Result<T, StoreError>) -> Result<Option<T>
     }
 }
 
-fn uid(row: &Row<'_>, column: usize) -> Result<QueryUid, StoreError> {
+pub(super) fn uid(row: &Row<'_>, column: usize) -> Result<QueryUid, StoreError> {
     row.get(column).map(QueryUid::from_bytes).map_err(unavailable)
 }
 
-fn name<T: std::str::FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+pub(super) fn name<T: std::str::FromStr<Err: std::error::Error + Send + Sync + 'static>>(
     row: &Row<'_>,
     column: usize,
 ) -> Result<T, StoreError> {

@@ -22,27 +22,29 @@ const AT_MOST_BYTES: usize = 1 << 20;
 /// How many forgotten requests one transaction deletes.
 const REQUESTS_AT_MOST: usize = 1_000;
 
-const ONE: &str = "SELECT id, uid, toolset, bytes FROM queries WHERE namespace = ?1 AND uid = ?2";
+const ONE: &str = "SELECT id, uid, toolset, history, bytes FROM queries WHERE namespace = ?1 AND uid = ?2";
 pub(super) const OUTDATED: &str =
-    "SELECT id, uid, toolset, bytes FROM queries WHERE expires <= ?1 ORDER BY expires LIMIT ?2";
+    "SELECT id, uid, toolset, history, bytes FROM queries WHERE expires <= ?1 ORDER BY expires LIMIT ?2";
 const DELETE_JOURNAL: &str = "DELETE FROM journal WHERE key > ?1 AND key < ?2";
 const DELETE_QUERY: &str = "DELETE FROM queries WHERE id = ?1";
 const FORGET_LATER: &str = "UPDATE requests SET expires = ?2 WHERE uid = ?1";
 const FORGET: &str = "DELETE FROM requests WHERE (namespace, actor, route, key) IN \
      (SELECT namespace, actor, route, key FROM requests WHERE expires <= ?1 LIMIT ?2)";
 pub(super) const STILL_USED: &str = "SELECT 1 FROM queries WHERE toolset = ?1";
+pub(super) const STILL_READ: &str = "SELECT 1 FROM queries WHERE history = ?1";
 const DELETE_DOCUMENT: &str = "DELETE FROM documents WHERE id = ?1 RETURNING hash";
 
 struct Doomed {
     id: i64,
     uid: [u8; 16],
     toolset: Option<i64>,
+    history: Option<i64>,
     bytes: usize,
 }
 
 impl Doomed {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { id: row.get(0)?, uid: row.get(1)?, toolset: row.get(2)?, bytes: row.get(3)? })
+        Ok(Self { id: row.get(0)?, uid: row.get(1)?, toolset: row.get(2)?, history: row.get(3)?, bytes: row.get(4)? })
     }
 }
 
@@ -70,7 +72,9 @@ impl Open {
         match removal {
             Removal::Outdated => {
                 self.connection.prepare_cached(FORGET)?.execute(params![now.0, REQUESTS_AT_MOST])?;
+                return Ok(doomed.len() + self.forget_outdated(now)?);
             }
+            Removal::Conversations(namespace, wanted) => return self.forget(namespace, wanted),
             Removal::Query(namespace, _, record) if !doomed.is_empty() => {
                 let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
                 let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
@@ -89,6 +93,7 @@ impl Open {
                 .prepare_cached(ONE)?
                 .query_map(params![namespace.as_str(), uid.as_bytes()], Doomed::read)?
                 .collect(),
+            Removal::Conversations(..) => Ok(Vec::new()),
             Removal::Outdated => {
                 let mut statement = self.connection.prepare_cached(OUTDATED)?;
                 let mut rows = statement.query(params![now.0, AT_MOST])?;
@@ -111,10 +116,13 @@ impl Open {
         connection.prepare_cached(DELETE_JOURNAL)?.execute([first, end])?;
         connection.prepare_cached(DELETE_QUERY)?.execute([query.id])?;
         connection.prepare_cached(FORGET_LATER)?.execute(params![query.uid, now.after(REQUESTS_KEPT).0])?;
-        let Some(toolset) = query.toolset else { return Ok(()) };
-        if !connection.prepare_cached(STILL_USED)?.exists([toolset])? {
+        for (document, still_used) in [(query.toolset, STILL_USED), (query.history, STILL_READ)] {
+            let Some(document) = document else { continue };
+            if connection.prepare_cached(still_used)?.exists([document])? {
+                continue;
+            }
             let hash: Option<[u8; 32]> =
-                connection.prepare_cached(DELETE_DOCUMENT)?.query_row([toolset], |row| row.get(0)).optional()?;
+                connection.prepare_cached(DELETE_DOCUMENT)?.query_row([document], |row| row.get(0)).optional()?;
             if let Some(hash) = hash {
                 self.known.remove(&ContentHash::from_bytes(hash));
             }

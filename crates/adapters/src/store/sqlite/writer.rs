@@ -87,7 +87,8 @@ fn report(reason: &Rejection) {
     match reason {
         Rejection::Fenced => tracing::error!("the store was taken over by another process; nothing more is written"),
         Rejection::Unavailable(cause) => tracing::error!(error = %cause, "the store cannot be written to"),
-        Rejection::Conflict(_) | Rejection::NameTaken(_) | Rejection::RequestTaken => {}
+        Rejection::Conflict(_) | Rejection::NameTaken(_) | Rejection::RequestTaken | Rejection::ConversationBusy(_) => {
+        }
     }
 }
 

@@ -1,0 +1,269 @@
+//! Conversations in tables of their own, written with the append that completes a query.
+//!
+//! What one query has said is one row. Its size stands beside it, so a history is cut without reading what
+//! is cut off.
+
+use std::sync::Arc;
+
+use bosun_core::{
+    Namespace, QueryUid, Timestamp,
+    conversation::{ConversationKey, History},
+};
+use bosun_engine::store::{
+    StoreError,
+    conversations::{Conversation, Exchange, Frame, Listing, Said, Size, Wanted},
+};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::{
+    group::Open,
+    read::{name, uid, unavailable},
+};
+
+/// How many conversations, or exchanges of them, one transaction deletes.
+const AT_MOST: usize = 64;
+
+const FIND: &str = "SELECT id, messages FROM conversations WHERE namespace = ?1 AND memory = ?2 AND name = ?3";
+const ADD: &str = "INSERT INTO conversations (namespace, memory, name, messages, latest, expires) \
+     VALUES (?1, ?2, ?3, 0, 0, ?4)";
+const ADD_EXCHANGE: &str = "INSERT INTO exchanges (conversation, query, name, at, first, messages, tokens, body) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+const CHANGE: &str = "UPDATE conversations SET messages = ?2, latest = ?3, expires = ?4 WHERE id = ?1";
+pub(super) const OPEN: &str = "SELECT uid FROM queries WHERE namespace = ?1 AND conversation = ?2 AND expires IS NULL";
+pub(super) const HISTORY: &str = "SELECT query, exchanges.name, at, first, exchanges.messages, tokens, length(body), body \
+     FROM conversations JOIN exchanges ON conversation = conversations.id \
+     WHERE namespace = ?1 AND memory = ?2 AND conversations.name = ?3 ORDER BY exchanges.id DESC";
+/// The places of a list: what is wanted of it, and from where on.
+const WANTED: &str = "namespace = ?1 AND (?2 IS NULL OR memory = ?2) AND (?3 IS NULL OR conversations.name = ?3)";
+const OUTDATED: &str = "DELETE FROM conversations WHERE id IN \
+     (SELECT id FROM conversations WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";
+const LAST_LEFT: &str = "UPDATE conversations SET latest = (SELECT max(id) FROM exchanges WHERE conversation = ?1) \
+     WHERE id = ?1 AND EXISTS (SELECT 1 FROM exchanges WHERE conversation = ?1)";
+const FORGET_EMPTY: &str = "DELETE FROM conversations WHERE id = ?1 \
+     AND NOT EXISTS (SELECT 1 FROM exchanges WHERE conversation = ?1)";
+
+/// What a query says, as it is stored; written by those who append, who are many.
+#[derive(Debug)]
+pub(super) struct QueuedExchange {
+    exchange: Exchange,
+    size: Size,
+    body: String,
+}
+
+impl QueuedExchange {
+    pub(super) fn new(exchange: Exchange) -> Result<Self, serde_json::Error> {
+        let body = History { messages: exchange.messages.to_vec() }.to_document()?;
+        let size = Size::of(&exchange.messages, body.len());
+        Ok(Self { exchange, size, body })
+    }
+}
+
+/// The name under which a query's row has its conversation. No memory has a `/` in its name.
+pub(super) fn text(key: &ConversationKey) -> String {
+    format!("{}/{}", key.memory, key.id)
+}
+
+impl Open {
+    pub(super) fn add_exchange(&self, namespace: &Namespace, queued: &QueuedExchange) -> rusqlite::Result<()> {
+        let QueuedExchange { exchange, size, body } = queued;
+        let connection = &self.connection;
+        let names = params![namespace.as_str(), exchange.key.memory, exchange.key.id];
+        let known: Option<(i64, u64)> =
+            connection.prepare_cached(FIND)?.query_row(names, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let (id, before) = match known {
+            Some(known) => known,
+            None => {
+                let Exchange { key, kept_until, .. } = exchange;
+                let row = params![namespace.as_str(), key.memory, key.id, kept_until.0];
+                (connection.prepare_cached(ADD)?.insert(row)?, 0)
+            }
+        };
+        let latest = connection.prepare_cached(ADD_EXCHANGE)?.insert(params![
+            id,
+            exchange.query.as_bytes(),
+            exchange.name.as_str(),
+            exchange.at.0,
+            before + 1,
+            size.messages,
+            size.tokens,
+            body,
+        ])?;
+        let row = params![id, before + size.messages, latest, exchange.kept_until.0];
+        connection.prepare_cached(CHANGE)?.execute(row).map(|_| ())
+    }
+
+    /// The queries of a conversation that were open at the last commit.
+    pub(super) fn open_in(&self, namespace: &Namespace, conversation: &str) -> rusqlite::Result<Vec<QueryUid>> {
+        let mut statement = self.connection.prepare_cached(OPEN)?;
+        let rows = statement.query_map(params![namespace.as_str(), conversation], |row| row.get(0))?;
+        rows.map(|row| row.map(QueryUid::from_bytes)).collect()
+    }
+
+    /// Forgets some of what is wanted, and says how much that was.
+    pub(super) fn forget(&self, namespace: &Namespace, wanted: &Wanted) -> rusqlite::Result<usize> {
+        let connection = &self.connection;
+        if wanted.query.is_none() {
+            let sql = format!(
+                "DELETE FROM conversations WHERE id IN (SELECT id FROM conversations WHERE {WANTED} LIMIT {AT_MOST})"
+            );
+            return connection.prepare_cached(&sql)?.execute(params![namespace.as_str(), wanted.memory, wanted.id]);
+        }
+        let sql = format!(
+            "SELECT exchanges.id, conversation FROM exchanges JOIN conversations ON conversation = conversations.id \
+             WHERE {WANTED} AND (exchanges.name = ?4 OR query = ?5) LIMIT {AT_MOST}"
+        );
+        let (query, by_uid) = query(wanted);
+        let mut statement = connection.prepare_cached(&sql)?;
+        let found: Vec<(i64, i64)> = statement
+            .query_map(params![namespace.as_str(), wanted.memory, wanted.id, query, by_uid], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?
+            .collect::<rusqlite::Result<_>>()?;
+        for (exchange, conversation) in &found {
+            connection.prepare_cached("DELETE FROM exchanges WHERE id = ?1")?.execute([exchange])?;
+            connection.prepare_cached(LAST_LEFT)?.execute([conversation])?;
+            connection.prepare_cached(FORGET_EMPTY)?.execute([conversation])?;
+        }
+        Ok(found.len())
+    }
+
+    pub(super) fn forget_outdated(&self, now: Timestamp) -> rusqlite::Result<usize> {
+        self.connection.prepare_cached(OUTDATED)?.execute(params![now.0, AT_MOST])
+    }
+}
+
+/// A query by its name, and by its uid if it can be one.
+fn query(wanted: &Wanted) -> (Option<&str>, Option<[u8; 16]>) {
+    let text = wanted.query.as_deref();
+    (text, text.and_then(|text| text.parse::<QueryUid>().ok()).map(|uid| *uid.as_bytes()))
+}
+
+pub(super) fn history(
+    connection: &Connection,
+    namespace: &Namespace,
+    key: &ConversationKey,
+    mut frame: Frame,
+) -> Result<Vec<Said>, StoreError> {
+    let mut statement = connection.prepare_cached(HISTORY).map_err(unavailable)?;
+    let mut rows = statement.query(params![namespace.as_str(), key.memory, key.id]).map_err(unavailable)?;
+    let mut said = Vec::new();
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        let size = size(row).map_err(unavailable)?;
+        if !frame.take(size) {
+            break;
+        }
+        said.push(read(row, key.clone())?);
+    }
+    said.reverse();
+    Ok(said)
+}
+
+fn size(row: &Row<'_>) -> rusqlite::Result<Size> {
+    Ok(Size { messages: row.get(4)?, tokens: row.get(5)?, bytes: row.get(6)? })
+}
+
+fn read(row: &Row<'_>, key: ConversationKey) -> Result<Said, StoreError> {
+    let body = row.get_ref(7).and_then(|value| Ok(value.as_str()?)).map_err(unavailable)?;
+    let history = History::from_document(body).map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+    Ok(Said {
+        key,
+        query: uid(row, 0)?,
+        name: name(row, 1)?,
+        at: Timestamp(row.get(2).map_err(unavailable)?),
+        first: row.get(3).map_err(unavailable)?,
+        messages: Arc::from(history.messages),
+    })
+}
+
+pub(super) fn conversations(
+    connection: &Connection,
+    namespace: &Namespace,
+    wanted: &Wanted,
+    after: Option<QueryUid>,
+    limit: usize,
+) -> Result<Listing<Conversation>, StoreError> {
+    let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
+    let count = format!("SELECT count(*) FROM conversations WHERE {WANTED}");
+    let total = snapshot
+        .prepare_cached(&count)
+        .and_then(|mut statement| {
+            statement.query_row(params![namespace.as_str(), wanted.memory, wanted.id], |row| row.get(0))
+        })
+        .map_err(unavailable)?;
+    let list = format!(
+        "SELECT memory, conversations.name, query, at, \
+         (SELECT sum(messages) FROM exchanges WHERE conversation = conversations.id) \
+         FROM conversations JOIN exchanges ON exchanges.id = latest WHERE {WANTED} \
+         AND (?4 IS NULL OR latest < (SELECT id FROM exchanges WHERE query = ?4)) ORDER BY latest DESC LIMIT ?5"
+    );
+    let mut statement = snapshot.prepare_cached(&list).map_err(unavailable)?;
+    let after = after.map(|uid| *uid.as_bytes());
+    let mut rows = statement
+        .query(params![namespace.as_str(), wanted.memory, wanted.id, after, bounded(limit)])
+        .map_err(unavailable)?;
+    let mut items = Vec::new();
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        items.push(Conversation {
+            key: key(row, 0)?,
+            messages: row.get(4).map_err(unavailable)?,
+            latest: uid(row, 2)?,
+            updated_at: Timestamp(row.get(3).map_err(unavailable)?),
+        });
+    }
+    Ok(page(items, limit, total))
+}
+
+pub(super) fn said(
+    connection: &Connection,
+    namespace: &Namespace,
+    wanted: &Wanted,
+    after: Option<QueryUid>,
+    limit: usize,
+) -> Result<Listing<Said>, StoreError> {
+    let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
+    let from = format!(
+        "FROM exchanges JOIN conversations ON conversation = conversations.id WHERE {WANTED} \
+         AND (?4 IS NULL OR exchanges.name = ?4 OR query = ?5)"
+    );
+    let (query, by_uid) = query(wanted);
+    let count = format!("SELECT coalesce(sum(exchanges.messages), 0) {from}");
+    let total = snapshot
+        .prepare_cached(&count)
+        .and_then(|mut statement| {
+            let wanted = params![namespace.as_str(), wanted.memory, wanted.id, query, by_uid];
+            statement.query_row(wanted, |row| row.get(0))
+        })
+        .map_err(unavailable)?;
+    let list = format!(
+        "SELECT query, exchanges.name, at, first, exchanges.messages, tokens, length(body), body, memory, \
+         conversations.name {from} AND (?6 IS NULL OR exchanges.id > (SELECT id FROM exchanges WHERE query = ?6)) \
+         ORDER BY exchanges.id LIMIT ?7"
+    );
+    let mut statement = snapshot.prepare_cached(&list).map_err(unavailable)?;
+    let after = after.map(|uid| *uid.as_bytes());
+    let mut rows = statement
+        .query(params![namespace.as_str(), wanted.memory, wanted.id, query, by_uid, after, bounded(limit)])
+        .map_err(unavailable)?;
+    let mut items = Vec::new();
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        let key = key(row, 8)?;
+        items.push(read(row, key)?);
+    }
+    Ok(page(items, limit, total))
+}
+
+fn key(row: &Row<'_>, column: usize) -> Result<ConversationKey, StoreError> {
+    let text = |column| row.get::<_, String>(column).map_err(unavailable);
+    Ok(ConversationKey { memory: text(column)?, id: text(column + 1)? })
+}
+
+/// One more than is wanted, to see whether there are more.
+fn bounded(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1)
+}
+
+fn page<T>(mut items: Vec<T>, limit: usize, total: u64) -> Listing<T> {
+    let more = items.len() > limit;
+    items.truncate(limit);
+    Listing { items, more, total }
+}

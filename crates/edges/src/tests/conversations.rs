@@ -1,0 +1,203 @@
+//! Queries that go on where earlier ones ended.
+
+use std::time::Duration;
+
+use bosun_core::transcript::Message;
+use bosun_engine::testing::{ScriptedModel, Turn};
+use serde_json::{Value, json};
+
+use super::world::{World, assert_answer, plain};
+
+fn in_conversation(name: &str, fields: &Value) -> Value {
+    let mut body = plain(name);
+    for (field, value) in fields.as_object().unwrap() {
+        body[field] = value.clone();
+    }
+    body
+}
+
+async fn ask(world: &World, name: &str, fields: &Value) -> Value {
+    let answer = world.post("/v1/queries?wait=true", &in_conversation(name, fields)).await.ok();
+    assert_eq!(answer["status"]["phase"], "done", "{answer}");
+    answer
+}
+
+/// What the model was shown the last time, without the prompt.
+fn shown(world: &World) -> Vec<String> {
+    let messages = world.model.requests().pop().unwrap().messages;
+    let text = |message: &Message| match message {
+        Message::System(_) => None,
+        Message::User(text) => Some(text.clone()),
+        Message::Assistant { text, calls, .. } => {
+            Some(text.clone().unwrap_or_else(|| format!("{} calls", calls.len())))
+        }
+        Message::Tool { content, .. } => Some(content.clone()),
+    };
+    messages.iter().filter_map(text).collect()
+}
+
+fn talking() -> ScriptedModel {
+    ScriptedModel::default()
+        .on("I am Ada", vec![Turn::say("Hello Ada.")])
+        .on("Who am I?", vec![Turn::say("You are Ada.")])
+        .on("Look it up", vec![Turn::call("database_query", &json!({"table": "people"})), Turn::say("Found.")])
+        .on("Fail", vec![Turn::refuse(400, "no")])
+        .on("Hello", vec![Turn::say("Hi.")])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_goes_on_where_it_ended() {
+    let world = World::new(talking()).await;
+    // As the n8n node sends it: a memory and a session, and no conversation.
+    let session =
+        |input: &str| json!({"memory": {"name": "long", "namespace": "default"}, "sessionId": "s", "input": input});
+    let answer = ask(&world, "one", &session("I am Ada")).await;
+    assert_eq!((&answer["conversationId"], &answer["memory"]["name"]), (&json!("s"), &json!("long")));
+    assert_eq!(answer["status"]["conversationId"], "s");
+    ask(&world, "two", &session("Who am I?")).await;
+    assert_eq!(shown(&world), ["I am Ada", "Hello Ada.", "Who am I?"]);
+    // The newer spelling is the same conversation.
+    let newer = json!({"memory": "long", "sessionId": "trace", "conversationId": "s", "input": "Hello"});
+    ask(&world, "three", &newer).await;
+    assert_eq!(shown(&world), ["I am Ada", "Hello Ada.", "Who am I?", "You are Ada.", "Hello"]);
+    // Another memory, another name and another namespace know nothing of it.
+    for (name, fields) in [
+        ("other-memory", json!({"memory": "recent", "sessionId": "s"})),
+        ("other-session", json!({"memory": "long", "sessionId": "t"})),
+        ("no-memory", json!({"sessionId": "s"})),
+        ("no-session", json!({"memory": "long"})),
+    ] {
+        ask(&world, name, &fields).await;
+        assert_eq!(shown(&world), ["Hello"], "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_fails_or_is_cancelled_leaves_nothing_behind() {
+    let world = World::new(talking()).await;
+    let fields = |input: &str| json!({"memory": "long", "conversationId": "c", "input": input});
+    world.post("/v1/queries?wait=true", &in_conversation("failed", &fields("Fail"))).await.ok();
+    world.post("/v1/queries", &in_conversation("cancelled", &fields("Unheard of"))).await.ok();
+    world.post("/v1/queries/cancelled/cancel", &json!({})).await.ok();
+    assert_eq!(world.get("/v1/conversations/c").await.refusal(), (404, "conversation_not_found"));
+    ask(&world, "hello", &fields("Hello")).await;
+    assert_eq!(shown(&world), ["Hello"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_is_cut_between_queries_and_calls_keep_their_results() {
+    let world = World::new(talking()).await;
+    let fields = |memory: &str, input: &str| {
+        json!({
+            "memory": memory, "conversationId": "c", "input": input,
+            "target": {"type": "agent", "name": "research-assistant"},
+        })
+    };
+    ask(&world, "a1", &fields("recent", "I am Ada")).await;
+    ask(&world, "a2", &fields("recent", "Look it up")).await;
+    ask(&world, "a3", &fields("recent", "Hello")).await;
+    // The window has two messages, and the last query four: it is shown whole, and nothing before it.
+    let seen = shown(&world);
+    assert_eq!(seen.len(), 5, "{seen:?}");
+    assert_eq!((seen[0].as_str(), seen[1].as_str(), seen[3].as_str()), ("Look it up", "1 calls", "Found."));
+    ask(&world, "a4", &fields("recent", "Hello")).await;
+    assert_eq!(shown(&world), ["Hello", "Hi.", "Hello"]);
+    // In tokens: the two queries before are worth about 13 and 11.
+    for (name, input) in [("b1", "I am Ada"), ("b2", "I am Ada"), ("b3", "Hello"), ("b4", "Hello")] {
+        ask(&world, name, &fields("small", input)).await;
+    }
+    assert_eq!(shown(&world), ["I am Ada", "Hello Ada.", "Hello", "Hi.", "Hello"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_before_is_frozen_when_a_query_is_taken_on() {
+    let script = talking().on("Ask me", vec![Turn::call("ask_client", &json!({})), Turn::say("Thanks.")]);
+    let world = World::new(script).await;
+    let fields = |input: &str| json!({"memory": "long", "conversationId": "c", "input": input});
+    ask(&world, "one", &fields("I am Ada")).await;
+    let mut waiting = in_conversation("waiting", &fields("Ask me"));
+    waiting["externalTools"] = json!([{"name": "ask_client"}]);
+    waiting["view"] = Value::Null;
+    let paused = world.post("/v1/queries?wait=true", &waiting).await.ok();
+    assert_eq!(paused["status"], "tool_call_required");
+    ask(&world, "two", &fields("Hello")).await;
+    assert_eq!(world.send("DELETE", "/v1/conversations/c", &[], "").await.status, 204);
+    let result = json!({"toolName": "ask_client", "toolResult": "yes"});
+    let answer = world.post("/v1/queries/waiting/tool-result", &result).await.ok();
+    assert_eq!(answer["response"], "Thanks.");
+    assert_eq!(shown(&world), ["I am Ada", "Hello Ada.", "Ask me", "1 calls", "yes"]);
+    // It adds to what is left of the conversation, which is nothing.
+    let left = world.get("/v1/conversations/c").await.ok();
+    assert_eq!(left["messages"][0]["message"]["content"], "Ask me");
+    assert_eq!(left["total"], 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_to_be_alone_is_told_when_it_is_not() {
+    let script = talking().on("Ask me", vec![Turn::call("ask_client", &json!({})), Turn::say("Thanks.")]);
+    let world = World::new(script).await;
+    let alone = json!({"memory": "long", "conversationId": "c", "conversationPolicy": "reject"});
+    let mut waiting = in_conversation("waiting", &alone);
+    waiting["input"] = json!("Ask me");
+    waiting["externalTools"] = json!([{"name": "ask_client"}]);
+    world.post("/v1/queries?wait=true", &waiting).await.ok();
+    let refused = world.post("/v1/queries?wait=true", &in_conversation("second", &alone)).await;
+    assert_eq!(refused.refusal(), (409, "conversation_busy"));
+    assert_eq!(world.get("/v1/queries/second").await.refusal(), (404, "query_not_found"), "it was not taken on");
+    assert_eq!(world.model.requests().len(), 1, "and no model was asked for it");
+    let result = json!({"toolName": "ask_client", "toolResult": "yes"});
+    world.post("/v1/queries/waiting/tool-result", &result).await.ok();
+    ask(&world, "second", &alone).await;
+    assert_eq!(shown(&world), ["Ask me", "1 calls", "yes", "Thanks.", "Hello"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn conversations_are_listed_read_and_forgotten() {
+    let world = World::new(talking()).await;
+    for (name, memory, id) in [("a", "long", "one"), ("b", "long", "two"), ("c", "recent", "one"), ("d", "long", "one")]
+    {
+        ask(&world, name, &json!({"memory": memory, "conversationId": id})).await;
+    }
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_answer("conversations", &world.get("/v1/conversations").await.ok());
+    assert_answer("conversation", &world.get("/v1/conversations/one?memory=long&limit=1").await.ok());
+    let token = world.get("/v1/conversations/one?memory=long&limit=1").await.ok()["continue_token"].clone();
+    let path = format!("/v1/conversations/one?memory=long&continue_token={}", token.as_str().unwrap());
+    let rest = world.get(&path).await.ok();
+    assert_eq!((&rest["messages"][0]["sequence"], &rest["count"], &rest["total"]), (&json!(3), &json!(2), &json!(4)));
+    let both = world.get("/v1/namespaces/default/conversations/one").await.ok();
+    assert_eq!((both.get("memoryName"), &both["total"]), (None, &json!(6)));
+    let of_memory = world.get("/v1/memories/recent/conversations/one/messages").await.ok();
+    assert_eq!((&of_memory["memoryName"], &of_memory["total"]), (&json!("recent"), &json!(2)));
+    let messages = world.get("/v1/memory-messages?memory=long&conversation=one&query=d").await.ok();
+    assert_eq!((&messages["count"], &messages["total"]), (&json!(2), &json!(2)));
+    assert_eq!(messages["items"][1]["message"], json!({"role": "assistant", "content": "Hi."}));
+    assert_eq!(messages["items"][1]["sequence"], 4);
+
+    let delete = async |path: &str| world.send("DELETE", path, &[], "").await.status.as_u16();
+    assert_eq!(delete("/v1/conversations/one/queries/a/messages?memory=long").await, 204);
+    assert_eq!(world.get("/v1/conversations/one?memory=long").await.ok()["total"], 2);
+    assert_eq!(delete("/v1/conversations/one/queries/a/messages").await, 404);
+    assert_eq!(delete("/v1/namespaces/other/conversations").await, 204);
+    assert_eq!(world.get("/v1/memory-messages").await.ok()["total"], 6);
+    assert_eq!(delete("/v1/conversations?memory=recent").await, 204);
+    assert_eq!(world.get("/v1/conversations").await.ok()["total"], 2);
+    assert_eq!(delete("/v1/conversations/two").await, 204);
+    assert_eq!(delete("/v1/conversations").await, 204);
+    assert_eq!(world.get("/v1/conversations").await.ok(), json!({"items": [], "count": 0, "total": 0}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_were_not_taken_and_instructions_are_not_remembered() {
+    let script = ScriptedModel::default()
+        .on("Count", vec![Turn::say("seven"), Turn::say(r#"{"total": 7}"#)])
+        .on("Hello", vec![Turn::say("Hi.")]);
+    let world = World::new(script).await;
+    let counting = json!({
+        "memory": "long", "conversationId": "c", "target": {"type": "agent", "name": "typed-assistant"},
+        "type": "messages", "input": [{"role": "system", "content": "Be exact."}, {"role": "user", "content": "Count"}],
+    });
+    ask(&world, "one", &counting).await;
+    ask(&world, "two", &json!({"memory": "long", "conversationId": "c"})).await;
+    assert_eq!(shown(&world), ["Count", r#"{"total": 7}"#, "Hello"]);
+}

@@ -1,0 +1,137 @@
+//! How a query takes part in a conversation.
+//!
+//! Which conversation it is follows from what the client says and from the memories of its namespace. What
+//! was said before is read once, when the query is taken on, and kept with the query as a document: what is
+//! added or deleted while it runs does not reach it.
+
+use bosun_core::{
+    ContentHash, Namespace, QueryUid,
+    conversation::{ConversationKey, History},
+    query::TargetKind,
+};
+use serde::Serialize;
+
+use crate::{
+    EngineError, StoreError, Submission,
+    engine::{Engine, Inner},
+    registry::Window,
+    store::{
+        Document, Removal,
+        conversations::{Conversation, Frame, Joining, Listing, Said, Size, Wanted},
+    },
+};
+
+/// The memory that is used where none is named.
+pub const DEFAULT_MEMORY: &str = "default";
+
+/// A history is no longer than this, whatever the window of the memory says, unless one query alone is.
+const HISTORY_BYTES: u64 = 1 << 20;
+
+/// What a client says about the conversation of its query.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AskedConversation {
+    /// The name of a memory; where absent, the one called `default`, if there is one.
+    pub memory: Option<String>,
+    /// What the client calls the conversation; where absent, a new one begins.
+    pub id: Option<String>,
+    /// Only if no other query of it is open.
+    pub alone: bool,
+}
+
+impl AskedConversation {
+    /// Whether it says no more than the session does.
+    pub(crate) fn is_only(&self, session: Option<&str>) -> bool {
+        self.memory.is_none() && !self.alone && self.id.as_deref() == session
+    }
+}
+
+impl Window {
+    fn frame(self) -> Frame {
+        let (messages, tokens) = match self {
+            Self::Messages(messages) => (u64::from(messages), u64::MAX),
+            Self::Tokens(tokens) => (u64::MAX, u64::from(tokens)),
+        };
+        Frame::new(Size { messages, tokens, bytes: HISTORY_BYTES })
+    }
+}
+
+impl Inner {
+    /// How the query takes part in a conversation; not at all if there is no memory, or no model that could
+    /// be shown what was said.
+    pub(crate) async fn join(&self, submission: &Submission, uid: QueryUid) -> Result<Option<Joining>, EngineError> {
+        let (namespace, asked) = (&submission.namespace, &submission.conversation);
+        if submission.target == TargetKind::Tool {
+            return Ok(None);
+        }
+        let name = asked.memory.as_deref().unwrap_or(DEFAULT_MEMORY);
+        let window = match self.registry.memory(namespace, name) {
+            Some(memory) => memory.window,
+            None if asked.memory.is_none() => return Ok(None),
+            None => return Err(EngineError::MemoryNotFound(namespace.clone(), name.to_owned())),
+        };
+        let (memory, alone) = (name.to_owned(), asked.alone);
+        let Some(id) = asked.id.clone() else {
+            // Nothing can have been said in a conversation that begins now.
+            return Ok(Some(Joining { key: ConversationKey { memory, id: uid.to_string() }, alone, history: None }));
+        };
+        let key = ConversationKey { memory, id };
+        let said = self.store.history(namespace, &key, window.frame()).await?;
+        let messages: Vec<_> = said.iter().flat_map(|said| said.messages.iter().cloned()).collect();
+        let history = if messages.is_empty() { None } else { Some(document(&History { messages })?) };
+        Ok(Some(Joining { key, alone, history }))
+    }
+}
+
+fn document(history: &History) -> Result<Document, StoreError> {
+    let body = history.to_document().map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+    Ok(Document { hash: ContentHash::of(body.as_bytes()), body: body.into() })
+}
+
+impl Engine {
+    /// Conversations of a namespace, the one that was added to last first.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn conversations(
+        &self,
+        namespace: &Namespace,
+        wanted: &Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Conversation>, EngineError> {
+        Ok(self.store().conversations(namespace, wanted, after, limit).await?)
+    }
+
+    /// What was said in conversations of a namespace, in order.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn said(
+        &self,
+        namespace: &Namespace,
+        wanted: &Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Said>, EngineError> {
+        Ok(self.store().said(namespace, wanted, after, limit).await?)
+    }
+
+    /// Forgets conversations, or what one query has said in them, and says how many that were. Queries that
+    /// are open are not touched: they know what they were told, and add to the conversation when they complete.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn forget(&self, namespace: Namespace, wanted: Wanted) -> Result<usize, EngineError> {
+        self.detached(async move |inner| {
+            let mut forgotten = 0;
+            loop {
+                let removal = Removal::Conversations(namespace.clone(), wanted.clone());
+                match inner.store.remove(removal, inner.clock.now()).await? {
+                    0 => return Ok(forgotten),
+                    count => forgotten += count,
+                }
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,158 @@
+//! Conversations in memory.
+
+use async_trait::async_trait;
+use bosun_core::{Namespace, QueryUid, Timestamp, conversation::ConversationKey, message};
+
+use super::{Memory, Shelves};
+use crate::store::{
+    StoreError,
+    conversations::{Conversation, Conversations, Exchange, Frame, Joining, Listing, Said, Size, Wanted},
+};
+
+/// What was said, in the order in which it was added.
+#[derive(Debug, Default)]
+pub(super) struct Talks {
+    said: Vec<(Namespace, Said, Size)>,
+    /// How many messages a conversation ever had, and until when it is kept.
+    known: std::collections::BTreeMap<(Namespace, ConversationKey), (u64, Timestamp)>,
+}
+
+impl Talks {
+    pub(super) fn add(&mut self, namespace: &Namespace, exchange: Exchange) {
+        let Exchange { key, query, name, at, kept_until, messages } = exchange;
+        let bytes = messages.iter().map(|message| message::write(message).to_string().len()).sum();
+        let size = Size::of(&messages, bytes);
+        let (count, until) = self.known.entry((namespace.clone(), key.clone())).or_default();
+        let first = *count + 1;
+        *count += messages.len() as u64;
+        *until = kept_until;
+        self.said.push((namespace.clone(), Said { key, query, name, at, first, messages }, size));
+    }
+
+    fn of<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+        wanted: &'a Wanted,
+    ) -> impl Iterator<Item = &'a (Namespace, Said, Size)> {
+        self.said.iter().filter(move |(owner, said, _)| {
+            owner == namespace && wanted.includes(&said.key) && wanted.includes_query(&said.name, said.query)
+        })
+    }
+
+    /// Forgets what is wanted; says how many conversations, or how many queries of one, that were.
+    pub(super) fn forget(&mut self, namespace: &Namespace, wanted: &Wanted) -> usize {
+        let conversations: std::collections::BTreeSet<_> =
+            self.of(namespace, wanted).map(|(_, said, _)| said.key.clone()).collect();
+        let queries = self.of(namespace, wanted).count();
+        self.said.retain(|(owner, said, _)| {
+            owner != namespace || !wanted.includes(&said.key) || !wanted.includes_query(&said.name, said.query)
+        });
+        self.drop_empty();
+        if wanted.query.is_some() { queries } else { conversations.len() }
+    }
+
+    pub(super) fn forget_outdated(&mut self, now: Timestamp) -> usize {
+        let before = self.known.len();
+        self.known.retain(|_, (_, until)| *until > now);
+        let known = &self.known;
+        self.said.retain(|(namespace, said, _)| known.contains_key(&(namespace.clone(), said.key.clone())));
+        before - self.known.len()
+    }
+
+    /// A conversation in which nothing is left is none.
+    fn drop_empty(&mut self) {
+        let said = &self.said;
+        self.known
+            .retain(|(owner, key), _| said.iter().any(|(namespace, said, _)| namespace == owner && said.key == *key));
+    }
+
+    fn listed(&self, namespace: &Namespace, wanted: &Wanted) -> Vec<Conversation> {
+        let mut listed: Vec<Conversation> = Vec::new();
+        for (_, said, _) in self.of(namespace, wanted).collect::<Vec<_>>().into_iter().rev() {
+            let count = said.messages.len() as u64;
+            match listed.iter_mut().find(|conversation| conversation.key == said.key) {
+                Some(conversation) => conversation.messages += count,
+                None => listed.push(Conversation {
+                    key: said.key.clone(),
+                    messages: count,
+                    latest: said.query,
+                    updated_at: said.at,
+                }),
+            }
+        }
+        listed
+    }
+}
+
+impl Shelves {
+    /// Whether another query of the conversation is open.
+    pub(super) fn is_busy(&self, namespace: &Namespace, joining: &Joining) -> bool {
+        self.queries.iter().any(|((owner, _), shelf)| {
+            owner == namespace && shelf.conversation.as_ref() == Some(&joining.key) && !shelf.head.status().is_final()
+        })
+    }
+}
+
+/// The part of a list behind the item that `is_last` names.
+fn behind<T>(
+    items: Vec<T>,
+    after: Option<QueryUid>,
+    is_last: impl Fn(&T, QueryUid) -> bool,
+    limit: usize,
+) -> (Vec<T>, bool) {
+    let start = match after {
+        None => 0,
+        Some(uid) => items.iter().position(|item| is_last(item, uid)).map_or(items.len(), |index| index + 1),
+    };
+    let more = items.len().saturating_sub(start) > limit;
+    (items.into_iter().skip(start).take(limit).collect(), more)
+}
+
+#[async_trait]
+impl Conversations for Memory {
+    async fn history(
+        &self,
+        namespace: &Namespace,
+        key: &ConversationKey,
+        mut frame: Frame,
+    ) -> Result<Vec<Said>, StoreError> {
+        let shelves = self.lock();
+        let wanted = Wanted { memory: Some(key.memory.clone()), id: Some(key.id.clone()), query: None };
+        let all: Vec<_> = shelves.talks.of(namespace, &wanted).collect();
+        let mut taken: Vec<_> = all
+            .into_iter()
+            .rev()
+            .take_while(|(_, _, size)| frame.take(*size))
+            .map(|(_, said, _)| said.clone())
+            .collect();
+        taken.reverse();
+        Ok(taken)
+    }
+
+    async fn conversations(
+        &self,
+        namespace: &Namespace,
+        wanted: &Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Conversation>, StoreError> {
+        let listed = self.lock().talks.listed(namespace, wanted);
+        let total = listed.len() as u64;
+        let (items, more) = behind(listed, after, |conversation, uid| conversation.latest == uid, limit);
+        Ok(Listing { items, more, total })
+    }
+
+    async fn said(
+        &self,
+        namespace: &Namespace,
+        wanted: &Wanted,
+        after: Option<QueryUid>,
+        limit: usize,
+    ) -> Result<Listing<Said>, StoreError> {
+        let shelves = self.lock();
+        let all: Vec<_> = shelves.talks.of(namespace, wanted).map(|(_, said, _)| said.clone()).collect();
+        let total = all.iter().map(|said| said.messages.len() as u64).sum();
+        let (items, more) = behind(all, after, |said, uid| said.query == uid, limit);
+        Ok(Listing { items, more, total })
+    }
+}

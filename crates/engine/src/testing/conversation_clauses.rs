@@ -1,0 +1,276 @@
+//! The clauses of the store's contract that are about conversations.
+
+#![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
+
+use std::{sync::Arc, time::Duration};
+
+use bosun_core::{Actor, QueryUid, Timestamp, conversation::ConversationKey, machine, transcript::Message};
+
+use super::{
+    scribe::{Scribe, document},
+    store_contract::{Place, conflicts, durable, namespace, removal},
+};
+use crate::store::{
+    Append, Position, Removal, Store, StoreError,
+    conversations::{Exchange, Frame, Joining, Listing, Part, Said, Size, Wanted},
+};
+
+const KEPT: Duration = Duration::from_secs(60);
+
+fn key(memory: &str, id: &str) -> ConversationKey {
+    ConversationKey { memory: memory.into(), id: id.into() }
+}
+
+fn joining(key: ConversationKey, alone: bool) -> Option<Part> {
+    Some(Part::Joins(Joining { key, alone, history: None }))
+}
+
+/// A question and its answer.
+fn exchange(scribe: &Scribe, key: ConversationKey, answer: &str) -> Exchange {
+    let head = scribe.head();
+    Exchange {
+        key,
+        query: head.uid,
+        name: head.name.clone(),
+        at: head.updated_at,
+        kept_until: head.updated_at.after(KEPT),
+        messages: Arc::from([
+            Message::User("and?".into()),
+            Message::Assistant { text: Some(answer.into()), calls: Vec::new(), provider: None },
+        ]),
+    }
+}
+
+/// A query that joins the conversation and waits.
+fn open(store: &dyn Store, scribe: &mut Scribe, key: ConversationKey, alone: bool) -> Position {
+    let append = Append { conversation: joining(key, alone), ..scribe.create() };
+    scribe.send(store, append)
+}
+
+/// The query completes, and says `answer`.
+fn complete(store: &dyn Store, scribe: &mut Scribe, key: ConversationKey, answer: &str) -> Position {
+    scribe.append(store, machine::start_turn(scribe.head()));
+    let append = scribe.write(scribe.reply(Vec::new()));
+    let said = exchange(scribe, key, answer);
+    scribe.send(store, Append { conversation: Some(Part::Adds(said)), ..append })
+}
+
+/// A whole query of a conversation.
+async fn talk(store: &dyn Store, number: u32, key: ConversationKey, answer: &str) -> QueryUid {
+    let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+    open(store, &mut scribe, key.clone(), false);
+    let position = complete(store, &mut scribe, key, answer);
+    durable(store, position).await;
+    scribe.uid()
+}
+
+fn all() -> Frame {
+    Frame::new(Size { messages: u64::MAX, tokens: u64::MAX, bytes: u64::MAX })
+}
+
+fn answers(said: &[Said]) -> Vec<String> {
+    let text = |said: &Said| match said.messages.last() {
+        Some(Message::Assistant { text: Some(text), .. }) => text.clone(),
+        other => format!("{other:?}"),
+    };
+    said.iter().map(text).collect()
+}
+
+async fn history(store: &dyn Store, key: &ConversationKey, frame: Frame) -> Vec<String> {
+    answers(&store.history(&namespace("default"), key, frame).await.expect("readable"))
+}
+
+async fn said(store: &dyn Store, wanted: Wanted) -> Listing<Said> {
+    store.said(&namespace("default"), &wanted, None, 100).await.expect("readable")
+}
+
+pub(super) async fn what_completed_queries_say_stands_in_the_order_of_their_completion(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let talk = key("default", "talk");
+    let mut scribes: Vec<_> = (1..=3).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    for scribe in &mut scribes {
+        open(&*store, scribe, talk.clone(), false);
+    }
+    assert_eq!(history(&*store, &talk, all()).await, [""; 0], "nothing is said by a query that is open");
+    // In another order than they were asked in; the second is cancelled and says nothing.
+    complete(&*store, &mut scribes[2], talk.clone(), "third");
+    let cancelled = machine::cancel(scribes[1].head(), None, &Actor::local());
+    scribes[1].append(&*store, cancelled);
+    let position = complete(&*store, &mut scribes[0], talk.clone(), "first");
+    durable(&*store, position).await;
+    assert_eq!(history(&*store, &talk, all()).await, ["third", "first"]);
+    drop(store);
+    let store = place.open();
+    let listed = said(&*store, Wanted::default()).await;
+    assert_eq!((answers(&listed.items), listed.total), (vec!["third".into(), "first".into()], 4));
+    assert_eq!(listed.items.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(listed.items[0].messages, exchange(&scribes[2], talk.clone(), "third").messages);
+    assert_eq!(listed.items[0].name, scribes[2].head().name);
+    let elsewhere = store.history(&namespace("other"), &talk, all()).await.expect("readable");
+    assert!(elsewhere.is_empty(), "namespaces are separate");
+}
+
+pub(super) async fn an_append_that_is_not_kept_says_nothing(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let talk = key("default", "talk");
+    let mut scribe = Scribe::new("default", "q", 1);
+    open(&*store, &mut scribe, talk.clone(), false);
+    let mut rival = scribe.clone();
+    complete(&*store, &mut scribe, talk.clone(), "kept");
+    let lost = complete(&*store, &mut rival, talk.clone(), "lost");
+    assert!(conflicts(&*store, lost).await);
+    assert_eq!(history(&*store, &talk, all()).await, ["kept"]);
+}
+
+pub(super) async fn a_history_is_cut_between_queries(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let key = key("default", "talk");
+    for number in 1..=4 {
+        talk(&*store, number, key.clone(), &format!("answer {number}")).await;
+    }
+    let frame = |messages, tokens| Frame::new(Size { messages, tokens, bytes: u64::MAX });
+    for (messages, shown) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (7, 3), (8, 4), (99, 4)] {
+        let found = history(&*store, &key, frame(messages, u64::MAX)).await;
+        let expect: Vec<_> = (5 - shown..5).map(|number| format!("answer {number}")).collect();
+        assert_eq!(found, expect, "{messages} messages");
+    }
+    // A question is worth 5 tokens and an answer 6 or 7.
+    assert_eq!(history(&*store, &key, frame(u64::MAX, 24)).await.len(), 2);
+    let bytes = Frame::new(Size { messages: u64::MAX, tokens: u64::MAX, bytes: 1 });
+    assert_eq!(history(&*store, &key, bytes).await, ["answer 4"], "the last query is always shown");
+}
+
+pub(super) async fn who_wants_to_be_alone_in_a_conversation_is(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let (talk, other) = (key("default", "talk"), key("other", "talk"));
+    let scribe = |number: u32| Scribe::new("default", &format!("q{number}"), number);
+    let (mut first, mut second) = (scribe(1), scribe(2));
+    let busy = async |position: Position| matches!(store.durable(position).await, Err(StoreError::ConversationBusy(_)));
+    // In one commit, and in two.
+    let kept = open(&*store, &mut first, talk.clone(), true);
+    let lost = open(&*store, &mut second, talk.clone(), true);
+    assert!(busy(lost).await);
+    durable(&*store, kept).await;
+    let lost = open(&*store, &mut scribe(3), talk.clone(), true);
+    assert!(busy(lost).await);
+    // Another memory has another conversation, and so has another namespace.
+    let position = open(&*store, &mut scribe(4), other, true);
+    durable(&*store, position).await;
+    let position = open(&*store, &mut Scribe::new("elsewhere", "q", 5), talk.clone(), true);
+    durable(&*store, position).await;
+    // Who does not mind company is not refused.
+    let mut easy = scribe(6);
+    let position = open(&*store, &mut easy, talk.clone(), false);
+    durable(&*store, position).await;
+    complete(&*store, &mut first, talk.clone(), "done");
+    let lost = open(&*store, &mut scribe(7), talk.clone(), true);
+    assert!(busy(lost).await, "the one that does not mind is still open");
+    // Ended and joined in one commit.
+    let cancelled = machine::cancel(easy.head(), None, &Actor::local());
+    easy.append(&*store, cancelled);
+    let position = open(&*store, &mut scribe(8), talk.clone(), true);
+    durable(&*store, position).await;
+    drop(store);
+    let store = place.open();
+    let lost = open(&*store, &mut scribe(9), talk, true);
+    assert!(matches!(store.durable(lost).await, Err(StoreError::ConversationBusy(id)) if id == "talk"));
+}
+
+pub(super) async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let keys = [key("default", "a"), key("default", "b"), key("other", "a")];
+    for (number, key) in (1..).zip(&keys) {
+        talk(&*store, number, key.clone(), "one").await;
+    }
+    let latest = talk(&*store, 4, keys[0].clone(), "two").await;
+    let list = async |wanted: &Wanted, after: Option<QueryUid>, limit: usize| {
+        store.conversations(&namespace("default"), wanted, after, limit).await.expect("readable")
+    };
+    let everything = list(&Wanted::default(), None, 10).await;
+    let found: Vec<_> = everything.items.iter().map(|item| item.key.clone()).collect();
+    assert_eq!(found, [keys[0].clone(), keys[2].clone(), keys[1].clone()]);
+    assert_eq!((everything.items[0].messages, everything.items[0].latest), (4, latest));
+    assert_eq!((everything.more, everything.total), (false, 3));
+    let first = list(&Wanted::default(), None, 2).await;
+    assert_eq!((first.items.len(), first.more, first.total), (2, true, 3));
+    let rest = list(&Wanted::default(), first.items.last().map(|item| item.latest), 2).await;
+    assert_eq!((rest.items[0].key.clone(), rest.items.len(), rest.more), (keys[1].clone(), 1, false));
+    let of_other = list(&Wanted { memory: Some("other".into()), ..Wanted::default() }, None, 10).await;
+    assert_eq!((of_other.items.len(), of_other.total), (1, 1));
+    let called_a = list(&Wanted { id: Some("a".into()), ..Wanted::default() }, None, 10).await;
+    assert_eq!(called_a.items.len(), 2);
+
+    // And so is what was said, in its order.
+    let page = async |after: Option<QueryUid>| {
+        store.said(&namespace("default"), &Wanted::default(), after, 3).await.expect("readable")
+    };
+    let first = page(None).await;
+    assert_eq!((first.items.len(), first.more, first.total), (3, true, 8));
+    let rest = page(first.items.last().map(|said| said.query)).await;
+    assert_eq!((answers(&rest.items), rest.more), (vec!["two".into()], false));
+    for query in ["q4".to_owned(), latest.to_string()] {
+        let of_query = said(&*store, Wanted { query: Some(query), ..Wanted::default() }).await;
+        assert_eq!((of_query.items.len(), of_query.total), (1, 2));
+    }
+}
+
+pub(super) async fn what_is_forgotten_is_gone_and_numbers_are_not_given_twice(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let (a, b) = (key("default", "a"), key("default", "b"));
+    for (number, key) in (1..).zip([&a, &a, &a, &b]) {
+        talk(&*store, number, key.clone(), &format!("answer {number}")).await;
+    }
+    let forget = async |wanted: Wanted| {
+        let removal = Removal::Conversations(namespace("default"), wanted);
+        store.remove(removal, Timestamp(0)).await.expect("writable")
+    };
+    let of_a = |query: &str| Wanted { id: Some("a".into()), query: Some(query.into()), ..Wanted::default() };
+    assert_eq!(forget(of_a("q4")).await, 0, "it is of another conversation");
+    assert_eq!(forget(of_a("q3")).await, 1);
+    assert_eq!(history(&*store, &a, all()).await, ["answer 1", "answer 2"]);
+    talk(&*store, 5, a.clone(), "answer 5").await;
+    let numbers: Vec<_> = said(&*store, Wanted { id: Some("a".into()), ..Wanted::default() }).await.items;
+    assert_eq!(numbers.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3, 7]);
+    assert_eq!(forget(Wanted { id: Some("b".into()), ..Wanted::default() }).await, 1);
+    assert_eq!(forget(Wanted { id: Some("b".into()), ..Wanted::default() }).await, 0);
+    assert_eq!(forget(Wanted { memory: Some("other".into()), ..Wanted::default() }).await, 0);
+    assert_eq!(forget(Wanted::default()).await, 1);
+    assert_eq!(said(&*store, Wanted::default()).await, Listing::default());
+    // The last exchange takes its conversation with it.
+    talk(&*store, 6, b.clone(), "answer 6").await;
+    assert_eq!(forget(Wanted { query: Some("q6".into()), ..Wanted::default() }).await, 1);
+    let left = store.conversations(&namespace("default"), &Wanted::default(), None, 9).await.expect("readable");
+    assert_eq!(left, Listing::default());
+}
+
+pub(super) async fn a_conversation_that_nobody_goes_on_with_is_forgotten_in_time(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let (old, young) = (key("default", "old"), key("default", "young"));
+    for (number, key) in [(1, &old), (2, &old), (9, &young)] {
+        talk(&*store, number, key.clone(), "x").await;
+    }
+    let listed = said(&*store, Wanted::default()).await.items;
+    let until = |index: usize| listed[index].at.after(KEPT);
+    let left = async |now: Timestamp| {
+        while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
+        said(&*store, Wanted::default()).await.items.len()
+    };
+    assert_eq!(left(until(0)).await, 3, "the second query has kept it");
+    assert_eq!(left(until(1)).await, 1);
+    assert_eq!(left(until(2)).await, 0);
+}
+
+pub(super) async fn a_history_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let shared = document("{\"messages\":[]}");
+    let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    for scribe in &mut scribes {
+        let joins = Joining { key: key("default", "talk"), alone: false, history: Some(shared.clone()) };
+        let append = Append { conversation: Some(Part::Joins(joins)), ..scribe.create() };
+        scribe.send(&*store, append);
+    }
+    for (scribe, left) in scribes.iter().zip([true, false]) {
+        store.remove(removal(scribe), Timestamp(1)).await.expect("writable");
+        assert_eq!(store.document(shared.hash).await.expect("readable").is_some(), left);
+    }
+}
