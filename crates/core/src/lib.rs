@@ -47,6 +47,7 @@ pub mod query;
 pub mod schema;
 pub mod showing;
 mod spelled;
+pub mod template;
 mod text;
 pub mod time;
 pub mod tool;

@@ -1,0 +1,202 @@
+//! Texts with places for values: `Hello {{.name}}`.
+//!
+//! ARK writes prompts and inputs as Go templates and uses one form of them, `{{.name}}`. That form is
+//! all there is here: a pipeline, a condition or a field of a field is a fault with its place, since
+//! to print it as it stands would show a model text that its author never meant. A name without a
+//! value is an error as well (Go prints `<no value>`). Values are put in as they are and never read
+//! as templates again. Text without any parameters is no template at all and does not come here:
+//! its braces are braces.
+
+use std::{collections::BTreeSet, fmt};
+
+const OPEN: &str = "{{";
+const CLOSE: &str = "}}";
+
+/// A text that was read, ready to be filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Value(String),
+}
+
+/// Why a text is not a template.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem} in line {line}, column {column}")]
+pub struct BadTemplate {
+    pub problem: Problem,
+    /// Of the text, counted from one.
+    pub line: usize,
+    /// In characters, counted from one.
+    pub column: usize,
+}
+
+/// What is wrong with a text that is not a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// `{{` without `}}`.
+    Unclosed,
+    /// Something between the braces that is not `.name`.
+    NotAName(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unclosed => write!(formatter, "`{OPEN}` has no `{CLOSE}`"),
+            Self::NotAName(text) => write!(formatter, "`{OPEN}{text}{CLOSE}` is not of the form `{{{{.name}}}}`"),
+        }
+    }
+}
+
+/// Names in a template that have no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no value is given for {}", quoted(names))]
+pub struct MissingValues {
+    /// In the order in which they first stand in the text.
+    pub names: Vec<String>,
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+impl Template {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// With the first place that is not of the form `{{.name}}`.
+    pub fn parse(text: &str) -> Result<Self, BadTemplate> {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some(start) = rest.find(OPEN) {
+            let fault = |problem| {
+                let before = &text[..text.len() - rest.len() + start];
+                let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+                let line = before.matches('\n').count() + 1;
+                BadTemplate { problem, line, column: before[line_start..].chars().count() + 1 }
+            };
+            let inside = &rest[start + OPEN.len()..];
+            let Some(end) = inside.find(CLOSE) else { return Err(fault(Problem::Unclosed)) };
+            let Some(name) = inside[..end].trim().strip_prefix('.').filter(|name| is_name(name)) else {
+                return Err(fault(Problem::NotAName(inside[..end].chars().take(40).collect())));
+            };
+            if start > 0 {
+                pieces.push(Piece::Text(rest[..start].to_owned()));
+            }
+            pieces.push(Piece::Value(name.to_owned()));
+            rest = &inside[end + CLOSE.len()..];
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Text(rest.to_owned()));
+        }
+        Ok(Self { pieces })
+    }
+
+    /// The names that need a value, each once, in the order of the text.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let mut seen = BTreeSet::new();
+        self.pieces.iter().filter_map(move |piece| match piece {
+            Piece::Value(name) => seen.insert(name.as_str()).then_some(name.as_str()),
+            Piece::Text(_) => None,
+        })
+    }
+
+    /// The text with the values that `value` gives for the names.
+    ///
+    /// # Errors
+    /// If there is none for some of them.
+    pub fn render<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> Result<String, MissingValues> {
+        let missing: Vec<_> = self.names().filter(|name| value(name).is_none()).map(str::to_owned).collect();
+        if !missing.is_empty() {
+            return Err(MissingValues { names: missing });
+        }
+        let parts = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => text.as_str(),
+            Piece::Value(name) => value(name).unwrap_or_default(),
+        });
+        Ok(parts.collect())
+    }
+}
+
+/// Whether `name` can stand behind the point: an identifier of Go.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter == '_' || letter.is_alphabetic();
+    name.chars().next().is_some_and(is_letter)
+        && name.chars().all(|letter| is_letter(letter) || letter.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(name: &str) -> Option<&'static str> {
+        match name {
+            "name" => Some("Ada"),
+            "tricky" => Some("{{.name}} }}"),
+            "_x1" => Some("x"),
+            "größe" => Some("9"),
+            "empty" => Some(""),
+            _ => None,
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        assert_eq!(Template::parse(text).unwrap().render(value).unwrap(), expect, "{text}");
+    }
+
+    #[track_caller]
+    fn check_bad(text: &str, line: usize, column: usize, expect: &str) {
+        let bad = Template::parse(text).unwrap_err();
+        assert_eq!((bad.line, bad.column, bad.problem.to_string().as_str()), (line, column, expect), "{text}");
+    }
+
+    #[test]
+    fn names_in_braces_become_their_values() {
+        check("", "");
+        check("no braces", "no braces");
+        check("Hello {{.name}}!", "Hello Ada!");
+        check("{{ .name }}{{.name\n}}", "AdaAda");
+        check("{{._x1}}{{.größe}}{{.empty}}", "x9");
+        check("{ {x} } }} {.name}", "{ {x} } }} {.name}");
+        check("{{.name}}}", "Ada}");
+    }
+
+    #[test]
+    fn a_value_is_never_read_as_a_template() {
+        check("<{{.tricky}}>", "<{{.name}} }}>");
+    }
+
+    #[test]
+    fn other_forms_of_go_templates_are_faults_with_a_place() {
+        let form = |text: &str| format!("`{{{{{text}}}}}` is not of the form `{{{{.name}}}}`");
+        check_bad("a {{if .x}}b{{end}}", 1, 3, &form("if .x"));
+        check_bad("a\nü {{.a.b}}", 2, 3, &form(".a.b"));
+        for text in ["", ".", "name", "- .name -", ".my-name", ".1x", ". name", "\"{{", ".name | upper", "/* x */"] {
+            check_bad(&format!("{{{{{text}}}}}"), 1, 1, &form(text));
+        }
+        check_bad("{{{.name}}}", 1, 1, &form("{.name"));
+        check_bad("x\n\n  {{.name", 3, 3, "`{{` has no `}}`");
+        check_bad("{{.name}} {{", 1, 11, "`{{` has no `}}`");
+    }
+
+    #[test]
+    fn a_fault_does_not_repeat_a_whole_text() {
+        let bad = Template::parse(&format!("{{{{{}}}}}", "x".repeat(1_000))).unwrap_err();
+        assert!(bad.to_string().len() < 150, "{bad}");
+    }
+
+    #[test]
+    fn every_name_without_a_value_is_told_once() {
+        let template = Template::parse("{{.b}} {{.name}} {{.a}} {{.b}}").unwrap();
+        assert_eq!(template.names().collect::<Vec<_>>(), ["b", "name", "a"]);
+        let missing = template.render(value).unwrap_err();
+        assert_eq!(missing.to_string(), "no value is given for `b`, `a`");
+    }
+}
