@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bosun_core::{CallId, Outcome};
+use bosun_core::{CallId, Outcome, machine::outcome_code};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{Results, StoreError, driver::Driver, fault, runner::InsideCall, turn};
@@ -130,8 +130,10 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
 #[tracing::instrument(name = "tool.call", skip_all, fields(call = %prepared.call.id, tool = %prepared.call.tool.name))]
 async fn perform(driver: &Driver, prepared: Prepared) -> Outcome {
     let Prepared { call, timeout, .. } = prepared;
-    let Some(runner) = driver.inner.registry.runner(&call.tool.binding) else {
-        return Outcome::failure("no_runner", format!("this server cannot run tool `{}`", call.tool.name));
+    let Some(runner) = driver.inner.resources.registry().runner(&call.tool.binding).cloned() else {
+        let (name, kind) = (&call.tool.name, call.tool.binding.kind());
+        let message = format!("this version of the server does not run tools of type `{kind}`, which `{name}` is");
+        return Outcome::failure(outcome_code::NO_RUNNER, message);
     };
     match tokio::time::timeout(timeout, runner.run(&call)).await {
         Ok(outcome) => outcome,

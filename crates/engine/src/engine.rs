@@ -3,7 +3,7 @@
 //! Every change runs as a task of its own, so a caller that goes away never leaves half a change
 //! behind, and answers only when what it answers would survive a power cut.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
     CallId, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript, json,
@@ -15,12 +15,14 @@ use bosun_core::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Agent, Blobs, Clock, Registry, Store, StoreError,
+    Blobs, Clock, Store, StoreError,
     admission::Admission,
     deadlines::Deadlines,
     desk::{Desk, Key, Live, Locked, State},
     driver, fault,
-    registry::AgentLimits,
+    registry::{AgentLimits, PromptError},
+    resource::{Assemble, ResourceError},
+    resources::Resources,
     retention,
     store::{Document, Listed, Page, Removal, Request, RequestKey, has_work},
     toolsets::Toolsets,
@@ -63,8 +65,8 @@ pub struct Submission {
     pub limits: AgentLimits,
     pub view: View,
     pub session_id: Option<String>,
-    pub labels: std::collections::BTreeMap<String, String>,
-    pub annotations: std::collections::BTreeMap<String, String>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
     /// What the caller should know about how the request was read.
     pub warnings: Vec<String>,
     /// How the client will call this request if it has to repeat it.
@@ -149,6 +151,10 @@ pub enum EngineError {
     #[error("the server is shutting down")]
     ShuttingDown,
     #[error(transparent)]
+    Prompt(#[from] PromptError),
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the operating system has no randomness for a new id")]
     NoRandomness(#[source] getrandom::Error),
@@ -166,7 +172,7 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) blobs: Arc<dyn Blobs>,
-    pub(crate) registry: Registry,
+    pub(crate) resources: Resources,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) desk: Arc<Desk>,
@@ -183,26 +189,28 @@ pub(crate) struct Inner {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Engine").field("registry", &self.inner.registry).finish_non_exhaustive()
+        formatter.debug_struct("Engine").field("registry", &self.registry()).finish_non_exhaustive()
     }
 }
 
 impl Engine {
-    /// Starts the engine and takes up what an earlier process left in `store`.
+    /// Starts the engine and takes up what an earlier process left in `store`. Resources are those that
+    /// `assembler` knows and those that are stored.
     ///
     /// # Errors
     /// If the store cannot be read.
     pub async fn start(
         store: Arc<dyn Store>,
         blobs: Arc<dyn Blobs>,
-        registry: Registry,
+        assembler: impl Into<Arc<dyn Assemble>>,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Result<Self, EngineError> {
+        let resources = Resources::new(assembler.into(), &store.resources().await?);
         let inner = Arc::new(Inner {
             store,
             blobs,
-            registry,
+            resources,
             clock,
             settings,
             desk: Arc::default(),
@@ -390,11 +398,6 @@ impl Engine {
         Ok(self.inner.store.list(namespace, page).await?)
     }
 
-    #[must_use]
-    pub fn registry(&self) -> &Registry {
-        &self.inner.registry
-    }
-
     /// Schemas that were compiled lately, for whoever checks definitions before they are submitted.
     #[must_use]
     pub fn schemas(&self) -> &SchemaCache {
@@ -483,7 +486,7 @@ impl Engine {
     }
 
     /// Runs a change to its end even if the caller goes away.
-    async fn detached<Change, Running, Output>(&self, change: Change) -> Result<Output, EngineError>
+    pub(crate) async fn detached<Change, Running, Output>(&self, change: Change) -> Result<Output, EngineError>
     where
         Change: FnOnce(Arc<Inner>) -> Running,
         Running: Future<Output = Result<Output, EngineError>> + Send + 'static,
@@ -505,21 +508,23 @@ impl Inner {
         request: Option<ContentHash>,
     ) -> Result<(Spec, Arc<Toolset>), EngineError> {
         let namespace = submission.namespace;
-        let agent = self
-            .registry
+        let registry = self.resources.registry();
+        let agent = registry
             .agent(&namespace, &submission.agent)
             .ok_or_else(|| EngineError::AgentNotFound(namespace.clone(), submission.agent.clone()))?;
-        if self.registry.model(&namespace, &agent.model).is_none() {
+        if registry.model(&namespace, &agent.model).is_none() {
             let (agent, model) = (agent.name.clone(), agent.model.clone());
             return Err(EngineError::ModelNotFound { namespace, agent, model });
         }
-        let own = self.tools_of(&namespace, agent, submission.selected_tools.as_deref())?;
+        let own = registry.tools_of(&namespace, agent, submission.selected_tools.as_deref())?;
+        let mut warnings = submission.warnings;
+        warnings.extend(registry.warn_of_idle(&own));
         let toolset = Toolset::merge(submission.mode, own, submission.client_tools).sharing(&self.schemas);
         let toolset = self.toolsets.share(toolset);
         let spec = Spec {
             agent: submission.agent,
             model: agent.model.clone(),
-            prompt: agent.prompt.clone(),
+            prompt: agent.prompt_for(&BTreeMap::new())?,
             input: submission.input,
             toolset: toolset.hash(),
             limits: submission.limits.narrow(agent.limits.narrow(self.settings.limits)),
@@ -527,45 +532,10 @@ impl Inner {
             session_id: submission.session_id,
             labels: submission.labels,
             annotations: submission.annotations,
-            warnings: submission.warnings,
+            warnings,
             request,
         };
         Ok((spec, toolset))
-    }
-
-    fn tools_of(
-        &self,
-        namespace: &Namespace,
-        agent: &Agent,
-        selected: Option<&[String]>,
-    ) -> Result<Vec<Tool>, EngineError> {
-        let mut missing: Vec<String> = selected
-            .unwrap_or_default()
-            .iter()
-            .filter(|name| !agent.tools.iter().any(|tool| tool.name == **name))
-            .cloned()
-            .collect();
-        let mut tools = Vec::with_capacity(agent.tools.len());
-        for entry in &agent.tools {
-            if selected.is_some_and(|names| !names.contains(&entry.name)) {
-                continue;
-            }
-            match self.registry.tool(namespace, &entry.name) {
-                Some(tool) => {
-                    let mut tool = tool.clone();
-                    if let Some(description) = &entry.description {
-                        tool.description.clone_from(description);
-                    }
-                    tools.push(tool);
-                }
-                None => missing.push(entry.name.clone()),
-            }
-        }
-        if missing.is_empty() {
-            Ok(tools)
-        } else {
-            Err(EngineError::ToolsNotFound { namespace: namespace.clone(), names: missing })
-        }
     }
 
     pub(crate) fn state_of<'a>(locked: &'a Locked<'_>, key: &Key) -> Result<&'a State, EngineError> {

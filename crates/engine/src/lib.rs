@@ -17,6 +17,8 @@ mod large;
 pub mod memory;
 pub mod model;
 pub mod registry;
+pub mod resource;
+mod resources;
 pub mod results;
 mod retention;
 pub mod runner;

@@ -12,9 +12,12 @@ use std::{
 use async_trait::async_trait;
 use bosun_core::{ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp};
 
-use crate::store::{
-    Answered, Append, Document, Listed, Page, Position, REQUESTS_KEPT, Rejection, Rejections, Removal, Request,
-    RequestKey, Runnable, Store, StoreError, StoreStats, Stored, Wanted, has_work,
+use crate::{
+    resource::{ResourceChange, ResourceKey, StoredResource},
+    store::{
+        Answered, Append, Document, Listed, Page, Position, REQUESTS_KEPT, Rejection, Rejections, Removal, Request,
+        RequestKey, Runnable, Store, StoreError, StoreStats, Stored, Wanted, has_work,
+    },
 };
 
 /// Journals in memory. Dropping the last handle forgets them.
@@ -32,6 +35,7 @@ struct Shelves {
     names: BTreeMap<(Namespace, QueryName), QueryUid>,
     documents: BTreeMap<ContentHash, Arc<str>>,
     requests: BTreeMap<(Namespace, RequestKey), Remembered>,
+    resources: BTreeMap<ResourceKey, StoredResource>,
     rejections: Rejections,
     last: Position,
     /// Up to here somebody has waited.
@@ -77,6 +81,18 @@ impl Memory {
 
     fn lock(&self) -> MutexGuard<'_, Shelves> {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shelves, if this handle may still write.
+    fn writable(&self) -> Result<MutexGuard<'_, Shelves>, StoreError> {
+        let shelves = self.lock();
+        if shelves.epoch != self.epoch {
+            Err(StoreError::Fenced)
+        } else if shelves.closed {
+            Err(StoreError::Unavailable(Box::new(Closed)))
+        } else {
+            Ok(shelves)
+        }
     }
 }
 
@@ -141,13 +157,7 @@ impl Shelves {
 #[async_trait]
 impl Store for Memory {
     fn append(&self, append: Append) -> Result<Position, StoreError> {
-        let mut shelves = self.lock();
-        if shelves.epoch != self.epoch {
-            return Err(StoreError::Fenced);
-        }
-        if shelves.closed {
-            return Err(StoreError::Unavailable(Box::new(Closed)));
-        }
+        let mut shelves = self.writable()?;
         shelves.last.0 += 1;
         shelves.stats.appends += 1;
         let position = shelves.last;
@@ -206,6 +216,23 @@ impl Store for Memory {
         };
         doomed.iter().for_each(|key| shelves.remove(key, now));
         Ok(doomed.len())
+    }
+
+    async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
+        let mut shelves = self.writable()?;
+        match change {
+            ResourceChange::Keep(stored) => {
+                shelves.resources.insert(stored.manifest.key.clone(), *stored);
+            }
+            ResourceChange::Remove(key) => {
+                shelves.resources.remove(&key);
+            }
+        }
+        Ok(())
+    }
+
+    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
+        Ok(self.lock().resources.values().cloned().collect())
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

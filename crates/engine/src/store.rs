@@ -14,6 +14,8 @@ use bosun_core::{
     machine::{self, Next},
 };
 
+use crate::resource::{ResourceChange, StoredResource};
+
 mod rejections;
 
 pub use rejections::{Rejection, Rejections};
@@ -248,6 +250,12 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes some of what is to be deleted and says how many queries that were; zero means that nothing is
     /// left. It is done in small pieces beside everything else that is written, and is durable when it is done.
     async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError>;
+
+    /// Keeps or removes a resource, behind everything that was appended before. It is durable when it is done.
+    async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError>;
+
+    /// All resources that are kept, by kind, namespace and name.
+    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError>;
 
     /// The document with this hash.
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError>;

@@ -86,7 +86,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
         driver.live.start_draft(state.head.turn, state.head.attempt);
         (Arc::clone(&state.head), Arc::clone(&state.transcript))
     };
-    let Some(model) = inner.registry.model(&head.namespace, &transcript.spec.model) else {
+    let Some(model) = inner.resources.registry().model(&head.namespace, &transcript.spec.model).cloned() else {
         return Ok(Err(ModelError::Misconfigured(format!(
             "model `{}` does not exist any more",
             transcript.spec.model
@@ -97,7 +97,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
         Err(error) => return Ok(Err(error)),
     };
     Ok(Ok(Prepared {
-        model: Arc::clone(model),
+        model,
         time_left: head.limits.query_timeout.saturating_sub(head.clock.spent(inner.clock.now())),
         request: ModelRequest {
             query: head.uid,

@@ -5,6 +5,8 @@
 //! may hold is written down here, since bodies are read by hand. `docs/openapi.json` is this document,
 //! and a test holds it to that.
 
+mod resources;
+
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
@@ -37,6 +39,8 @@ enum Body {
 #[derive(Clone, Copy)]
 enum Answer {
     Json(fn(&mut SchemaGenerator) -> schemars::Schema),
+    /// JSON, or YAML if the client asks for it.
+    Manifest(fn(&mut SchemaGenerator) -> schemars::Schema),
     Stream,
     /// JSON, or a stream if the client asks for one.
     Either(fn(&mut SchemaGenerator) -> schemars::Schema),
@@ -66,26 +70,6 @@ const WITH_BODY: &[Code] = &[
 ];
 
 const OPERATIONS: &[Operation] = &[
-    Operation {
-        method: "get",
-        path: "/agents",
-        id: "listAgents",
-        summary: "The agents of a namespace",
-        parameters: &[],
-        body: Body::None,
-        answer: Answer::Json(schema::<wire::List<wire::ListedAgent>>),
-        errors: &[],
-    },
-    Operation {
-        method: "get",
-        path: "/agents/{name}",
-        id: "getAgent",
-        summary: "One agent, and whether what it refers to exists",
-        parameters: &["name"],
-        body: Body::None,
-        answer: Answer::Json(schema::<wire::Agent>),
-        errors: &[Code::AgentNotFound],
-    },
     Operation {
         method: "get",
         path: "/queries",
@@ -237,13 +221,18 @@ const OPERATIONS: &[Operation] = &[
     },
 ];
 
+/// All operations that exist in both forms of paths.
+fn operations() -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter().chain(resources::OPERATIONS)
+}
+
 /// The whole document.
 pub(crate) fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.definitions_path = "/components/schemas".into();
     let mut generator = SchemaGenerator::new(settings);
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-    for operation in OPERATIONS {
+    for operation in operations() {
         let by_path = format!("/v1/namespaces/{{namespace}}{}", operation.path);
         let by_query = format!("/v1{}", operation.path);
         for (path, is_in_path) in [(by_query, false), (by_path, true)] {
@@ -264,6 +253,13 @@ pub(crate) fn document() -> Value {
         let id = path.trim_start_matches('/');
         let operation = json!({"operationId": id, "summary": summary, "responses": responses});
         paths.entry(path.into()).or_default().insert("get".into(), operation);
+    }
+    for operation in resources::ON_NAMESPACES {
+        let mut described = describe(operation, false, &mut generator);
+        if let Some(parameters) = described["parameters"].as_array_mut() {
+            parameters.clear();
+        }
+        paths.entry(format!("/v1{}", operation.path)).or_default().insert(operation.method.to_owned(), described);
     }
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
     schemas.insert("Refusal".into(), refusal_schema());
@@ -290,7 +286,13 @@ fn describe(operation: &Operation, is_in_path: bool, generator: &mut SchemaGener
     let namespace = if is_in_path { "namespace" } else { "namespaceParameter" };
     let parameters: Vec<_> = std::iter::once(&namespace).chain(*parameters).map(|name| parameter(name)).collect();
     let suffix = if is_in_path { "InNamespace" } else { "" };
-    let mut described = json!({"operationId": format!("{id}{suffix}"), "summary": summary, "parameters": parameters});
+    let tag = operation.path.split('/').nth(1).unwrap_or_default();
+    let mut described = json!({
+        "operationId": format!("{id}{suffix}"),
+        "summary": summary,
+        "tags": [tag],
+        "parameters": parameters,
+    });
     let (required, content) = match body {
         Body::None => (false, None),
         Body::Optional(schema) => (false, Some(json_content(&schema()))),
@@ -313,7 +315,7 @@ fn describe(operation: &Operation, is_in_path: bool, generator: &mut SchemaGener
 
 /// What can be done with a query that was created.
 fn links(suffix: &str) -> Value {
-    let on_queries = OPERATIONS.iter().filter(|operation| operation.path.starts_with("/queries/{name}"));
+    let on_queries = operations().filter(|operation| operation.path.starts_with("/queries/{name}"));
     let link = |operation: &Operation| {
         let mut parameters = json!({"name": "$response.body#/name"});
         if operation.parameters.contains(&"id") {
@@ -351,6 +353,11 @@ fn responses(answer: Answer, codes: &[Code], generator: &mut SchemaGenerator) ->
         Answer::Nothing => json!({}),
         Answer::Content => json!({"content": any_content()}),
         Answer::Json(schema) => json!({"content": json_content(&schema(generator).to_value())}),
+        Answer::Manifest(schema) => {
+            let mut content = json_content(&schema(generator).to_value());
+            content["application/yaml"] = json!({"schema": {}});
+            json!({"content": content})
+        }
         Answer::Stream => json!({"content": {"text/event-stream": stream}}),
         Answer::Either(schema) => {
             let mut content = json_content(&schema(generator).to_value());
@@ -435,6 +442,12 @@ fn parameter(name: &str) -> Value {
             json!({"enum": ["queued", "running", "waiting", "held", "completed", "failed", "cancelled"]}),
             "Only queries in this state",
         ),
+        "version" => in_path("version", json!({"enum": ["v1", "v1alpha1"]})),
+        "group" => in_path("group", json!({"enum": ["ark.mckinsey.com"]})),
+        "kind" => in_path("kind", json!({"type": "string", "pattern": "^[A-Za-z]{1,30}$", "examples": ["agents"]})),
+        "query" => in_query("query", json!({"type": "string"}), "Only events of this query"),
+        "type" => in_query("type", json!({"enum": ["Normal", "Warning"]}), "Only events of this type"),
+        "reason" => in_query("reason", json!({"type": "string"}), "Only events with this reason"),
         "id" => in_path("id", json!({"type": "string", "minLength": 1})),
         "success" => in_query("success", json!({"type": "boolean"}), "Whether the tool did what it should"),
         "error" => in_query("error", json!({"type": "string"}), "What went wrong; the agent reads it"),
@@ -540,7 +553,7 @@ mod tests {
 
     #[test]
     fn every_route_is_described_and_nothing_else() {
-        let described: BTreeSet<_> = OPERATIONS.iter().map(|it| (it.path, it.method)).collect();
+        let described: BTreeSet<_> = operations().map(|it| (it.path, it.method)).collect();
         let served: BTreeSet<_> =
             ROUTES.iter().flat_map(|(path, methods)| methods.iter().map(|method| (*path, *method))).collect();
         assert_eq!(described, served);
@@ -548,7 +561,7 @@ mod tests {
 
     #[test]
     fn every_parameter_is_known() {
-        for operation in OPERATIONS {
+        for operation in operations() {
             for name in operation.parameters {
                 assert!(parameter(name)["in"].is_string(), "{} {name}", operation.id);
             }

@@ -66,6 +66,14 @@ impl ResultOptions {
     }
 }
 
+/// Which events are wanted.
+#[derive(Debug, Default)]
+pub(super) struct EventFilter {
+    pub(super) query: Option<String>,
+    pub(super) kind: Option<String>,
+    pub(super) reason: Option<String>,
+}
+
 #[derive(Debug)]
 pub(super) struct Options {
     /// From the path or `?namespace=`.
@@ -84,6 +92,7 @@ pub(super) struct Options {
     /// The last query of the page before.
     pub(super) before: Option<QueryUid>,
     pub(super) state: Option<Status>,
+    pub(super) events: EventFilter,
     pub(super) last_event_id: Option<String>,
     /// How the client will call this request if it has to repeat it.
     pub(super) idempotency_key: Option<String>,
@@ -121,6 +130,7 @@ fn read<'a>(
         limit: DEFAULT_LIMIT,
         before: None,
         state: None,
+        events: EventFilter::default(),
         last_event_id: None,
         idempotency_key: None,
         warnings: Vec::new(),
@@ -129,7 +139,9 @@ fn read<'a>(
         match key {
             "namespace" => options.set_namespace(value, &mut findings),
             "id" => value.clone_into(&mut options.call),
-            _ => value.clone_into(&mut options.name),
+            "name" => value.clone_into(&mut options.name),
+            // The handler reads it.
+            _ => {}
         }
     }
     let mut seen: Vec<&str> = Vec::new();
@@ -207,6 +219,9 @@ impl Options {
             },
             "error" => self.result.error = Some(value.to_owned()).filter(|message| !message.is_empty()),
             "errorCode" => self.result.code = Some(value.to_owned()).filter(|code| !code.is_empty()),
+            "query" => self.events.query = Some(value.to_owned()),
+            "type" => self.events.kind = Some(value.to_owned()),
+            "reason" => self.events.reason = Some(value.to_owned()),
             "lastEventId" => self.last_event_id = Some(value.to_owned()).filter(|id| !id.is_empty()),
             unknown => findings.warn(format!("unknown parameter `{}` was ignored", clip(unknown))),
         }

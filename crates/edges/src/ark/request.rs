@@ -281,7 +281,8 @@ fn read_limits(
         ttl: read_duration(fields, "ttl", findings),
     };
     let server = engine.settings().limits;
-    let agent = agent.and_then(|name| engine.registry().agent(namespace, name));
+    let registry = engine.registry();
+    let agent = agent.and_then(|name| registry.agent(namespace, name));
     let granted = limits.narrow(agent.map_or(server, |agent| agent.limits.narrow(server)));
     for (name, asked, granted) in [
         ("timeout", limits.query_timeout, granted.query_timeout),

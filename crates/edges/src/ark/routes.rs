@@ -16,15 +16,25 @@ use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, convert, delivery, describe, download,
+    about::{create_namespace, get_capabilities, get_context, get_system_info, list_namespaces},
+    convert, delivery, describe, docs, download,
+    events::{get_event, list_events},
     options::{DEFAULT_WAIT, Options},
-    request, stream, upload, wire,
+    request,
+    resource::{
+        create_agent, create_memory, create_model, create_server, create_team, create_tool, delete_agent,
+        delete_memory, delete_model, delete_server, delete_team, delete_tool, get_agent, get_memory, get_model,
+        get_server, get_team, get_tool, list_agents, list_memories, list_models, list_servers, list_teams, list_tools,
+        raw::{create_raw, get_raw, list_raw},
+        update_agent, update_memory, update_model, update_server, update_team, update_tool,
+    },
+    stream, upload, wire,
 };
 use crate::{
     App,
     http::{
         answer::Json,
-        error::{ApiError, Code, agent_not_found},
+        error::{ApiError, Code},
         extract::{JsonBody, OptionalJson},
         json::{Findings, Object},
         warning,
@@ -47,8 +57,27 @@ macro_rules! routes {
 }
 
 routes! {
-    "/agents" => get list_agents;
-    "/agents/{name}" => get get_agent;
+    "/agents" => get list_agents, post create_agent;
+    "/agents/{name}" => get get_agent, put update_agent, delete delete_agent;
+    "/models" => get list_models, post create_model;
+    "/models/{name}" => get get_model, put update_model, delete delete_model;
+    "/tools" => get list_tools, post create_tool;
+    "/tools/{name}" => get get_tool, put update_tool, delete delete_tool;
+    "/memories" => get list_memories, post create_memory;
+    "/memories/{name}" => get get_memory, put update_memory, delete delete_memory;
+    "/teams" => get list_teams, post create_team;
+    "/teams/{name}" => get get_team, put update_team, delete delete_team;
+    "/mcp-servers" => get list_servers, post create_server;
+    "/mcp-servers/{name}" => get get_server, put update_server, delete delete_server;
+    "/resources/api/{version}/{kind}" => get list_raw, post create_raw;
+    "/resources/api/{version}/{kind}/{name}" => get get_raw;
+    "/resources/apis/{group}/{version}/{kind}" => get list_raw, post create_raw;
+    "/resources/apis/{group}/{version}/{kind}/{name}" => get get_raw;
+    "/events" => get list_events;
+    "/events/{name}" => get get_event;
+    "/context" => get get_context;
+    "/system-info" => get get_system_info;
+    "/capabilities" => get get_capabilities;
     "/queries" => get list_queries, post create_query;
     "/queries/{name}" => get get_query, delete delete_query;
     "/queries/{name}/cancel" => patch cancel_query, post cancel_query;
@@ -64,6 +93,10 @@ pub(crate) fn router(app: App) -> Router {
         .route("/openapi.json", get(openapi))
         .route("/health", get(health))
         .route("/ready", get(ready))
+        .route("/docs", get(docs::page))
+        .route("/docs/page.css", get(docs::style))
+        .route("/docs/page.js", get(docs::script))
+        .route("/v1/namespaces", get(list_namespaces).post(create_namespace))
         .nest("/v1", resources.clone())
         .nest("/v1/namespaces/{namespace}", resources)
         .with_state(app)
@@ -93,20 +126,6 @@ async fn ready(State(app): State<App>) -> (StatusCode, Json<wire::Service>) {
             (StatusCode::SERVICE_UNAVAILABLE, Json(wire::Service { status: "not ready", service: SERVICE, error }))
         }
     }
-}
-
-/// `GET …/agents`
-async fn list_agents(State(app): State<App>, options: Options) -> Response {
-    with_warnings(Json(agents::list(app.engine.registry(), &options.namespace())), &options.warnings)
-}
-
-/// `GET …/agents/{name}`
-async fn get_agent(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
-    let namespace = options.namespace();
-    let registry = app.engine.registry();
-    let agent =
-        registry.agent(&namespace, &options.name).ok_or_else(|| agent_not_found(namespace.as_str(), &options.name))?;
-    Ok(with_warnings(Json(agents::detail(registry, agent)), &options.warnings))
 }
 
 /// `GET …/queries`
@@ -219,7 +238,7 @@ fn mark_replayed(response: &mut Response, replayed: bool) {
     }
 }
 
-fn with_warnings(response: impl IntoResponse, warnings: &[String]) -> Response {
+pub(super) fn with_warnings(response: impl IntoResponse, warnings: &[String]) -> Response {
     let mut response = response.into_response();
     warning::add(response.headers_mut(), warnings);
     response

@@ -21,7 +21,7 @@ use error::{ApiError, Code};
 /// here sees a request last.
 pub(crate) fn guarded(router: Router, draining: CancellationToken) -> Router {
     router
-        .fallback(async || ApiError::new(Code::RouteNotFound, "there is no such route; docs/api.md lists them"))
+        .fallback(crate::ark::refused::no_route)
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this route does not take this method")
         })

@@ -15,6 +15,7 @@ use bosun_core::{
 use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
 use super::scribe::{Scribe, document, spec};
+use crate::resource::{Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource};
 use crate::store::{
     Answered, Append, Page, Position, REQUESTS_KEPT, Removal, Request, RequestKey, Runnable, Store, StoreError, Stored,
     Wanted,
@@ -56,6 +57,7 @@ const CLAUSES: &[Clause] = &[
     |place| hostile_texts_come_back_as_they_were(place).boxed(),
     |place| large_values_come_back_as_they_were(place).boxed(),
     |place| blobs_are_referred_to_by_what_is_committed(place).boxed(),
+    |place| resources_are_kept_replaced_and_removed(place).boxed(),
     |place| closing_commits_and_then_refuses(place).boxed(),
 ];
 
@@ -827,4 +829,46 @@ async fn closing_commits_and_then_refuses(mut place: Box<dyn Place>) {
     drop(store);
     let store = place.open();
     assert_eq!(&load(&*store, &scribe).await.expect("nobody awaited it, but it was appended").head, stale.head());
+}
+
+async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn Place>) {
+    let stored = |kind: Kind, namespace_of: &str, name: &str, generation: u64| StoredResource {
+        manifest: Manifest {
+            key: ResourceKey::new(kind, namespace(namespace_of), name),
+            description: Description {
+                labels: [("team".to_owned(), "r\u{0}ed \u{1f980}".to_owned())].into(),
+                annotations: [("a/b".to_owned(), generation.to_string())].into(),
+                spec: serde_json::json!({"z": 1, "a": {"n": 18_446_744_073_709_551_615_u64, "f": 0.1}})
+                    .as_object()
+                    .expect("an object")
+                    .clone(),
+            },
+        },
+        generation,
+        created_at: Timestamp(7),
+        updated_at: Timestamp(7 + generation as i64),
+    };
+    let keep = |resource: &StoredResource| ResourceChange::Keep(Box::new(resource.clone()));
+    let store = place.open();
+    assert_eq!(store.resources().await.expect("readable"), []);
+    let first = stored(Kind::Agent, "default", "a", 1);
+    let other_kind = stored(Kind::Model, "default", "a", 1);
+    let other_namespace = stored(Kind::Agent, "other", "a", 1);
+    for resource in [&other_kind, &other_namespace, &first] {
+        store.change_resource(keep(resource)).await.expect("kept");
+    }
+    let all = [first.clone(), other_namespace.clone(), other_kind.clone()];
+    assert_eq!(store.resources().await.expect("readable"), all);
+    let second = stored(Kind::Agent, "default", "a", 2);
+    store.change_resource(keep(&second)).await.expect("replaced");
+    store.change_resource(ResourceChange::Remove(other_kind.manifest.key.clone())).await.expect("removed");
+    // There is nothing to remove, and that is no fault.
+    store.change_resource(ResourceChange::Remove(other_kind.manifest.key)).await.expect("removed");
+    let left = [second, other_namespace];
+    assert_eq!(store.resources().await.expect("readable"), left);
+    drop(store);
+    let store = place.open();
+    assert_eq!(store.resources().await.expect("readable"), left);
+    store.close().await.expect("closed");
+    assert!(store.change_resource(keep(&first)).await.is_err());
 }

@@ -15,6 +15,7 @@ mod ledger;
 mod open;
 mod read;
 mod remove;
+mod resources;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{ContentHash, Namespace, QueryName, Timestamp};
+use bosun_engine::resource::{ResourceChange, StoredResource};
 use bosun_engine::store::{
     Answered, Append, Listed, Page, Position, Rejection, Removal, RequestKey, Runnable, Store, StoreError, StoreStats,
     Stored, Wanted,
@@ -162,6 +164,14 @@ impl Store for Sqlite {
             return Ok(0);
         }
         self.ledger.remove(removal, now).await
+    }
+
+    async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
+        self.ledger.change_resource(change).await
+    }
+
+    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
+        self.read(resources::all).await
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

@@ -10,7 +10,12 @@ use rusqlite::{Connection, TransactionBehavior};
 /// `bosn`, so that another program's database is not taken for ours.
 pub(super) const APPLICATION_ID: i32 = 0x626f_736e;
 
-const VERSIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+const VERSIONS: &[&str] = &[
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 
 /// The version that this program writes.
 pub(super) const NEWEST: usize = VERSIONS.len();

@@ -6,6 +6,7 @@ mod opening;
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 use bosun_core::{Content, Outcome, content::Large, machine};
+use bosun_engine::resource::{Kind, ResourceKey};
 use bosun_engine::testing::{
     scribe::Scribe,
     store_contract::{Place, fold, store_contract},
@@ -313,6 +314,10 @@ impl writer::Disk for Crashing {
         panic!("and so does a removal")
     }
 
+    fn change_resource(&mut self, _: &ResourceChange) -> Result<(), Rejection> {
+        panic!("and so does a change of a resource")
+    }
+
     fn tidy(&mut self) {
         panic!("and so does the tidying")
     }
@@ -328,6 +333,8 @@ async fn a_panic_of_the_writer_leaves_nobody_waiting() {
     let kept = ledger.push(Scribe::new("default", "b", 2).create().try_into().unwrap()).unwrap();
     ledger.settled(kept).await.unwrap();
     assert!(matches!(ledger.remove(Removal::Outdated, Timestamp(0)).await, Err(StoreError::Unavailable(_))));
+    let change = ResourceChange::Remove(ResourceKey::new(Kind::Agent, Namespace::default(), "a"));
+    assert!(matches!(ledger.change_resource(change).await, Err(StoreError::Unavailable(_))));
     ledger.stop(Rejection::Fenced);
     thread.join().unwrap();
 }

@@ -11,9 +11,12 @@ use std::{
 };
 
 use bosun_core::Timestamp;
-use bosun_engine::store::{Rejection, Removal};
+use bosun_engine::{
+    resource::ResourceChange,
+    store::{Rejection, Removal},
+};
 
-use super::ledger::{Doomed, Gather, Ledger, Queued, Settled, Work, reject_all};
+use super::ledger::{Changing, Doomed, Gather, Ledger, Queued, Settled};
 
 /// What groups are committed to.
 pub(super) trait Disk {
@@ -29,6 +32,12 @@ pub(super) trait Disk {
     /// If nothing was deleted, or nobody knows.
     fn remove(&mut self, removal: &Removal, now: Timestamp) -> Result<usize, Rejection>;
 
+    /// Keeps or removes a resource.
+    ///
+    /// # Errors
+    /// If nothing was changed, or nobody knows.
+    fn change_resource(&mut self, change: &ResourceChange) -> Result<(), Rejection>;
+
     /// Called when nobody is waiting for the last commit any more.
     fn tidy(&mut self);
 }
@@ -41,7 +50,8 @@ struct Crashed;
 pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
     let mut pace = Pace::default();
     let mut failing = false;
-    while let Some(Work { group, doomed }) = ledger.next_work(pace.gather()) {
+    while let Some(mut work) = ledger.next_work(pace.gather()) {
+        let group = std::mem::take(&mut work.group);
         if let Some(last) = group.last() {
             let began = Instant::now();
             match guarded(|| disk.commit(&group, ledger)).flatten() {
@@ -64,13 +74,17 @@ pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
                     }
                     ledger.reject(&group, &reason);
                     if fenced {
-                        reject_all(doomed, &reason);
+                        work.refuse_rest(&reason);
                         return ledger.abandon(&reason);
                     }
                 }
             }
         }
-        for Doomed { removal, now, done } in doomed {
+        for Changing { change, done } in work.changing {
+            // Nobody may be there any more.
+            let _ = done.send(guarded(|| disk.change_resource(&change)).flatten());
+        }
+        for Doomed { removal, now, done } in work.doomed {
             // Nobody may be there any more.
             let _ = done.send(guarded(|| disk.remove(&removal, now)).flatten());
         }
