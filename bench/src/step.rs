@@ -7,7 +7,7 @@ use std::{fmt::Write as _, fs, sync::Arc, time::Duration};
 
 use anyhow::{Context, ensure};
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets};
-use bosun_core::{Limits, Namespace, Status, query::View, tool::toolset::Mode};
+use bosun_core::{Actor, Limits, Namespace, Status, query::View, tool::toolset::Mode};
 use bosun_engine::{
     Engine, Settings, Submission, SystemClock, blob::MemoryBlobs, memory::Memory, registry::AgentLimits,
 };
@@ -64,6 +64,7 @@ async fn spend(engine: &Engine, input: &str) -> anyhow::Result<f64> {
 
 fn submission(input: &str) -> Submission {
     Submission {
+        by: Actor::local(),
         namespace: Namespace::default(),
         name: None,
         agent: "math-assistant".into(),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    CallId, Outcome, Timestamp,
+    Actor, CallId, Outcome, Timestamp,
     content::Large,
     query::{Spec, Usage},
 };
@@ -36,6 +36,9 @@ pub struct Entry {
 pub enum Event {
     Created {
         spec: Arc<Spec>,
+        /// Who asked.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
     },
     /// The model is being asked. A higher `attempt` of the same turn means: forget what you saw of it.
     TurnStarted {
@@ -70,6 +73,9 @@ pub enum Event {
     CallResolved {
         call: CallId,
         outcome: Outcome,
+        /// Who did it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
     },
     /// Nobody delivered in time; the model is told.
     CallExpired {
@@ -82,8 +88,15 @@ pub enum Event {
     /// The client wants the query to stay where it is until it says otherwise.
     Held {
         until: Timestamp,
+        /// Who did it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
     },
-    Continued,
+    Continued {
+        /// Who did it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
+    },
     /// A new process took over work that an earlier one left in the middle.
     Recovered,
     Completed,
@@ -94,6 +107,9 @@ pub enum Event {
     Cancelled {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Who did it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
     },
 }
 
@@ -206,7 +222,7 @@ mod tests {
 
     fn resolved(content: Content) -> Event {
         let call = CallId::derive(QueryUid::new(0, [0; 10]), 1, 0);
-        Event::CallResolved { call, outcome: Outcome::Success { content } }
+        Event::CallResolved { call, outcome: Outcome::Success { content }, by: Actor::local() }
     }
 
     #[test]

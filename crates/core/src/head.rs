@@ -189,7 +189,7 @@ impl Head {
     /// # Errors
     /// If `entry` is not a creation, or not the first entry.
     pub fn new(uid: QueryUid, namespace: Namespace, name: QueryName, entry: &Entry) -> Result<Self, FoldError> {
-        let Event::Created { spec } = &entry.event else { return Err(FoldError::NotCreated(uid)) };
+        let Event::Created { spec, .. } = &entry.event else { return Err(FoldError::NotCreated(uid)) };
         if entry.seq != 1 {
             return Err(FoldError::Gap { uid, have: 0, found: entry.seq });
         }
@@ -250,7 +250,7 @@ impl Head {
             Event::CallFinished { call, outcome } => {
                 self.record(*call, outcome, |outcome| CallState::Finished { outcome });
             }
-            Event::CallResolved { call, outcome } => {
+            Event::CallResolved { call, outcome, .. } => {
                 self.record(*call, outcome, |outcome| CallState::Resolved { outcome });
             }
             Event::CallExpired { call } => {
@@ -259,8 +259,8 @@ impl Head {
                 }
             }
             Event::LoopNoticed { .. } => {}
-            Event::Held { until } => self.held_until = Some(*until),
-            Event::Continued => self.held_until = None,
+            Event::Held { until, .. } => self.held_until = Some(*until),
+            Event::Continued { .. } => self.held_until = None,
             Event::Recovered => {
                 // The process died some time after the last entry; that time was nobody's work.
                 self.clock.stop(self.updated_at);

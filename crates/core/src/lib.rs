@@ -33,6 +33,8 @@
 //! - [`tool::routing`], [`tool::wrapper`], [`tool::missing`]: the conventions of tools as configuration
 //! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
 
+pub mod actor;
+pub mod audit;
 pub mod content;
 pub mod event;
 pub mod hash;
@@ -52,7 +54,9 @@ mod text;
 pub mod time;
 pub mod tool;
 pub mod transcript;
+pub mod usage;
 
+pub use actor::Actor;
 pub use content::Content;
 pub use event::{Entry, Event, Seq};
 pub use hash::ContentHash;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::{
-    CallId, Outcome, Timestamp,
+    Actor, CallId, Outcome, Timestamp,
     event::{AskedCall, Entry, Event, Route},
     machine::outcome_code,
     query::{Spec, Usage},
@@ -19,6 +19,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transcript {
     pub spec: Arc<Spec>,
+    /// Who asked.
+    pub by: Actor,
     pub created_at: Timestamp,
     /// Shared: whoever still reads an earlier state of the query does not cost a copy of all results.
     pub turns: Vec<Arc<Turn>>,
@@ -85,8 +87,8 @@ impl Transcript {
     /// The transcript of a query that has just been created; `None` if `entry` is not a creation.
     #[must_use]
     pub fn new(entry: &Entry) -> Option<Self> {
-        let Event::Created { spec } = &entry.event else { return None };
-        Some(Self { spec: Arc::clone(spec), created_at: entry.at, turns: Vec::new(), end: None })
+        let Event::Created { spec, by } = &entry.event else { return None };
+        Some(Self { spec: Arc::clone(spec), by: by.clone(), created_at: entry.at, turns: Vec::new(), end: None })
     }
 
     /// Folds one more entry in.
@@ -107,7 +109,7 @@ impl Transcript {
                 }
             }
             Event::CallStarted { call, .. } => self.with_call(*call, |call| call.started_at = Some(at)),
-            Event::CallFinished { call, outcome } | Event::CallResolved { call, outcome } => {
+            Event::CallFinished { call, outcome } | Event::CallResolved { call, outcome, .. } => {
                 let recorded = Recorded { outcome: outcome.clone(), at };
                 self.with_call(*call, |call| call.result = Some(recorded));
             }
@@ -124,13 +126,13 @@ impl Transcript {
                 let how = Ending::Failed { code: code.clone(), message: message.clone() };
                 self.end = Some(End { at, how });
             }
-            Event::Cancelled { reason } => {
+            Event::Cancelled { reason, .. } => {
                 self.end = Some(End { at, how: Ending::Cancelled { reason: reason.clone() } });
             }
             Event::Created { .. }
             | Event::TurnStarted { .. }
             | Event::Held { .. }
-            | Event::Continued
+            | Event::Continued { .. }
             | Event::Recovered => {}
         }
     }

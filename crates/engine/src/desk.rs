@@ -11,11 +11,18 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use bosun_core::{Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript, head::FoldError};
+use bosun_core::{
+    Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript,
+    audit::{self, Arguments},
+    head::FoldError,
+};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{Append, Document, Position, Request, Store, StoreError, Stored};
+use crate::{
+    herald::News,
+    store::{Append, Document, Position, Request, Store, StoreError, Stored},
+};
 
 /// What a query is found by.
 pub type Key = (Namespace, QueryName);
@@ -25,6 +32,8 @@ const RECENT: usize = 256;
 
 #[derive(Default)]
 pub(crate) struct Desk {
+    /// What the audit log says about the arguments of calls.
+    arguments: Arguments,
     open: Mutex<HashMap<Key, Weak<Live>>>,
 }
 
@@ -32,9 +41,13 @@ pub(crate) struct Desk {
 pub(crate) struct Live {
     pub(crate) key: Key,
     desk: Weak<Desk>,
+    arguments: Arguments,
     slot: AsyncMutex<Slot>,
-    /// Counts up with every entry and every delta.
+    /// Counts up with every entry.
     changed: watch::Sender<u64>,
+    /// What readers are told: by the herald, when entries are durable, and of every delta.
+    told: watch::Sender<Arc<News>>,
+    has_herald: Mutex<bool>,
     draft: Mutex<Draft>,
     /// Fires when the query has ended, whoever ended it. A new one after a failed write: that end never was.
     ended: Mutex<CancellationToken>,
@@ -66,7 +79,19 @@ pub(crate) struct Draft {
     pub(crate) text: String,
 }
 
+/// What has come of a turn's text.
+pub(crate) enum Text {
+    Nothing,
+    More(String),
+    /// There is text, but of a turn that the reader has not heard of.
+    OfAnotherTurn,
+}
+
 impl Desk {
+    pub(crate) fn new(arguments: Arguments) -> Self {
+        Self { arguments, open: Mutex::default() }
+    }
+
     /// The one entry for `key`, made if need be.
     pub(crate) fn entry(self: &Arc<Self>, key: &Key) -> Arc<Live> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,8 +101,11 @@ impl Desk {
         let live = Arc::new(Live {
             key: key.clone(),
             desk: Arc::downgrade(self),
+            arguments: self.arguments,
             slot: AsyncMutex::default(),
             changed: watch::Sender::new(0),
+            told: watch::Sender::new(Arc::default()),
+            has_herald: Mutex::default(),
             draft: Mutex::default(),
             ended: Mutex::default(),
         });
@@ -153,14 +181,31 @@ impl Live {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Told of every entry and every delta from now on.
+    /// Told of every entry from now on, durable or not.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
+    /// Where readers are told of what is durable, and of text.
+    pub(crate) fn told(&self) -> &watch::Sender<Arc<News>> {
+        &self.told
+    }
+
+    /// Claims the right to speak to the readers; false if a herald has it.
+    pub(crate) fn claim_herald(&self) -> bool {
+        !std::mem::replace(&mut *self.has_herald.lock().unwrap_or_else(PoisonError::into_inner), true)
+    }
+
+    /// Gives the right to speak back, unless a reader has come; then false.
+    pub(crate) fn release_herald(&self) -> bool {
+        let mut has_herald = self.has_herald.lock().unwrap_or_else(PoisonError::into_inner);
+        *has_herald = self.told.receiver_count() > 0;
+        !*has_herald
+    }
+
     pub(crate) fn push_delta(&self, text: &str) {
         self.draft.lock().unwrap_or_else(PoisonError::into_inner).text.push_str(text);
-        self.notify();
+        self.told.send_modify(|_| {});
     }
 
     pub(crate) fn start_draft(&self, turn: u32, attempt: u32) {
@@ -168,10 +213,12 @@ impl Live {
     }
 
     /// What has come of this attempt's text behind the first `offset` bytes.
-    pub(crate) fn draft_from(&self, turn: u32, attempt: u32, offset: usize) -> Option<String> {
+    pub(crate) fn draft_from(&self, turn: u32, attempt: u32, offset: usize) -> Text {
         let draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = draft.turn == turn && draft.attempt == attempt;
-        draft.text.get(offset..).filter(|text| same && !text.is_empty()).map(str::to_owned)
+        if (draft.turn, draft.attempt) != (turn, attempt) {
+            return if draft.text.is_empty() { Text::Nothing } else { Text::OfAnotherTurn };
+        }
+        draft.text.get(offset..).filter(|text| !text.is_empty()).map_or(Text::Nothing, |text| Text::More(text.into()))
     }
 
     fn notify(&self) {
@@ -244,6 +291,7 @@ impl Locked<'_> {
             entries: vec![Arc::clone(&entry)],
             toolset: Some(toolset),
             request,
+            records: audit::of_entries(&head, &transcript, [&*entry], self.live.arguments),
         })?;
         self.slot.state =
             Some(State { head, transcript: Arc::new(transcript), position, recent: VecDeque::from([entry]) });
@@ -277,6 +325,7 @@ impl Locked<'_> {
             head.apply(entry)?;
             transcript.apply(entry);
         }
+        let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
         let append = Append {
             head: Arc::clone(&state.head),
             seen,
@@ -284,6 +333,7 @@ impl Locked<'_> {
             entries: entries.clone(),
             toolset: None,
             request: None,
+            records,
         };
         match store.append(append) {
             Ok(position) => state.position = position,

@@ -6,7 +6,9 @@
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    CallId, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript, json,
+    Actor, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript,
+    audit::{Arguments, Record},
+    json,
     machine::{self, Delivery, Verdict},
     query::View,
     schema::SchemaCache,
@@ -15,13 +17,14 @@ use bosun_core::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Blobs, Clock, Store, StoreError,
+    Blobs, Clock, EngineError, Store, StoreError,
     admission::Admission,
+    audit,
     deadlines::Deadlines,
     desk::{Desk, Key, Live, Locked, State},
     driver, fault,
-    registry::{AgentLimits, PromptError},
-    resource::{Assemble, ResourceError},
+    registry::AgentLimits,
+    resource::Assemble,
     resources::Resources,
     retention,
     store::{Document, Listed, Page, Removal, Request, RequestKey, has_work},
@@ -41,17 +44,26 @@ pub struct Settings {
     pub max_running: usize,
     /// How many wait their turn at most; then no new query is taken on.
     pub max_queued: usize,
+    /// What the audit log says about the arguments of calls.
+    pub audited_arguments: Arguments,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { limits: Limits::default(), max_running: 256, max_queued: 10_000 }
+        Self {
+            limits: Limits::default(),
+            max_running: 256,
+            max_queued: 10_000,
+            audited_arguments: Arguments::default(),
+        }
     }
 }
 
 /// A request to run an agent.
 #[derive(Clone, Debug)]
 pub struct Submission {
+    /// Who asks.
+    pub by: Actor,
     pub namespace: Namespace,
     /// Chosen by the server where absent.
     pub name: Option<QueryName>,
@@ -76,7 +88,7 @@ pub struct Submission {
 impl Submission {
     /// What is asked for, whatever it takes to answer it.
     fn fingerprint(&self) -> ContentHash {
-        json::content_hash(&serde_json::json!({
+        let mut asked = serde_json::json!({
             "name": self.name,
             "agent": self.agent,
             "input": self.input,
@@ -88,7 +100,12 @@ impl Submission {
             "sessionId": self.session_id,
             "labels": self.labels,
             "annotations": self.annotations,
-        }))
+        });
+        // Another actor's request is another one, in the same words too.
+        if !self.by.is_local() {
+            asked["by"] = serde_json::json!(self.by);
+        }
+        json::content_hash(&asked)
     }
 
     /// The name under which a repetition would look for the query, if it can be repeated at all.
@@ -121,46 +138,6 @@ pub struct Snapshot {
 pub struct DeliverReport {
     pub verdicts: Vec<Verdict>,
     pub snapshot: Snapshot,
-}
-
-/// Why the engine did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    #[error("query `{1}` not found in namespace {0}")]
-    QueryNotFound(Namespace, QueryName),
-    #[error("agent `{1}` not found in namespace {0}")]
-    AgentNotFound(Namespace, String),
-    #[error("agent `{agent}` refers to model `{model}`, which does not exist in namespace {namespace}")]
-    ModelNotFound { namespace: Namespace, agent: String, model: String },
-    #[error("these tools do not exist in namespace {namespace}: {}", names.join(", "))]
-    ToolsNotFound { namespace: Namespace, names: Vec<String> },
-    #[error("query `{1}` already exists in namespace {0}")]
-    NameTaken(Namespace, QueryName),
-    #[error("call `{0}` is not a call of this query")]
-    CallNotFound(CallId),
-    #[error("call `{0}` has no result")]
-    NoResult(CallId),
-    #[error("another request was made under the same key")]
-    RequestReused,
-    #[error("query `{0}`, which answered this request, has been deleted")]
-    QueryDeleted(QueryName),
-    #[error("query `{0}` is not held; there is nothing to continue")]
-    NotHeld(QueryName),
-    #[error("{0} queries wait their turn already; no more are taken on right now")]
-    Overloaded(usize),
-    #[error("the server is shutting down")]
-    ShuttingDown,
-    #[error(transparent)]
-    Prompt(#[from] PromptError),
-    #[error(transparent)]
-    Resource(#[from] ResourceError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("the operating system has no randomness for a new id")]
-    NoRandomness(#[source] getrandom::Error),
-    /// A bug: the task that made the change panicked.
-    #[error("the change crashed")]
-    Crashed(#[source] tokio::task::JoinError),
 }
 
 /// Runs queries. Cheap to clone; all clones are one engine.
@@ -213,7 +190,7 @@ impl Engine {
             resources,
             clock,
             settings,
-            desk: Arc::default(),
+            desk: Arc::new(Desk::new(settings.audited_arguments)),
             toolsets: Toolsets::default(),
             schemas: Arc::new(SchemaCache::new(SCHEMAS_KEPT)),
             admission: Admission::new(settings.max_running, settings.max_queued),
@@ -272,9 +249,10 @@ impl Engine {
             }
             let request = submission.request.clone().zip(fingerprint);
             let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
+            let by = submission.by.clone();
             let (spec, toolset) = inner.prepare(submission, fingerprint)?;
             let document = Document { hash: toolset.hash(), body: toolset.to_document() };
-            let event = Event::Created { spec: Arc::new(spec) };
+            let event = Event::Created { spec: Arc::new(spec), by };
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, document, request)?;
             fault::point("submit.appended");
             inner.admission.forget_parked(&key);
@@ -295,6 +273,7 @@ impl Engine {
     #[tracing::instrument(name = "query.deliver", skip_all, fields(query = %key.1, results = deliveries.len()))]
     pub async fn deliver(
         &self,
+        by: Actor,
         key: Key,
         mut deliveries: Vec<Delivery>,
         hold: bool,
@@ -306,7 +285,8 @@ impl Engine {
             let mut locked = live.lock(&*inner.store).await?;
             let state = Inner::state_of(&locked, &key)?;
             let now = inner.clock.now();
-            let delivered = machine::deliver(&state.head, now, deliveries, hold);
+            let delivered = machine::deliver(&state.head, now, deliveries, hold, &by);
+            audit::record_refusals(&*inner.store, &state.head, now, &by, &delivered.refused)?;
             let changed = !delivered.events.is_empty();
             let position = locked.append(&*inner.store, now, delivered.events)?;
             if changed {
@@ -328,9 +308,9 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or is not held, or the store fails.
-    pub async fn resume(&self, key: Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
-        self.change(key, wait, "resume.appended", |head| {
-            let events = machine::resume(head);
+    pub async fn resume(&self, by: Actor, key: Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+        self.change(key, wait, "resume.appended", move |head| {
+            let events = machine::resume(head, &by);
             if events.is_empty() { Err(EngineError::NotHeld(head.name.clone())) } else { Ok(events) }
         })
         .await
@@ -340,25 +320,28 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
-    pub async fn cancel(&self, key: Key, reason: Option<String>) -> Result<Snapshot, EngineError> {
-        self.change(key, None, "cancel.appended", |head| Ok(machine::cancel(head, reason))).await
+    pub async fn cancel(&self, by: Actor, key: Key, reason: Option<String>) -> Result<Snapshot, EngineError> {
+        self.change(key, None, "cancel.appended", move |head| Ok(machine::cancel(head, reason, &by))).await
     }
 
     /// Deletes a query and its journal; one that has not ended is cancelled first.
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
-    pub async fn delete(&self, key: Key) -> Result<(), EngineError> {
+    pub async fn delete(&self, by: Actor, key: Key) -> Result<(), EngineError> {
         self.detached(async move |inner| {
             let live = inner.desk.entry(&key);
             let mut locked = live.lock(&*inner.store).await?;
             let head = Arc::clone(&Inner::state_of(&locked, &key)?.head);
             let now = inner.clock.now();
             let reason = Some("the query was deleted".to_owned());
-            let position = locked.append(&*inner.store, now, machine::cancel(&head, reason))?;
+            let position = locked.append(&*inner.store, now, machine::cancel(&head, reason, &by))?;
             fault::point("delete.appended");
             let deleted = match inner.store.durable(position).await {
-                Ok(()) => inner.store.remove(Removal::Query(key.0, head.uid), now).await,
+                Ok(()) => {
+                    let record = Box::new(Record::of_deletion(&head, now, &by));
+                    inner.store.remove(Removal::Query(key.0, head.uid, record), now).await
+                }
                 Err(error) => Err(error),
             };
             // Whatever became of it, the store knows better than this memory.

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Binding, CallId, Content, ContentHash, Outcome, Toolset, Transcript,
+    Actor, Binding, CallId, Content, ContentHash, Outcome, Toolset, Transcript,
     content::{BadContent, ContentCheck, Description, LARGEST_BYTES, Large, MediaType},
     machine::{self, Delivery, Standing, Verdict},
     showing::{RESULT_SHOWN, Showing},
@@ -120,7 +120,8 @@ impl Inner {
         let verdicts = {
             let locked = live.lock(&*self.store).await?;
             let state = Self::state_of(&locked, key)?;
-            machine::deliver(&state.head, self.clock.now(), deliveries.to_vec(), false).verdicts
+            // Only the verdicts count here, and they are the same whoever delivers.
+            machine::deliver(&state.head, self.clock.now(), deliveries.to_vec(), false, &Actor::local()).verdicts
         };
         for ((delivery, verdict), aside) in deliveries.iter().zip(verdicts).zip(&mut aside) {
             let (Verdict::Accepted(_), Some(large)) = (verdict, delivery.outcome.large()) else { continue };

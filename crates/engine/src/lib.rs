@@ -5,6 +5,7 @@
 //! must not repeat is durable. Nothing here knows HTTP, SQL or any model's wire format.
 
 mod admission;
+mod audit;
 pub mod blob;
 pub mod clock;
 mod deadlines;
@@ -12,7 +13,9 @@ mod desk;
 mod dispatch;
 mod driver;
 mod engine;
+mod error;
 pub mod fault;
+mod herald;
 mod large;
 pub mod memory;
 pub mod model;
@@ -34,7 +37,8 @@ mod watch;
 pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};
 pub use desk::Key as QueryKey;
-pub use engine::{DeliverReport, Engine, EngineError, Settings, Snapshot, Submission, Submitted};
+pub use engine::{DeliverReport, Engine, Settings, Snapshot, Submission, Submitted};
+pub use error::EngineError;
 pub use large::{BLOB_GRACE, RESULT_TOO_LARGE, Upload, UploadError};
 pub use model::Model;
 pub use registry::{Agent, Registry};

@@ -10,13 +10,18 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp};
+use bosun_core::{
+    ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp,
+    audit::Record,
+    usage::{Hour, Sample, Usage},
+};
 
 use crate::{
-    resource::{ResourceChange, ResourceKey, StoredResource},
+    resource::{Change, ResourceChange, ResourceKey, StoredResource},
     store::{
-        Answered, Append, Document, Listed, Page, Position, REQUESTS_KEPT, Rejection, Rejections, Removal, Request,
-        RequestKey, Runnable, Store, StoreError, StoreStats, Stored, Wanted, has_work,
+        Answered, Append, Document, Found, Listed, Numbered, Page, Position, REQUESTS_KEPT, Records, Rejection,
+        Rejections, Removal, Request, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
+        has_work,
     },
 };
 
@@ -36,6 +41,8 @@ struct Shelves {
     documents: BTreeMap<ContentHash, Arc<str>>,
     requests: BTreeMap<(Namespace, RequestKey), Remembered>,
     resources: BTreeMap<ResourceKey, StoredResource>,
+    records: BTreeMap<Namespace, Vec<Record>>,
+    usage: BTreeMap<(Namespace, Hour), Usage>,
     rejections: Rejections,
     last: Position,
     /// Up to here somebody has waited.
@@ -79,20 +86,20 @@ impl Memory {
         Self { shelves: Arc::clone(&self.shelves), epoch: shelves.epoch }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelves> {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The shelves, if this handle may still write.
-    fn writable(&self) -> Result<MutexGuard<'_, Shelves>, StoreError> {
+    fn open(&self) -> Result<MutexGuard<'_, Shelves>, StoreError> {
         let shelves = self.lock();
         if shelves.epoch != self.epoch {
-            Err(StoreError::Fenced)
-        } else if shelves.closed {
-            Err(StoreError::Unavailable(Box::new(Closed)))
-        } else {
-            Ok(shelves)
+            return Err(StoreError::Fenced);
         }
+        if shelves.closed {
+            return Err(StoreError::Unavailable(Box::new(Closed)));
+        }
+        Ok(shelves)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shelves> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,7 +124,8 @@ impl Shelves {
     }
 
     fn keep(&mut self, append: Append, epoch: u64) {
-        let Append { head, entries, toolset, request, .. } = append;
+        let Append { head, entries, toolset, request, records, .. } = append;
+        self.write_down(&head.namespace, records);
         if let Some(Request { key, fingerprint }) = request {
             let answered = Answered { fingerprint, uid: head.uid, name: head.name.clone() };
             self.requests.insert((head.namespace.clone(), key), Remembered { answered, until: None });
@@ -140,6 +148,15 @@ impl Shelves {
         }
     }
 
+    fn write_down(&mut self, namespace: &Namespace, records: Vec<Record>) {
+        for record in &records {
+            if let Some(sample) = Sample::of(record) {
+                self.usage.entry((namespace.clone(), Hour::of(record.at))).or_default().add(sample);
+            }
+        }
+        self.records.entry(namespace.clone()).or_default().extend(records);
+    }
+
     fn remove(&mut self, key: &(Namespace, QueryUid), now: Timestamp) {
         let Some(shelf) = self.queries.remove(key) else { return };
         self.names.remove(&(key.0.clone(), shelf.head.name.clone()));
@@ -155,9 +172,52 @@ impl Shelves {
 }
 
 #[async_trait]
+impl Records for Memory {
+    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+        let mut shelves = self.open()?;
+        shelves.last.0 += 1;
+        shelves.stats.appends += 1;
+        shelves.write_down(namespace, records);
+        Ok(shelves.last)
+    }
+
+    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
+        let shelves = self.lock();
+        let records = shelves.records.get(namespace).map(Vec::as_slice).unwrap_or_default();
+        let until = search
+            .before
+            .map_or(records.len(), |before| usize::try_from(before).unwrap_or(usize::MAX).saturating_sub(1));
+        let numbered = records.iter().zip(1_u64..).take(until).collect::<Vec<_>>();
+        let mut found = Found::default();
+        for (record, seq) in numbered.into_iter().rev() {
+            if found.records.len() == search.limit {
+                found.next = Some(seq + 1);
+                break;
+            }
+            if search.wants(record) {
+                found.records.push(Numbered { seq, record: record.clone(), mac: None });
+            }
+        }
+        Ok(found)
+    }
+
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+        let shelves = self.lock();
+        let mut sum = Usage::default();
+        for ((_, _), usage) in
+            shelves.usage.range((namespace.clone(), since)..).take_while(|((of, _), _)| of == namespace)
+        {
+            usage.calls.iter().for_each(|(key, tally)| sum.add_calls(key.clone(), tally));
+            usage.queries.iter().for_each(|(agent, tally)| sum.add_queries(agent.clone(), tally));
+        }
+        Ok(sum)
+    }
+}
+
+#[async_trait]
 impl Store for Memory {
     fn append(&self, append: Append) -> Result<Position, StoreError> {
-        let mut shelves = self.writable()?;
+        let mut shelves = self.open()?;
         shelves.last.0 += 1;
         shelves.stats.appends += 1;
         let position = shelves.last;
@@ -205,8 +265,13 @@ impl Store for Memory {
             return Err(StoreError::Fenced);
         }
         let doomed: Vec<_> = match removal {
-            Removal::Query(namespace, uid) => {
-                Some((namespace, uid)).filter(|key| shelves.queries.contains_key(key)).into_iter().collect()
+            Removal::Query(namespace, uid, record) => {
+                let key = (namespace, uid);
+                let found = shelves.queries.contains_key(&key);
+                if found {
+                    shelves.write_down(&key.0, vec![*record]);
+                }
+                Some(key).filter(|_| found).into_iter().collect()
             }
             Removal::Outdated => {
                 shelves.requests.retain(|_, remembered| remembered.until.is_none_or(|until| until > now));
@@ -219,12 +284,14 @@ impl Store for Memory {
     }
 
     async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
-        let mut shelves = self.writable()?;
-        match change {
-            ResourceChange::Keep(stored) => {
+        let mut shelves = self.open()?;
+        let ResourceChange { what, record } = change;
+        shelves.write_down(&what.key().namespace, vec![record]);
+        match what {
+            Change::Keep(stored) => {
                 shelves.resources.insert(stored.manifest.key.clone(), *stored);
             }
-            ResourceChange::Remove(key) => {
+            Change::Remove(key) => {
                 shelves.resources.remove(&key);
             }
         }

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
-use bosun_core::{Namespace, Timestamp};
+use bosun_core::{Namespace, Timestamp, audit::Record};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -113,12 +113,29 @@ pub struct StoredResource {
     pub updated_at: Timestamp,
 }
 
-/// A change of what is stored.
+/// A change of what is stored, and what the audit log says of it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ResourceChange {
-    /// Replaces the one of the same key.
+pub struct ResourceChange {
+    pub what: Change,
+    pub record: Record,
+}
+
+/// What becomes of a stored resource.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// It replaces the one of the same key.
     Keep(Box<StoredResource>),
     Remove(ResourceKey),
+}
+
+impl Change {
+    #[must_use]
+    pub fn key(&self) -> &ResourceKey {
+        match self {
+            Self::Keep(stored) => &stored.manifest.key,
+            Self::Remove(key) => key,
+        }
+    }
 }
 
 /// Where a resource comes from.

@@ -6,13 +6,18 @@
 
 use std::sync::Arc;
 
+use bosun_core::{
+    Actor, Timestamp,
+    audit::{Action, Record},
+};
+
 use crate::{
     Engine, EngineError, Registry, StoreError,
     engine::Inner,
     fault,
     resource::{
-        Amendment, Assemble, ChangedResource, Manifest, Origin, Resource, ResourceChange, ResourceError, ResourceKey,
-        StoredResource,
+        Amendment, Assemble, Change, ChangedResource, Manifest, Origin, Resource, ResourceChange, ResourceError,
+        ResourceKey, StoredResource,
     },
 };
 
@@ -56,14 +61,15 @@ impl Engine {
     /// # Errors
     /// If it exists, if anything is wrong with the manifest, or if the store fails.
     #[tracing::instrument(name = "resource.create", skip_all, fields(resource = %manifest.key))]
-    pub async fn create_resource(&self, manifest: Manifest) -> Result<ChangedResource, EngineError> {
+    pub async fn create_resource(&self, by: Actor, manifest: Manifest) -> Result<ChangedResource, EngineError> {
         self.detached(async move |inner| {
             let _changing = inner.resources.changing.lock().await;
             if find(&inner.resources.registry(), &manifest.key).is_some() {
                 return Err(ResourceError::Exists(manifest.key).into());
             }
             let now = inner.clock.now();
-            inner.keep(StoredResource { manifest, generation: 1, created_at: now, updated_at: now }).await
+            let stored = StoredResource { manifest, generation: 1, created_at: now, updated_at: now };
+            inner.keep(&by, Action::ResourceCreated, stored).await
         })
         .await
     }
@@ -75,6 +81,7 @@ impl Engine {
     #[tracing::instrument(name = "resource.update", skip_all, fields(resource = %key))]
     pub async fn update_resource(
         &self,
+        by: Actor,
         key: ResourceKey,
         amendment: Amendment,
     ) -> Result<ChangedResource, EngineError> {
@@ -84,7 +91,8 @@ impl Engine {
             let mut manifest = resource.manifest.clone();
             amendment.apply(&mut manifest.description);
             let updated_at = inner.clock.now();
-            inner.keep(StoredResource { manifest, generation: generation + 1, created_at, updated_at }).await
+            let stored = StoredResource { manifest, generation: generation + 1, created_at, updated_at };
+            inner.keep(&by, Action::ResourceUpdated, stored).await
         })
         .await
     }
@@ -94,11 +102,11 @@ impl Engine {
     /// # Errors
     /// If it does not exist or is not a stored one, or if the store fails.
     #[tracing::instrument(name = "resource.delete", skip_all, fields(resource = %key))]
-    pub async fn delete_resource(&self, key: ResourceKey) -> Result<(), EngineError> {
+    pub async fn delete_resource(&self, by: Actor, key: ResourceKey) -> Result<(), EngineError> {
         self.detached(async move |inner| {
             let _changing = inner.resources.changing.lock().await;
             changeable(&inner.resources.registry(), &key)?;
-            inner.change_resources(ResourceChange::Remove(key)).await?;
+            inner.change_resources(&by, Action::ResourceDeleted, Change::Remove(key)).await?;
             Ok(())
         })
         .await
@@ -106,19 +114,22 @@ impl Engine {
 }
 
 impl Inner {
-    async fn keep(&self, stored: StoredResource) -> Result<ChangedResource, EngineError> {
+    async fn keep(&self, by: &Actor, action: Action, stored: StoredResource) -> Result<ChangedResource, EngineError> {
         let key = stored.manifest.key.clone();
         let checked = self.resources.assembler.check(&stored.manifest);
         let checked = checked.map_err(|faults| ResourceError::Invalid { key: key.clone(), faults })?;
-        let registry = self.change_resources(ResourceChange::Keep(Box::new(stored))).await?;
+        let registry = self.change_resources(by, action, Change::Keep(Box::new(stored))).await?;
         let resource = find(&registry, &key).ok_or(ResourceError::NotFound(key))?;
         Ok(ChangedResource { resource, warnings: checked.warnings, registry })
     }
 
     /// Durable first, then in effect. If the store does not know whether it kept the change, what it holds
     /// when it can be read again decides.
-    async fn change_resources(&self, change: ResourceChange) -> Result<Arc<Registry>, StoreError> {
-        let changed = self.store.change_resource(change).await;
+    async fn change_resources(&self, by: &Actor, action: Action, what: Change) -> Result<Arc<Registry>, StoreError> {
+        let ResourceKey { kind, name, .. } = what.key();
+        let detail = format!("{} {name}", kind.as_str());
+        let record = Record::of_act(self.clock.now(), action, Some(by), Some(detail));
+        let changed = self.store.change_resource(ResourceChange { what, record }).await;
         fault::point("resource.durable");
         let stored = self.store.resources().await?;
         let registry = self.resources.swap(&stored);
@@ -131,10 +142,7 @@ fn find(registry: &Registry, key: &ResourceKey) -> Option<Arc<Resource>> {
     registry.resource(key.kind, &key.namespace, &key.name)
 }
 
-fn changeable(
-    registry: &Registry,
-    key: &ResourceKey,
-) -> Result<(Arc<Resource>, u64, bosun_core::Timestamp), ResourceError> {
+fn changeable(registry: &Registry, key: &ResourceKey) -> Result<(Arc<Resource>, u64, Timestamp), ResourceError> {
     let resource = find(registry, key).ok_or_else(|| ResourceError::NotFound(key.clone()))?;
     match &resource.origin {
         Origin::Stored { generation, created_at, .. } => Ok((Arc::clone(&resource), *generation, *created_at)),

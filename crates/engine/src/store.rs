@@ -9,6 +9,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bosun_core::{
     ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp,
+    audit::Record,
     event::DecodeError,
     head::FoldError,
     machine::{self, Next},
@@ -16,8 +17,10 @@ use bosun_core::{
 
 use crate::resource::{ResourceChange, StoredResource};
 
+mod records;
 mod rejections;
 
+pub use records::{Found, Numbered, Records, Search};
 pub use rejections::{Rejection, Rejections};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -41,6 +44,8 @@ pub struct Append {
     pub toolset: Option<Document>,
     /// What a creation answers, if its client said how it would ask again.
     pub request: Option<Request>,
+    /// What the audit log says of the entries.
+    pub records: Vec<Record>,
 }
 
 /// How a client will call its request if it has to repeat it.
@@ -75,8 +80,8 @@ pub const REQUESTS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Queries to be deleted, with their journals and what nobody else refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// This one.
-    Query(Namespace, QueryUid),
+    /// This one, and what the audit log says of that.
+    Query(Namespace, QueryUid, Box<Record>),
     /// Those that have been kept for long enough; and requests that have been remembered for long enough.
     Outdated,
 }
@@ -225,7 +230,7 @@ pub enum StoreError {
 
 /// Where journals live. `testing::store_contract` is the specification.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: Records + 'static {
     /// Orders `append` behind all earlier ones and returns at once; nothing is promised until
     /// [`Store::durable`] says so. Commits follow within a few milliseconds even if nobody asks.
     ///

@@ -9,7 +9,12 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bosun_core::{Entry, Event, Seq, head::Phase};
 
-use crate::{EngineError, desk::Live, engine::Inner};
+use crate::{
+    EngineError,
+    desk::{Live, Text},
+    engine::Inner,
+    herald::{self, Heard, News},
+};
 
 /// What a watcher is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,8 +33,10 @@ pub enum Watched {
 pub struct Watch {
     inner: Arc<Inner>,
     live: Arc<Live>,
-    changes: tokio::sync::watch::Receiver<u64>,
+    news: tokio::sync::watch::Receiver<Arc<News>>,
     seen: Seq,
+    /// From here on, news are enough.
+    is_caught_up: bool,
     ahead: VecDeque<Arc<Entry>>,
     /// The turn that is being written, as far as this reader has seen it.
     draft: Draft,
@@ -61,8 +68,16 @@ impl std::fmt::Debug for Watch {
 
 impl Watch {
     pub(crate) fn new(inner: Arc<Inner>, live: Arc<Live>, seen: Seq) -> Self {
-        let changes = live.subscribe();
-        Self { inner, live, changes, seen, ahead: VecDeque::new(), draft: Draft::default(), ended: false }
+        let news = live.told().subscribe();
+        herald::appoint(&inner, &live);
+        let draft = Draft::default();
+        Self { inner, live, news, seen, is_caught_up: false, ahead: VecDeque::new(), draft, ended: false }
+    }
+
+    /// Whether others read the same query.
+    #[must_use]
+    pub fn has_company(&self) -> bool {
+        self.live.told().receiver_count() > 1
     }
 
     /// What comes next; `None` when the query has ended or the server shuts down.
@@ -82,17 +97,30 @@ impl Watch {
             if self.ended {
                 return Ok(None);
             }
-            self.changes.mark_unchanged();
-            if self.look_ahead().await? || self.ended {
-                continue;
+            // Marked as seen before anything is looked at, so that whatever comes meanwhile is seen next.
+            let news = Arc::clone(&self.news.borrow_and_update());
+            match news.after(self.seen) {
+                Heard::Entries(entries) if self.is_caught_up => {
+                    self.ahead.extend(entries.iter().cloned());
+                    continue;
+                }
+                Heard::Nothing if self.is_caught_up => {}
+                _ if self.look_ahead().await? || self.ended => continue,
+                _ => self.is_caught_up = true,
             }
-            let Draft { turn, attempt, offset } = self.draft;
-            if let Some(text) = self.live.draft_from(turn, attempt, offset) {
-                return Ok(Some(self.delta(text)));
+            match self.more_text() {
+                Text::More(text) => return Ok(Some(self.delta(text))),
+                Text::OfAnotherTurn if self.look_ahead().await? => continue,
+                Text::OfAnotherTurn => {
+                    if let Text::More(text) = self.more_text() {
+                        return Ok(Some(self.delta(text)));
+                    }
+                }
+                Text::Nothing => {}
             }
             tokio::select! {
                 // The sender lives as long as `live`.
-                _ = self.changes.changed() => {}
+                _ = self.news.changed() => {}
                 () = self.inner.draining.cancelled() => return Ok(None),
             }
         }
@@ -141,6 +169,11 @@ impl Watch {
         let follows = *turn == self.draft.turn && (self.draft.offset > 0 || *calls > 0);
         let rest = text.get(self.draft.offset..).filter(|rest| follows && !rest.is_empty())?.to_owned();
         Some(self.delta(rest))
+    }
+
+    fn more_text(&self) -> Text {
+        let Draft { turn, attempt, offset } = self.draft;
+        self.live.draft_from(turn, attempt, offset)
     }
 
     fn delta(&mut self, text: String) -> Watched {

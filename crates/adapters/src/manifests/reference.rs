@@ -57,7 +57,7 @@ pub(super) fn check(
                     kind.as_str(),
                     value.namespace
                 ),
-                hint: Some(format!("add a {} manifest with the name `{name}`", kind.as_str())),
+                hint: Some(format!("add a manifest of kind {} with the name `{name}`", kind.as_str())),
             });
         }
     }

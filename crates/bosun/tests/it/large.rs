@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use bosun_adapters::{blob::Directory, runner::builtin::Builtins, store::sqlite::Sqlite};
 use bosun_core::{
-    CallId, ContentHash, Limits, Namespace, Outcome, QueryUid,
+    Actor, CallId, ContentHash, Limits, Namespace, Outcome, QueryUid,
     hash::Hashing,
     machine::{Delivery, Target},
     query::{Usage, View},
@@ -364,7 +364,7 @@ async fn blobs_go_when_the_last_query_that_refers_to_them_is_deleted() {
     let [blob] = &names()[..] else { panic!("one text is one blob: {:?}", names()) };
     fs::File::options().write(true).open(blob).unwrap().set_modified(SystemTime::now() - BLOB_GRACE).unwrap();
     for (key, left) in keys.into_iter().zip([1, 0]) {
-        engine.delete(key).await.unwrap();
+        engine.delete(Actor::local(), key).await.unwrap();
         engine.sweep_blobs().await.unwrap();
         assert_eq!(names().len(), left);
     }
@@ -457,6 +457,7 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(25));
 /// Brings `text` as the result of the one outside call of a new query, and gives its key.
 async fn deliver(engine: &Engine, text: &str) -> QueryKey {
     let submission = Submission {
+        by: Actor::local(),
         namespace: Namespace::default(),
         name: None,
         agent: "reader".into(),
@@ -475,7 +476,7 @@ async fn deliver(engine: &Engine, text: &str) -> QueryKey {
     let paused = engine.submit(submission, PATIENCE).await.unwrap().snapshot;
     let delivery = Delivery { target: Target::Call(paused.head.calls[0].id), outcome: Outcome::success(text) };
     let key = (paused.head.namespace.clone(), paused.head.name.clone());
-    engine.deliver(key.clone(), vec![delivery], false, PATIENCE).await.unwrap();
+    engine.deliver(Actor::local(), key.clone(), vec![delivery], false, PATIENCE).await.unwrap();
     key
 }
 

@@ -5,7 +5,7 @@
 
 use super::notice_loop;
 use crate::{
-    CallId, Head, Outcome, Timestamp,
+    Actor, CallId, Head, Outcome, Timestamp,
     event::{Entry, Event},
     head::{CallHead, CallState},
 };
@@ -49,6 +49,8 @@ pub struct Delivered {
     pub events: Vec<Event>,
     /// One for each result, in order.
     pub verdicts: Vec<Verdict>,
+    /// Results that did not count, and why.
+    pub refused: Vec<(Delivery, Verdict)>,
 }
 
 /// What a result for a call would meet, whatever is in it.
@@ -81,9 +83,10 @@ pub fn standing(head: &Head, now: Timestamp, call: CallId) -> Standing {
 /// Decides a post of one or more results. `hold` keeps the query where it is afterwards, and a post
 /// without it ends an earlier hold; a post that changes nothing else does neither.
 #[must_use]
-pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: bool) -> Delivered {
+pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: bool, by: &Actor) -> Delivered {
     let mut ahead = head.clone();
-    let mut delivered = Delivered { events: Vec::new(), verdicts: Vec::with_capacity(deliveries.len()) };
+    let mut delivered =
+        Delivered { events: Vec::new(), verdicts: Vec::with_capacity(deliveries.len()), refused: Vec::new() };
     let mut push = |ahead: &mut Head, event: Event| {
         let entry = Entry { seq: ahead.seq + 1, at: now, event };
         // The entry is the next one by construction.
@@ -97,24 +100,29 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
         match verdict {
             Verdict::Accepted(call) => {
                 let noticed = ahead.call(call).and_then(|call| notice_loop(&ahead, call, &outcome));
-                push(&mut ahead, Event::CallResolved { call, outcome });
+                push(&mut ahead, Event::CallResolved { call, outcome, by: by.clone() });
                 if let Some(event) = noticed {
                     push(&mut ahead, event);
                 }
             }
-            // The sweep has not been by yet: record what this post found out.
-            Verdict::Expired(call) if ahead.call(call).is_some_and(|call| call.state.is_open()) => {
-                push(&mut ahead, Event::CallExpired { call });
+            Verdict::Replayed(_) => {}
+            _ => {
+                // The sweep has not been by yet: record what this post found out.
+                if let Verdict::Expired(call) = verdict
+                    && ahead.call(call).is_some_and(|call| call.state.is_open())
+                {
+                    push(&mut ahead, Event::CallExpired { call });
+                }
+                delivered.refused.push((Delivery { target, outcome }, verdict));
             }
-            _ => {}
         }
     }
     let accepted = delivered.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_)));
     if accepted && !ahead.status().is_final() {
         if hold {
-            delivered.events.push(Event::Held { until: now.after(head.limits.external_timeout) });
+            delivered.events.push(Event::Held { until: now.after(head.limits.external_timeout), by: by.clone() });
         } else if ahead.held_until.is_some() {
-            delivered.events.push(Event::Continued);
+            delivered.events.push(Event::Continued { by: by.clone() });
         }
     }
     delivered

@@ -16,7 +16,7 @@ pub use deliver::{Delivered, Delivery, Standing, Target, Verdict, deliver, stand
 pub use turn::{Asked, Reply, Way, end_turn, fail, start_turn};
 
 use crate::{
-    CallId, Head, Outcome, Timestamp,
+    Actor, CallId, Head, Outcome, Timestamp,
     event::Event,
     head::{CallHead, CallState, Phase},
 };
@@ -148,14 +148,14 @@ pub fn expire(head: &Head, now: Timestamp) -> Vec<Event> {
 
 /// Somebody wants the query to end. Empty if it has ended already.
 #[must_use]
-pub fn cancel(head: &Head, reason: Option<String>) -> Vec<Event> {
-    if head.status().is_final() { Vec::new() } else { vec![Event::Cancelled { reason }] }
+pub fn cancel(head: &Head, reason: Option<String>, by: &Actor) -> Vec<Event> {
+    if head.status().is_final() { Vec::new() } else { vec![Event::Cancelled { reason, by: by.clone() }] }
 }
 
 /// Somebody wants a held query to go on. Empty if it is not held.
 #[must_use]
-pub fn resume(head: &Head) -> Vec<Event> {
-    if head.held_until.is_some() { vec![Event::Continued] } else { Vec::new() }
+pub fn resume(head: &Head, by: &Actor) -> Vec<Event> {
+    if head.held_until.is_some() { vec![Event::Continued { by: by.clone() }] } else { Vec::new() }
 }
 
 /// A new process takes the query over. Folding `Recovered` makes calls that may run twice ready again;

@@ -15,7 +15,7 @@ use super::{
     tests::{created, spec},
 };
 use crate::{
-    CallId, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp, Transcript,
+    Actor, CallId, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp, Transcript,
     event::Route, query::Usage, showing::Showing, transcript::Message,
 };
 
@@ -87,7 +87,11 @@ impl World {
         let limits =
             Limits { max_tool_calls: MAX_CALLS, external_timeout: Duration::from_secs(300), ..Limits::default() };
         let head = created(limits);
-        let first = Entry { seq: 1, at: head.created_at, event: Event::Created { spec: Arc::new(spec(limits)) } };
+        let first = Entry {
+            seq: 1,
+            at: head.created_at,
+            event: Event::Created { spec: Arc::new(spec(limits)), by: Actor::local() },
+        };
         Self {
             now: head.created_at,
             head,
@@ -132,11 +136,11 @@ impl World {
                 self.append(events);
             }
             Act::Cancel => {
-                let events = cancel(&self.head, None);
+                let events = cancel(&self.head, None, &Actor::local());
                 self.append(events);
             }
             Act::Resume => {
-                let events = resume(&self.head);
+                let events = resume(&self.head, &Actor::local());
                 self.append(events);
             }
             Act::Crash => {
@@ -189,8 +193,13 @@ impl World {
         let foretold = standing(&self.head, self.now, call.id);
         let target = if by_name { Target::Tool(call.tool.to_string()) } else { Target::Call(call.id) };
         let before = self.head.clone();
-        let delivered =
-            deliver(&self.head, self.now, vec![Delivery { target, outcome: Outcome::success(content) }], hold);
+        let delivered = deliver(
+            &self.head,
+            self.now,
+            vec![Delivery { target, outcome: Outcome::success(content) }],
+            hold,
+            &Actor::local(),
+        );
         match delivered.verdicts[0] {
             Verdict::Accepted(id) => {
                 *self.accepted.entry(id).or_default() += 1;

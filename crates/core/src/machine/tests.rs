@@ -9,7 +9,8 @@ use super::{
     recover, resume, start_call, start_turn,
 };
 use crate::{
-    CallId, ContentHash, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Spec, Status, Timestamp,
+    Actor, CallId, ContentHash, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Spec, Status,
+    Timestamp,
     query::{Usage, View},
 };
 
@@ -34,7 +35,7 @@ pub(super) fn spec(limits: Limits) -> Spec {
 
 pub(super) fn created(limits: Limits) -> Head {
     let uid = QueryUid::new(1, [1; 10]);
-    let entry = Entry { seq: 1, at: NOW, event: Event::Created { spec: Arc::new(spec(limits)) } };
+    let entry = Entry { seq: 1, at: NOW, event: Event::Created { spec: Arc::new(spec(limits)), by: Actor::local() } };
     Head::new(uid, Namespace::default(), QueryName::for_uid(uid), &entry).unwrap()
 }
 
@@ -99,7 +100,7 @@ fn to_tool(tool: &str, outcome: Outcome) -> Delivery {
 
 /// Posts one result, applies it, and says what became of it.
 fn post(head: &mut Head, delivery: Delivery) -> Verdict {
-    let delivered = deliver(head, NOW, vec![delivery], false);
+    let delivered = deliver(head, NOW, vec![delivery], false, &Actor::local());
     apply(head, NOW, delivered.events);
     delivered.verdicts[0]
 }
@@ -162,7 +163,7 @@ fn a_late_result_is_late_even_before_the_sweep() {
     let mut head = after_turn(vec![outside("a")]);
     let id = head.calls[0].id;
     let at = NOW.after(Duration::from_secs(60));
-    let delivered = deliver(&head, at, vec![to_call(&head, 0, ok("1"))], false);
+    let delivered = deliver(&head, at, vec![to_call(&head, 0, ok("1"))], false, &Actor::local());
     assert_eq!(delivered.verdicts, [Verdict::Expired(id)]);
     assert_eq!(delivered.events, [Event::CallExpired { call: id }]);
     apply(&mut head, at, delivered.events);
@@ -217,9 +218,9 @@ fn one_late_result_does_not_bounce_the_good_ones_of_its_batch() {
     let events = expire_call(&head, a);
     apply(&mut head, NOW, events);
     let batch = vec![to_call(&head, 0, ok("1")), to_call(&head, 1, ok("2")), to_call(&head, 1, ok("3"))];
-    let delivered = deliver(&head, NOW, batch, false);
+    let delivered = deliver(&head, NOW, batch, false, &Actor::local());
     assert_eq!(delivered.verdicts, [Verdict::Expired(a), Verdict::Accepted(b), Verdict::AlreadyResolved(b)]);
-    assert_eq!(delivered.events, [Event::CallResolved { call: b, outcome: ok("2") }]);
+    assert_eq!(delivered.events, [Event::CallResolved { call: b, outcome: ok("2"), by: Actor::local() }]);
 }
 
 fn expire_call(_: &Head, call: CallId) -> Vec<Event> {
@@ -229,20 +230,20 @@ fn expire_call(_: &Head, call: CallId) -> Vec<Event> {
 #[test]
 fn a_hold_keeps_the_query_until_somebody_continues_it() {
     let mut head = after_turn(vec![outside("a")]);
-    let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true);
+    let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true, &Actor::local());
     apply(&mut head, NOW, delivered.events);
     assert_eq!((head.status(), next(&head)), (Status::Held, Next::Wait));
     assert_eq!(head.deadline(), Some(NOW.after(Limits::default().external_timeout)));
-    let events = resume(&head);
+    let events = resume(&head, &Actor::local());
     apply(&mut head, NOW, events);
     assert!(matches!(next(&head), Next::Turn { turn: 2, .. }));
-    assert_eq!(resume(&head), []);
+    assert_eq!(resume(&head, &Actor::local()), []);
 }
 
 #[test]
 fn a_later_post_ends_a_hold() {
     let mut head = after_turn(vec![outside("a"), outside("b")]);
-    let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true);
+    let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true, &Actor::local());
     apply(&mut head, NOW, delivered.events);
     assert_eq!(head.status(), Status::Waiting, "b is still open");
     let delivery = to_call(&head, 1, ok("2"));
@@ -253,7 +254,7 @@ fn a_later_post_ends_a_hold() {
 #[test]
 fn a_hold_that_nobody_ends_fails_the_query() {
     let mut head = after_turn(vec![outside("a")]);
-    let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true);
+    let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true, &Actor::local());
     apply(&mut head, NOW, delivered.events);
     let late = NOW.after(Limits::default().external_timeout);
     let events = expire(&head, late);
@@ -264,13 +265,13 @@ fn a_hold_that_nobody_ends_fails_the_query() {
 fn cancelling_closes_open_calls_and_is_final() {
     let mut head = after_turn(vec![outside("a"), inside("b", false)]);
     let (a, b) = (head.calls[0].id, head.calls[1].id);
-    let events = cancel(&head, Some("changed my mind".into()));
+    let events = cancel(&head, Some("changed my mind".into()), &Actor::local());
     apply(&mut head, NOW, events);
     assert_eq!((head.status(), next(&head)), (Status::Cancelled, Next::End));
     let delivery = to_call(&head, 0, ok("1"));
     assert_eq!(post(&mut head, delivery), Verdict::Cancelled(a));
     assert_eq!(finish_call(&head, b, ok("1")), [], "nobody reads it any more");
-    assert_eq!(cancel(&head, None), []);
+    assert_eq!(cancel(&head, None, &Actor::local()), []);
     assert_eq!(fail(&head, "x", "y"), []);
     assert_eq!(end_turn(&head, NOW, reply(vec![])), []);
 }
@@ -329,7 +330,13 @@ fn the_same_call_with_the_same_result_is_told_at_three_and_stopped_at_four() {
     for round in 1..=4 {
         turn(&mut head, vec![outside("a")]);
         let id = head.calls.last().unwrap().id;
-        let delivered = deliver(&head, NOW, vec![Delivery { target: Target::Call(id), outcome: ok("same") }], false);
+        let delivered = deliver(
+            &head,
+            NOW,
+            vec![Delivery { target: Target::Call(id), outcome: ok("same") }],
+            false,
+            &Actor::local(),
+        );
         let noticed = delivered.events.iter().any(|event| matches!(event, Event::LoopNoticed { .. }));
         assert_eq!(noticed, round == 3, "round {round}");
         apply(&mut head, NOW, delivered.events);
@@ -416,7 +423,7 @@ fn the_clock_stops_while_the_query_waits_and_while_the_server_is_down() {
     apply(&mut head, at(12), events);
     assert_eq!(head.clock.spent(at(600)), Duration::from_secs(2), "waiting outside is free");
     let delivery = to_call(&head, 0, ok("1"));
-    let delivered = deliver(&head, at(42), vec![delivery], false);
+    let delivered = deliver(&head, at(42), vec![delivery], false, &Actor::local());
     apply(&mut head, at(42), delivered.events);
     let events = start_turn(&head);
     apply(&mut head, at(43), events);
@@ -430,27 +437,29 @@ fn the_clock_stops_while_the_query_waits_and_while_the_server_is_down() {
 fn every_event_survives_being_written_and_read() {
     let mut head = after_turn(vec![outside("a")]);
     let call = head.calls[0].id;
+    let by = Actor::of_key("ci").unwrap().acting_for("alice").unwrap();
     let events = [
-        Event::Created { spec: Arc::new(spec(Limits::default())) },
+        Event::Created { spec: Arc::new(spec(Limits::default())), by: by.clone() },
         Event::TurnStarted { turn: 1, attempt: 2, tools: false },
         Event::TurnEnded { turn: 1, text: None, usage: Usage::default(), calls: 1 },
         Event::CallStarted { call, attempt: 1 },
         Event::CallFinished { call, outcome: Outcome::failure("a", "b") },
-        Event::CallResolved { call, outcome: Outcome::success(json!({"deep": [1, null, "ü"]})) },
+        Event::CallResolved { call, outcome: Outcome::success(json!({"deep": [1, null, "ü"]})), by: by.clone() },
         Event::CallExpired { call },
         Event::LoopNoticed { call },
-        Event::Held { until: NOW },
-        Event::Continued,
+        Event::Held { until: NOW, by: by.clone() },
+        Event::Continued { by: Actor::local() },
+        Event::Continued { by: by.clone() },
         Event::Recovered,
         Event::Completed,
         Event::Failed { code: "a".into(), message: "b".into() },
-        Event::Cancelled { reason: None },
+        Event::Cancelled { reason: None, by },
     ];
     for event in events {
         assert_eq!(Event::decode(&event.encode().unwrap()).unwrap(), event);
     }
     let newer = r#"{"v":99,"kind":"teleported"}"#;
     assert!(Event::decode(newer).unwrap_err().to_string().contains("newer"));
-    let events = cancel(&head, None);
+    let events = cancel(&head, None, &Actor::local());
     apply(&mut head, NOW, events);
 }

@@ -153,7 +153,7 @@ pub(super) async fn create_namespace(
         let error = bosun_engine::resource::ResourceError::Exists(key);
         return Err(bosun_engine::EngineError::from(error).into());
     }
-    app.engine.create_resource(Manifest { key, description: Description::default() }).await?;
+    app.engine.create_resource(options.actor.clone(), Manifest { key, description: Description::default() }).await?;
     Ok(with_warnings(Json(Namespace { name: name.to_string() }), &warnings))
 }
 

@@ -113,7 +113,7 @@ pub(super) fn list(listed: Listed) -> wire::List<wire::ListedQuery> {
         .queries
         .into_iter()
         .filter_map(|(head, created)| match created.event {
-            Event::Created { spec } => Some(listed_query(&head, &spec)),
+            Event::Created { spec, .. } => Some(listed_query(&head, &spec)),
             _ => None,
         })
         .collect();

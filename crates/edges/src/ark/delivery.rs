@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bosun_core::{
-    CallId, Content, Head, Outcome,
+    Actor, CallId, Content, Head, Outcome,
     head::CallState,
     machine::{Delivery, Standing, Target, Verdict},
 };
@@ -201,13 +201,14 @@ fn read_error(fields: &mut Object, findings: &mut Findings) -> Option<(String, S
 /// Hands a post to the engine and says what became of it.
 pub(super) async fn deliver(
     engine: &Engine,
+    by: &Actor,
     key: QueryKey,
     post: Post,
     wait: Option<Duration>,
 ) -> Result<Delivered, ApiError> {
     let Post { results, batch, hold, mut warnings, .. } = post;
     let deliveries = results.iter().filter_map(Posted::to_delivery).collect();
-    let DeliverReport { verdicts, snapshot } = engine.deliver(key, deliveries, hold, wait).await?;
+    let DeliverReport { verdicts, snapshot } = engine.deliver(by.clone(), key, deliveries, hold, wait).await?;
     let mut verdicts = verdicts.into_iter();
     let judged: Vec<_> = results
         .into_iter()

@@ -132,7 +132,7 @@ fn show(head: &Head, entry: &Entry) -> QueryEvent {
 /// events are read by more people than queries are.
 fn tell(event: &Event) -> (bool, &'static str, String) {
     match event {
-        Event::Created { spec } => (false, "QueryCreated", format!("Asked of `{}`", spec.agent)),
+        Event::Created { spec, .. } => (false, "QueryCreated", format!("Asked of `{}`", spec.agent)),
         Event::TurnStarted { turn, attempt, .. } => {
             (*attempt > 1, "ModelAsked", format!("Turn {turn}, attempt {attempt}"))
         }
@@ -156,7 +156,7 @@ fn tell(event: &Event) -> (bool, &'static str, String) {
         }
         Event::LoopNoticed { call, .. } => (true, "ToolLoop", format!("Call `{call}` repeats earlier ones")),
         Event::Held { until, .. } => (false, "QueryHeld", format!("Until {}", until.to_rfc3339())),
-        Event::Continued => (false, "QueryContinued", "The client lets it go on".to_owned()),
+        Event::Continued { .. } => (false, "QueryContinued", "The client lets it go on".to_owned()),
         Event::Recovered => (true, "QueryRecovered", "An earlier process left it in the middle".to_owned()),
         Event::Completed => (false, "QueryCompleted", "Answered".to_owned()),
         Event::Failed { code, .. } => (true, "QueryFailed", format!("`{code}`")),

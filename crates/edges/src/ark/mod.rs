@@ -19,6 +19,7 @@ mod request;
 mod resource;
 pub(crate) mod routes;
 pub(crate) mod stream;
+mod tellings;
 mod tools;
 mod upload;
 mod wire;

@@ -6,7 +6,9 @@ use axum::{
     extract::{FromRequestParts, Query, RawPathParams},
     http::{HeaderMap, HeaderName, header, request::Parts},
 };
-use bosun_core::{Content, Namespace, Outcome, QueryName, QueryUid, Status, query::View, tool::duration_from_json};
+use bosun_core::{
+    Actor, Content, Namespace, Outcome, QueryName, QueryUid, Status, query::View, tool::duration_from_json,
+};
 use bosun_engine::QueryKey;
 use serde_json::Value;
 
@@ -76,6 +78,8 @@ pub(super) struct EventFilter {
 
 #[derive(Debug)]
 pub(super) struct Options {
+    /// Who asks. Whoever reaches this server may do everything, so all are one.
+    pub(super) actor: Actor,
     /// From the path or `?namespace=`.
     pub(super) namespace: Option<Namespace>,
     /// The `{name}` of the path, unchecked.
@@ -120,6 +124,7 @@ fn read<'a>(
 ) -> Result<Options, ApiError> {
     let mut findings = Findings::new(Code::InvalidParameter, Vec::new());
     let mut options = Options {
+        actor: Actor::local(),
         namespace: None,
         name: String::new(),
         call: String::new(),

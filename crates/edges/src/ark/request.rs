@@ -60,6 +60,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
         wait: options.wait_or(wait),
         stream: options.stream.or(stream).unwrap_or(false),
         submission: Submission {
+            by: options.actor.clone(),
             namespace: metadata.namespace,
             name,
             // Both are there: a missing one is a fault.
@@ -75,8 +76,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
             annotations: metadata.annotations,
             warnings,
             request: options.idempotency_key.clone().map(|key| RequestKey {
-                // Whoever reaches this server may do everything, so all are one.
-                actor: String::new(),
+                actor: options.actor.id(),
                 route: "queries",
                 key,
             }),

@@ -161,7 +161,7 @@ async fn get_query(State(app): State<App>, options: Options) -> Result<Response,
 
 /// `DELETE …/queries/{name}`
 async fn delete_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
-    app.engine.delete(options.key()?).await?;
+    app.engine.delete(options.actor.clone(), options.key()?).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
 }
 
@@ -172,7 +172,7 @@ async fn cancel_query(
     OptionalJson(body): OptionalJson,
 ) -> Result<Response, ApiError> {
     let (reason, warnings) = read_reason(&options, body)?;
-    let snapshot = app.engine.cancel(options.key()?, reason).await?;
+    let snapshot = app.engine.cancel(options.actor.clone(), options.key()?, reason).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
@@ -183,7 +183,7 @@ async fn continue_query(
     OptionalJson(body): OptionalJson,
 ) -> Result<Response, ApiError> {
     let (wait, warnings) = read_wait(&options, body)?;
-    let snapshot = app.engine.resume(options.key()?, wait).await?;
+    let snapshot = app.engine.resume(options.actor.clone(), options.key()?, wait).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
@@ -195,7 +195,7 @@ async fn deliver_results(
 ) -> Result<Response, ApiError> {
     let post = delivery::read(&options.warnings, body)?;
     let wait = options.wait_or(post.wait.or(Some(DEFAULT_WAIT)));
-    let delivered = delivery::deliver(&app.engine, options.key()?, post, wait).await?;
+    let delivered = delivery::deliver(&app.engine, &options.actor, options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
 }
 
@@ -203,7 +203,7 @@ async fn deliver_results(
 async fn put_result(State(app): State<App>, options: Options, request: Request) -> Result<Response, ApiError> {
     let post = upload::read(&app.engine, &options, request).await?;
     let wait = options.wait_or(Some(DEFAULT_WAIT));
-    let delivered = delivery::deliver(&app.engine, options.key()?, post, wait).await?;
+    let delivered = delivery::deliver(&app.engine, &options.actor, options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))
 }
 

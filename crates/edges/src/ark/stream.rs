@@ -9,8 +9,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
+    body::Bytes,
     http::{HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response, sse::Event as SseEvent},
+    response::{IntoResponse, Response},
 };
 use bosun_core::{
     CallId, Content, Entry, Event, Outcome, QueryName, QueryUid, Seq, Timestamp,
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 use super::{
     convert::{large_result, outcome_error},
     duration,
+    tellings::{TELLINGS, Tellings},
 };
 use crate::http::{
     error::{ApiError, Code, clip},
@@ -85,24 +87,25 @@ pub(super) fn read_cursor(id: Option<&str>, snapshot: &Snapshot) -> Result<Seq, 
     })
 }
 
-fn events(watch: Watch, narrator: Narrator) -> impl futures_util::Stream<Item = SseEvent> + Send + 'static {
+fn events(watch: Watch, narrator: Narrator) -> impl futures_util::Stream<Item = Bytes> + Send + 'static {
     let told = stream::unfold(Some((watch, narrator)), async |reading| {
         let (mut watch, mut narrator) = reading?;
         match watch.next().await {
             Ok(Some(watched)) => {
-                let messages = narrator.tell(&watched);
-                Some((messages.into_iter().map(SseEvent::from).collect(), Some((watch, narrator))))
+                let text = narrator.write(&watched, watch.has_company().then_some(&TELLINGS));
+                Some((text, Some((watch, narrator))))
             }
             Ok(None) if narrator.ended => None,
             // The server shuts down; the query does not end with it.
-            Ok(None) => Some((vec![sse::come_back()], None)),
+            Ok(None) => Some((sse::COME_BACK, None)),
             Err(error) => {
                 tracing::warn!(error = %error, "journal cannot be read, ending the stream");
-                Some((vec![sse::come_back()], None))
+                Some((sse::COME_BACK, None))
             }
         }
     });
-    futures_util::StreamExt::flat_map(told, |events: Vec<_>| stream::iter(events))
+    // Many entries are nothing to tell of.
+    futures_util::StreamExt::filter(told, |text| std::future::ready(!text.is_empty()))
 }
 
 /// Tells a journal as events.
@@ -133,6 +136,33 @@ impl Narrator {
         narrator
     }
 
+    /// The lines of one thing that happened, which may be none. Entries are written once for all readers in
+    /// `shared`: a journal is told to everybody in the same words.
+    fn write(&mut self, watched: &Watched, shared: Option<&Tellings>) -> Bytes {
+        let (Some(shared), Watched::Entry(entry)) = (shared, watched) else { return sse::write(&self.tell(watched)) };
+        let id = (self.uid, entry.seq);
+        if let Some(text) = shared.find(id) {
+            self.note(entry);
+            return text;
+        }
+        let text = sse::write(&self.tell(watched));
+        shared.keep(id, text.clone());
+        text
+    }
+
+    /// Keeps what later entries need of this one.
+    fn note(&mut self, entry: &Entry) {
+        match &entry.event {
+            Event::CallAsked(asked) => self.remember(asked, entry.at),
+            Event::CallStarted { call, .. } => {
+                if let Some(told) = self.calls.get_mut(call) {
+                    told.since = entry.at;
+                }
+            }
+            event => self.ended |= event.is_final(),
+        }
+    }
+
     /// The events of one thing that happened.
     pub(crate) fn tell(&mut self, watched: &Watched) -> Vec<Message> {
         match watched {
@@ -146,6 +176,7 @@ impl Narrator {
     }
 
     fn tell_entry(&mut self, entry: &Entry) -> Vec<Message> {
+        self.note(entry);
         let before = match &entry.event {
             Event::Failed { code, message } => {
                 Some(Message { id: None, event: "error", data: json!({ "code": code, "message": message }) })
@@ -157,7 +188,7 @@ impl Narrator {
         before.into_iter().chain(told.map(|(event, data)| Message { id, event, data })).collect()
     }
 
-    fn tell_event(&mut self, event: &Event, at: Timestamp) -> Option<(&'static str, Value)> {
+    fn tell_event(&self, event: &Event, at: Timestamp) -> Option<(&'static str, Value)> {
         match event {
             // The first turn, and any that begins again: then what was read of it is void.
             Event::TurnStarted { turn, attempt, .. } if *turn == 1 || *attempt > 1 => Some((
@@ -168,13 +199,9 @@ impl Narrator {
             Event::TurnEnded { text, calls: 0, .. } => {
                 Some(("agent_response", json!({ "response": text.as_deref().unwrap_or_default() })))
             }
-            Event::CallAsked(asked) => {
-                self.remember(asked, at);
-                self.tell_asked(asked)
-            }
+            Event::CallAsked(asked) => self.tell_asked(asked),
             Event::CallStarted { call, attempt } => {
-                let told = self.calls.get_mut(call)?;
-                told.since = at;
+                let told = self.calls.get(call)?;
                 Some((
                     "tool_started",
                     json!({
@@ -187,7 +214,7 @@ impl Narrator {
                 let message = "no result was delivered in time; the agent was told so";
                 self.tell_finished(*call, &Outcome::failure(outcome_code::CALL_EXPIRED, message), at)
             }
-            Event::CallResolved { call, outcome } => {
+            Event::CallResolved { call, outcome, .. } => {
                 let name = self.calls.get(call).map(|told| told.asked.tool.as_str());
                 let mut data = json!({
                     "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
@@ -197,10 +224,10 @@ impl Narrator {
                 }
                 Some(("tool_result_received", data))
             }
-            Event::Completed => Some(self.end("completed")),
-            Event::Failed { .. } => Some(self.end("failed")),
-            Event::Cancelled { reason } => {
-                let (event, mut data) = self.end("cancelled");
+            Event::Completed => Some(end("completed")),
+            Event::Failed { .. } => Some(end("failed")),
+            Event::Cancelled { reason, .. } => {
+                let (event, mut data) = end("cancelled");
                 if let Some(reason) = reason {
                     data["reason"] = Value::from(reason.as_str());
                 }
@@ -211,7 +238,7 @@ impl Narrator {
             | Event::TurnEnded { .. }
             | Event::LoopNoticed { .. }
             | Event::Held { .. }
-            | Event::Continued
+            | Event::Continued { .. }
             | Event::Recovered => None,
         }
     }
@@ -260,12 +287,11 @@ impl Narrator {
         Some(("tool_finished", data))
     }
 
-    fn end(&mut self, status: &str) -> (&'static str, Value) {
-        self.ended = true;
-        ("complete", json!({ "status": status }))
-    }
-
     fn remember(&mut self, asked: &Arc<AskedCall>, since: Timestamp) {
         self.calls.insert(asked.call, Told { asked: Arc::clone(asked), since });
     }
+}
+
+fn end(status: &str) -> (&'static str, Value) {
+    ("complete", json!({ "status": status }))
 }

@@ -206,6 +206,36 @@ async fn a_whole_run_is_told_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_readers_are_told_the_same_as_one() {
+    let world = World::new(eventful()).await;
+    world.post("/v1/queries?wait=true", &eventful_query("q")).await.ok();
+    // Some see it all, some come back in the middle; one reads nothing until the end.
+    let from = told_by_journal(&world, "q").await.swap_remove(1).id;
+    let mut readers = Vec::new();
+    for reader in 0..20 {
+        readers.push(Events::of(&world, "q", from.as_deref().filter(|_| reader % 2 == 1)).await);
+    }
+    let late = readers.remove(0);
+    let world = &world;
+    let reading = readers.into_iter().map(async |mut reader| {
+        let mut seen = Vec::new();
+        while let Some(event) = reader.next().await {
+            serve_call(world, "q", &event).await;
+            seen.push(event);
+        }
+        seen
+    });
+    let mut seen = futures_util::future::join_all(reading).await;
+    seen.push(late.rest().await);
+    let journal = told_by_journal(world, "q").await;
+    for (reader, events) in (1..=20).zip(seen) {
+        let durable: Vec<_> = events.into_iter().filter(|event| event.id.is_some()).collect();
+        let seen_before = if reader % 2 == 1 { 2 } else { 0 };
+        assert_eq!(durable, journal[seen_before..], "reader {reader}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_begins_when_the_query_is_durable_and_says_its_name() {
     let world = World::new(calculating()).await;
     let mut query = with_calculator("q");

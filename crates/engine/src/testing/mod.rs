@@ -6,6 +6,7 @@
 pub mod blob_contract;
 mod clock;
 mod ledger;
+mod record_clauses;
 pub mod scribe;
 mod scripted_model;
 pub mod store_contract;

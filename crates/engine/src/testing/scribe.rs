@@ -8,7 +8,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    ContentHash, Entry, Event, Head, Limits, Outcome, QueryUid, Spec, Timestamp,
+    Actor, ContentHash, Entry, Event, Head, Limits, Outcome, QueryUid, Spec, Timestamp, Transcript,
+    audit::{self, Arguments},
     head::{CallState, Phase},
     machine::{self, Asked, Delivery, Next, Reply, Target, Way},
     query::{Usage, View},
@@ -26,6 +27,7 @@ pub struct Scribe {
     namespace: String,
     name: String,
     head: Option<Arc<Head>>,
+    transcript: Option<Transcript>,
     position: Position,
     now: Timestamp,
 }
@@ -42,6 +44,7 @@ impl Scribe {
             namespace: namespace.into(),
             name: name.into(),
             head: None,
+            transcript: None,
             position: Position::default(),
             now,
         }
@@ -55,9 +58,12 @@ impl Scribe {
     pub fn create_as(&mut self, spec: Spec) -> Append {
         let namespace = self.namespace.parse().expect("scribes are given good namespaces");
         let name = self.name.parse().expect("scribes are given good names");
-        let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Arc::new(spec) } };
+        let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Arc::new(spec), by: Actor::local() } };
         let head = Arc::new(Head::new(self.uid, namespace, name, &entry).expect("the first entry is a creation"));
+        let transcript = Transcript::new(&entry).expect("the first entry is a creation");
+        let records = audit::of_entries(&head, &transcript, [&entry], Arguments::Redacted);
         self.head = Some(Arc::clone(&head));
+        self.transcript = Some(transcript);
         Append {
             head,
             seen: 0,
@@ -65,6 +71,7 @@ impl Scribe {
             entries: vec![Arc::new(entry)],
             toolset: Some(toolset()),
             request: None,
+            records,
         }
     }
 
@@ -72,15 +79,21 @@ impl Scribe {
     pub fn write(&mut self, events: Vec<Event>) -> Append {
         self.now = self.now.after(Duration::from_millis(1));
         let mut head = Head::clone(self.head());
+        let mut transcript = self.transcript.clone().expect("a query that is written to was created");
         let seen = head.seq;
         let entries: Vec<_> = (seen + 1..)
             .zip(events)
             .map(|(seq, event)| Arc::new(Entry { seq, at: self.now, event }))
-            .inspect(|entry| head.apply(entry).expect("entries follow each other"))
+            .inspect(|entry| {
+                head.apply(entry).expect("entries follow each other");
+                transcript.apply(entry);
+            })
             .collect();
         let head = Arc::new(head);
+        let records = audit::of_entries(&head, &transcript, entries.iter().map(|entry| &**entry), Arguments::Redacted);
         self.head = Some(Arc::clone(&head));
-        Append { head, seen, after: self.position, entries, toolset: None, request: None }
+        self.transcript = Some(transcript);
+        Append { head, seen, after: self.position, entries, toolset: None, request: None, records }
     }
 
     /// Appends, and builds on that from then on.
@@ -152,7 +165,7 @@ impl Scribe {
         let waiting: Vec<_> = self.head().waiting().map(|(call, _)| call.id).collect();
         let deliveries =
             waiting.into_iter().map(|call| Delivery { target: Target::Call(call), outcome: outcome.clone() }).collect();
-        machine::deliver(self.head(), self.now, deliveries, hold).events
+        machine::deliver(self.head(), self.now, deliveries, hold, &Actor::local()).events
     }
 
     /// One of the things that could happen next, picked by `choice`; `None` when nothing can.
@@ -162,7 +175,7 @@ impl Scribe {
         let inside = Way::Inside { repeatable: choice.is_multiple_of(2) };
         let refused = Way::Refused { code: "invalid_arguments".into(), message: "no".into() };
         let events = match machine::next(head) {
-            _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into())),
+            _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into()), &Actor::local()),
             _ if choice.is_multiple_of(13) => machine::recover(head),
             Next::Turn { .. } if head.phase == Phase::Thinking => match choice % 8 {
                 0 => machine::start_turn(head),
@@ -176,7 +189,7 @@ impl Scribe {
             Next::Calls(ready) => machine::start_call(head, ready[choice as usize % ready.len()]),
             Next::Busy => self.finish_one(),
             Next::Wait if choice.is_multiple_of(5) => machine::expire(head, head.deadline().unwrap_or_default()),
-            Next::Wait if head.waiting().next().is_none() => machine::resume(head),
+            Next::Wait if head.waiting().next().is_none() => machine::resume(head, &Actor::local()),
             Next::Wait => self.deliver(&Outcome::success(choice % 3), choice.is_multiple_of(4)),
             Next::End => Vec::new(),
         };
@@ -193,6 +206,12 @@ impl Scribe {
         let namespace = self.namespace.parse().expect("scribes are given good namespaces");
         let name = self.name.parse().expect("scribes are given good names");
         let stored = store.load(&namespace, &name).await.expect("the store is readable");
+        self.transcript = stored.as_ref().and_then(|stored| {
+            let (first, rest) = stored.entries.split_first()?;
+            let mut transcript = Transcript::new(first)?;
+            rest.iter().for_each(|entry| transcript.apply(entry));
+            Some(transcript)
+        });
         self.head = stored.map(|stored| Arc::new(stored.head));
         self.position = Position::default();
     }

@@ -8,17 +8,21 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use bosun_core::audit::Action;
 use bosun_core::{
-    Content, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, Spec, Status, Timestamp, content::Large,
-    machine,
+    Actor, Content, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, Spec, Status, Timestamp,
+    audit::Record, content::Large, machine,
 };
 use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
-use super::scribe::{Scribe, document, spec};
-use crate::resource::{Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource};
+use super::{
+    record_clauses,
+    scribe::{Scribe, document, spec},
+};
+use crate::resource::{Change, Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource};
 use crate::store::{
-    Answered, Append, Page, Position, REQUESTS_KEPT, Removal, Request, RequestKey, Runnable, Store, StoreError, Stored,
-    Wanted,
+    Answered, Append, Page, Position, REQUESTS_KEPT, Removal, Request, RequestKey, Runnable, Search, Store, StoreError,
+    Stored, Wanted,
 };
 
 /// Somewhere a store lives.
@@ -59,6 +63,10 @@ const CLAUSES: &[Clause] = &[
     |place| blobs_are_referred_to_by_what_is_committed(place).boxed(),
     |place| resources_are_kept_replaced_and_removed(place).boxed(),
     |place| closing_commits_and_then_refuses(place).boxed(),
+    |place| record_clauses::what_is_appended_is_audited_and_counted(place).boxed(),
+    |place| record_clauses::what_is_rejected_leaves_no_record(place).boxed(),
+    |place| record_clauses::records_are_searched_newest_first_in_pages(place).boxed(),
+    |place| record_clauses::the_log_outlives_its_queries_and_processes(place).boxed(),
 ];
 
 /// Holds a back end to everything that [`Store`] promises.
@@ -71,9 +79,9 @@ pub async fn store_contract(new_place: impl Fn() -> Box<dyn Place>) {
     }
 }
 
-const LONG: Duration = Duration::from_secs(600);
+pub(super) const LONG: Duration = Duration::from_secs(600);
 
-fn namespace(text: &str) -> Namespace {
+pub(super) fn namespace(text: &str) -> Namespace {
     text.parse().expect("tests name good namespaces")
 }
 
@@ -82,11 +90,11 @@ async fn load(store: &dyn Store, scribe: &Scribe) -> Option<Stored> {
     store.load(&head.namespace, &head.name).await.expect("the store is readable")
 }
 
-async fn durable(store: &dyn Store, position: Position) {
+pub(super) async fn durable(store: &dyn Store, position: Position) {
     store.durable(position).await.expect("the append is kept");
 }
 
-async fn conflicts(store: &dyn Store, position: Position) -> bool {
+pub(super) async fn conflicts(store: &dyn Store, position: Position) -> bool {
     matches!(store.durable(position).await, Err(StoreError::Conflict(_)))
 }
 
@@ -180,7 +188,7 @@ async fn a_conflict_does_not_sink_its_neighbours(mut place: Box<dyn Place>) {
     let (mut before, mut after) = (Scribe::new("default", "before", 2), Scribe::new("default", "after", 3));
     let first = before.start(&*store);
     let kept = shared.append(&*store, machine::start_turn(shared.head()));
-    let lost = stale.append(&*store, machine::cancel(stale.head(), None));
+    let lost = stale.append(&*store, machine::cancel(stale.head(), None, &Actor::local()));
     let last = after.start(&*store);
     durable(&*store, last).await;
     durable(&*store, first).await;
@@ -205,15 +213,15 @@ async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_number_fits(mu
     rightful.append(&*store, machine::start_turn(rightful.head()));
     let lost = stale.append(&*store, machine::start_turn(stale.head()));
     // Entry 2 exists, and so this one would seem to follow.
-    let fits = stale.append(&*store, machine::cancel(stale.head(), None));
+    let fits = stale.append(&*store, machine::cancel(stale.head(), None, &Actor::local()));
     assert!(conflicts(&*store, fits).await);
     assert!(conflicts(&*store, lost).await);
     // Also long after the conflict was found.
-    let again = stale.append(&*store, machine::cancel(rightful.head(), None));
+    let again = stale.append(&*store, machine::cancel(rightful.head(), None, &Actor::local()));
     assert!(conflicts(&*store, again).await);
     // The rightful writer notices nothing; and `late`, which built on the same entry, may not pass.
     let position = rightful.append(&*store, rightful.reply(Vec::new()));
-    let late = late.append(&*store, machine::cancel(late.head(), None));
+    let late = late.append(&*store, machine::cancel(late.head(), None, &Actor::local()));
     durable(&*store, position).await;
     assert!(conflicts(&*store, late).await);
     let stored = load(&*store, &rightful).await.expect("it exists");
@@ -232,7 +240,7 @@ async fn a_writer_that_loads_again_can_go_on(mut place: Box<dyn Place>) {
     let lost = second.append(&*store, machine::start_turn(second.head()));
     assert!(conflicts(&*store, lost).await);
     second.reload(&*store).await;
-    let position = second.append(&*store, machine::cancel(second.head(), None));
+    let position = second.append(&*store, machine::cancel(second.head(), None, &Actor::local()));
     durable(&*store, position).await;
     assert_eq!(load(&*store, &second).await.expect("it exists").head.status(), Status::Cancelled);
 }
@@ -316,7 +324,11 @@ async fn a_load_sees_whole_appends_only(mut place: Box<dyn Place>) {
     let reader = scribe.clone();
     let writing = async {
         for _ in 0..APPENDS {
-            let events = [Event::Held { until: Timestamp(9) }, Event::Continued, Event::Recovered];
+            let events = [
+                Event::Held { until: Timestamp(9), by: Actor::local() },
+                Event::Continued { by: Actor::local() },
+                Event::Recovered,
+            ];
             let position = scribe.append(&*store, events.into());
             durable(&*store, position).await;
             tokio::task::yield_now().await;
@@ -446,7 +458,7 @@ async fn what_is_due_comes_most_overdue_first(mut place: Box<dyn Place>) {
     let held_until = scribes[2].head().deadline().expect("it is held");
     assert_eq!(due(held_until, 9).await, "q1 q3");
     for index in [0, 2] {
-        let events = machine::cancel(scribes[index].head(), None);
+        let events = machine::cancel(scribes[index].head(), None, &Actor::local());
         let position = scribes[index].append(&*store, events);
         durable(&*store, position).await;
     }
@@ -580,6 +592,12 @@ async fn a_request_is_answered_once_under_its_key(mut place: Box<dyn Place>) {
     assert_eq!(store.answered(&namespace("default"), &request("k3", "").key).await.expect("readable"), None);
 }
 
+/// That this query of the default namespace is to be deleted.
+pub(super) fn removal(scribe: &Scribe) -> Removal {
+    let record = Record::of_deletion(scribe.head(), Timestamp(1_000), &Actor::local());
+    Removal::Query(namespace("default"), scribe.uid(), Box::new(record))
+}
+
 async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Place>) {
     let store = place.open();
     let (mut doomed, mut other) = (Scribe::new("default", "a", 1), Scribe::new("default", "b", 2));
@@ -588,13 +606,13 @@ async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Place>)
     doomed.ask_outside(&*store, LONG);
     other.start_and_pause(&*store, LONG);
     // It is deleted behind what was appended before, awaited or not.
-    let (this, now) = (Removal::Query(namespace("default"), doomed.uid()), Timestamp(1_000));
+    let (this, now) = (removal(&doomed), Timestamp(1_000));
     assert_eq!(store.remove(this.clone(), now).await.expect("writable"), 1);
     assert!(load(&*store, &doomed).await.is_none());
     assert!(load(&*store, &other).await.is_some());
     assert_eq!(store.next_deadline().await.expect("readable"), other.head().deadline());
     assert_eq!(store.remove(this, now).await.expect("writable"), 0, "it is gone already");
-    let lost = doomed.append(&*store, machine::cancel(doomed.head(), None));
+    let lost = doomed.append(&*store, machine::cancel(doomed.head(), None, &Actor::local()));
     assert!(conflicts(&*store, lost).await, "nothing can be added to it");
     let answered = async |key: &str| {
         let found = store.answered(&namespace("default"), &request(key, "").key).await.expect("readable");
@@ -628,7 +646,7 @@ async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box<dyn Place>
         spec.limits.ttl = Duration::from_secs(seconds);
         let created = scribe.create_as(spec);
         scribe.send(&*store, created);
-        scribe.append(&*store, machine::cancel(scribe.head(), None));
+        scribe.append(&*store, machine::cancel(scribe.head(), None, &Actor::local()));
     }
     durable(&*store, store.last_position()).await;
     let until: Vec<_> = ended.iter().map(|scribe| scribe.head().kept_until().expect("it has ended")).collect();
@@ -654,7 +672,7 @@ async fn a_toolset_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place
     }
     let there = async || store.document(shared.hash).await.expect("readable").is_some();
     for (scribe, left) in scribes.iter().zip([true, false]) {
-        let this = Removal::Query(namespace("default"), scribe.uid());
+        let this = removal(scribe);
         store.remove(this, Timestamp(1)).await.expect("writable");
         assert_eq!(there().await, left);
     }
@@ -753,7 +771,7 @@ async fn hostile_texts_come_back_as_they_were(mut place: Box<dyn Place>) {
         let stored = load(&*store, scribe).await.expect("it exists");
         assert_eq!(&stored.head, scribe.head(), "{text:?}");
         assert_eq!(fold(&stored), stored.head, "{text:?}");
-        assert_eq!(stored.entries[0].event, Event::Created { spec: Arc::new(hostile_spec(text)) });
+        assert_eq!(stored.entries[0].event, Event::Created { spec: Arc::new(hostile_spec(text)), by: Actor::local() });
         assert!(stored.entries.contains(resolved), "{text:?}");
         assert_eq!(store.document(document(text).hash).await.expect("readable").as_deref(), Some(*text));
     }
@@ -848,7 +866,12 @@ async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn Place>) {
         created_at: Timestamp(7),
         updated_at: Timestamp(7 + generation as i64),
     };
-    let keep = |resource: &StoredResource| ResourceChange::Keep(Box::new(resource.clone()));
+    let change = |what: Change| ResourceChange {
+        record: Record::of_act(Timestamp(9), Action::ResourceUpdated, None, Some(what.key().name.clone())),
+        what,
+    };
+    let keep = |resource: &StoredResource| change(Change::Keep(Box::new(resource.clone())));
+    let remove = |resource: &StoredResource| change(Change::Remove(resource.manifest.key.clone()));
     let store = place.open();
     assert_eq!(store.resources().await.expect("readable"), []);
     let first = stored(Kind::Agent, "default", "a", 1);
@@ -861,14 +884,17 @@ async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn Place>) {
     assert_eq!(store.resources().await.expect("readable"), all);
     let second = stored(Kind::Agent, "default", "a", 2);
     store.change_resource(keep(&second)).await.expect("replaced");
-    store.change_resource(ResourceChange::Remove(other_kind.manifest.key.clone())).await.expect("removed");
+    store.change_resource(remove(&other_kind)).await.expect("removed");
     // There is nothing to remove, and that is no fault.
-    store.change_resource(ResourceChange::Remove(other_kind.manifest.key)).await.expect("removed");
+    store.change_resource(remove(&other_kind)).await.expect("removed");
     let left = [second, other_namespace];
     assert_eq!(store.resources().await.expect("readable"), left);
     drop(store);
     let store = place.open();
     assert_eq!(store.resources().await.expect("readable"), left);
+    let found = store.search(&namespace("default"), &Search { limit: 10, ..Search::default() }).await;
+    // Each change has its line, in the log of its namespace.
+    assert_eq!(found.expect("readable").records.len(), 5);
     store.close().await.expect("closed");
     assert!(store.change_resource(keep(&first)).await.is_err());
 }

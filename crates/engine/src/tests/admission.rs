@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bosun_core::{Namespace, Status};
+use bosun_core::{Actor, Namespace, Status};
 use serde_json::json;
 
 use super::world::{PATIENCE, World, accepted, assert_completed, call, delivery, key, outside, submission};
@@ -56,13 +56,13 @@ async fn when_too_many_wait_new_ones_are_refused_and_results_are_not() {
     let again = world.engine.submit(submission("a", vec![]), None).await;
     assert!(!matches!(again, Err(EngineError::Overloaded(_))), "what exists is not new");
     let posted = vec![delivery(call(&asked, 0), "42")];
-    assert!(accepted(&world.engine.deliver(key("asked"), posted, false, None).await.unwrap()));
+    assert!(accepted(&world.engine.deliver(Actor::local(), key("asked"), posted, false, None).await.unwrap()));
 
     // One that goes makes room for another.
     for name in ["b", "c", "asked"] {
-        world.engine.cancel(key(name), None).await.unwrap();
+        world.engine.cancel(Actor::local(), key(name), None).await.unwrap();
     }
-    world.engine.cancel(key("a"), None).await.unwrap();
+    world.engine.cancel(Actor::local(), key("a"), None).await.unwrap();
     world.engine.submit(submission("e", vec![]), None).await.unwrap();
 }
 

@@ -10,7 +10,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Namespace, Outcome, QueryName, Status, Timestamp};
+use bosun_core::{
+    ContentHash, Namespace, Outcome, QueryName, Status, Timestamp,
+    audit::Record,
+    usage::{Hour, Usage},
+};
 use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, call, key, outside, submission};
@@ -18,7 +22,10 @@ use crate::{
     Store, StoreError,
     memory::Memory,
     resource::{ResourceChange, StoredResource},
-    store::{Answered, Append, Listed, Page, Position, Removal, RequestKey, Runnable, StoreStats, Stored, Wanted},
+    store::{
+        Answered, Append, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search, StoreStats,
+        Stored, Wanted,
+    },
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -77,6 +84,21 @@ impl Dying {
 
 fn gone() -> StoreError {
     StoreError::Unavailable("the process is dead".into())
+}
+
+#[async_trait]
+impl Records for Dying {
+    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+        self.memory.record(namespace, records)
+    }
+
+    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
+        self.memory.search(namespace, search).await
+    }
+
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+        self.memory.usage(namespace, since).await
+    }
 }
 
 #[async_trait]

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    CallId, Content, Outcome, Status,
+    Actor, CallId, Content, Outcome, Status,
     content::{INLINE_BYTES, LARGEST_BYTES, Large, MediaType},
     machine::{Delivery, Standing, Target, Verdict},
     transcript::Message,
@@ -36,7 +36,7 @@ fn long_text() -> String {
 
 async fn deliver(world: &World, call: CallId, outcome: Outcome) -> Result<DeliverReport, EngineError> {
     let delivery = Delivery { target: Target::Call(call), outcome };
-    world.engine.deliver(key("q"), vec![delivery], false, PATIENCE).await
+    world.engine.deliver(Actor::local(), key("q"), vec![delivery], false, PATIENCE).await
 }
 
 fn recorded(snapshot: &Snapshot) -> &Outcome {
@@ -107,7 +107,7 @@ async fn large_results_of_a_failure_and_of_a_batch_are_kept_too() {
     let deliveries = [failed, Outcome::success(rows.clone())].into_iter().enumerate();
     let deliveries =
         deliveries.map(|(index, outcome)| Delivery { target: Target::Call(call(&paused, index)), outcome }).collect();
-    let report = world.engine.deliver(key("q"), deliveries, false, PATIENCE).await.unwrap();
+    let report = world.engine.deliver(Actor::local(), key("q"), deliveries, false, PATIENCE).await.unwrap();
     let kept: Vec<_> =
         report.snapshot.transcript.calls().filter_map(|call| call.result.as_ref()?.outcome.large()).collect();
     assert_eq!(kept.len(), 2);

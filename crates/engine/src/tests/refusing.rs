@@ -11,8 +11,10 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    ContentHash, Event, Namespace, Outcome, QueryName, Status, Timestamp,
+    Actor, ContentHash, Event, Namespace, Outcome, QueryName, Status, Timestamp,
+    audit::Record,
     machine::{Delivery, Target},
+    usage::{Hour, Usage},
 };
 use serde_json::json;
 
@@ -21,7 +23,10 @@ use crate::{
     EngineError, Store, StoreError,
     memory::Memory,
     resource::{ResourceChange, StoredResource},
-    store::{Answered, Append, Listed, Page, Position, Removal, RequestKey, Runnable, StoreStats, Stored, Wanted},
+    store::{
+        Answered, Append, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search, StoreStats,
+        Stored, Wanted,
+    },
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -50,6 +55,21 @@ impl Refusing {
             0 => Some(position),
             number => self.kept.lock().unwrap()[usize::try_from(number).unwrap() - 1],
         }
+    }
+}
+
+#[async_trait]
+impl Records for Refusing {
+    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+        self.memory.record(namespace, records)
+    }
+
+    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
+        self.memory.search(namespace, search).await
+    }
+
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+        self.memory.usage(namespace, since).await
     }
 }
 
@@ -171,7 +191,7 @@ async fn a_result_that_was_not_kept_is_not_acknowledged() {
         let paused = world.submit(vec![outside("ask")]).await;
         let post = async || {
             let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
-            world.engine.deliver(key("q"), vec![delivery], false, wait).await
+            world.engine.deliver(Actor::local(), key("q"), vec![delivery], false, wait).await
         };
         store.make_room(0);
         assert_unavailable(post().await);
@@ -189,7 +209,7 @@ async fn a_change_that_was_not_kept_is_not_acknowledged() {
     let (world, store) = world(calling()).await;
     world.submit(vec![outside("ask")]).await;
     store.make_room(0);
-    assert_unavailable(world.engine.cancel(key("q"), None).await);
+    assert_unavailable(world.engine.cancel(Actor::local(), key("q"), None).await);
     store.make_room(PLENTY);
     assert_eq!(world.engine.get(&key("q"), None).await.unwrap().head.status(), Status::Waiting);
 }
@@ -203,10 +223,10 @@ async fn an_end_that_was_not_kept_is_tried_again_when_it_can_be() {
         let (world, store) = world(calling()).await;
         let paused = world.submit(vec![outside("ask")]).await;
         let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
-        world.engine.deliver(key("q"), vec![delivery], true, None).await.unwrap();
+        world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, None).await.unwrap();
         // That it goes on is kept; what comes after that is not.
         store.make_room(1);
-        assert_unavailable(world.engine.resume(key("q"), PATIENCE).await);
+        assert_unavailable(world.engine.resume(Actor::local(), key("q"), PATIENCE).await);
         tokio::time::sleep(Duration::from_secs(60)).await;
         let asked = world.model.requests().len();
         assert!(asked <= 2, "the model was asked {asked} times for an answer that nobody could keep");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bosun_core::{Outcome, Status, Tool, tool::Deprecation, transcript::Message};
+use bosun_core::{Actor, Outcome, Status, Tool, tool::Deprecation, transcript::Message};
 use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, submission};
@@ -138,7 +138,7 @@ async fn cancelling_stops_a_model_that_hangs_and_a_call_that_runs() {
     for turn in [Turn::default().hanging(), Turn::call("once", &json!({}))] {
         let world = World::with(ScriptedModel::always(vec![turn]), Ledger::gated()).await;
         world.engine.submit(submission("q", vec![]), None).await.unwrap();
-        let snapshot = world.engine.cancel(key("q"), Some("enough".into())).await.unwrap();
+        let snapshot = world.engine.cancel(Actor::local(), key("q"), Some("enough".into())).await.unwrap();
         assert_eq!(snapshot.head.status(), Status::Cancelled);
         drop(snapshot);
         tokio::time::sleep(Duration::from_millis(1)).await;

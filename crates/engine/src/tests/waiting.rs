@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use bosun_core::{
-    Outcome, Status,
+    Actor, Event, Outcome, Status,
     machine::{Delivery, Target, Verdict},
     transcript::Message,
 };
 use serde_json::json;
 
 use super::world::{
-    PATIENCE, World, accepted, assert_completed, assert_failed, call, defaults, key, limited, outside, submission,
+    PATIENCE, World, accepted, assert_completed, assert_failed, call, defaults, delivery, key, limited, outside,
+    submission,
 };
 use crate::{
-    EngineError, Store,
+    EngineError, Store, Submission,
     registry::AgentLimits,
     testing::{Ledger, ScriptedModel, Turn},
 };
@@ -75,7 +76,7 @@ async fn many_posts_of_one_result_at_once_are_accepted_once() {
             let engine = world.engine.clone();
             tokio::task::spawn_local(async move {
                 let delivery = Delivery { target: Target::Call(id), outcome: Outcome::success(content) };
-                engine.deliver(key("q"), vec![delivery], false, None).await.unwrap().verdicts[0]
+                engine.deliver(Actor::local(), key("q"), vec![delivery], false, None).await.unwrap().verdicts[0]
             })
         });
         let local = tokio::task::LocalSet::new();
@@ -119,7 +120,11 @@ async fn a_mixed_turn_hands_out_and_runs_at_the_same_time() {
     let paused = world.submit(vec![outside("ask")]).await;
     assert_eq!(paused.head.status(), Status::Waiting, "though an inside call still runs");
     let delivery = Delivery { target: Target::Tool("ask".into()), outcome: Outcome::success("42") };
-    let report = world.engine.deliver(key("q"), vec![delivery], false, Some(Duration::from_secs(1))).await.unwrap();
+    let report = world
+        .engine
+        .deliver(Actor::local(), key("q"), vec![delivery], false, Some(Duration::from_secs(1)))
+        .await
+        .unwrap();
     assert_eq!(report.snapshot.head.status(), Status::Running);
     world.ledger.let_through(1);
     assert_completed(&world.get().await, "both");
@@ -152,10 +157,10 @@ async fn a_held_query_waits_until_it_is_continued() {
     let world = World::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
-    let report = world.engine.deliver(key("q"), vec![delivery], true, PATIENCE).await.unwrap();
+    let report = world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, PATIENCE).await.unwrap();
     assert_eq!(report.snapshot.head.status(), Status::Held);
-    assert_completed(&world.engine.resume(key("q"), PATIENCE).await.unwrap(), "thanks");
-    assert!(matches!(world.engine.resume(key("q"), None).await.unwrap_err(), EngineError::NotHeld(_)));
+    assert_completed(&world.engine.resume(Actor::local(), key("q"), PATIENCE).await.unwrap(), "thanks");
+    assert!(matches!(world.engine.resume(Actor::local(), key("q"), None).await.unwrap_err(), EngineError::NotHeld(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +168,7 @@ async fn a_hold_that_nobody_ends_fails_the_query() {
     let world = World::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
-    world.engine.deliver(key("q"), vec![delivery], true, None).await.unwrap();
+    world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, None).await.unwrap();
     tokio::time::sleep(defaults().external_timeout + Duration::from_secs(2)).await;
     assert_failed(&world.get().await, "hold_expired");
 }
@@ -172,7 +177,7 @@ async fn a_hold_that_nobody_ends_fails_the_query() {
 async fn a_result_for_a_cancelled_query_is_refused() {
     let world = World::new(ask_then_say()).await;
     let id = call(&world.submit(vec![outside("ask")]).await, 0);
-    world.engine.cancel(key("q"), None).await.unwrap();
+    world.engine.cancel(Actor::local(), key("q"), None).await.unwrap();
     assert_eq!(world.deliver(id, "42").await.verdicts, [Verdict::Cancelled(id)]);
     assert_eq!(world.model.requests().len(), 1);
 }
@@ -182,4 +187,41 @@ async fn a_long_poll_gives_up_after_its_time_and_says_where_the_query_stands() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     let snapshot = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(3))).await.unwrap().snapshot;
     assert_eq!(snapshot.head.status(), Status::Running);
+}
+
+fn ask_twice() -> ScriptedModel {
+    ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::call("ask", &json!({"n": 2}))])
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_journal_says_who_did_what() {
+    let world = World::new(ask_twice()).await;
+    let named = |user: &str| Actor::of_key("ci").unwrap().acting_for(user).unwrap();
+    let submission = Submission { by: named("alice"), ..submission("q", vec![outside("ask")]) };
+    let paused = world.engine.submit(submission.clone(), PATIENCE).await.unwrap().snapshot;
+    assert_eq!(paused.transcript.by, named("alice"));
+    let another = Submission { by: named("bob"), ..submission };
+    let refused = world.engine.submit(another, None).await.unwrap_err();
+    assert!(matches!(refused, EngineError::NameTaken(..)), "the same words of another actor are another request");
+
+    let posted = vec![delivery(call(&paused, 0), "42")];
+    world.engine.deliver(named("bob"), key("q"), posted, true, None).await.unwrap();
+    world.engine.resume(named("carol"), key("q"), PATIENCE).await.unwrap();
+    world.engine.cancel(named("dora"), key("q"), None).await.unwrap();
+    let stored = world.engine.store().load(&key("q").0, &key("q").1).await.unwrap().unwrap();
+    let did: Vec<_> = stored
+        .entries
+        .into_iter()
+        .filter_map(|entry| match entry.event {
+            Event::Created { by, .. } => Some(("created", by)),
+            Event::CallResolved { by, .. } => Some(("resolved", by)),
+            Event::Held { by, .. } => Some(("held", by)),
+            Event::Continued { by } => Some(("continued", by)),
+            Event::Cancelled { by, .. } => Some(("cancelled", by)),
+            _ => None,
+        })
+        .collect();
+    let expected =
+        [("created", "alice"), ("resolved", "bob"), ("held", "bob"), ("continued", "carol"), ("cancelled", "dora")];
+    assert_eq!(did, expected.map(|(what, who)| (what, named(who))));
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Binding, CallId, Limits, Namespace, Outcome, Status, Tool,
+    Actor, Binding, CallId, Limits, Namespace, Outcome, Status, Tool,
     machine::{Delivery, Target, Verdict},
     query::View,
     tool::{Annotations, toolset::Mode},
@@ -143,7 +143,7 @@ impl World {
     }
 
     pub(super) async fn deliver(&self, call: CallId, content: &str) -> DeliverReport {
-        self.engine.deliver(key("q"), vec![delivery(call, content)], false, PATIENCE).await.unwrap()
+        self.engine.deliver(Actor::local(), key("q"), vec![delivery(call, content)], false, PATIENCE).await.unwrap()
     }
 
     pub(super) async fn get(&self) -> Snapshot {
@@ -161,6 +161,7 @@ pub(super) fn key(name: &str) -> QueryKey {
 
 pub(super) fn submission(name: &str, client_tools: Vec<Tool>) -> Submission {
     Submission {
+        by: Actor::local(),
         namespace: Namespace::default(),
         name: Some(name.parse().unwrap()),
         agent: "agent".into(),

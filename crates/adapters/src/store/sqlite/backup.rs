@@ -17,6 +17,7 @@ use rusqlite::{
 };
 
 use super::{
+    audit::{HEADS_FILE, KEY_FILE},
     inspect::{self, BLOBS, Inspection, StoreFault},
     open::{self, DATABASE, LOCK, OpenError},
 };
@@ -91,6 +92,8 @@ pub fn backup(
     let mut blobs = 0;
     let mut copied = |count| progress(Progress::Blobs { copied: count });
     draft.copy_blobs(from, &mut blobs, &mut copied)?;
+    // Before the database: no end of the audit log may be known that is not in the copy.
+    draft.copy_audit(from)?;
     draft.copy_database(&connection, &mut progress)?;
     let mut copied = |count| progress(Progress::Blobs { copied: count });
     draft.copy_blobs(from, &mut blobs, &mut copied)?;
@@ -170,6 +173,19 @@ impl Draft {
         let path = self.path.join(DATABASE);
         copy_pages(from, &path, progress).map_err(|source| BackupError::Database { path: path.clone(), source })?;
         File::open(&path).and_then(|file| file.sync_all()).map_err(target(&path))
+    }
+
+    /// Copies the keys of the audit log and its ends, where they lie beside the database.
+    fn copy_audit(&self, from: &Path) -> Result<(), BackupError> {
+        for name in [KEY_FILE, HEADS_FILE] {
+            let copy = self.path.join(name);
+            match fs::copy(from.join(name), &copy) {
+                Ok(_) => File::open(&copy).and_then(|file| file.sync_all()).map_err(target(&copy))?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(target(&copy)(error)),
+            }
+        }
+        Ok(())
     }
 
     /// Copies the blobs that have not been copied yet.

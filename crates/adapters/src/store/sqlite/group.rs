@@ -20,9 +20,10 @@ use bosun_engine::{
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
 use super::{
+    audit::{AuditKeys, Book, Heads, Pages},
     checkpoint::Checkpoints,
     connect::Connector,
-    ledger::{Ledger, Queued, Settled},
+    ledger::{Ledger, Note, Queued, Settled},
     writer::Disk,
 };
 
@@ -54,6 +55,9 @@ pub(super) struct File {
     epoch: i64,
     /// Dropped before the connection below, which then is the last one and cleans the log up.
     checkpoints: Checkpoints,
+    /// What the audit log is sealed with, if there is one.
+    keys: Option<Arc<AuditKeys>>,
+    heads: Arc<Heads>,
     /// Put back only after a commit that went well: what failed, or panicked, gets a fresh connection.
     open: Option<Open>,
 }
@@ -63,6 +67,7 @@ pub(super) struct Open {
     next_id: i64,
     /// The rows of documents that were used lately.
     pub(super) known: HashMap<ContentHash, i64>,
+    pub(super) book: Book,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -85,20 +90,34 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl File {
-    pub(super) fn new(connector: Connector, epoch: i64, checkpoints: Checkpoints) -> Self {
-        Self { connector, epoch, checkpoints, open: None }
+    pub(super) fn new(
+        connector: Connector,
+        epoch: i64,
+        checkpoints: Checkpoints,
+        keys: Option<Arc<AuditKeys>>,
+        heads: Arc<Heads>,
+    ) -> Self {
+        Self { connector, epoch, checkpoints, keys, heads, open: None }
+    }
+
+    /// The connection of the last commit that went well, or a fresh one.
+    fn take_open(&mut self) -> Result<Open, Rejection> {
+        match self.open.take() {
+            Some(open) => Ok(open),
+            None => {
+                let book = Book::new(self.keys.clone(), Arc::clone(&self.heads));
+                Open::new(&self.connector, book).map_err(unavailable)
+            }
+        }
     }
 }
 
 impl Disk for File {
-    fn commit(&mut self, group: &[Queued], ledger: &Ledger) -> Result<Settled, Rejection> {
-        let mut open = match self.open.take() {
-            Some(open) => open,
-            None => Open::new(&self.connector).map_err(unavailable)?,
-        };
+    fn commit(&mut self, group: &[Queued], notes: &[Note], ledger: &Ledger) -> Result<Settled, Rejection> {
+        let mut open = self.take_open()?;
         let mut refused = BTreeMap::new();
         loop {
-            match open.try_commit(self.epoch, group, ledger, &refused) {
+            match open.try_commit(self.epoch, group, notes, ledger, &refused) {
                 Ok(settled) => {
                     self.open = Some(open);
                     return Ok(settled);
@@ -115,20 +134,14 @@ impl Disk for File {
     }
 
     fn remove(&mut self, removal: &Removal, now: Timestamp) -> Result<usize, Rejection> {
-        let mut open = match self.open.take() {
-            Some(open) => open,
-            None => Open::new(&self.connector).map_err(unavailable)?,
-        };
+        let mut open = self.take_open()?;
         let removed = open.remove(self.epoch, removal, now)?;
         self.open = Some(open);
         Ok(removed)
     }
 
     fn change_resource(&mut self, change: &ResourceChange) -> Result<(), Rejection> {
-        let open = match self.open.take() {
-            Some(open) => open,
-            None => Open::new(&self.connector).map_err(unavailable)?,
-        };
+        let mut open = self.take_open()?;
         open.change_resource(self.epoch, change)?;
         self.open = Some(open);
         Ok(())
@@ -177,16 +190,17 @@ struct Plan<'a> {
 }
 
 impl Open {
-    fn new(connector: &Connector) -> rusqlite::Result<Self> {
+    fn new(connector: &Connector, book: Book) -> rusqlite::Result<Self> {
         let connection = connector.write_on_certain_ground()?;
         let last: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM queries", [], |row| row.get(0))?;
-        Ok(Self { connection, next_id: last + 1, known: HashMap::new() })
+        Ok(Self { connection, next_id: last + 1, known: HashMap::new(), book })
     }
 
     fn try_commit(
         &mut self,
         epoch: i64,
         group: &[Queued],
+        notes: &[Note],
         ledger: &Ledger,
         refused: &BTreeMap<Position, Rejection>,
     ) -> Result<Settled, Fault> {
@@ -194,12 +208,14 @@ impl Open {
             return Err(Fault::Fenced);
         }
         let plan = self.decide(group, ledger, refused)?;
-        let committed = !plan.kept.is_empty();
+        let committed = !plan.kept.is_empty() || !notes.is_empty();
         if committed {
             self.write(epoch, group, &plan)?;
+            let pages = self.write_records(group, notes, &plan)?;
             fault::point("store.commit");
             self.run("COMMIT")?;
             fault::point("store.committed");
+            self.book.turn(pages);
             self.next_id += plan.queries.values().filter(|query| query.is_new).count() as i64;
         } else {
             self.run("ROLLBACK")?;
@@ -338,6 +354,26 @@ impl Open {
                 .map_err(|error| self.blame(standing.latest, error))?;
         }
         Ok(())
+    }
+
+    /// What the audit log says of what is kept, in the order in which it was appended.
+    fn write_records(&self, group: &[Queued], notes: &[Note], plan: &Plan<'_>) -> Result<Pages, Fault> {
+        let mut pages = Pages::default();
+        let mut notes = notes.iter().peekable();
+        for &(index, _) in &plan.kept {
+            let append = &group[index];
+            while let Some(note) = notes.next_if(|note| note.position < append.position) {
+                self.book.write(&self.connection, &mut pages, &note.namespace, &note.lines)?;
+            }
+            self.book
+                .write(&self.connection, &mut pages, &append.head.namespace, &append.lines)
+                .map_err(|error| self.blame(index, error))?;
+        }
+        for note in notes {
+            self.book.write(&self.connection, &mut pages, &note.namespace, &note.lines)?;
+        }
+        self.book.finish(&self.connection, &pages)?;
+        Ok(pages)
     }
 
     /// What a creation brings beside its entries.

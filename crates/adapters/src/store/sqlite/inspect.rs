@@ -280,7 +280,7 @@ impl Inspection {
             }
         };
         self.compare(query, title, &folded, bytes);
-        if let Some(Event::Created { spec }) = entries.first().map(|entry| &entry.event)
+        if let Some(Event::Created { spec, .. }) = entries.first().map(|entry| &entry.event)
             && !document.exists([spec.toolset.as_bytes()])?
         {
             self.faults.push(StoreFault::DocumentMissing { query: title.into(), hash: spec.toolset });

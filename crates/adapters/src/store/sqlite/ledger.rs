@@ -13,12 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bosun_core::{ContentHash, Head, Seq, Timestamp};
+use bosun_core::{ContentHash, Head, Namespace, Seq, Timestamp, audit::Record};
 use bosun_engine::{
     resource::ResourceChange,
     store::{Append, Document, Position, Rejection, Rejections, Removal, Request, StoreError, StoreStats},
 };
 use tokio::sync::oneshot;
+
+use super::audit::Lines;
 
 /// How long an append that nobody waits for may stay uncommitted.
 const UNAWAITED: Duration = Duration::from_millis(2);
@@ -39,6 +41,16 @@ pub(super) struct Queued {
     pub(super) request: Option<Request>,
     /// What the entries refer to.
     pub(super) blobs: Vec<ContentHash>,
+    /// What the audit log says of them.
+    pub(super) lines: Lines,
+}
+
+/// Records that no append brings.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) position: Position,
+    pub(super) namespace: Namespace,
+    pub(super) lines: Lines,
 }
 
 /// One entry of a journal, as it is stored.
@@ -49,9 +61,19 @@ pub(super) struct Row {
     pub(super) body: String,
 }
 
-impl TryFrom<Append> for Queued {
-    type Error = StoreError;
-    fn try_from(append: Append) -> Result<Self, StoreError> {
+fn unwritable(error: serde_json::Error) -> StoreError {
+    StoreError::Unavailable(Box::new(error))
+}
+
+impl Note {
+    pub(super) fn new(namespace: &Namespace, records: &[Record], audited: bool) -> Result<Self, StoreError> {
+        let lines = Lines::of(records, audited).map_err(unwritable)?;
+        Ok(Self { position: Position::default(), namespace: namespace.clone(), lines })
+    }
+}
+
+impl Queued {
+    pub(super) fn new(append: Append, audited: bool) -> Result<Self, StoreError> {
         let is_whole = append.is_whole();
         let row =
             |entry: &Arc<bosun_core::Entry>| Ok(Row { seq: entry.seq, at: entry.at, body: entry.event.encode()? });
@@ -62,10 +84,11 @@ impl TryFrom<Append> for Queued {
             seen: append.seen,
             after: append.after,
             is_whole,
-            rows: rows.map_err(|error| StoreError::Unavailable(Box::new(error)))?,
+            rows: rows.map_err(unwritable)?,
             toolset: append.toolset,
             request: append.request,
             blobs: append.entries.iter().filter_map(|entry| Some(entry.event.large()?.hash)).collect(),
+            lines: Lines::of(&append.records, audited).map_err(unwritable)?,
         })
     }
 }
@@ -89,6 +112,7 @@ pub(super) struct Changing {
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) group: Vec<Queued>,
+    pub(super) notes: Vec<Note>,
     pub(super) changing: Vec<Changing>,
     pub(super) doomed: Vec<Doomed>,
 }
@@ -99,6 +123,16 @@ impl Work {
         // Nobody may be there any more.
         self.changing.into_iter().for_each(|Changing { done, .. }| drop(done.send(Err(reason.clone()))));
         self.doomed.into_iter().for_each(|Doomed { done, .. }| drop(done.send(Err(reason.clone()))));
+    }
+
+    fn is_nothing_to_add(&self) -> bool {
+        self.group.is_empty() && self.notes.is_empty()
+    }
+
+    /// The last position that it decides about.
+    pub(super) fn last(&self) -> Option<Position> {
+        let appended = self.group.last().map(|append| append.position);
+        appended.max(self.notes.last().map(|note| note.position))
     }
 }
 
@@ -134,6 +168,7 @@ pub(super) struct Ledger {
 struct Book {
     last: Position,
     queue: Vec<Queued>,
+    notes: Vec<Note>,
     waiters: Vec<Waiter>,
     changing: Vec<Changing>,
     doomed: Vec<Doomed>,
@@ -169,6 +204,21 @@ impl Ledger {
         append.position = book.last;
         let position = book.last;
         book.queue.push(append);
+        let wanted = book.writer == Writer::AnyAppend;
+        self.call_if(wanted, book);
+        Ok(position)
+    }
+
+    /// Puts records into the queue.
+    pub(super) fn note(&self, mut note: Note) -> Result<Position, StoreError> {
+        let mut book = self.book();
+        if let Some(reason) = &book.stopped {
+            return Err(reason.clone().into());
+        }
+        book.last.0 += 1;
+        let position = book.last;
+        note.position = position;
+        book.notes.push(note);
         let wanted = book.writer == Writer::AnyAppend;
         self.call_if(wanted, book);
         Ok(position)
@@ -281,7 +331,7 @@ impl Ledger {
             book.writer = Writer::Waiters(1);
             let (woken, waited) = self.work.wait_timeout(book, UNAWAITED).unwrap_or_else(PoisonError::into_inner);
             book = woken;
-            if waited.timed_out() && !book.queue.is_empty() {
+            if waited.timed_out() && !(book.queue.is_empty() && book.notes.is_empty()) {
                 break;
             }
             quiet += 1;
@@ -292,10 +342,11 @@ impl Ledger {
         book.writer = Writer::Busy;
         let work = Work {
             group: std::mem::take(&mut book.queue),
+            notes: std::mem::take(&mut book.notes),
             changing: std::mem::take(&mut book.changing),
             doomed: std::mem::take(&mut book.doomed),
         };
-        let is_idle = work.group.is_empty() && work.changing.is_empty() && work.doomed.is_empty();
+        let is_idle = work.is_nothing_to_add() && work.changing.is_empty() && work.doomed.is_empty();
         if is_idle && book.stopped.is_some() { None } else { Some(work) }
     }
 
@@ -349,16 +400,19 @@ impl Ledger {
     pub(super) fn abandon(&self, reason: &Rejection) {
         self.stop(reason.clone());
         while let Some(work) = self.next_work(None) {
-            self.reject(&work.group, reason);
+            self.reject(&work, reason);
             work.refuse_rest(reason);
         }
     }
 
-    /// The writer's: nothing of `group` was kept, or whether it was is not known.
-    pub(super) fn reject(&self, group: &[Queued], reason: &Rejection) {
-        let rejected: Vec<_> = group.iter().map(|append| (append.position, reason.clone())).collect();
-        if let Some(last) = group.last() {
-            self.settle(last.position, Settled { committed: false, rejected });
+    /// The writer's: nothing of `work` was kept, or whether it was is not known.
+    pub(super) fn reject(&self, work: &Work, reason: &Rejection) {
+        let positions = work.group.iter().map(|append| append.position);
+        let mut positions: Vec<_> = positions.chain(work.notes.iter().map(|note| note.position)).collect();
+        positions.sort_unstable();
+        let rejected = positions.into_iter().map(|position| (position, reason.clone())).collect();
+        if let Some(last) = work.last() {
+            self.settle(last, Settled { committed: false, rejected });
         }
     }
 

@@ -6,6 +6,7 @@
 //! who wait are told so, and the store goes on with a fresh connection. Several processes on one file
 //! are not served, they are refused.
 
+pub mod audit;
 mod backup;
 mod checkpoint;
 mod connect;
@@ -25,23 +26,28 @@ use std::{
     collections::HashSet,
     fmt,
     fs::File,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
 };
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, Namespace, QueryName, Timestamp};
+use bosun_core::{
+    ContentHash, Namespace, QueryName, Timestamp,
+    audit::Record,
+    usage::{Hour, Usage},
+};
 use bosun_engine::resource::{ResourceChange, StoredResource};
 use bosun_engine::store::{
-    Answered, Append, Listed, Page, Position, Rejection, Removal, RequestKey, Runnable, Store, StoreError, StoreStats,
-    Stored, Wanted,
+    Answered, Append, Found as FoundRecords, Listed, Page, Position, Records, Rejection, Removal, RequestKey, Runnable,
+    Search, Store, StoreError, StoreStats, Stored, Wanted,
 };
 use rusqlite::Connection;
 
 use self::{
+    audit::{Audit, AuditKeys, Exporter, Heads},
     checkpoint::Checkpoints,
-    ledger::{Ledger, Queued},
+    ledger::{Ledger, Note, Queued},
     open::Opened,
     read::{Found, Readers},
 };
@@ -60,12 +66,15 @@ pub struct Sqlite {
     ledger: Arc<Ledger>,
     readers: Arc<Readers>,
     epoch: i64,
+    /// Whether records are kept, or only counted.
+    audited: bool,
     writer: Mutex<Option<Writer>>,
 }
 
 /// What ends when the store is closed.
 struct Writer {
     thread: JoinHandle<()>,
+    exporter: Option<Exporter>,
     /// Released last: until the thread has ended, the file is still ours.
     _lock: File,
 }
@@ -88,18 +97,39 @@ impl Sqlite {
     /// # Errors
     /// If another process has it open, or what is there is not a store that this program can use.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
-        let ledger = Arc::new(Ledger::default());
-        Self::start(ledger, open::open(dir)?).map_err(|source| OpenError::Directory { dir: dir.into(), source })
+        Self::open_with(dir, &Audit::default())
     }
 
-    fn start(ledger: Arc<Ledger>, opened: Opened) -> std::io::Result<Self> {
+    /// The same, with its audit log kept as `audit` says.
+    ///
+    /// # Errors
+    /// If another process has it open, what is there is not a store that this program can use, or the keys of
+    /// the audit log are not there.
+    pub fn open_with(dir: &Path, audit: &Audit) -> Result<Self, OpenError> {
+        let ledger = Arc::new(Ledger::default());
+        let opened = open::open(dir)?;
+        let keys = open::audit_keys(dir, audit, &opened.connector)?;
+        let heads = audit.on.then(|| audit.heads_file(dir));
+        Self::start(ledger, opened, keys, heads).map_err(|source| OpenError::Directory { dir: dir.into(), source })
+    }
+
+    fn start(
+        ledger: Arc<Ledger>,
+        opened: Opened,
+        keys: Option<Arc<AuditKeys>>,
+        heads_file: Option<PathBuf>,
+    ) -> std::io::Result<Self> {
         let Opened { lock, connector, epoch } = opened;
+        let audited = keys.is_some();
+        let heads = Arc::new(Heads::default());
+        let exporter = heads_file.map(|file| Exporter::start(Arc::clone(&heads), file)).transpose()?;
         let readers = Arc::new(Readers::new(connector.clone()));
         let checkpoints = Checkpoints::start(connector.clone())?;
-        let mut file = group::File::new(connector, epoch, checkpoints);
+        let mut file = group::File::new(connector, epoch, checkpoints, keys, heads);
         let queue = Arc::clone(&ledger);
         let thread = thread::Builder::new().name("bosun-store".into()).spawn(move || writer::run(&queue, &mut file))?;
-        Ok(Self { ledger, readers, epoch, writer: Mutex::new(Some(Writer { thread, _lock: lock })) })
+        let writer = Mutex::new(Some(Writer { thread, exporter, _lock: lock }));
+        Ok(Self { ledger, readers, epoch, audited, writer })
     }
 
     /// Stops and waits for the writer. Blocks for as long as the last commit takes.
@@ -110,6 +140,9 @@ impl Sqlite {
         if writer.thread.join().is_err() {
             tracing::error!("the store's writer crashed");
             ledger.abandon(&Rejection::Unavailable(Arc::new(Closed)));
+        }
+        if let Some(exporter) = writer.exporter {
+            exporter.stop();
         }
     }
 
@@ -128,9 +161,26 @@ impl Sqlite {
 }
 
 #[async_trait]
+impl Records for Sqlite {
+    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+        self.ledger.note(Note::new(namespace, &records, self.audited)?)
+    }
+
+    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<FoundRecords, StoreError> {
+        let (namespace, search) = (namespace.clone(), search.clone());
+        self.read(move |connection| audit::search(connection, &namespace, &search)).await
+    }
+
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+        let namespace = namespace.clone();
+        self.read(move |connection| audit::usage(connection, &namespace, since)).await
+    }
+}
+
+#[async_trait]
 impl Store for Sqlite {
     fn append(&self, append: Append) -> Result<Position, StoreError> {
-        self.ledger.push(Queued::try_from(append)?)
+        self.ledger.push(Queued::new(append, self.audited)?)
     }
 
     async fn durable(&self, position: Position) -> Result<(), StoreError> {

@@ -10,12 +10,17 @@ use std::{
     fs::{self, File, TryLockError},
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use bosun_engine::fault;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use super::{connect::Connector, schema};
+use super::{
+    audit::{self, Audit, AuditKeys, CheckError, KeyError},
+    connect::Connector,
+    schema,
+};
 
 pub(super) const DATABASE: &str = "bosun.db";
 pub(super) const LOCK: &str = "bosun.lock";
@@ -53,6 +58,8 @@ pub enum OpenError {
         path.display()
     )]
     Damaged { path: PathBuf, fault: String },
+    #[error(transparent)]
+    AuditKeys(#[from] KeyError),
     #[error("store `{}` cannot be opened", path.display())]
     Database {
         path: PathBuf,
@@ -90,6 +97,25 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     let connector = Connector::new(path);
     let epoch = take_over(&connector).map_err(|fault| fault.at(connector.path()))?;
     Ok(Opened { lock, connector, epoch })
+}
+
+/// The keys of the audit log, made if it is a new one; none if there is to be no log.
+pub(super) fn audit_keys(
+    dir: &Path,
+    audit: &Audit,
+    connector: &Connector,
+) -> Result<Option<Arc<AuditKeys>>, OpenError> {
+    if !audit.on {
+        return Ok(None);
+    }
+    let unusable = |source| OpenError::Database { path: connector.path().into(), source };
+    let connection = connector.read().map_err(unusable)?;
+    let keys = AuditKeys::open(&audit.key_file(dir), audit::has_records(&connection).map_err(unusable)?)?;
+    match audit::check_keys(&connection, &keys) {
+        Ok(()) => Ok(Some(Arc::new(keys))),
+        Err(CheckError::Key(error)) => Err(error.into()),
+        Err(CheckError::Database(source)) => Err(unusable(source)),
+    }
 }
 
 /// Takes the directory for this process, and says in the file which process that is.

@@ -11,7 +11,10 @@ use bosun_engine::{
 };
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::group::{Open, SEQ_BITS, unavailable};
+use super::{
+    audit::{Lines, Pages},
+    group::{Open, SEQ_BITS, unavailable},
+};
 
 /// How many queries, and about how many bytes of their journals, one transaction deletes.
 const AT_MOST: usize = 128;
@@ -50,27 +53,38 @@ impl Open {
         if !self.begin(epoch).map_err(unavailable)? {
             return Err(Rejection::Fenced);
         }
-        let removed = self.remove_all(removal, now).map_err(unavailable)?;
+        let mut pages = Pages::default();
+        let removed = self.remove_all(removal, now, &mut pages).map_err(unavailable)?;
         fault::point("store.remove");
         self.run("COMMIT").map_err(unavailable)?;
         fault::point("store.removed");
+        self.book.turn(pages);
         Ok(removed)
     }
 
-    fn remove_all(&mut self, removal: &Removal, now: Timestamp) -> rusqlite::Result<usize> {
+    fn remove_all(&mut self, removal: &Removal, now: Timestamp, pages: &mut Pages) -> rusqlite::Result<usize> {
         let doomed = self.doomed(removal, now)?;
         for query in &doomed {
             self.remove_one(query, now)?;
         }
-        if *removal == Removal::Outdated {
-            self.connection.prepare_cached(FORGET)?.execute(params![now.0, REQUESTS_AT_MOST])?;
+        match removal {
+            Removal::Outdated => {
+                self.connection.prepare_cached(FORGET)?.execute(params![now.0, REQUESTS_AT_MOST])?;
+            }
+            Removal::Query(namespace, _, record) if !doomed.is_empty() => {
+                let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
+                let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+                self.book.write(&self.connection, pages, namespace, &lines)?;
+                self.book.finish(&self.connection, pages)?;
+            }
+            Removal::Query(..) => {}
         }
         Ok(doomed.len())
     }
 
     fn doomed(&self, removal: &Removal, now: Timestamp) -> rusqlite::Result<Vec<Doomed>> {
         match removal {
-            Removal::Query(namespace, uid) => self
+            Removal::Query(namespace, uid, _) => self
                 .connection
                 .prepare_cached(ONE)?
                 .query_map(params![namespace.as_str(), uid.as_bytes()], Doomed::read)?

@@ -3,15 +3,18 @@
 //! They are few and change seldom, so each change is a transaction of its own, made by the same thread
 //! that writes journals. One that this version cannot read is left out of the list, loudly, and stays.
 
-use bosun_core::{Namespace, Timestamp};
+use bosun_core::{Namespace, Timestamp, audit::Record};
 use bosun_engine::{
     StoreError, fault,
-    resource::{Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource},
+    resource::{Change, Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource},
     store::Rejection,
 };
 use rusqlite::{Connection, Row, params};
 
-use super::group::{Open, unavailable};
+use super::{
+    audit::{Lines, Pages},
+    group::{Open, unavailable},
+};
 
 const KEEP: &str = "INSERT OR REPLACE INTO resources (kind, namespace, name, generation, created, updated, body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -20,20 +23,31 @@ const ALL: &str = "SELECT kind, namespace, name, generation, created, updated, b
 
 impl Open {
     /// Makes one change, in one transaction. Nothing may be done with this connection after a failure.
-    pub(super) fn change_resource(&self, epoch: i64, change: &ResourceChange) -> Result<(), Rejection> {
+    pub(super) fn change_resource(&mut self, epoch: i64, change: &ResourceChange) -> Result<(), Rejection> {
         if !self.begin(epoch).map_err(unavailable)? {
             return Err(Rejection::Fenced);
         }
-        self.write_resource(change).map_err(unavailable)?;
+        self.write_resource(&change.what).map_err(unavailable)?;
+        let pages = self.write_act(change.what.key(), &change.record).map_err(unavailable)?;
         fault::point("store.resource");
         self.run("COMMIT").map_err(unavailable)?;
         fault::point("store.resource_kept");
+        self.book.turn(pages);
         Ok(())
     }
 
-    fn write_resource(&self, change: &ResourceChange) -> rusqlite::Result<()> {
+    fn write_act(&self, key: &ResourceKey, record: &Record) -> rusqlite::Result<Pages> {
+        let mut pages = Pages::default();
+        let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
+        let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        self.book.write(&self.connection, &mut pages, &key.namespace, &lines)?;
+        self.book.finish(&self.connection, &pages)?;
+        Ok(pages)
+    }
+
+    fn write_resource(&self, change: &Change) -> rusqlite::Result<()> {
         match change {
-            ResourceChange::Keep(stored) => {
+            Change::Keep(stored) => {
                 let Manifest { key: ResourceKey { kind, namespace, name }, description } = &stored.manifest;
                 let body = serde_json::to_string(description)
                     .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
@@ -47,7 +61,7 @@ impl Open {
                     body
                 ])?;
             }
-            ResourceChange::Remove(ResourceKey { kind, namespace, name }) => {
+            Change::Remove(ResourceKey { kind, namespace, name }) => {
                 self.connection.prepare_cached(REMOVE)?.execute(params![kind.as_str(), namespace.as_str(), name])?;
             }
         }

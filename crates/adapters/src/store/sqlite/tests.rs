@@ -5,8 +5,8 @@ mod opening;
 
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
-use bosun_core::{Content, Outcome, content::Large, machine};
-use bosun_engine::resource::{Kind, ResourceKey};
+use bosun_core::{Actor, Content, Outcome, audit::Action, content::Large, machine};
+use bosun_engine::resource::{Change, Kind, ResourceKey};
 use bosun_engine::testing::{
     scribe::Scribe,
     store_contract::{Place, fold, store_contract},
@@ -70,7 +70,7 @@ impl Held {
     }
 
     fn push(&self, append: Append) -> Position {
-        self.ledger.push(append.try_into().unwrap()).unwrap()
+        self.ledger.push(Queued::new(append, false).unwrap()).unwrap()
     }
 
     fn wait(&self, position: Position) -> BoxFuture<'static, Result<(), StoreError>> {
@@ -81,7 +81,7 @@ impl Held {
     }
 
     fn release(self) -> Sqlite {
-        Sqlite::start(self.ledger, self.opened).unwrap()
+        Sqlite::start(self.ledger, self.opened, None, None).unwrap()
     }
 }
 
@@ -141,7 +141,7 @@ async fn a_conflict_within_a_group_leaves_the_others_of_the_group() {
     let held = Held::new(&directory);
     let first = held.push(Scribe::new("default", "first", 2).create());
     held.push(shared.write(machine::start_turn(shared.head())));
-    let lost = held.push(stale.write(machine::cancel(stale.head(), None)));
+    let lost = held.push(stale.write(machine::cancel(stale.head(), None, &Actor::local())));
     let taken = held.push(Scribe::new("default", "first", 3).create());
     let last = held.push(shared.write(shared.reply(Vec::new())));
     let waiting = [first, lost, taken, last].map(|position| held.wait(position));
@@ -301,7 +301,7 @@ async fn whoever_takes_the_store_over_fences_the_earlier_process_off() {
 struct Crashing(u32);
 
 impl writer::Disk for Crashing {
-    fn commit(&mut self, _: &[Queued], _: &Ledger) -> Result<ledger::Settled, Rejection> {
+    fn commit(&mut self, _: &[Queued], _: &[Note], _: &Ledger) -> Result<ledger::Settled, Rejection> {
         self.0 += 1;
         if self.0 == 1 {
             panic!("the first commit crashes")
@@ -328,12 +328,14 @@ async fn a_panic_of_the_writer_leaves_nobody_waiting() {
     let ledger = Arc::new(Ledger::default());
     let writing = Arc::clone(&ledger);
     let thread = thread::spawn(move || writer::run(&writing, &mut Crashing::default()));
-    let lost = ledger.push(Scribe::new("default", "a", 1).create().try_into().unwrap()).unwrap();
+    let lost = ledger.push(Queued::new(Scribe::new("default", "a", 1).create(), true).unwrap()).unwrap();
     assert!(matches!(ledger.settled(lost).await, Err(StoreError::Unavailable(_))));
-    let kept = ledger.push(Scribe::new("default", "b", 2).create().try_into().unwrap()).unwrap();
+    let kept = ledger.push(Queued::new(Scribe::new("default", "b", 2).create(), true).unwrap()).unwrap();
     ledger.settled(kept).await.unwrap();
     assert!(matches!(ledger.remove(Removal::Outdated, Timestamp(0)).await, Err(StoreError::Unavailable(_))));
-    let change = ResourceChange::Remove(ResourceKey::new(Kind::Agent, Namespace::default(), "a"));
+    let what = Change::Remove(ResourceKey::new(Kind::Agent, Namespace::default(), "a"));
+    let record = Record::of_act(Timestamp(0), Action::ResourceDeleted, None, None);
+    let change = ResourceChange { what, record };
     assert!(matches!(ledger.change_resource(change).await, Err(StoreError::Unavailable(_))));
     ledger.stop(Rejection::Fenced);
     thread.join().unwrap();
@@ -450,6 +452,9 @@ fn every_read_goes_by_an_index() {
         (remove::STILL_USED, vec!["SEARCH queries USING COVERING INDEX queries_by_toolset (toolset=?)"]),
         (read::ANSWERED, vec!["SEARCH requests USING PRIMARY KEY (namespace=? AND actor=? AND route=? AND key=?)"]),
         (read::DUE, vec!["SEARCH queries USING INDEX queries_by_deadline (deadline<?)"]),
+        (audit::SCAN, vec!["SEARCH audit USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]),
+        (audit::CALLS, vec!["SEARCH usage_of_calls USING PRIMARY KEY (namespace=? AND hour>?)"]),
+        (audit::QUERIES, vec!["SEARCH usage_of_queries USING PRIMARY KEY (namespace=? AND hour>?)"]),
         (read::NEXT_DEADLINE, vec!["SEARCH queries USING COVERING INDEX queries_by_deadline (deadline>?)"]),
     ];
     for (sql, expect) in plans {

@@ -16,15 +16,15 @@ use bosun_engine::{
     store::{Rejection, Removal},
 };
 
-use super::ledger::{Changing, Doomed, Gather, Ledger, Queued, Settled};
+use super::ledger::{Changing, Doomed, Gather, Ledger, Note, Queued, Settled};
 
 /// What groups are committed to.
 pub(super) trait Disk {
-    /// Commits what can be kept of `group`. The ledger knows what was rejected before.
+    /// Commits what can be kept of a group, and the notes with it. The ledger knows what was rejected before.
     ///
     /// # Errors
-    /// If nothing of the group was kept, or nobody knows.
-    fn commit(&mut self, group: &[Queued], ledger: &Ledger) -> Result<Settled, Rejection>;
+    /// If nothing of it was kept, or nobody knows.
+    fn commit(&mut self, group: &[Queued], notes: &[Note], ledger: &Ledger) -> Result<Settled, Rejection>;
 
     /// Deletes, and says how many queries that were.
     ///
@@ -50,13 +50,12 @@ struct Crashed;
 pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
     let mut pace = Pace::default();
     let mut failing = false;
-    while let Some(mut work) = ledger.next_work(pace.gather()) {
-        let group = std::mem::take(&mut work.group);
-        if let Some(last) = group.last() {
+    while let Some(work) = ledger.next_work(pace.gather()) {
+        if let Some(last) = work.last() {
             let began = Instant::now();
-            match guarded(|| disk.commit(&group, ledger)).flatten() {
+            match guarded(|| disk.commit(&work.group, &work.notes, ledger)).flatten() {
                 Ok(settled) => {
-                    let served = ledger.settle(last.position, settled);
+                    let served = ledger.settle(last, settled);
                     pace.note(served, began.elapsed());
                     if std::mem::take(&mut failing) {
                         tracing::info!("the store can be written to again");
@@ -72,7 +71,7 @@ pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
                         // First, so that whoever is told can rely on it.
                         ledger.stop(reason.clone());
                     }
-                    ledger.reject(&group, &reason);
+                    ledger.reject(&work, &reason);
                     if fenced {
                         work.refuse_rest(&reason);
                         return ledger.abandon(&reason);

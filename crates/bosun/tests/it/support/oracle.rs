@@ -183,7 +183,7 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
 /// Every scene's answer is made of the results that the model was shown: they must be those of the
 /// journal, in the order in which it asked.
 fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
-    let Some(Event::Created { spec }) = journal.entries.first().map(|entry| &entry.event) else { return };
+    let Some(Event::Created { spec, .. }) = journal.entries.first().map(|entry| &entry.event) else { return };
     if journal.head.status() != Status::Completed || matches!(spec.input.as_str(), "text" | "words") {
         return;
     }
@@ -232,7 +232,7 @@ fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>
             continue;
         };
         let resolved = journal.entries.iter().find_map(|entry| match &entry.event {
-            Event::CallResolved { call: resolved, outcome } if *resolved == call => Some(outcome),
+            Event::CallResolved { call: resolved, outcome, .. } if *resolved == call => Some(outcome),
             _ => None,
         });
         let same = resolved == Some(&outcome(&post.content));

@@ -41,9 +41,6 @@ const OF_ANSWERS: &[&str] = &[
     "tool_count",
 ];
 
-/// Fields that ARK's API fills with nothing where there is nothing.
-const OFTEN_EMPTY: &[&str] = &["overrides", "executionEngine", "authorization", "parameters", "graph", "selector"];
-
 /// Where a text stands for an object: the way to the field, `*` for any name, and the name that the text
 /// gets in the object.
 const SHORT_FORMS: &[(Kind, &[&str], &str)] = &[
@@ -151,11 +148,13 @@ fn read_spec(kind: Kind, mut fields: Object, findings: &mut Findings) -> Map<Str
             findings.fault(place, "duplicate_field", format!("stands twice: here and as `spec.{}`", clip(&name)));
         }
     }
-    let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty) || value.is_null();
-    spec.retain(|name, value| !OFTEN_EMPTY.contains(&name.as_str()) || !is_empty(value) || value.is_null());
-    if kind == Kind::Memory {
-        // Answers show it a second time under this name.
-        spec.shift_remove("config");
+    // Answers have an empty list of what is not served.
+    if spec.get("overrides").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        spec.shift_remove("overrides");
+    }
+    if kind == Kind::Memory && spec.shift_remove("config").is_some() {
+        // Answers show it a second time under this name, as ARK's do.
+        findings.warn("`config` of a memory is what its `spec` says, and was ignored");
     }
     let mut spec = Value::Object(spec);
     for (_, path, name) in SHORT_FORMS.iter().filter(|(of, ..)| *of == kind) {
@@ -177,7 +176,13 @@ fn read_spec(kind: Kind, mut fields: Object, findings: &mut Findings) -> Map<Str
 
 /// Fields that answers derive from the spec, so that both may come back and differ.
 fn is_derived(kind: Kind, name: &str) -> bool {
-    matches!((kind, name), (Kind::Tool, "description" | "type") | (Kind::Agent, "modelRef") | (Kind::Memory, _))
+    matches!(
+        (kind, name),
+        (Kind::Tool, "description" | "type")
+            | (Kind::Agent, "modelRef")
+            | (Kind::McpServer, "address")
+            | (Kind::Memory, _)
+    )
 }
 
 /// Puts the text at the end of `path` into an object, under `name`.

@@ -42,7 +42,7 @@ macro_rules! operations {
             JsonBody(body): JsonBody,
         ) -> Result<Response, ApiError> {
             let read = body::create(Kind::$kind, &options, body)?;
-            let changed = app.engine.create_resource(read.value).await?;
+            let changed = app.engine.create_resource(options.actor.clone(), read.value).await?;
             Ok(changed_answer(changed, read.warnings, $detail))
         }
 
@@ -61,14 +61,14 @@ macro_rules! operations {
         ) -> Result<Response, ApiError> {
             let key = ResourceKey::new(Kind::$kind, options.namespace(), options.name.clone());
             let read = body::update(&key, &options, body)?;
-            let changed = app.engine.update_resource(key, read.value).await?;
+            let changed = app.engine.update_resource(options.actor.clone(), key, read.value).await?;
             Ok(changed_answer(changed, read.warnings, $detail))
         }
 
         #[doc = concat!("`DELETE …/{name}`: a resource of kind ", stringify!($kind))]
         pub(super) async fn $delete(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
             let key = ResourceKey::new(Kind::$kind, options.namespace(), options.name.clone());
-            app.engine.delete_resource(key).await?;
+            app.engine.delete_resource(options.actor.clone(), key).await?;
             Ok(with_warnings(deleted(Kind::$kind, &options.name), &options.warnings))
         }
     )*};

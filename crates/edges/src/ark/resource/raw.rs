@@ -95,7 +95,7 @@ pub(in crate::ark) async fn create_raw(
     JsonBody(body): JsonBody,
 ) -> Result<Response, ApiError> {
     let body::Read { value, mut warnings } = body::create(path.read()?, &options, body)?;
-    let changed = app.engine.create_resource(value).await?;
+    let changed = app.engine.create_resource(options.actor.clone(), value).await?;
     warnings.extend(changed.warnings);
     Ok(with_warnings(in_wanted_form(&headers, raw(&changed.registry, &changed.resource)), &warnings))
 }

@@ -139,6 +139,10 @@ impl<S: Store> World<S> {
                 }
                 view.push(format!("{stored:?}"));
             }
+            let search = Search { limit: 999, ..Search::default() };
+            let log = self.store.search(&namespace, &search).await.unwrap().records;
+            view.extend(log.iter().map(|numbered| format!("{} {:?}", numbered.seq, numbered.record)));
+            view.push(format!("{:?}", self.store.usage(&namespace, Hour(0)).await.unwrap()));
             for status in [None, Some(Status::Waiting), Some(Status::Running), Some(Status::Completed)] {
                 for limit in [1, 99] {
                     let page = Page { limit, before: Some(self.writers[3].uid()), status };

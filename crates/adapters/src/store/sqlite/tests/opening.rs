@@ -160,7 +160,7 @@ async fn what_was_committed_is_there_after_a_process_that_did_not_close() {
     store.durable(position).await.unwrap();
     // The files as a killed process leaves them: the log has not been written back.
     let crashed = Directory::new();
-    for name in ["bosun.db", "bosun.db-wal"] {
+    for name in ["bosun.db", "bosun.db-wal", "audit.key"] {
         fs::copy(directory.path().join(name), crashed.path().join(name)).unwrap();
     }
     let found = crashed.store();

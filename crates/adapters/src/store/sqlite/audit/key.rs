@@ -1,0 +1,228 @@
+//! The keys that audit records are sealed with.
+//!
+//! A file has one key a line, the newest last: 64 hexadecimal digits, known by an id that tells nothing
+//! of them. A new key is put under the old ones, which are still needed to verify what they sealed. The
+//! file is made where there is none, for its owner's eyes only.
+
+use std::{
+    fmt::{self, Write as _},
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use ring::hmac;
+use zeroize::Zeroizing;
+
+/// Where the keys lie in the directory of a store, unless they lie elsewhere.
+pub const KEY_FILE: &str = "audit.key";
+
+const KEY_BYTES: usize = 32;
+
+/// Why there are no keys.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("the audit keys in `{}` cannot be read", path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the audit keys in `{}` cannot be written", path.display())]
+    Unwritable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("line {line} of `{}` is not a key: one has {} hexadecimal digits", path.display(), KEY_BYTES * 2)]
+    Malformed { path: PathBuf, line: usize },
+    #[error(
+        "`{}` has no key {id}, which the audit log was sealed with: put the old key back, above the new one",
+        path.display()
+    )]
+    Unknown { path: PathBuf, id: KeyId },
+    #[error(
+        "`{}` is missing, and there is an audit log already: put the file back; without it, the log can neither be \
+         verified nor be gone on with. `--audit off` starts without audit",
+        path.display()
+    )]
+    Missing { path: PathBuf },
+}
+
+/// What a key is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(pub(super) [u8; 8]);
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl std::str::FromStr for KeyId {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let bytes = from_hex(text).ok_or(())?;
+        <[u8; 8]>::try_from(bytes.as_slice()).map(Self).map_err(|_| ())
+    }
+}
+
+/// One key.
+#[derive(Clone)]
+pub(super) struct AuditKey {
+    pub(super) id: KeyId,
+    key: hmac::Key,
+}
+
+impl fmt::Debug for AuditKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "AuditKey({})", self.id)
+    }
+}
+
+impl AuditKey {
+    fn new(bytes: &[u8]) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, bytes);
+        let name = hmac::sign(&key, b"bosun.audit.key");
+        let mut id = [0; 8];
+        id.copy_from_slice(&name.as_ref()[..8]);
+        Self { id: KeyId(id), key }
+    }
+
+    /// Seals some bytes that come in parts.
+    pub(super) fn seal(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut context = hmac::Context::with_key(&self.key);
+        parts.iter().for_each(|part| context.update(part));
+        let mut mac = [0; 32];
+        mac.copy_from_slice(context.sign().as_ref());
+        mac
+    }
+}
+
+/// All keys of a file, the newest last.
+#[derive(Clone, Debug)]
+pub struct AuditKeys {
+    path: PathBuf,
+    keys: Vec<AuditKey>,
+}
+
+impl AuditKeys {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// If there is none, or it has something else than keys.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let unreadable = |source| KeyError::Unreadable { path: path.into(), source };
+        let text = Zeroizing::new(fs::read_to_string(path).map_err(unreadable)?);
+        let mut keys = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let bytes = from_hex(line).filter(|bytes| bytes.len() == KEY_BYTES);
+            let bytes = bytes.ok_or_else(|| KeyError::Malformed { path: path.into(), line: index + 1 })?;
+            keys.push(AuditKey::new(&bytes));
+        }
+        if keys.is_empty() {
+            return Err(unreadable(io::Error::new(io::ErrorKind::InvalidData, "there is no key in it")));
+        }
+        Ok(Self { path: path.into(), keys })
+    }
+
+    /// Reads the file, and makes it first where there is none; but not where records need the one that was.
+    pub(in super::super) fn open(path: &Path, has_records: bool) -> Result<Self, KeyError> {
+        match fs::exists(path) {
+            Ok(true) => {}
+            Ok(false) if has_records => return Err(KeyError::Missing { path: path.into() }),
+            Ok(false) => add(path)?,
+            Err(source) => return Err(KeyError::Unreadable { path: path.into(), source }),
+        }
+        Self::load(path)
+    }
+
+    pub(super) fn newest(&self) -> Option<&AuditKey> {
+        self.keys.last()
+    }
+
+    pub(super) fn get(&self, id: KeyId) -> Option<&AuditKey> {
+        self.keys.iter().find(|key| key.id == id)
+    }
+
+    /// The key of this id.
+    ///
+    /// # Errors
+    /// If the file does not have it.
+    pub(super) fn require(&self, id: KeyId) -> Result<&AuditKey, KeyError> {
+        self.get(id).ok_or_else(|| KeyError::Unknown { path: self.path.clone(), id })
+    }
+}
+
+/// Puts a new key into the file, under those that are there, and says what it is called.
+///
+/// # Errors
+/// If the file cannot be read or written.
+pub fn rotate(path: &Path) -> Result<KeyId, KeyError> {
+    add(path)?;
+    let keys = AuditKeys::load(path)?;
+    keys.newest().map(|key| key.id).ok_or(KeyError::Missing { path: path.into() })
+}
+
+/// Writes the file anew with one key more; whoever reads meanwhile sees the old file or the new one.
+fn add(path: &Path) -> Result<(), KeyError> {
+    let unwritable = |source| KeyError::Unwritable { path: path.into(), source };
+    let mut text = match fs::read_to_string(path) {
+        Ok(text) => Zeroizing::new(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Zeroizing::new(
+            "# What the audit log is sealed with, one key a line, the newest last. Keep a copy in another place.\n"
+                .to_owned(),
+        ),
+        Err(source) => return Err(KeyError::Unreadable { path: path.into(), source }),
+    };
+    let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+    getrandom::fill(&mut *bytes).map_err(|error| unwritable(io::Error::other(error)))?;
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    for byte in bytes.iter() {
+        // To write into a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push('\n');
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let draft = path.with_file_name(name);
+    write_private(&draft, text.as_bytes()).map_err(unwritable)?;
+    fs::rename(&draft, path).map_err(unwritable)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(unwritable)
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+pub(super) fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pairs = text.as_bytes().chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return None;
+    }
+    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect::<Option<Vec<u8>>>().map(Zeroizing::new)
+}
+
+pub(super) fn to_hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    bytes.iter().for_each(|byte| {
+        // To write into a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    });
+    text
+}

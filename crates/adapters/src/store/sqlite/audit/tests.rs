@@ -1,0 +1,373 @@
+//! What is special to the log in a file: that nothing can be done to it unseen.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
+
+use bosun_core::{Timestamp, audit::Action};
+use bosun_engine::{
+    store::{Records as _, Search, Store as _},
+    testing::scribe::Scribe,
+};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::*;
+use crate::store::sqlite::{OpenError, Sqlite};
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// A store with a log of two namespaces.
+async fn written(queries: u32) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    add_to(dir.path(), 0..queries).await;
+    dir
+}
+
+async fn add_to(dir: &Path, queries: std::ops::Range<u32>) {
+    let store = Sqlite::open(dir).unwrap();
+    for number in queries {
+        let namespace = if number % 3 == 0 { "other" } else { "default" };
+        let mut scribe = Scribe::new(namespace, &format!("q{number}"), number + 1);
+        scribe.start_and_pause(&store, LONG);
+        let position = scribe.resolve_and_complete(&store);
+        store.durable(position).await.unwrap();
+    }
+    store.close().await.unwrap();
+}
+
+fn faults(dir: &Path) -> Vec<AuditFault> {
+    verify(dir, &Audit::default()).unwrap().faults
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_touched_is_whole() {
+    let dir = written(6).await;
+    let verified = verify(dir.path(), &Audit::default()).unwrap();
+    assert_eq!(verified, Verified { namespaces: 2, records: 24, heads: 2, faults: Vec::new() });
+    let mode = fs::metadata(dir.path().join(KEY_FILE)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "the key is for its owner's eyes only");
+}
+
+/// Small and the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// One thing that somebody with the file, but without the key, might do.
+fn tamper(connection: &Connection, dice: &mut Dice) -> String {
+    let keys: Vec<i64> = connection
+        .prepare("SELECT key FROM audit ORDER BY key")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let mut pick = || keys[usize::try_from(dice.below(keys.len() as u64)).unwrap()];
+    let (one, other) = (pick(), pick());
+    let body: String = connection.query_row("SELECT body FROM audit WHERE key = ?1", [one], |row| row.get(0)).unwrap();
+    let mac: Vec<u8> = connection.query_row("SELECT mac FROM audit WHERE key = ?1", [one], |row| row.get(0)).unwrap();
+    let run = |sql: &str| connection.execute_batch(sql).unwrap();
+    match dice.below(13) {
+        0 => {
+            let at = usize::try_from(dice.below(body.len() as u64)).unwrap();
+            let mut bytes = body.into_bytes();
+            bytes[at] = if bytes[at] == b'x' { b'y' } else { b'x' };
+            let changed = String::from_utf8_lossy(&bytes).into_owned();
+            connection.execute("UPDATE audit SET body = ?2 WHERE key = ?1", (one, changed)).unwrap();
+            format!("byte {at} of the body of {one}")
+        }
+        1 => {
+            let mut mac = mac;
+            mac[usize::try_from(dice.below(32)).unwrap()] ^= 1 << dice.below(8);
+            connection.execute("UPDATE audit SET mac = ?2 WHERE key = ?1", (one, mac)).unwrap();
+            format!("a bit of the seal of {one}")
+        }
+        2 => {
+            run(&format!("DELETE FROM audit WHERE key = {one}"));
+            format!("{one} deleted")
+        }
+        3 if one != other => {
+            // Whole rows change places.
+            run(&format!(
+                "CREATE TEMP TABLE kept AS SELECT * FROM audit WHERE key IN ({one}, {other});
+                 UPDATE audit SET (body, mac) = (SELECT body, mac FROM kept WHERE kept.key = {one} + {other} - audit.key)
+                 WHERE key IN ({one}, {other}); DROP TABLE kept;"
+            ));
+            format!("{one} and {other} swapped")
+        }
+        4 => {
+            run(&format!("INSERT INTO audit SELECT max(key) + 1, body, mac FROM audit WHERE key >> 40 = {one} >> 40"));
+            format!("the last of {one}'s chain written again behind it")
+        }
+        5 => {
+            // Everything behind it moves on by one.
+            run(&format!(
+                "CREATE TEMP TABLE moved AS SELECT key + 1 AS key, body, mac FROM audit
+                 WHERE key >= {one} AND key >> 40 = {one} >> 40;
+                 INSERT OR REPLACE INTO audit SELECT * FROM moved; DROP TABLE moved;
+                 UPDATE audit_chains SET seq = seq + 1 WHERE id = {one} >> 40"
+            ));
+            format!("one inserted at {one}")
+        }
+        6 => {
+            run(&format!("DELETE FROM audit WHERE key >= {one} AND key >> 40 = {one} >> 40"));
+            format!("cut at {one}")
+        }
+        7 => {
+            // The chain's row is made to fit, as far as that is possible without the key.
+            run(&format!(
+                "DELETE FROM audit WHERE key >= {one} AND key >> 40 = {one} >> 40;
+                 UPDATE audit_chains SET seq = ({one} & 1099511627775) - 1,
+                 mac = coalesce((SELECT mac FROM audit WHERE key = {one} - 1), mac) WHERE id = {one} >> 40"
+            ));
+            format!("cut at {one}, and the end moved there")
+        }
+        8 => {
+            run(&format!("UPDATE audit_chains SET seq = seq + 1 WHERE id = {one} >> 40"));
+            "the end moved on".into()
+        }
+        9 => {
+            run("UPDATE audit_chains SET namespace = namespace || '-x'");
+            "the namespaces renamed".into()
+        }
+        10 => {
+            run(&format!("DELETE FROM audit_chains WHERE id = {one} >> 40"));
+            "a chain without its row".into()
+        }
+        11 => {
+            run(&format!(
+                "DELETE FROM audit WHERE key >> 40 = {one} >> 40; DELETE FROM audit_chains WHERE id = {one} >> 40"
+            ));
+            "a whole chain deleted".into()
+        }
+        _ => {
+            run(&format!("UPDATE audit SET body = json_set(body, '$.actor', 'somebody-else') WHERE key = {one}"));
+            format!("another actor in {one}")
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_tamperings_are_found() {
+    let dir = written(8).await;
+    let database = dir.path().join("bosun.db");
+    let pristine = fs::read(&database).unwrap();
+    assert!(faults(dir.path()).is_empty());
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    for round in 0..1_000 {
+        fs::write(&database, &pristine).unwrap();
+        let connection = Connection::open(&database).unwrap();
+        connection.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF").unwrap();
+        let what = tamper(&connection, &mut dice);
+        drop(connection);
+        let found = faults(dir.path());
+        assert!(!found.is_empty(), "round {round}: {what} was not found");
+    }
+}
+
+#[tokio::test]
+async fn the_first_bad_record_is_named() {
+    let dir = written(4).await;
+    let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
+    let changed = connection.execute(
+        "UPDATE audit SET body = replace(body, 'query.completed', 'query.cancelled')
+         WHERE key = (SELECT id << 40 | 4 FROM audit_chains WHERE namespace = 'default')",
+        [],
+    );
+    assert_eq!(changed, Ok(1));
+    let found = faults(dir.path());
+    assert_eq!(found.first(), Some(&AuditFault::Changed { namespace: "default".into(), seq: 4 }));
+    assert!(found[0].to_string().starts_with("namespace `default`: record 4 is not what was written"), "{}", found[0]);
+}
+
+#[tokio::test]
+async fn an_older_copy_of_the_whole_store_is_found_by_what_was_exported() {
+    let dir = written(3).await;
+    let database = dir.path().join("bosun.db");
+    let old = fs::read(&database).unwrap();
+    add_to(dir.path(), 3..6).await;
+    assert!(faults(dir.path()).is_empty());
+    fs::write(&database, old).unwrap();
+    let found = faults(dir.path());
+    assert!(matches!(found.as_slice(), [AuditFault::Head { .. }, ..]), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_cut_log_is_gone_on_with_and_never_sealed_over() {
+    let dir = written(6).await;
+    let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
+    connection
+        .execute_batch(
+            "DELETE FROM audit WHERE key & 1099511627775 > 5;
+             UPDATE audit_chains SET seq = 5, mac = (SELECT mac FROM audit WHERE key = id << 40 | 5)",
+        )
+        .unwrap();
+    drop(connection);
+    fs::remove_file(dir.path().join(HEADS_FILE)).unwrap();
+    assert!(!faults(dir.path()).is_empty());
+    add_to(dir.path(), 6..9).await;
+    let found = faults(dir.path());
+    let by_the_server = |fault: &AuditFault| matches!(fault, AuditFault::Found { seq: 6, .. });
+    assert!(found.len() == 2 && found.iter().all(by_the_server), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_new_key_goes_on_where_the_old_one_ended() {
+    let dir = written(3).await;
+    let key_file = dir.path().join(KEY_FILE);
+    let old = fs::read_to_string(&key_file).unwrap();
+    let id = rotate(&key_file).unwrap();
+    assert!(faults(dir.path()).is_empty(), "nothing is sealed with it yet");
+    add_to(dir.path(), 3..6).await;
+    let verified = verify(dir.path(), &Audit::default()).unwrap();
+    assert!(verified.faults.is_empty(), "{:?}", verified.faults);
+    let store = Sqlite::open(dir.path()).unwrap();
+    let all = Search { limit: 100, ..Search::default() };
+    let log = store.search(&"default".parse().unwrap(), &all).await.unwrap();
+    let rotated: Vec<_> =
+        log.records.iter().filter(|numbered| numbered.record.action == Action::AuditKeyRotated).collect();
+    assert_eq!(rotated.len(), 1);
+    assert_eq!(rotated[0].record.detail, Some(id.to_string()));
+    drop(store);
+    // Without the new key what it sealed cannot be verified, and nothing can be added.
+    fs::write(&key_file, old).unwrap();
+    assert!(faults(dir.path()).iter().any(|fault| matches!(fault, AuditFault::Key { .. })), "{:?}", faults(dir.path()));
+    let refused = Sqlite::open(dir.path()).unwrap_err();
+    assert!(matches!(refused, OpenError::AuditKeys(KeyError::Unknown { .. })), "{refused}");
+}
+
+#[tokio::test]
+async fn without_its_key_a_log_is_not_gone_on_with() {
+    let dir = written(1).await;
+    fs::remove_file(dir.path().join(KEY_FILE)).unwrap();
+    let refused = Sqlite::open(dir.path()).unwrap_err();
+    assert!(matches!(&refused, OpenError::AuditKeys(KeyError::Missing { .. })), "{refused}");
+    assert!(refused.to_string().contains("put the file back"), "{refused}");
+    let off = Audit { on: false, ..Audit::default() };
+    let store = Sqlite::open_with(dir.path(), &off).unwrap();
+    let mut scribe = Scribe::new("default", "unaudited", 50);
+    let position = scribe.start_and_pause(&store, LONG);
+    store.durable(position).await.unwrap();
+    let position = scribe.resolve_and_complete(&store);
+    store.durable(position).await.unwrap();
+    let found = store.search(&"default".parse().unwrap(), &Search { limit: 9, ..Search::default() }).await.unwrap();
+    assert!(found.records.is_empty(), "nothing was recorded");
+    let used = store.usage(&"default".parse().unwrap(), bosun_core::usage::Hour(0)).await.unwrap();
+    assert_eq!(used.all_queries().queries, 1, "but it was counted");
+}
+
+#[tokio::test]
+async fn a_bad_file_of_keys_is_refused_with_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("keys");
+    let audit = Audit { key_file: Some(path.clone()), ..Audit::default() };
+    for (text, expect) in
+        [("# nothing\n", "cannot be read"), ("# a\n\nnot a key\n", "line 3 of"), ("abcd\n", "line 1 of")]
+    {
+        fs::write(&path, text).unwrap();
+        let refused = Sqlite::open_with(dir.path(), &audit).unwrap_err().to_string();
+        assert!(refused.contains(expect), "{text:?}: {refused}");
+    }
+    fs::remove_file(&path).unwrap();
+    let store = Sqlite::open_with(dir.path(), &audit).unwrap();
+    store.close().await.unwrap();
+    assert!(
+        fs::exists(&path).unwrap() && !fs::exists(dir.path().join(KEY_FILE)).unwrap(),
+        "the key lies where it was wanted"
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_audited_is_not_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(dir.path()).unwrap();
+    let mut kept = Scribe::new("default", "kept", 1);
+    let position = kept.start(&store);
+    store.durable(position).await.unwrap();
+    let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
+    connection
+        .execute_batch(
+            "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no room for records'); END",
+        )
+        .unwrap();
+    let mut lost = Scribe::new("default", "lost", 2);
+    let position = lost.start(&store);
+    assert!(store.durable(position).await.is_err());
+    assert!(store.load(&lost.head().namespace, &lost.head().name).await.unwrap().is_none(), "the state is unchanged");
+    connection.execute_batch("DROP TRIGGER full").unwrap();
+    let mut later = Scribe::new("default", "later", 3);
+    let position = later.start(&store);
+    store.durable(position).await.unwrap();
+    store.close().await.unwrap();
+    assert!(faults(dir.path()).is_empty());
+}
+
+#[tokio::test]
+async fn an_export_has_every_record_as_it_was_sealed() {
+    let dir = written(3).await;
+    let mut lines = Vec::new();
+    assert_eq!(export(dir.path(), Some("default"), &mut lines).unwrap(), 8);
+    let text = String::from_utf8(lines).unwrap();
+    let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["seq"], &first["record"]["action"]), (&1.into(), &"query.created".into()));
+    assert_eq!(first["time"], Timestamp(first["record"]["at"].as_i64().unwrap()).to_rfc3339());
+    let mut all = Vec::new();
+    assert_eq!(export(dir.path(), None, &mut all).unwrap(), 12);
+}
+
+#[tokio::test]
+async fn many_different_tools_are_counted_as_others() {
+    use bosun_core::{
+        audit::{Record, SUCCESS, Source},
+        usage::{Hour, MOST_KEYS, OTHER},
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(Sqlite::open(dir.path()).unwrap());
+    let namespace = "default".parse().unwrap();
+    let call = |number: usize| Record {
+        agent: Some("a".into()),
+        tool: Some(format!("tool-{number}")),
+        source: Some(Source::Outside),
+        outcome: Some(SUCCESS.into()),
+        duration_ms: Some(5),
+        ..Record::of_act(Timestamp(0), Action::CallDelivered, None, None)
+    };
+    let position = store.record(&namespace, (0..MOST_KEYS + 50).map(call).collect()).unwrap();
+    store.durable(position).await.unwrap();
+    let used = store.usage(&namespace, Hour(0)).await.unwrap();
+    assert_eq!(used.calls.len(), MOST_KEYS + 1);
+    let others: u64 = used.calls.iter().filter(|(key, _)| key.tool == OTHER).map(|(_, tally)| tally.calls).sum();
+    assert_eq!(others, 50);
+}
+
+#[tokio::test]
+async fn a_search_by_time_finds_what_a_clock_that_was_set_back_has_written() {
+    use bosun_core::audit::Record;
+    let dir = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(dir.path()).unwrap();
+    let namespace = "default".parse().unwrap();
+    let minute = 60_000;
+    // Forty minutes back in the middle.
+    let times: Vec<i64> =
+        (0..200).map(|number| if number < 100 { number * minute } else { (number - 40) * minute }).collect();
+    let act = |at: &i64| Record::of_act(Timestamp(*at), Action::KeysReloaded, None, None);
+    let position = store.record(&namespace, times.iter().map(act).collect()).unwrap();
+    store.durable(position).await.unwrap();
+    for (from, to) in [(0, 30), (50, 70), (55, 100), (99, 101), (100, 200), (159, 160)] {
+        let search = Search {
+            from: Some(Timestamp(from * minute)),
+            to: Some(Timestamp(to * minute)),
+            limit: 500,
+            ..Search::default()
+        };
+        let found = store.search(&namespace, &search).await.unwrap().records.len();
+        let expect = times.iter().filter(|at| (from * minute..to * minute).contains(at)).count();
+        assert_eq!(found, expect, "from {from} to {to}");
+    }
+}

@@ -1,0 +1,294 @@
+//! Writing records and counts, in the transaction of what they are about.
+//!
+//! The writer knows the ends of the chains that it has written to; a transaction works on copies, which
+//! replace them when it is committed. A chain that does not end where its seal says was tampered with: it is
+//! gone on with, beginning with a record that says so, and never sealed over in silence.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use bosun_core::{
+    Namespace, Timestamp,
+    audit::{Action, Record},
+    usage::{CallTally, Histogram, Hour, Key, MOST_KEYS, OTHER, QueryTally, Sample, Usage},
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{
+    chain::{Chain, Mac, row},
+    heads::Heads,
+    key::{AuditKey, AuditKeys, KeyError, KeyId},
+};
+
+const FIND_CHAIN: &str = "SELECT id, first_key, key, seq, mac, seal FROM audit_chains WHERE namespace = ?1";
+const ADD_CHAIN: &str =
+    "INSERT INTO audit_chains (namespace, first_key, key, seq, mac, seal) VALUES (?1, ?2, ?2, 0, x'', x'')";
+const MOVE_CHAIN: &str = "UPDATE audit_chains SET key = ?2, seq = ?3, mac = ?4, seal = ?5 WHERE id = ?1";
+const ADD_RECORD: &str = "INSERT INTO audit (key, body, mac) VALUES (?1, ?2, ?3)";
+const FIND_MAC: &str = "SELECT mac FROM audit WHERE key = ?1";
+const HAS_MORE: &str = "SELECT 1 FROM audit WHERE key > ?1 AND key <= ?2";
+const FIND_CALLS: &str = "SELECT calls, errors, latency FROM usage_of_calls \
+     WHERE namespace = ?1 AND hour = ?2 AND agent = ?3 AND tool = ?4 AND source = ?5";
+const COUNT_KEYS: &str = "SELECT count(*) FROM usage_of_calls WHERE namespace = ?1 AND hour = ?2";
+const PUT_CALLS: &str = "INSERT OR REPLACE INTO usage_of_calls \
+     (namespace, hour, agent, tool, source, calls, errors, latency) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+const FIND_QUERIES: &str = "SELECT tally FROM usage_of_queries WHERE namespace = ?1 AND hour = ?2 AND agent = ?3";
+const PUT_QUERIES: &str =
+    "INSERT OR REPLACE INTO usage_of_queries (namespace, hour, agent, tally) VALUES (?1, ?2, ?3, ?4)";
+
+/// Records as the writer wants them: text already, and counted.
+#[derive(Debug, Default)]
+pub(in super::super) struct Lines {
+    pub(in super::super) texts: Vec<String>,
+    samples: Vec<(Hour, Sample)>,
+}
+
+impl Lines {
+    /// Without `audited`, only the counts are kept.
+    pub(in super::super) fn of(records: &[Record], audited: bool) -> Result<Self, serde_json::Error> {
+        let texts =
+            if audited { records.iter().map(serde_json::to_string).collect::<Result<_, _>>()? } else { Vec::new() };
+        let samples = records.iter().filter_map(|record| Some((Hour::of(record.at), Sample::of(record)?))).collect();
+        Ok(Self { texts, samples })
+    }
+}
+
+/// What the writer knows of the log between transactions.
+#[derive(Debug)]
+pub(in super::super) struct Book {
+    keys: Option<Arc<AuditKeys>>,
+    heads: Arc<Heads>,
+    chains: HashMap<Namespace, Chain>,
+}
+
+/// What a transaction adds.
+#[derive(Default)]
+pub(in super::super) struct Pages {
+    chains: BTreeMap<Namespace, Chain>,
+    usage: BTreeMap<(Namespace, Hour), Usage>,
+}
+
+impl Book {
+    /// Without keys nothing is chained, only counted.
+    pub(in super::super) fn new(keys: Option<Arc<AuditKeys>>, heads: Arc<Heads>) -> Self {
+        Self { keys, heads, chains: HashMap::new() }
+    }
+
+    pub(in super::super) fn is_audited(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Writes records; counts are gathered until the end of the transaction.
+    pub(in super::super) fn write(
+        &self,
+        connection: &Connection,
+        pages: &mut Pages,
+        namespace: &Namespace,
+        lines: &Lines,
+    ) -> rusqlite::Result<()> {
+        for (hour, sample) in &lines.samples {
+            pages.usage.entry((namespace.clone(), *hour)).or_default().add(sample.clone());
+        }
+        let Some(key) = self.keys.as_ref().and_then(|keys| keys.newest()).filter(|_| !lines.texts.is_empty()) else {
+            return Ok(());
+        };
+        if !pages.chains.contains_key(namespace) {
+            let chain = match self.chains.get(namespace) {
+                Some(chain) => chain.clone(),
+                None => self.open_chain(connection, namespace, key)?,
+            };
+            pages.chains.insert(namespace.clone(), chain);
+        }
+        let Some(chain) = pages.chains.get_mut(namespace) else { return Ok(()) };
+        for text in &lines.texts {
+            add(connection, chain, key, text)?;
+        }
+        Ok(())
+    }
+
+    /// The end of a transaction: what it has gathered, and where its chains end.
+    pub(in super::super) fn finish(&self, connection: &Connection, pages: &Pages) -> rusqlite::Result<()> {
+        for ((namespace, hour), usage) in &pages.usage {
+            write_usage(connection, namespace.as_str(), *hour, usage)?;
+        }
+        let Some(key) = self.keys.as_ref().and_then(|keys| keys.newest()) else { return Ok(()) };
+        let mut move_chain = connection.prepare_cached(MOVE_CHAIN)?;
+        for (namespace, chain) in &pages.chains {
+            let seal = chain.seal(namespace.as_str(), key);
+            move_chain.execute(params![chain.id, chain.key.0, chain.seq, chain.mac, seal])?;
+        }
+        Ok(())
+    }
+
+    /// The transaction is committed.
+    pub(in super::super) fn turn(&mut self, pages: Pages) {
+        for (namespace, chain) in pages.chains {
+            self.heads.note(&namespace, chain.seq, chain.mac);
+            self.chains.insert(namespace, chain);
+        }
+    }
+
+    /// The chain as an earlier process left it, or a new one.
+    fn open_chain(&self, connection: &Connection, namespace: &Namespace, newest: &AuditKey) -> rusqlite::Result<Chain> {
+        let name = namespace.as_str();
+        let Some((mut chain, seal)) = find_chain(connection, name)? else {
+            let id = connection.prepare_cached(ADD_CHAIN)?.insert(params![name, newest.id.0])?;
+            return Ok(Chain::begin(id, name, newest));
+        };
+        let last_key = self.keys.as_ref().and_then(|keys| keys.get(chain.key));
+        let is_whole = last_key.is_some_and(|key| chain.seal(name, key) == *seal) && ends_there(connection, &chain)?;
+        if !is_whole {
+            tracing::error!(%namespace, seq = chain.seq, "the audit log does not end where its seal says");
+            let found = format!("the log did not end with record {}", chain.seq);
+            // What lies behind the end that the row says is evidence; it is not written over.
+            let last: Option<i64> = connection
+                .prepare_cached("SELECT max(key) FROM audit WHERE key > ?1 AND key <= ?2")?
+                .query_row(<[i64; 2]>::from(super::chain::rows(chain.id)), |row| row.get(0))?;
+            let last = last.map_or(0, |last| u64::try_from(last & ((1 << super::chain::SEQ_BITS) - 1)).unwrap_or(0));
+            chain.seq = chain.seq.max(last);
+            note(connection, &mut chain, newest, Action::AuditBroken, found)?;
+        } else if let Some(key) = last_key.filter(|key| key.id != newest.id) {
+            note(connection, &mut chain, key, Action::AuditKeyRotated, newest.id.to_string())?;
+        }
+        Ok(chain)
+    }
+}
+
+fn add(connection: &Connection, chain: &mut Chain, key: &AuditKey, text: &str) -> rusqlite::Result<()> {
+    let row = chain.push(key, text);
+    connection.prepare_cached(ADD_RECORD)?.execute(params![row, text, chain.mac]).map(|_| ())
+}
+
+/// A record of the log about itself.
+fn note(
+    connection: &Connection,
+    chain: &mut Chain,
+    key: &AuditKey,
+    action: Action,
+    detail: String,
+) -> rusqlite::Result<()> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let now = Timestamp(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+    let record = Record::of_act(now, action, None, Some(detail));
+    let text = serde_json::to_string(&record).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    add(connection, chain, key, &text)
+}
+
+fn find_chain(connection: &Connection, namespace: &str) -> rusqlite::Result<Option<(Chain, Vec<u8>)>> {
+    let mut find = connection.prepare_cached(FIND_CHAIN)?;
+    find.query_row([namespace], |row| {
+        // A row that somebody has changed by hand may hold anything; then its seal is none.
+        let mac: Vec<u8> = row.get(4)?;
+        let chain = Chain {
+            id: row.get(0)?,
+            first_key: key_id(&row.get::<_, Vec<u8>>(1)?),
+            key: key_id(&row.get::<_, Vec<u8>>(2)?),
+            seq: row.get(3)?,
+            mac: Mac::try_from(mac.as_slice()).unwrap_or_default(),
+        };
+        Ok((chain, row.get(5)?))
+    })
+    .optional()
+}
+
+pub(super) fn key_id(bytes: &[u8]) -> KeyId {
+    KeyId(<[u8; 8]>::try_from(bytes).unwrap_or_default())
+}
+
+/// Whether the last record is the one that the chain's row names, and there is none behind it.
+fn ends_there(connection: &Connection, chain: &Chain) -> rusqlite::Result<bool> {
+    let last = row(chain.id, chain.seq);
+    let mac: Option<Vec<u8>> = connection.prepare_cached(FIND_MAC)?.query_row([last], |row| row.get(0)).optional()?;
+    let has_more = connection.prepare_cached(HAS_MORE)?.exists([last, super::chain::rows(chain.id).1])?;
+    Ok(!has_more && (chain.seq == 0 || mac.as_deref() == Some(chain.mac.as_slice())))
+}
+
+/// Checks that every chain can be gone on with: its last key is there.
+pub(in super::super) fn check_keys(connection: &Connection, keys: &AuditKeys) -> Result<(), CheckError> {
+    let mut statement = connection.prepare("SELECT DISTINCT key FROM audit_chains")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        keys.require(key_id(&row.get::<_, Vec<u8>>(0)?))?;
+    }
+    Ok(())
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(in super::super) enum CheckError {
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Database(#[from] rusqlite::Error),
+}
+
+pub(in super::super) fn has_records(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare("SELECT 1 FROM audit_chains")?.exists([])
+}
+
+fn write_usage(connection: &Connection, namespace: &str, hour: Hour, usage: &Usage) -> rusqlite::Result<()> {
+    for (key, tally) in &usage.calls {
+        let place = find_calls(connection, namespace, hour, key)?;
+        let (key, known) = match place {
+            Some(known) => (key.clone(), known),
+            None if has_room(connection, namespace, hour)? => (key.clone(), CallTally::default()),
+            None => {
+                let other = Key { agent: OTHER.into(), tool: OTHER.into(), source: key.source };
+                let known = find_calls(connection, namespace, hour, &other)?.unwrap_or_default();
+                (other, known)
+            }
+        };
+        let mut sum = known;
+        sum += tally;
+        let latency = to_text(&sum.latency)?;
+        connection.prepare_cached(PUT_CALLS)?.execute(params![
+            namespace,
+            hour.0,
+            key.agent,
+            key.tool,
+            key.source.as_str(),
+            sum.calls,
+            sum.errors,
+            latency,
+        ])?;
+    }
+    for (agent, tally) in &usage.queries {
+        let known: Option<String> = connection
+            .prepare_cached(FIND_QUERIES)?
+            .query_row(params![namespace, hour.0, agent], |row| row.get(0))
+            .optional()?;
+        let mut sum = match known {
+            Some(text) => from_text::<QueryTally>(&text)?,
+            None => QueryTally::default(),
+        };
+        sum += tally;
+        connection.prepare_cached(PUT_QUERIES)?.execute(params![namespace, hour.0, agent, to_text(&sum)?])?;
+    }
+    Ok(())
+}
+
+fn find_calls(connection: &Connection, namespace: &str, hour: Hour, key: &Key) -> rusqlite::Result<Option<CallTally>> {
+    let mut find = connection.prepare_cached(FIND_CALLS)?;
+    let found = find.query_row(params![namespace, hour.0, key.agent, key.tool, key.source.as_str()], |row| {
+        let latency: String = row.get(2)?;
+        Ok(CallTally { calls: row.get(0)?, errors: row.get(1)?, latency: from_text::<Histogram>(&latency)? })
+    });
+    found.optional()
+}
+
+/// Names are the clients' to choose, so there may be no end of them.
+fn has_room(connection: &Connection, namespace: &str, hour: Hour) -> rusqlite::Result<bool> {
+    let count: usize =
+        connection.prepare_cached(COUNT_KEYS)?.query_row(params![namespace, hour.0], |row| row.get(0))?;
+    Ok(count < MOST_KEYS)
+}
+
+fn to_text(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+pub(super) fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into()))
+}

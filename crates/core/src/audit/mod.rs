@@ -1,0 +1,388 @@
+//! The audit log: who did what, when, with which tool, and how it ended.
+//!
+//! A [`Record`] is a projection of a journal's entry, or an act that no journal knows: a result that was
+//! refused, a query that was deleted, a key that was changed. [`of_entries`] is pure and total over all
+//! events, so nothing that changes a query can be left out by accident. A record holds no prompt, no
+//! answer and no result; of a call's arguments it holds the hash and, unless told otherwise, a copy
+//! without what looks secret. The chain that makes records tamper-evident is the store's.
+
+mod redact;
+#[cfg(test)]
+mod tests;
+
+pub use redact::{REDACTED, redact};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    Actor, CallId, ContentHash, Head, Outcome, QueryName, QueryUid, Timestamp, Transcript,
+    event::{AskedCall, Entry, Event, Route},
+    head::Status,
+    json,
+    machine::{Target, Verdict, outcome_code},
+    transcript::Call,
+};
+
+/// The copy of a call's arguments may take so many bytes; of larger ones only the size is kept.
+pub const SHOWN_BYTES: usize = 4_096;
+
+/// What a record says about the arguments of a call, beside their hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arguments {
+    /// Nothing.
+    Hash,
+    /// A copy without what looks secret, up to [`SHOWN_BYTES`].
+    #[default]
+    Redacted,
+    /// All of them, whatever they hold.
+    Full,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Action {
+    #[serde(rename = "query.created")]
+    QueryCreated,
+    #[serde(rename = "query.held")]
+    QueryHeld,
+    #[serde(rename = "query.continued")]
+    QueryContinued,
+    #[serde(rename = "query.recovered")]
+    QueryRecovered,
+    #[serde(rename = "query.completed")]
+    QueryCompleted,
+    #[serde(rename = "query.failed")]
+    QueryFailed,
+    #[serde(rename = "query.cancelled")]
+    QueryCancelled,
+    #[serde(rename = "query.deleted")]
+    QueryDeleted,
+    /// The model asked for an inside tool.
+    #[serde(rename = "call.asked")]
+    CallAsked,
+    /// The model asked for an outside tool: the call was handed to the client.
+    #[serde(rename = "call.handed_out")]
+    CallHandedOut,
+    /// The model asked for something that is never run.
+    #[serde(rename = "call.refused")]
+    CallRefused,
+    #[serde(rename = "call.started")]
+    CallStarted,
+    #[serde(rename = "call.finished")]
+    CallFinished,
+    #[serde(rename = "call.delivered")]
+    CallDelivered,
+    #[serde(rename = "call.expired")]
+    CallExpired,
+    #[serde(rename = "call.looping")]
+    CallLooping,
+    /// A result that did not count: too late, too much, or for nothing that waits.
+    #[serde(rename = "delivery.refused")]
+    DeliveryRefused,
+    #[serde(rename = "resource.created")]
+    ResourceCreated,
+    #[serde(rename = "resource.updated")]
+    ResourceUpdated,
+    #[serde(rename = "resource.deleted")]
+    ResourceDeleted,
+    #[serde(rename = "keys.reloaded")]
+    KeysReloaded,
+    /// The last record under the old key; `detail` is the id of the new one.
+    #[serde(rename = "audit.key_rotated")]
+    AuditKeyRotated,
+    /// The log did not end where its seal said: somebody has changed it.
+    #[serde(rename = "audit.broken")]
+    AuditBroken,
+}
+
+/// Who runs a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    Inside,
+    Outside,
+    /// Nobody: it was refused.
+    Refused,
+}
+
+impl Source {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Inside => "inside",
+            Self::Outside => "outside",
+            Self::Refused => "refused",
+        }
+    }
+
+    fn of(route: &Route) -> Self {
+        match route {
+            Route::Inside { .. } => Self::Inside,
+            Route::Outside { .. } => Self::Outside,
+            Route::Refused { .. } => Self::Refused,
+        }
+    }
+}
+
+/// What the calls of a query that has ended were, for whoever counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    pub inside: u32,
+    pub outside: u32,
+    pub refused: u32,
+    /// Different tools.
+    pub tools: u32,
+}
+
+/// One line of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    pub at: Timestamp,
+    pub action: Action,
+    /// Who did it, where somebody outside did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<QueryName>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<QueryUid>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// The hash of the arguments in canonical form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments_hash: Option<ContentHash>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Value>,
+    /// `success`, or the code of what went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// The hash of what was delivered or answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome_hash: Option<ContentHash>,
+    /// From hand-out to result, from start to end, or the life of a query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Calls>,
+    /// The kind and name of a resource, the id of a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// The outcome of what went well.
+pub const SUCCESS: &str = "success";
+
+impl Record {
+    /// An act that concerns no query.
+    #[must_use]
+    pub fn of_act(at: Timestamp, action: Action, actor: Option<&Actor>, detail: Option<String>) -> Self {
+        Self {
+            at,
+            action,
+            actor: actor.map(ToString::to_string),
+            agent: None,
+            query: None,
+            uid: None,
+            call: None,
+            tool: None,
+            source: None,
+            arguments_hash: None,
+            arguments: None,
+            outcome: None,
+            outcome_hash: None,
+            duration_ms: None,
+            attempt: None,
+            calls: None,
+            detail,
+        }
+    }
+
+    /// A query was deleted by somebody.
+    #[must_use]
+    pub fn of_deletion(head: &Head, at: Timestamp, actor: &Actor) -> Self {
+        Self::of_query(head, at, Action::QueryDeleted).by(actor)
+    }
+
+    /// A result that did not count; `None` for one that did.
+    #[must_use]
+    pub fn of_refusal(
+        head: &Head,
+        at: Timestamp,
+        actor: &Actor,
+        target: &Target,
+        delivered: &Outcome,
+        verdict: Verdict,
+    ) -> Option<Self> {
+        let (reason, call) = match verdict {
+            Verdict::Accepted(_) | Verdict::Replayed(_) => return None,
+            Verdict::AlreadyResolved(call) => ("already_resolved", Some(call)),
+            Verdict::Expired(call) => ("call_expired", Some(call)),
+            Verdict::Cancelled(call) => ("call_cancelled", Some(call)),
+            Verdict::Unknown => ("call_not_found", None),
+            Verdict::Ambiguous => ("ambiguous_call", None),
+            Verdict::NotWaiting => ("call_not_waiting", None),
+        };
+        let (named, tool) = match target {
+            Target::Call(call) => (Some(*call), None),
+            Target::Tool(name) => (None, Some(clip(name))),
+        };
+        let call = call.or(named);
+        let known = call.and_then(|call| head.call(call));
+        let refused = Self {
+            call,
+            tool: known.map(|call| call.tool.to_string()).or(tool),
+            outcome: Some(reason.to_owned()),
+            outcome_hash: Some(delivered.content_hash()),
+            ..Self::of_query(head, at, Action::DeliveryRefused)
+        };
+        Some(refused.by(actor))
+    }
+
+    fn by(mut self, actor: &Actor) -> Self {
+        self.actor = Some(actor.to_string());
+        self
+    }
+
+    fn of_query(head: &Head, at: Timestamp, action: Action) -> Self {
+        Self {
+            agent: Some(head.agent.clone()),
+            query: Some(head.name.clone()),
+            uid: Some(head.uid),
+            ..Self::of_act(at, action, None, None)
+        }
+    }
+
+    fn of_call(head: &Head, at: Timestamp, action: Action, asked: &AskedCall) -> Self {
+        Self {
+            call: Some(asked.call),
+            tool: Some(asked.tool.clone()),
+            source: Some(Source::of(&asked.route)),
+            ..Self::of_query(head, at, action)
+        }
+    }
+}
+
+/// A name that somebody else chose, and that nothing was found by.
+fn clip(text: &str) -> String {
+    text.chars().take(128).collect()
+}
+
+/// The records of entries that have just been folded into `head` and `transcript`.
+#[must_use]
+pub fn of_entries<'a>(
+    head: &Head,
+    transcript: &Transcript,
+    entries: impl IntoIterator<Item = &'a Entry>,
+    arguments: Arguments,
+) -> Vec<Record> {
+    entries.into_iter().filter_map(|entry| of_entry(head, transcript, entry, arguments)).collect()
+}
+
+fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Arguments) -> Option<Record> {
+    let at = entry.at;
+    let of_query = |action| Record::of_query(head, at, action);
+    let of_call = |action, call: CallId| {
+        let call = transcript.call(call)?;
+        Some((Record::of_call(head, at, action, &call.asked), call))
+    };
+    let ended = |action, outcome: &str| Record {
+        outcome: Some(outcome.to_owned()),
+        duration_ms: Some(millis(at, head.created_at)),
+        calls: Some(count(transcript)),
+        ..of_query(action)
+    };
+    match &entry.event {
+        Event::Created { by, .. } => Some(of_query(Action::QueryCreated).by(by)),
+        // The model's own business: it becomes a record when a call or an end comes of it.
+        Event::TurnStarted { .. } | Event::TurnEnded { .. } => None,
+        Event::CallAsked(asked) => Some(of_asked(head, at, asked, arguments)),
+        Event::CallStarted { call, attempt } => {
+            let (record, _) = of_call(Action::CallStarted, *call)?;
+            Some(Record { attempt: Some(*attempt), ..record })
+        }
+        Event::CallFinished { call, outcome } => {
+            let (record, call) = of_call(Action::CallFinished, *call)?;
+            Some(with_outcome(record, call, outcome))
+        }
+        Event::CallResolved { call, outcome, by } => {
+            let (record, call) = of_call(Action::CallDelivered, *call)?;
+            Some(with_outcome(record, call, outcome).by(by))
+        }
+        Event::CallExpired { call } => {
+            let (record, call) = of_call(Action::CallExpired, *call)?;
+            let outcome = Some(outcome_code::CALL_EXPIRED.to_owned());
+            Some(Record { outcome, duration_ms: Some(millis(at, call.asked_at)), ..record })
+        }
+        Event::LoopNoticed { call } => of_call(Action::CallLooping, *call).map(|(record, _)| record),
+        Event::Held { by, .. } => Some(of_query(Action::QueryHeld).by(by)),
+        Event::Continued { by } => Some(of_query(Action::QueryContinued).by(by)),
+        Event::Recovered => Some(of_query(Action::QueryRecovered)),
+        Event::Completed => Some(ended(Action::QueryCompleted, SUCCESS)),
+        Event::Failed { code, .. } => Some(ended(Action::QueryFailed, code)),
+        Event::Cancelled { by, .. } => Some(ended(Action::QueryCancelled, Status::Cancelled.as_str()).by(by)),
+    }
+}
+
+fn of_asked(head: &Head, at: Timestamp, asked: &AskedCall, arguments: Arguments) -> Record {
+    let (action, outcome) = match &asked.route {
+        Route::Inside { .. } => (Action::CallAsked, None),
+        Route::Outside { .. } => (Action::CallHandedOut, None),
+        Route::Refused { code, .. } => (Action::CallRefused, Some(code.clone())),
+    };
+    let shown = match arguments {
+        Arguments::Hash => None,
+        Arguments::Redacted => Some(redact(&asked.arguments, SHOWN_BYTES)),
+        Arguments::Full => Some(asked.arguments.clone()),
+    };
+    // The head has the hash already; a call that it does not know cannot be.
+    let hash = head.call(asked.call).map_or_else(|| json::content_hash(&asked.arguments), |call| call.arguments);
+    Record {
+        arguments_hash: Some(hash),
+        arguments: shown.filter(|shown| !shown.is_null()),
+        outcome,
+        ..Record::of_call(head, at, action, asked)
+    }
+}
+
+fn with_outcome(record: Record, call: &Call, outcome: &Outcome) -> Record {
+    let code = match outcome {
+        Outcome::Success { .. } => SUCCESS.to_owned(),
+        Outcome::Failure { code, .. } => clip(code),
+    };
+    let since = call.started_at.unwrap_or(call.asked_at);
+    Record { outcome: Some(code), duration_ms: Some(millis(record.at, since)), ..record }
+}
+
+fn count(transcript: &Transcript) -> Calls {
+    let mut calls = Calls::default();
+    let mut tools: Vec<&str> = Vec::new();
+    for call in transcript.calls() {
+        match Source::of(&call.asked.route) {
+            Source::Inside => calls.inside += 1,
+            Source::Outside => calls.outside += 1,
+            Source::Refused => {
+                calls.refused += 1;
+                continue;
+            }
+        }
+        if !tools.contains(&call.asked.tool.as_str()) {
+            tools.push(&call.asked.tool);
+        }
+    }
+    calls.tools = u32::try_from(tools.len()).unwrap_or(u32::MAX);
+    calls
+}
+
+fn millis(at: Timestamp, since: Timestamp) -> u64 {
+    u64::try_from(at.since(since).as_millis()).unwrap_or(u64::MAX)
+}

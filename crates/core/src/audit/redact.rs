@@ -1,0 +1,209 @@
+//! A copy of arguments without what looks secret.
+//!
+//! Two signs count: the name under which a value stands, and the look of the value itself, also in the
+//! middle of a longer text. It is a net, not a wall: what it does not know passes, and a harmless value
+//! that looks like a key is taken out. Whoever cannot live with the first keeps hashes only.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+/// What stands where something was taken out.
+pub const REDACTED: &str = "[redacted]";
+
+/// Texts are cut to so many bytes.
+const LONGEST_TEXT: usize = 512;
+
+/// Names of secrets, as they are left when only letters and digits are kept, in lower case.
+const SECRET_NAMES: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "secretkey",
+    "signingkey",
+    "encryptionkey",
+    "authorization",
+    "credential",
+    "cookie",
+    "bearer",
+    "sessionid",
+    "signature",
+    "otp",
+    "cvv",
+    "cvc",
+    "ssn",
+    "creditcard",
+    "cardnumber",
+    "connectionstring",
+];
+
+/// Names that hold one of those words and mean something else.
+const HARMLESS_NAMES: &[&str] = &["tokens", "tokencount", "tokenlimit", "tokenizer", "maxtoken", "secretary", "otps"];
+
+/// How keys of well-known makers begin.
+const KEY_PREFIXES: &[&str] = &[
+    "sk-",
+    "sk_",
+    "pk_",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xoxa-",
+    "xoxb-",
+    "xoxp-",
+    "xoxr-",
+    "xoxs-",
+    "xapp-",
+    "akia",
+    "asia",
+    "aiza",
+    "ya29.",
+    "npm_",
+    "hf_",
+    "sg.",
+    "dop_v1_",
+    "shpat_",
+    "eyj",
+    "bosun_",
+    "nango_",
+];
+/// A shorter word that begins so is a word.
+const SHORTEST_KEY: usize = 12;
+/// A run of letters and digits of this length is no word of any language.
+const SHORTEST_RANDOM: usize = 32;
+
+/// A copy of `value` without what looks secret; just its size if the copy has more than `most` bytes.
+#[must_use]
+pub fn redact(value: &Value, most: usize) -> Value {
+    let copy = copy(value);
+    let size = copy.to_string().len();
+    if size > most { Value::from(format!("[{size} bytes]")) } else { copy }
+}
+
+fn copy(value: &Value) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => Value::from(redact_text(text).into_owned()),
+        Value::Array(items) => Value::Array(items.iter().map(copy).collect()),
+        Value::Object(members) => {
+            Value::Object(members.iter().map(|(key, value)| member(key, value)).collect::<Map<_, _>>())
+        }
+    }
+}
+
+fn member(key: &str, value: &Value) -> (String, Value) {
+    let value = match value {
+        Value::Null | Value::Bool(_) => value.clone(),
+        _ if is_secret_name(key) => Value::from(REDACTED),
+        _ => copy(value),
+    };
+    // A key may be data too.
+    (redact_text(key).into_owned(), value)
+}
+
+/// Whether what stands under this name is a secret.
+fn is_secret_name(name: &str) -> bool {
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
+    let holds = |words: &[&str]| words.iter().any(|word| plain.contains(word));
+    (plain == "auth" || plain == "pin" || holds(SECRET_NAMES)) && !holds(HARMLESS_NAMES)
+}
+
+/// A text without the secrets in it, and not longer than it may be.
+fn redact_text(text: &str) -> Cow<'_, str> {
+    if text.contains("PRIVATE KEY-----") {
+        return Cow::Borrowed(REDACTED);
+    }
+    let without = without_secrets(text);
+    if without.len() <= LONGEST_TEXT {
+        return without;
+    }
+    let cut = (0..=LONGEST_TEXT).rev().find(|at| without.is_char_boundary(*at)).unwrap_or_default();
+    Cow::Owned(format!("{}… [{} bytes]", &without[..cut], text.len()))
+}
+
+/// Words are runs of what keys are written with; what is between them says what the next one is.
+fn without_secrets(text: &str) -> Cow<'_, str> {
+    let mut kept = String::new();
+    let mut copied = 0;
+    let mut before = "";
+    let mut rest_at = 0;
+    while let Some((start, end)) = next_word(text, rest_at) {
+        let word = &text[start..end];
+        let between = &text[rest_at..start];
+        if is_announced(before, between) || looks_secret(word) || is_user_info(text, start, end) {
+            kept.push_str(&text[copied..start]);
+            kept.push_str(REDACTED);
+            copied = end;
+        }
+        before = word;
+        rest_at = end;
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    kept.push_str(&text[copied..]);
+    Cow::Owned(kept)
+}
+
+fn next_word(text: &str, from: usize) -> Option<(usize, usize)> {
+    let is_of_word = |byte: u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/' | b'.' | b'~') || byte >= 128
+    };
+    let bytes = text.as_bytes();
+    let start = from + bytes[from..].iter().position(|byte| is_of_word(*byte))?;
+    let mut end = start + bytes[start..].iter().position(|byte| !is_of_word(*byte)).unwrap_or(bytes.len() - start);
+    // What fills a base 64 text up belongs to it, an assignment does not.
+    while end < bytes.len() && bytes[end] == b'=' && bytes[start..end].len() >= SHORTEST_KEY {
+        end += 1;
+    }
+    Some((start, end))
+}
+
+/// `password=`, `api_key: `, `"token":"`, `Bearer `: what follows is a secret.
+fn is_announced(before: &str, between: &str) -> bool {
+    let scheme = before.eq_ignore_ascii_case("bearer") || before.eq_ignore_ascii_case("basic");
+    if scheme && !between.is_empty() && between.bytes().all(|byte| byte == b' ') {
+        return true;
+    }
+    let marks = between.trim_matches([' ', '"', '\'', '\\', '\t']);
+    // The name is what stands right before the mark: in a URL, not the path before it.
+    let name = before.rsplit('/').next().unwrap_or(before);
+    matches!(marks, "=" | ":" | "=>" | ":=") && is_secret_name(name)
+}
+
+/// `user:password@` of a URL.
+fn is_user_info(text: &str, start: usize, end: usize) -> bool {
+    let before = &text[..start];
+    text[end..].starts_with('@')
+        && before.ends_with(':')
+        && before.rfind("//").is_some_and(|at| !before[at + 2..].contains(['/', ' ', '@']))
+}
+
+fn looks_secret(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    if word.len() < SHORTEST_KEY {
+        return false;
+    }
+    let begins = |prefix: &&str| word.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    let has = |kind: fn(&u8) -> bool| bytes.iter().any(kind);
+    let has_digit = has(u8::is_ascii_digit);
+    if KEY_PREFIXES.iter().any(begins) && (has_digit || word.len() >= 20) && !word.contains('/') {
+        return true;
+    }
+    // Paths and sentences joined by dots have long runs too, but not of one piece.
+    let longest = word.split(['/', '.', '-', '_', '~']).map(str::len).max().unwrap_or_default();
+    let mixed = has_digit && has(u8::is_ascii_alphabetic);
+    word.is_ascii() && mixed && longest >= SHORTEST_RANDOM
+}

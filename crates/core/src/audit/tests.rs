@@ -1,0 +1,266 @@
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::{
+    Limits, Namespace, Spec,
+    machine::{self, Asked, Delivery, Reply, Way},
+    query::{Usage, View},
+};
+
+#[track_caller]
+fn check(arguments: Value, expect: Value) {
+    assert_eq!(redact(&arguments, SHOWN_BYTES), expect);
+}
+
+#[test]
+fn what_stands_under_the_name_of_a_secret_is_taken_out() {
+    for name in [
+        "password",
+        "Password",
+        "user_password",
+        "db-passwd",
+        "apiKey",
+        "api_key",
+        "API-KEY",
+        "x-api-key",
+        "token",
+        "accessToken",
+        "refresh_token",
+        "Authorization",
+        "client_secret",
+        "clientSecret",
+        "privateKey",
+        "cookie",
+        "Set-Cookie",
+        "credentials",
+        "auth",
+        "pin",
+        "cvv",
+        "ssn",
+        "sessionId",
+        "aws_secret_access_key",
+        "signature",
+    ] {
+        check(json!({name: "hunter2"}), json!({name: REDACTED}));
+        check(json!({"deep": [{name: {"even": ["nested"]}}]}), json!({"deep": [{name: REDACTED}]}));
+        check(json!({name: 4711}), json!({name: REDACTED}));
+        // There is nothing to hide in what is not there.
+        check(json!({name: null}), json!({name: null}));
+    }
+}
+
+#[test]
+fn harmless_names_and_values_stay() {
+    for arguments in [
+        json!({"expression": "0.25 * 8432"}),
+        json!({"max_tokens": 100, "tokenCount": 7, "author": "Ann", "authority": "x", "spin": 1, "secretary": "Bob"}),
+        json!({"path": "/usr/local/share/documentation/of/everything/index.html"}),
+        json!({"url": "https://example.com/a/b?page=2&sort=asc"}),
+        json!({"id": "018f2b6a-7c3d-7e1f-9a2b-3c4d5e6f7a8b"}),
+        json!({"text": "The quick brown fox jumps over the lazy dog, 12 times."}),
+        json!({"skill": "sk-1", "word": "asiatic", "note": "basically fine", "colon": "note: done"}),
+        json!({"unicode": "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft2"}),
+        json!([1, 2.5, true, null, "x"]),
+        json!("a text"),
+        json!(null),
+    ] {
+        check(arguments.clone(), arguments);
+    }
+}
+
+#[test]
+fn values_that_look_like_keys_are_taken_out_wherever_they_stand() {
+    for secret in [
+        "sk-proj-Abc123def456",
+        "sk_live_51H8xyzABCDEF",
+        "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "github_pat_11ABCDEFG0abcdefghij",
+        "glpat-abcdefghij1234567890",
+        "xoxb-123456789012-abcdef",
+        "AKIAIOSFODNN7EXAMPLE",
+        "AIzaSyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P",
+        "0123456789abcdef0123456789abcdef",
+        "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY1",
+        "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkw==",
+    ] {
+        check(json!({"note": secret}), json!({"note": REDACTED}));
+        check(json!(format!("use {secret}, please")), json!(format!("use {REDACTED}, please")));
+        check(json!({secret: 1}), json!({REDACTED: 1}));
+    }
+}
+
+#[test]
+fn secrets_in_the_middle_of_a_text_are_taken_out() {
+    for (text, expect) in [
+        ("curl -H 'Authorization: Bearer abc'", "curl -H 'Authorization: [redacted] [redacted]'"),
+        ("Bearer abc.def", "Bearer [redacted]"),
+        ("basic dXNlcjpwYXNz", "basic [redacted]"),
+        ("password=hunter2 and more", "password=[redacted] and more"),
+        ("https://example.com/x?api_key=abc&page=2", "https://example.com/x?api_key=[redacted]&page=2"),
+        ("postgres://ann:hunter2@db.example.com/x", "postgres://ann:[redacted]@db.example.com/x"),
+        ("{\"token\": \"abc\"}", "{\"token\": \"[redacted]\"}"),
+        ("{\\\"token\\\":\\\"abc\\\"}", "{\\\"token\\\":\\\"[redacted]\\\"}"),
+        ("export API_TOKEN='abc'", "export API_TOKEN='[redacted]'"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "[redacted]"),
+        ("ein Schlüssel: täglich", "ein Schlüssel: täglich"),
+    ] {
+        check(json!(text), json!(expect));
+    }
+}
+
+#[test]
+fn copies_have_their_bounds() {
+    let long = "wörd ".repeat(400);
+    let Value::String(cut) = redact(&json!(long), SHOWN_BYTES) else { unreachable!("a text stays a text") };
+    assert!(cut.len() < 560 && cut.ends_with(&format!("… [{} bytes]", long.len())), "{cut}");
+    let many: Vec<_> = (0..3_000).collect();
+    let size = json!(many).to_string().len();
+    check(json!(many), json!(format!("[{size} bytes]")));
+}
+
+fn by() -> Actor {
+    Actor::of_key("ci").unwrap().acting_for("alice").unwrap()
+}
+
+fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
+    let spec = Spec {
+        agent: "helper".into(),
+        model: "default".into(),
+        prompt: None,
+        input: "secret question".into(),
+        toolset: ContentHash::of(b""),
+        limits: Limits::default(),
+        view: View::Rfc,
+        session_id: None,
+        labels: Default::default(),
+        annotations: Default::default(),
+        warnings: Vec::new(),
+        request: None,
+    };
+    let created = Entry { seq: 1, at: Timestamp(1_000), event: Event::Created { spec: Arc::new(spec), by: by() } };
+    let uid = QueryUid::new(1, [1; 10]);
+    let mut head = Head::new(uid, Namespace::default(), "q".parse().unwrap(), &created).unwrap();
+    let mut transcript = Transcript::new(&created).unwrap();
+    let mut entries = vec![created];
+    let started = machine::start_turn(&head);
+    push(&mut head, &mut transcript, &mut entries, 1_100, started);
+    let calls = ways
+        .into_iter()
+        .map(|way| Asked {
+            provider_id: "p".into(),
+            tool: "lookup".into(),
+            alias: "lookup".into(),
+            arguments: json!({"query": "x", "password": "hunter2"}),
+            written: None,
+            dropped: Vec::new(),
+            deprecated: None,
+            way,
+        })
+        .collect();
+    let reply = Reply { text: Some("secret thought".into()), calls, usage: Usage::default() };
+    let ended = machine::end_turn(&head, Timestamp(1_200), reply);
+    push(&mut head, &mut transcript, &mut entries, 1_200, ended);
+    (head, transcript, entries)
+}
+
+fn push(head: &mut Head, transcript: &mut Transcript, entries: &mut Vec<Entry>, at: i64, events: Vec<Event>) {
+    for event in events {
+        let entry = Entry { seq: head.seq + 1, at: Timestamp(at), event };
+        head.apply(&entry).unwrap();
+        transcript.apply(&entry);
+        entries.push(entry);
+    }
+}
+
+fn actions(records: &[Record]) -> Vec<Value> {
+    records.iter().map(|record| serde_json::to_value(record.action).unwrap()).collect()
+}
+
+#[test]
+fn a_life_of_a_query_becomes_its_records() {
+    let outside = Way::Outside { timeout: std::time::Duration::from_secs(60) };
+    let (mut head, mut transcript, mut entries) = query(vec![outside]);
+    let call = head.calls[0].id;
+    let outcome = Outcome::success("secret result");
+    let delivery = Delivery { target: Target::Call(call), outcome };
+    let delivered = machine::deliver(&head, Timestamp(3_200), vec![delivery], false, &by());
+    push(&mut head, &mut transcript, &mut entries, 3_200, delivered.events);
+    let started = machine::start_turn(&head);
+    push(&mut head, &mut transcript, &mut entries, 3_300, started);
+    let reply = Reply { text: Some("secret answer".into()), calls: Vec::new(), usage: Usage::default() };
+    let ended = machine::end_turn(&head, Timestamp(3_400), reply);
+    push(&mut head, &mut transcript, &mut entries, 3_400, ended);
+    let records = of_entries(&head, &transcript, &entries, Arguments::Redacted);
+    assert_eq!(actions(&records), ["query.created", "call.handed_out", "call.delivered", "query.completed"]);
+    assert_eq!(
+        records.iter().map(|record| record.actor.as_deref()).collect::<Vec<_>>(),
+        [Some("ci/alice"), None, Some("ci/alice"), None]
+    );
+    let handed_out = &records[1];
+    assert_eq!(handed_out.arguments, Some(json!({"query": "x", "password": REDACTED})));
+    assert_eq!(handed_out.arguments_hash, Some(head.calls[0].arguments));
+    assert_eq!((handed_out.tool.as_deref(), handed_out.source), (Some("lookup"), Some(Source::Outside)));
+    assert_eq!((records[2].outcome.as_deref(), records[2].duration_ms), (Some(SUCCESS), Some(2_000)));
+    assert_eq!(records[3].calls, Some(Calls { outside: 1, tools: 1, ..Calls::default() }));
+    assert_eq!(records[3].duration_ms, Some(2_400));
+    for record in &records {
+        let text = serde_json::to_string(record).unwrap();
+        assert!(!text.contains("secret") && !text.contains("hunter2"), "{text}");
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), *record, "a record is read back as it was");
+    }
+}
+
+#[test]
+fn arguments_are_kept_as_far_as_is_wanted() {
+    let (head, transcript, entries) = query(vec![Way::Inside { repeatable: true }]);
+    for (wanted, expect) in [
+        (Arguments::Hash, None),
+        (Arguments::Redacted, Some(json!({"query": "x", "password": REDACTED}))),
+        (Arguments::Full, Some(json!({"query": "x", "password": "hunter2"}))),
+    ] {
+        let records = of_entries(&head, &transcript, &entries, wanted);
+        assert_eq!(records[1].arguments, expect, "{wanted:?}");
+        assert!(records[1].arguments_hash.is_some());
+    }
+}
+
+#[test]
+fn inside_and_refused_calls_have_their_words() {
+    let refused = Way::Refused { code: "unknown_tool".into(), message: "secret".into() };
+    let (mut head, mut transcript, mut entries) = query(vec![Way::Inside { repeatable: true }, refused]);
+    let call = head.calls[0].id;
+    let started = machine::start_call(&head, call);
+    push(&mut head, &mut transcript, &mut entries, 1_300, started);
+    let finished = machine::finish_call(&head, call, Outcome::failure("boom", "secret"));
+    push(&mut head, &mut transcript, &mut entries, 1_350, finished);
+    let cancelled = machine::cancel(&head, Some("secret".into()), &by());
+    push(&mut head, &mut transcript, &mut entries, 1_400, cancelled);
+    let records = of_entries(&head, &transcript, &entries, Arguments::Redacted);
+    assert_eq!(
+        actions(&records),
+        ["query.created", "call.asked", "call.refused", "call.started", "call.finished", "query.cancelled"]
+    );
+    assert_eq!(records[2].outcome.as_deref(), Some("unknown_tool"));
+    assert_eq!((records[4].outcome.as_deref(), records[4].duration_ms), (Some("boom"), Some(50)));
+    assert_eq!(records[5].calls, Some(Calls { inside: 1, refused: 1, tools: 1, ..Calls::default() }));
+    assert!(!serde_json::to_string(&records).unwrap().contains("secret"));
+}
+
+#[test]
+fn a_result_that_did_not_count_is_recorded_by_its_hash() {
+    let outside = Way::Outside { timeout: std::time::Duration::from_secs(60) };
+    let (head, ..) = query(vec![outside]);
+    let (call, outcome) = (head.calls[0].id, Outcome::success("late secret"));
+    let of = |target: Target, verdict| Record::of_refusal(&head, Timestamp(9), &by(), &target, &outcome, verdict);
+    let late = of(Target::Call(call), Verdict::Expired(call)).unwrap();
+    assert_eq!((late.outcome.as_deref(), late.tool.as_deref()), (Some("call_expired"), Some("lookup")));
+    assert_eq!((late.actor.as_deref(), late.outcome_hash), (Some("ci/alice"), Some(outcome.content_hash())));
+    let unknown = of(Target::Tool("nobody".into()), Verdict::NotWaiting).unwrap();
+    assert_eq!((unknown.outcome.as_deref(), unknown.tool.as_deref()), (Some("call_not_waiting"), Some("nobody")));
+    for counts in [Verdict::Accepted(call), Verdict::Replayed(call)] {
+        assert!(of(Target::Call(call), counts).is_none());
+    }
+}

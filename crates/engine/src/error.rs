@@ -1,0 +1,48 @@
+//! Why the engine says no.
+//!
+//! One enum for the whole layer: a caller can tell its variants apart, and an edge gives each a status and
+//! a code. Nothing here knows HTTP.
+
+use bosun_core::{CallId, Namespace, QueryName};
+
+use crate::{StoreError, registry::PromptError, resource::ResourceError};
+
+/// Why the engine did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("query `{1}` not found in namespace {0}")]
+    QueryNotFound(Namespace, QueryName),
+    #[error("agent `{1}` not found in namespace {0}")]
+    AgentNotFound(Namespace, String),
+    #[error("agent `{agent}` refers to model `{model}`, which does not exist in namespace {namespace}")]
+    ModelNotFound { namespace: Namespace, agent: String, model: String },
+    #[error("these tools do not exist in namespace {namespace}: {}", names.join(", "))]
+    ToolsNotFound { namespace: Namespace, names: Vec<String> },
+    #[error("query `{1}` already exists in namespace {0}")]
+    NameTaken(Namespace, QueryName),
+    #[error("call `{0}` is not a call of this query")]
+    CallNotFound(CallId),
+    #[error("call `{0}` has no result")]
+    NoResult(CallId),
+    #[error("another request was made under the same key")]
+    RequestReused,
+    #[error("query `{0}`, which answered this request, has been deleted")]
+    QueryDeleted(QueryName),
+    #[error("query `{0}` is not held; there is nothing to continue")]
+    NotHeld(QueryName),
+    #[error("{0} queries wait their turn already; no more are taken on right now")]
+    Overloaded(usize),
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the operating system has no randomness for a new id")]
+    NoRandomness(#[source] getrandom::Error),
+    /// A bug: the task that made the change panicked.
+    #[error("the change crashed")]
+    Crashed(#[source] tokio::task::JoinError),
+}
