@@ -48,7 +48,8 @@ impl App {
         let agents = manifests.agents.iter().map(|agent| agent.name.clone()).collect();
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
         let library: Arc<dyn Assemble> = Arc::new(Library::new(manifests, secrets, Arc::new(builtins)));
-        let store = Arc::new(Sqlite::open(&config.data).map_err(|error| explain(error, &config.data))?);
+        let store =
+            Arc::new(Sqlite::open_with(&config.data, &config.audit()).map_err(|error| explain(error, &config.data))?);
         // Only now: whoever holds the store holds its blobs.
         let blobs = config.data.join("blobs");
         let blobs = Directory::open(&blobs)

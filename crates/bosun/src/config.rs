@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use bosun_core::{Limits, tool::parse_duration};
+use bosun_adapters::store::sqlite::audit::Audit;
+use bosun_core::{Limits, audit::Arguments, tool::parse_duration};
 use bosun_engine::Settings;
 
 use crate::telemetry::LogFormat;
@@ -57,6 +58,20 @@ pub(crate) struct Config {
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     max_queued: usize,
 
+    /// Keep an audit log, or none
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = switch, action = clap::ArgAction::Set,
+        help_heading = "Audit")]
+    audit: bool,
+    /// What the audit log says about the arguments of calls beside their hash: redacted, full, or hash for nothing
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = "Audit")]
+    audit_arguments: AuditedArguments,
+    /// File of the keys that the audit log is sealed with; audit.key beside the store without it
+    #[arg(long, value_name = "FILE", help_heading = "Audit")]
+    audit_key_file: Option<PathBuf>,
+    /// File to which the ends of the audit log are added every minute; audit.heads beside the store without it
+    #[arg(long, value_name = "FILE", help_heading = "Audit")]
+    audit_heads_file: Option<PathBuf>,
+
     /// Die at a named point, as if killed: POINT or POINT:N for the Nth pass
     #[arg(long, value_name = "POINT", hide = true)]
     pub(crate) fault: Option<String>,
@@ -81,7 +96,34 @@ impl Config {
             },
             max_running: self.max_running,
             max_queued: self.max_queued,
+            audited_arguments: match self.audit_arguments {
+                AuditedArguments::Hash => Arguments::Hash,
+                AuditedArguments::Redacted => Arguments::Redacted,
+                AuditedArguments::Full => Arguments::Full,
+            },
         }
+    }
+
+    pub(crate) fn audit(&self) -> Audit {
+        let (key_file, heads_file) = (self.audit_key_file.clone(), self.audit_heads_file.clone());
+        Audit { on: self.audit, key_file, heads_file }
+    }
+}
+
+/// What the audit log says about the arguments of calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum AuditedArguments {
+    Hash,
+    #[default]
+    Redacted,
+    Full,
+}
+
+fn switch(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err("write on or off"),
     }
 }
 

@@ -20,8 +20,9 @@ use crate::{
 pub type Seq = u64;
 
 /// The newest version of the event format that this code reads and writes. Version 2 has references to
-/// large results. An entry is written with the oldest version that can hold it.
-pub const VERSION: u32 = 2;
+/// large results; version 3 has targets, messages, conversations and answers that do not fit. An entry is
+/// written with the oldest version that can hold it.
+pub const VERSION: u32 = 3;
 
 /// One entry: what happened, when, and as the how-manyth.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +57,12 @@ pub enum Event {
         usage: Usage,
         /// How many calls follow.
         calls: u32,
+        /// The answer as it was checked, where an explicit `null` was left out of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Value>,
+        /// Why the text is not the answer that was asked for; the model is told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rejected: Option<String>,
     },
     /// Shared with whoever reads the query: arguments may be large, and nobody changes them.
     CallAsked(Arc<AskedCall>),
@@ -180,7 +187,12 @@ impl Event {
     }
 
     fn version(&self) -> u32 {
-        if self.large().is_some() { VERSION } else { 1 }
+        match self {
+            Self::Created { spec, .. } if spec.is_beyond_version_2() => 3,
+            Self::TurnEnded { rejected: Some(_), .. } => 3,
+            _ if self.large().is_some() => 2,
+            _ => 1,
+        }
     }
 
     /// Reads what [`Event::encode`] wrote, by this or an earlier version of the program.
@@ -237,8 +249,8 @@ mod tests {
 
     #[test]
     fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
-        let newer = Event::decode(r#"{"v":3,"kind":"call_dreamt_of"}"#);
-        assert!(matches!(newer, Err(DecodeError::NewerVersion(3))), "{newer:?}");
+        let newer = Event::decode(r#"{"v":4,"kind":"call_dreamt_of"}"#);
+        assert!(matches!(newer, Err(DecodeError::NewerVersion(4))), "{newer:?}");
         let damaged = Event::decode(r#"{"v":2,"kind":"call_dreamt_of"}"#);
         assert!(matches!(damaged, Err(DecodeError::Malformed(_))), "{damaged:?}");
     }

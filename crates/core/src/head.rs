@@ -22,6 +22,7 @@ pub struct Head {
     pub uid: QueryUid,
     pub namespace: Namespace,
     pub name: QueryName,
+    /// The name of the target, as in the spec.
     pub agent: String,
     pub view: View,
     pub seq: Seq,
@@ -42,6 +43,9 @@ pub struct Head {
     pub usage: Usage,
     pub clock: RunClock,
     pub limits: Limits,
+    /// How many answers in a row did not fit what was asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rejections: u32,
     /// How often the query was taken up after a crash since the model last answered.
     #[serde(default)]
     pub recoveries: u32,
@@ -210,6 +214,7 @@ impl Head {
             usage: Usage::default(),
             clock: RunClock::default(),
             limits: spec.limits,
+            rejections: 0,
             recoveries: 0,
             created_at: entry.at,
             updated_at: entry.at,
@@ -233,8 +238,9 @@ impl Head {
                 self.attempt = *attempt;
                 self.tools_spent |= !tools;
             }
-            Event::TurnEnded { usage, .. } => {
+            Event::TurnEnded { usage, rejected, .. } => {
                 self.phase = Phase::Acting;
+                self.rejections = if rejected.is_some() { self.rejections + 1 } else { 0 };
                 self.attempt = 0;
                 self.recoveries = 0;
                 self.usage += *usage;
@@ -380,6 +386,11 @@ impl CallHead {
             state,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn repeat_key(call: &CallHead, outcome: ContentHash) -> ContentHash {

@@ -36,6 +36,7 @@
 pub mod actor;
 pub mod audit;
 pub mod content;
+pub mod conversation;
 pub mod event;
 pub mod hash;
 pub mod head;
@@ -44,6 +45,7 @@ pub mod id;
 mod journal_fixtures;
 pub mod json;
 pub mod machine;
+pub mod message;
 pub mod outcome;
 pub mod query;
 pub mod schema;

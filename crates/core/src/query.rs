@@ -1,22 +1,44 @@
 //! What a query is asked to do, and what it may use.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::ContentHash;
+use crate::{ContentHash, conversation, message, transcript::Message};
 
 /// A query as it was frozen at submit. Nothing that changes later in a catalogue or a manifest
 /// reaches it; only secrets and permissions are looked up live.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
+    /// The name of the target, which is an agent unless `target` says otherwise.
     pub agent: String,
-    /// The model's name in the namespace of the query.
+    #[serde(default, skip_serializing_if = "TargetKind::is_agent")]
+    pub target: TargetKind,
+    /// The model's name in the namespace of the query; empty if none is asked.
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// What is asked, with its parameters filled in. Of a conversation in `messages`, the last thing that
+    /// the user said.
     pub input: String,
+    /// The input as the client wrote it, if it had parameters to fill in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// The whole input, if it is a conversation and not one text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "message::openai")]
+    pub messages: Vec<Message>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "ModelOptions::is_empty")]
+    pub options: ModelOptions,
+    /// What the answer must be: a JSON Schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Arc<Value>>,
+    /// Where the answer is kept, and what was said before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<conversation::Frozen>,
     /// The toolset document that was stored with the query.
     pub toolset: ContentHash,
     pub limits: Limits,
@@ -33,6 +55,65 @@ pub struct Spec {
     /// What was asked for, where it may be asked for again: the same request is then answered with this query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<ContentHash>,
+}
+
+impl Spec {
+    /// Whether a program that knows nothing of targets, messages and conversations would run another query
+    /// than this one.
+    pub(crate) fn is_beyond_version_2(&self) -> bool {
+        !self.target.is_agent()
+            || !self.messages.is_empty()
+            || !self.options.is_empty()
+            || self.output_schema.is_some()
+            || self.conversation.is_some()
+    }
+}
+
+/// What kind of thing answers a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetKind {
+    /// A model with a prompt and tools.
+    #[default]
+    Agent,
+    /// A model alone.
+    Model,
+    /// A tool alone: it runs once, and its result is the answer.
+    Tool,
+}
+
+impl TargetKind {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Model => "model",
+            Self::Tool => "tool",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+    fn is_agent(&self) -> bool {
+        *self == Self::Agent
+    }
+}
+
+/// What a query asks of its model beside the conversation. What is absent is the model's own to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelOptions {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Of one answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+}
+
+impl ModelOptions {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// In which words the query's creator reads it back.

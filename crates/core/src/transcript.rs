@@ -6,10 +6,12 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     Actor, CallId, Outcome, Timestamp,
     event::{AskedCall, Entry, Event, Route},
+    json,
     machine::outcome_code,
     query::{Spec, Usage},
     showing::Showing,
@@ -33,6 +35,10 @@ pub struct Turn {
     pub text: Option<String>,
     pub usage: Usage,
     pub calls: Vec<Call>,
+    /// The answer as it was checked, where that is not the text itself.
+    pub output: Option<Value>,
+    /// Why the text is not the answer that was asked for.
+    pub rejected: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -95,8 +101,14 @@ impl Transcript {
     pub fn apply(&mut self, entry: &Entry) {
         let at = entry.at;
         match &entry.event {
-            Event::TurnEnded { text, usage, .. } => {
-                self.turns.push(Arc::new(Turn { text: text.clone(), usage: *usage, calls: Vec::new() }));
+            Event::TurnEnded { text, usage, output, rejected, .. } => {
+                self.turns.push(Arc::new(Turn {
+                    text: text.clone(),
+                    usage: *usage,
+                    calls: Vec::new(),
+                    output: output.clone(),
+                    rejected: rejected.clone(),
+                }));
             }
             Event::CallAsked(asked) => {
                 let result = match &asked.route {
@@ -166,11 +178,31 @@ impl Transcript {
         }
     }
 
-    /// The conversation as the model reads it. Results stand in the order in which it asked.
+    /// The answer as data, if data was asked for.
     #[must_use]
-    pub fn messages(&self, showing: &Showing) -> Vec<Message> {
+    pub fn output(&self) -> Option<Value> {
+        self.spec.output_schema.as_ref()?;
+        let text = self.response()?;
+        // It was read the same way when it was checked.
+        self.turns.last()?.output.clone().or_else(|| json::parse(text, json::Limits::ARGUMENTS).ok())
+    }
+
+    /// The conversation as the model reads it: its prompt, what was said before the query, and the query.
+    #[must_use]
+    pub fn messages(&self, history: &[Message], showing: &Showing) -> Vec<Message> {
         let mut messages: Vec<_> = self.spec.prompt.iter().map(|prompt| Message::System(prompt.clone())).collect();
-        messages.push(Message::User(self.spec.input.clone()));
+        messages.extend_from_slice(history);
+        messages.extend(self.said(showing));
+        messages
+    }
+
+    /// What was said in this query. Results stand in the order in which the model asked.
+    fn said(&self, showing: &Showing) -> Vec<Message> {
+        let mut messages = if self.spec.messages.is_empty() {
+            vec![Message::User(self.spec.input.clone())]
+        } else {
+            self.spec.messages.clone()
+        };
         for turn in &self.turns {
             let calls = turn.calls.iter().map(|call| MessageCall {
                 provider_id: call.asked.provider_id.clone(),
@@ -178,6 +210,7 @@ impl Transcript {
                 arguments: call.asked.written.clone().unwrap_or_else(|| call.asked.arguments.to_string()),
             });
             messages.push(Message::Assistant { text: turn.text.clone(), calls: calls.collect() });
+            messages.extend(turn.rejected.clone().map(Message::User));
             for call in &turn.calls {
                 let Some(recorded) = &call.result else { continue };
                 let mut content = showing.show(call.asked.call, &recorded.outcome);

@@ -6,13 +6,14 @@
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Spec, Tool, Transcript,
+    Actor, ContentHash, Event, Head, Limits, Namespace, QueryName, QueryUid, Tool, Transcript,
     audit::{Arguments, Record},
     json,
     machine::{self, Delivery, Verdict},
-    query::View,
+    query::{ModelOptions, TargetKind, View},
     schema::SchemaCache,
-    tool::toolset::{Mode, Toolset},
+    tool::{catalog::Selection, toolset::Mode},
+    transcript::Message,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -67,13 +68,24 @@ pub struct Submission {
     pub namespace: Namespace,
     /// Chosen by the server where absent.
     pub name: Option<QueryName>,
+    /// The name of what is to answer; an agent unless `target` says otherwise.
     pub agent: String,
-    pub input: String,
+    pub target: TargetKind,
+    /// The model that is asked instead of the agent's own.
+    pub model: Option<String>,
+    pub input: Input,
+    /// What is filled in where the input and the agent's prompt have a place for it.
+    pub parameters: BTreeMap<String, String>,
+    pub options: ModelOptions,
+    /// What the answer must be; the agent's own where absent.
+    pub output_schema: Option<Arc<serde_json::Value>>,
     /// The client's own tools, already checked.
     pub client_tools: Vec<Tool>,
     pub mode: Mode,
     /// Only these of the agent's tools; all of them where absent.
     pub selected_tools: Option<Vec<String>>,
+    /// And of those only these.
+    pub tool_filter: Option<Selection>,
     pub limits: AgentLimits,
     pub view: View,
     pub session_id: Option<String>,
@@ -85,13 +97,59 @@ pub struct Submission {
     pub request: Option<RequestKey>,
 }
 
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// One text, with places for parameters if there are any.
+    Text(String),
+    /// A conversation for the model to go on with, already checked.
+    Messages(Vec<Message>),
+}
+
+impl From<&str> for Input {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
 impl Submission {
+    /// A question to an agent, with everything else as it is when nobody says otherwise.
+    #[must_use]
+    pub fn to_agent(namespace: Namespace, agent: impl Into<String>, input: impl Into<Input>) -> Self {
+        Self {
+            by: Actor::local(),
+            namespace,
+            name: None,
+            agent: agent.into(),
+            target: TargetKind::Agent,
+            model: None,
+            input: input.into(),
+            parameters: BTreeMap::new(),
+            options: ModelOptions::default(),
+            output_schema: None,
+            client_tools: Vec::new(),
+            mode: Mode::Hybrid,
+            selected_tools: None,
+            tool_filter: None,
+            limits: AgentLimits::default(),
+            view: View::Ark,
+            session_id: None,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            warnings: Vec::new(),
+            request: None,
+        }
+    }
+
     /// What is asked for, whatever it takes to answer it.
     fn fingerprint(&self) -> ContentHash {
         let mut asked = serde_json::json!({
             "name": self.name,
             "agent": self.agent,
-            "input": self.input,
+            "input": match &self.input {
+                Input::Text(text) => serde_json::Value::from(text.as_str()),
+                Input::Messages(messages) => messages.iter().map(bosun_core::message::write).collect(),
+            },
             "clientTools": self.client_tools,
             "mode": self.mode,
             "selectedTools": self.selected_tools,
@@ -101,9 +159,20 @@ impl Submission {
             "labels": self.labels,
             "annotations": self.annotations,
         });
-        // Another actor's request is another one, in the same words too.
-        if !self.by.is_local() {
-            asked["by"] = serde_json::json!(self.by);
+        // What was added since stands only where it says something: a request of an earlier version that is
+        // repeated now is still the same one. Another actor's request is another one, in the same words too.
+        if let serde_json::Value::Object(members) = &mut asked {
+            let added = serde_json::json!({
+                "by": (!self.by.is_local()).then_some(&self.by),
+                "target": (self.target != TargetKind::Agent).then_some(self.target),
+                "model": self.model,
+                "parameters": (!self.parameters.is_empty()).then_some(&self.parameters),
+                "options": (!self.options.is_empty()).then_some(self.options),
+                "outputSchema": self.output_schema,
+                "toolFilter": self.tool_filter,
+            });
+            let added = added.as_object().cloned().unwrap_or_default();
+            members.extend(added.into_iter().filter(|(_, value)| !value.is_null()));
         }
         json::content_hash(&asked)
     }
@@ -484,43 +553,6 @@ impl Engine {
 }
 
 impl Inner {
-    /// Freezes what a query will need: agent, model, limits and tools as they are now.
-    fn prepare(
-        &self,
-        submission: Submission,
-        request: Option<ContentHash>,
-    ) -> Result<(Spec, Arc<Toolset>), EngineError> {
-        let namespace = submission.namespace;
-        let registry = self.resources.registry();
-        let agent = registry
-            .agent(&namespace, &submission.agent)
-            .ok_or_else(|| EngineError::AgentNotFound(namespace.clone(), submission.agent.clone()))?;
-        if registry.model(&namespace, &agent.model).is_none() {
-            let (agent, model) = (agent.name.clone(), agent.model.clone());
-            return Err(EngineError::ModelNotFound { namespace, agent, model });
-        }
-        let own = registry.tools_of(&namespace, agent, submission.selected_tools.as_deref())?;
-        let mut warnings = submission.warnings;
-        warnings.extend(registry.warn_of_idle(&own));
-        let toolset = Toolset::merge(submission.mode, own, submission.client_tools).sharing(&self.schemas);
-        let toolset = self.toolsets.share(toolset);
-        let spec = Spec {
-            agent: submission.agent,
-            model: agent.model.clone(),
-            prompt: agent.prompt_for(&BTreeMap::new())?,
-            input: submission.input,
-            toolset: toolset.hash(),
-            limits: submission.limits.narrow(agent.limits.narrow(self.settings.limits)),
-            view: submission.view,
-            session_id: submission.session_id,
-            labels: submission.labels,
-            annotations: submission.annotations,
-            warnings,
-            request,
-        };
-        Ok((spec, toolset))
-    }
-
     pub(crate) fn state_of<'a>(locked: &'a Locked<'_>, key: &Key) -> Result<&'a State, EngineError> {
         locked.state().ok_or_else(|| EngineError::QueryNotFound(key.0.clone(), key.1.clone()))
     }

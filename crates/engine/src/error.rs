@@ -3,7 +3,11 @@
 //! One enum for the whole layer: a caller can tell its variants apart, and an edge gives each a status and
 //! a code. Nothing here knows HTTP.
 
-use bosun_core::{CallId, Namespace, QueryName};
+use bosun_core::{
+    CallId, Namespace, QueryName,
+    schema::{SchemaError, Violation},
+    template::{BadTemplate, MissingValues},
+};
 
 use crate::{StoreError, registry::PromptError, resource::ResourceError};
 
@@ -16,6 +20,18 @@ pub enum EngineError {
     AgentNotFound(Namespace, String),
     #[error("agent `{agent}` refers to model `{model}`, which does not exist in namespace {namespace}")]
     ModelNotFound { namespace: Namespace, agent: String, model: String },
+    #[error("model `{1}` not found in namespace {0}")]
+    NoSuchModel(Namespace, String),
+    #[error("the input does not fit tool `{tool}`: {}", said(violations))]
+    InvalidArguments { tool: String, violations: Vec<Violation> },
+    #[error("the input is not a template: {0}")]
+    InputTemplate(#[source] BadTemplate),
+    #[error("the input needs parameters: {0}")]
+    MissingParameters(#[source] MissingValues),
+    #[error("`outputSchema` is not taken: {0}")]
+    InvalidOutputSchema(#[source] SchemaError),
+    #[error("tool `{tool}` cannot be called: {source}")]
+    ToolUnusable { tool: String, source: SchemaError },
     #[error("these tools do not exist in namespace {namespace}: {}", names.join(", "))]
     ToolsNotFound { namespace: Namespace, names: Vec<String> },
     #[error("query `{1}` already exists in namespace {0}")]
@@ -45,4 +61,8 @@ pub enum EngineError {
     /// A bug: the task that made the change panicked.
     #[error("the change crashed")]
     Crashed(#[source] tokio::task::JoinError),
+}
+
+fn said(violations: &[Violation]) -> String {
+    violations.iter().map(|violation| violation.message.as_str()).collect::<Vec<_>>().join("; ")
 }

@@ -10,6 +10,7 @@ pub mod blob;
 pub mod clock;
 mod deadlines;
 mod desk;
+mod direct;
 mod dispatch;
 mod driver;
 mod engine;
@@ -26,6 +27,7 @@ pub mod results;
 mod retention;
 pub mod runner;
 pub mod store;
+mod submit;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -37,7 +39,7 @@ mod watch;
 pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};
 pub use desk::Key as QueryKey;
-pub use engine::{DeliverReport, Engine, Settings, Snapshot, Submission, Submitted};
+pub use engine::{DeliverReport, Engine, Input, Settings, Snapshot, Submission, Submitted};
 pub use error::EngineError;
 pub use large::{BLOB_GRACE, RESULT_TOO_LARGE, Upload, UploadError};
 pub use model::Model;

@@ -3,7 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use bosun_core::{QueryUid, query::Usage, tool::toolset::Toolset, transcript::Message};
+use bosun_core::{
+    QueryUid,
+    query::{ModelOptions, Usage},
+    tool::toolset::Toolset,
+    transcript::Message,
+};
+use serde_json::Value;
 
 /// One model, ready to be asked. Implementations own their wire format, credentials and retries.
 #[async_trait]
@@ -25,6 +31,18 @@ pub struct ModelRequest {
     pub toolset: Arc<Toolset>,
     /// False on a last turn: the tools are still declared, so that prompt caches hit, but must not be used.
     pub tools_allowed: bool,
+    /// What the query asks of the model; it goes before what the model's own manifest says.
+    pub options: ModelOptions,
+    /// What the answer must be. A model that can be held to it should be; it is checked in any case.
+    pub answer: Option<AnswerFormat>,
+}
+
+/// A JSON Schema that the answer must fit, and a name for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnswerFormat {
+    /// At most 64 letters, digits, `_` and `-`.
+    pub name: String,
+    pub schema: Arc<Value>,
 }
 
 /// Where the text of a turn goes while it is being written.

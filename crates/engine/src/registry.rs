@@ -14,6 +14,7 @@ use bosun_core::{
     template::{BadTemplate, MissingValues, Template},
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     EngineError, Model, Runner,
@@ -29,6 +30,8 @@ pub struct Agent {
     pub prompt: Option<String>,
     /// What the prompt has places for; without any, it is no template.
     pub parameters: Vec<PromptParameter>,
+    /// What its answers must be: a JSON Schema.
+    pub output_schema: Option<Arc<Value>>,
     /// The model's name in the agent's namespace.
     pub model: String,
     pub tools: Vec<AgentTool>,

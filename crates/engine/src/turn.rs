@@ -4,36 +4,51 @@ use std::sync::Arc;
 
 use bosun_core::{
     Head, Transcript,
-    machine::{self, Asked, Reply, Way},
+    machine::{self, Asked, Output, Reply, Way},
+    query::TargetKind,
+    schema::Schema,
     tool::toolset::Toolset,
 };
 
 use crate::{
     StoreError,
     desk::Live,
+    direct,
     driver::Driver,
     fault, large,
-    model::{Deltas, Model, ModelCall, ModelError, ModelReply, ModelRequest},
+    model::{AnswerFormat, Deltas, Model, ModelCall, ModelError, ModelReply, ModelRequest},
 };
 
 /// A turn that breaks off after text has been seen is begun again this often.
 const MAX_BROKEN_TURNS: u32 = 3;
 
-struct Prepared {
+enum Prepared {
+    Ask(Box<Question>),
+    /// No model is asked.
+    Direct(direct::Answer, Arc<Toolset>),
+}
+
+struct Question {
     model: Arc<dyn Model>,
     request: ModelRequest,
     time_left: std::time::Duration,
+    /// What the answer must be.
+    schema: Option<Arc<Schema>>,
 }
 
 /// Takes the turn that is due and appends what came of it.
 pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     driver.append(machine::start_turn).await?;
     fault::point("turn.started");
-    let prepared = match prepare(driver).await? {
-        Ok(prepared) => prepared,
+    let question = match prepare(driver).await? {
+        Ok(Prepared::Ask(question)) => *question,
+        Ok(Prepared::Direct(direct::Answer::Reply(reply), toolset)) => return end(driver, reply, &toolset, None).await,
+        Ok(Prepared::Direct(direct::Answer::Failed { code, message }, _)) => {
+            return driver.append(|head| machine::fail(head, code, message)).await.map(|_| ());
+        }
         Err(error) => return fail(driver, &error).await,
     };
-    let Prepared { model, request, time_left } = prepared;
+    let Question { model, request, time_left, schema } = question;
     let (deltas, ended) = (DraftDeltas(&driver.live), driver.live.ended());
     let reply = tokio::select! {
         // The model first: one that answers at once costs no timer.
@@ -48,16 +63,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
-            let toolset = &request.toolset;
-            driver
-                .append(|head| {
-                    let calls = reply.calls.into_iter().map(|call| check(toolset, head, call)).collect();
-                    let reply = Reply { text: reply.text, calls, usage: reply.usage };
-                    machine::end_turn(head, driver.inner.clock.now(), reply)
-                })
-                .await?;
-            fault::point("turn.ended");
-            Ok(())
+            end(driver, reply, &request.toolset, schema.as_deref()).await
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
@@ -66,6 +72,41 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         }
         Err(error) => fail(driver, &error).await,
     }
+}
+
+/// Appends what an answer comes to.
+async fn end(driver: &Driver, reply: ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> Result<(), StoreError> {
+    let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
+    driver
+        .append(|head| {
+            let calls = reply.calls.into_iter().map(|call| check(toolset, head, call)).collect();
+            let reply = Reply { text: reply.text, calls, usage: reply.usage, output };
+            machine::end_turn(head, driver.inner.clock.now(), reply)
+        })
+        .await?;
+    fault::point("turn.ended");
+    Ok(())
+}
+
+/// A schema up to this size is repeated to a model that did not keep to it.
+const SCHEMA_REPEATED: usize = 8 * 1024;
+
+/// Holds an answer against what it must be.
+fn check_output(schema: &Schema, text: Option<&str>) -> Output {
+    let text = text.map(str::trim).unwrap_or_default();
+    let faults = match schema.check_arguments(text) {
+        // No answer is not an empty object.
+        _ if text.is_empty() => "there is no answer".to_owned(),
+        Ok(arguments) if arguments.dropped.is_empty() => return Output::Fits,
+        Ok(arguments) => return Output::FitsAs(arguments.into_value()),
+        Err(violations) => violations.iter().map(|violation| violation.message.as_str()).collect::<Vec<_>>().join("; "),
+    };
+    let source = schema.source().to_string();
+    let repeated = if source.len() <= SCHEMA_REPEATED { format!(": {source}") } else { ".".to_owned() };
+    Output::Misfits(format!(
+        "This answer is not what was asked for: {faults}\nAnswer again, with nothing but one JSON object that \
+         fits its JSON Schema{repeated}"
+    ))
 }
 
 async fn fail(driver: &Driver, error: &ModelError) -> Result<(), StoreError> {
@@ -86,27 +127,46 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
         driver.live.start_draft(state.head.turn, state.head.attempt);
         (Arc::clone(&state.head), Arc::clone(&state.transcript))
     };
-    let Some(model) = inner.resources.registry().model(&head.namespace, &transcript.spec.model).cloned() else {
-        return Ok(Err(ModelError::Misconfigured(format!(
-            "model `{}` does not exist any more",
-            transcript.spec.model
-        ))));
-    };
     let toolset = match toolset(driver, &transcript).await? {
         Ok(toolset) => toolset,
         Err(error) => return Ok(Err(error)),
     };
-    Ok(Ok(Prepared {
+    let spec = &transcript.spec;
+    let showing = large::showing(&*inner.blobs, &toolset, &transcript).await?;
+    if spec.target == TargetKind::Tool {
+        return Ok(Ok(Prepared::Direct(direct::answer(&transcript, &toolset, &showing), toolset)));
+    }
+    let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
+        return Ok(Err(ModelError::Misconfigured(format!("model `{}` does not exist any more", spec.model))));
+    };
+    let schema = match spec.output_schema.as_ref().map(|schema| inner.schemas.compile(schema)).transpose() {
+        Ok(schema) => schema,
+        Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is not taken: {error}")))),
+    };
+    Ok(Ok(Prepared::Ask(Box::new(Question {
         model,
         time_left: head.limits.query_timeout.saturating_sub(head.clock.spent(inner.clock.now())),
         request: ModelRequest {
             query: head.uid,
             turn: head.turn,
-            messages: transcript.messages(&large::showing(&*inner.blobs, &toolset, &transcript).await?),
+            messages: transcript.messages(&[], &showing),
             toolset,
             tools_allowed: !head.tools_spent,
+            options: spec.options,
+            answer: spec
+                .output_schema
+                .as_ref()
+                .map(|schema| AnswerFormat { name: format_name(&head), schema: Arc::clone(schema) }),
         },
-    }))
+        schema,
+    }))))
+}
+
+/// As ARK calls the format of an agent's answers.
+fn format_name(head: &Head) -> String {
+    let name = format!("namespace-{}-agent-{}", head.namespace, head.agent);
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    name.chars().take(64).map(|letter| if fits(letter) { letter } else { '-' }).collect()
 }
 
 fn gone() -> ModelError {

@@ -1,12 +1,13 @@
 //! Agents: their prompt, their model, their tools and their limits.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bosun_core::{Namespace, Tool};
+use bosun_core::{Namespace, Tool, schema};
 use bosun_engine::{
     Agent,
     registry::{AgentLimits, AgentTool},
 };
+use serde_json::Value;
 
 use super::{
     ModelManifest,
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     fault::{Fault, Place},
     runner::builtin::Builtins,
-    yaml::{Fields, Node, duration},
+    yaml::{Data, Fields, Node, duration},
 };
 
 /// What the annotations that are ours begin with.
@@ -64,16 +65,31 @@ pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<A
         prompt: prompt.map(|text| text.value.to_owned()),
         // They are looked up when all manifests are there.
         parameters: Vec::new(),
+        output_schema: output_schema(&spec).map(Arc::new),
         model: model.as_ref().map_or(DEFAULT_MODEL, |(name, _)| name).to_owned(),
         tools,
         limits,
         labels: metadata.labels.clone(),
         annotations: metadata.annotations.clone(),
     };
-    spec.unserved(&["executionEngine", "outputSchema", "overrides"], "leave it out");
+    spec.unserved(&["executionEngine", "overrides"], "leave it out");
     spec.finish();
     let model_place = model.map_or(metadata.place, |(_, place)| place);
     Some(metadata.located(fields, AgentDraft { agent, model_place, tools: references, parameters }))
+}
+
+/// What the agent's answers must be.
+fn output_schema(spec: &Fields<'_>) -> Option<Value> {
+    let node = spec.get("outputSchema")?;
+    let source = node.to_json();
+    if matches!(node.data, Data::Map(_)) {
+        for fault in schema::faults(&source) {
+            spec.fault(node.place, "bad_schema", fault.to_string(), "");
+        }
+    } else {
+        spec.fields("outputSchema");
+    }
+    Some(source)
 }
 
 fn model_reference(own: &Namespace, fields: &Fields<'_>) -> Option<(String, Place)> {

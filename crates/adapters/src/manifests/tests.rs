@@ -211,7 +211,21 @@ async fn the_example_plays_the_rfcs_first_example() {
     let ask = async |messages: Vec<Message>| {
         let toolset = Arc::new(Toolset::merge(Mode::Ark, vec![], vec![]));
         let query = QueryUid::new(0, [0; 10]);
-        model.reply(&ModelRequest { query, turn: 1, messages, toolset, tools_allowed: true }, &Nowhere).await.unwrap()
+        model
+            .reply(
+                &ModelRequest {
+                    query,
+                    turn: 1,
+                    messages,
+                    toolset,
+                    tools_allowed: true,
+                    options: Default::default(),
+                    answer: None,
+                },
+                &Nowhere,
+            )
+            .await
+            .unwrap()
     };
     let result = |alias: &str, content: &str| Message::Tool {
         provider_id: alias.into(),

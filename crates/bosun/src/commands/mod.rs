@@ -1,5 +1,6 @@
 //! What the program can do, one module for each command.
 
+mod audit;
 mod backup;
 mod check;
 mod convert;
@@ -22,6 +23,7 @@ pub(crate) enum Command {
     Query(query::Query),
     Check(check::Check),
     Backup(backup::Backup),
+    Audit(audit::AuditCommand),
     Convert(convert::Convert),
     Tools(tools::Tools),
 }
@@ -34,6 +36,7 @@ impl Command {
             Self::Query(query) => block_on(query.run()),
             Self::Check(check) => check.run(),
             Self::Backup(backup) => backup.run(),
+            Self::Audit(audit) => audit.run(),
             Self::Convert(convert) => convert.run(),
             Self::Tools(tools) => tools.run(),
         }

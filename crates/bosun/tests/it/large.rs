@@ -17,7 +17,7 @@ use bosun_core::{
     hash::Hashing,
     machine::{Delivery, Target},
     query::{Usage, View},
-    tool::{Binding, Tool, toolset::Mode},
+    tool::{Binding, Tool},
     transcript::Message,
 };
 use bosun_engine::{
@@ -441,6 +441,7 @@ async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine 
         description: None,
         prompt: None,
         parameters: Vec::new(),
+        output_schema: None,
         model: "default".into(),
         tools: vec![AgentTool { name: "read_result".into(), description: None }],
         limits: AgentLimits::default(),
@@ -457,21 +458,9 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(25));
 /// Brings `text` as the result of the one outside call of a new query, and gives its key.
 async fn deliver(engine: &Engine, text: &str) -> QueryKey {
     let submission = Submission {
-        by: Actor::local(),
-        namespace: Namespace::default(),
-        name: None,
-        agent: "reader".into(),
-        input: "read".into(),
         client_tools: vec![Tool::new("fetch", "Fetches", json!({"type": "object"}), Binding::External)],
-        mode: Mode::Hybrid,
-        selected_tools: None,
-        limits: AgentLimits::default(),
         view: View::Rfc,
-        session_id: None,
-        labels: Default::default(),
-        annotations: Default::default(),
-        warnings: Vec::new(),
-        request: None,
+        ..Submission::to_agent(Namespace::default(), "reader", "read")
     };
     let paused = engine.submit(submission, PATIENCE).await.unwrap().snapshot;
     let delivery = Delivery { target: Target::Call(paused.head.calls[0].id), outcome: Outcome::success(text) };

@@ -128,9 +128,16 @@ fn by() -> Actor {
 fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
     let spec = Spec {
         agent: "helper".into(),
+        target: Default::default(),
         model: "default".into(),
         prompt: None,
         input: "secret question".into(),
+        template: None,
+        messages: Vec::new(),
+        parameters: Default::default(),
+        options: Default::default(),
+        output_schema: None,
+        conversation: None,
         toolset: ContentHash::of(b""),
         limits: Limits::default(),
         view: View::Rfc,
@@ -160,7 +167,8 @@ fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
             way,
         })
         .collect();
-    let reply = Reply { text: Some("secret thought".into()), calls, usage: Usage::default() };
+    let reply =
+        Reply { text: Some("secret thought".into()), calls, usage: Usage::default(), output: Default::default() };
     let ended = machine::end_turn(&head, Timestamp(1_200), reply);
     push(&mut head, &mut transcript, &mut entries, 1_200, ended);
     (head, transcript, entries)
@@ -190,7 +198,12 @@ fn a_life_of_a_query_becomes_its_records() {
     push(&mut head, &mut transcript, &mut entries, 3_200, delivered.events);
     let started = machine::start_turn(&head);
     push(&mut head, &mut transcript, &mut entries, 3_300, started);
-    let reply = Reply { text: Some("secret answer".into()), calls: Vec::new(), usage: Usage::default() };
+    let reply = Reply {
+        text: Some("secret answer".into()),
+        calls: Vec::new(),
+        usage: Usage::default(),
+        output: Default::default(),
+    };
     let ended = machine::end_turn(&head, Timestamp(3_400), reply);
     push(&mut head, &mut transcript, &mut entries, 3_400, ended);
     let records = of_entries(&head, &transcript, &entries, Arguments::Redacted);

@@ -13,7 +13,7 @@ mod tests;
 mod turn;
 
 pub use deliver::{Delivered, Delivery, Standing, Target, Verdict, deliver, standing};
-pub use turn::{Asked, Reply, Way, end_turn, fail, start_turn};
+pub use turn::{Asked, Output, Reply, Way, end_turn, fail, start_turn};
 
 use crate::{
     Actor, CallId, Head, Outcome, Timestamp,
@@ -26,6 +26,9 @@ pub const REPEATS_NOTICED: u32 = 3;
 
 /// A query that is in the middle of the same turn after so many crashes is likely their cause.
 pub const MAX_RECOVERIES: u32 = 5;
+
+/// A model whose answer does not fit is told why and asked again this often.
+pub const MAX_REJECTIONS: u32 = 2;
 
 /// Codes of outcomes that the engine itself writes, for the model and for the history.
 pub mod outcome_code {
@@ -40,6 +43,7 @@ pub mod outcome_code {
 pub mod failure_code {
     pub const HOLD_EXPIRED: &str = "hold_expired";
     pub const INTERNAL_ERROR: &str = "internal_error";
+    pub const OUTPUT_INVALID: &str = "output_invalid";
     pub const POISONED: &str = "poisoned";
     pub const QUERY_TIMEOUT: &str = "query_timeout";
     pub const TOKEN_LIMIT: &str = "token_limit";

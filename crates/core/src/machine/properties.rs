@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Actor, CallId, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp, Transcript,
-    event::Route, query::Usage, showing::Showing, transcript::Message,
+    event::Route, showing::Showing, transcript::Message,
 };
 
 const MAX_CALLS: u32 = 6;
@@ -158,7 +158,7 @@ impl World {
             self.thinking = false;
             let tools_spent = self.head.tools_spent;
             let calls = kinds.iter().enumerate().map(|(index, kind)| asked(index, *kind)).collect();
-            let reply = Reply { text: Some("text".into()), calls, usage: Usage::default() };
+            let reply = Reply { text: Some("text".into()), calls, ..Reply::default() };
             let events = end_turn(&self.head, self.now, reply);
             self.append(events);
             assert!(!tools_spent || self.head.status().is_final(), "there is no turn after the last one");
@@ -256,7 +256,7 @@ impl World {
         let mut transcript = Transcript::new(&self.journal[0]).unwrap();
         self.journal[1..].iter().for_each(|entry| transcript.apply(entry));
         let mut open: Vec<String> = Vec::new();
-        for message in transcript.messages(&Showing::default()) {
+        for message in transcript.messages(&[], &Showing::default()) {
             match message {
                 Message::Assistant { calls, .. } => {
                     assert!(open.is_empty(), "a call has no result");

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 
 use super::{
-    Asked, Delivery, Next, Reply, Target, Verdict, Way, cancel, deliver, end_turn, expire, fail, finish_call, next,
-    recover, resume, start_call, start_turn,
+    Asked, Delivery, Next, Output, Reply, Target, Verdict, Way, cancel, deliver, end_turn, expire, fail, failure_code,
+    finish_call, next, recover, resume, start_call, start_turn,
 };
 use crate::{
     Actor, CallId, ContentHash, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Spec, Status,
@@ -19,9 +19,16 @@ const NOW: Timestamp = Timestamp(1_000_000);
 pub(super) fn spec(limits: Limits) -> Spec {
     Spec {
         agent: "agent".into(),
+        target: Default::default(),
         model: "default".into(),
         prompt: None,
         input: "hello".into(),
+        template: None,
+        messages: Vec::new(),
+        parameters: Default::default(),
+        options: Default::default(),
+        output_schema: None,
+        conversation: None,
         toolset: ContentHash::of(b"tools"),
         limits,
         view: View::Rfc,
@@ -30,6 +37,28 @@ pub(super) fn spec(limits: Limits) -> Spec {
         annotations: Default::default(),
         warnings: Vec::new(),
         request: None,
+    }
+}
+
+/// A spec with everything that a query may bring.
+fn rich_spec() -> Spec {
+    use crate::{
+        conversation::{ConversationKey, Frozen},
+        query::{ModelOptions, TargetKind},
+        transcript::Message,
+    };
+    Spec {
+        target: TargetKind::Model,
+        template: Some("hello {{.name}}".into()),
+        messages: vec![Message::System("Be brief.".into()), Message::User("hello".into())],
+        parameters: [("name".to_owned(), "you".to_owned())].into(),
+        options: ModelOptions { temperature: Some(0.1), max_tokens: Some(7) },
+        output_schema: Some(Arc::new(json!({"type": "object"}))),
+        conversation: Some(Frozen {
+            key: ConversationKey { memory: "default".into(), id: "c".into() },
+            history: Some(ContentHash::of(b"history")),
+        }),
+        ..spec(Limits::default())
     }
 }
 
@@ -69,7 +98,7 @@ fn inside(tool: &str, repeatable: bool) -> Asked {
 
 fn reply(calls: Vec<Asked>) -> Reply {
     let usage = Usage { prompt_tokens: 20, completion_tokens: 5, cached_tokens: 0 };
-    Reply { text: Some("text".into()), calls, usage }
+    Reply { text: Some("text".into()), calls, usage, ..Reply::default() }
 }
 
 /// A query whose model has just asked for `calls`.
@@ -433,6 +462,56 @@ fn the_clock_stops_while_the_query_waits_and_while_the_server_is_down() {
     assert_eq!(head.clock.spent(at(1_000)), Duration::from_secs(2));
 }
 
+fn misfit() -> Reply {
+    Reply { output: Output::Misfits("no".into()), ..reply(Vec::new()) }
+}
+
+/// Asks the model again and answers.
+fn answer(head: &mut Head, reply: Reply) -> Vec<Event> {
+    let events = start_turn(head);
+    apply(head, NOW, events);
+    let events = end_turn(head, NOW, reply);
+    apply(head, NOW, events.clone());
+    events
+}
+
+#[test]
+fn an_answer_that_does_not_fit_is_asked_for_again_twice_and_then_no_more() {
+    let mut head = created(Limits::default());
+    for turn in 2..=3 {
+        let events = answer(&mut head, misfit());
+        assert!(matches!(&events[..], [Event::TurnEnded { rejected: Some(why), .. }] if why == "no"), "{events:?}");
+        assert_eq!(next(&head), Next::Turn { turn, attempt: 1, tools: true });
+    }
+    let events = answer(&mut head, misfit());
+    assert!(matches!(&events[1..], [Event::Failed { code, .. }] if code == failure_code::OUTPUT_INVALID), "{events:?}");
+    assert_eq!(next(&head), Next::End);
+}
+
+#[test]
+fn an_answer_that_fits_after_all_completes() {
+    let mut head = created(Limits::default());
+    answer(&mut head, misfit());
+    answer(&mut head, misfit());
+    let events = answer(&mut head, reply(Vec::new()));
+    assert_eq!(events.last(), Some(&Event::Completed));
+}
+
+#[test]
+fn text_beside_calls_is_not_held_against_what_was_asked_for() {
+    let mut head = created(Limits::default());
+    let events = answer(&mut head, Reply { output: Output::Misfits("no".into()), ..reply(vec![outside("a")]) });
+    assert!(matches!(&events[0], Event::TurnEnded { rejected: None, .. }), "{events:?}");
+    assert_eq!(head.rejections, 0);
+}
+
+#[test]
+fn an_answer_that_does_not_fit_is_not_asked_for_again_when_the_tokens_are_spent() {
+    let mut head = created(Limits { max_tokens: Some(25), ..Limits::default() });
+    let events = answer(&mut head, misfit());
+    assert!(matches!(&events[1..], [Event::Failed { code, .. }] if code == failure_code::TOKEN_LIMIT), "{events:?}");
+}
+
 #[test]
 fn every_event_survives_being_written_and_read() {
     let mut head = after_turn(vec![outside("a")]);
@@ -440,8 +519,17 @@ fn every_event_survives_being_written_and_read() {
     let by = Actor::of_key("ci").unwrap().acting_for("alice").unwrap();
     let events = [
         Event::Created { spec: Arc::new(spec(Limits::default())), by: by.clone() },
+        Event::Created { spec: Arc::new(rich_spec()), by: Actor::local() },
         Event::TurnStarted { turn: 1, attempt: 2, tools: false },
-        Event::TurnEnded { turn: 1, text: None, usage: Usage::default(), calls: 1 },
+        Event::TurnEnded { turn: 1, text: None, usage: Usage::default(), calls: 1, output: None, rejected: None },
+        Event::TurnEnded {
+            turn: 2,
+            text: None,
+            usage: Usage::default(),
+            calls: 0,
+            output: Some(json!({"a": 1})),
+            rejected: Some("no".into()),
+        },
         Event::CallStarted { call, attempt: 1 },
         Event::CallFinished { call, outcome: Outcome::failure("a", "b") },
         Event::CallResolved { call, outcome: Outcome::success(json!({"deep": [1, null, "ü"]})), by: by.clone() },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Next, failure_code, next, outcome_code};
+use super::{MAX_REJECTIONS, Next, failure_code, next, outcome_code};
 use crate::{
     CallId, Head, Timestamp,
     event::{AskedCall, Event, Route},
@@ -11,11 +11,25 @@ use crate::{
 };
 
 /// A whole answer of the model: its stream ended cleanly and each call was checked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
     pub text: Option<String>,
     pub calls: Vec<Asked>,
     pub usage: Usage,
+    /// What holding the text against `outputSchema` found.
+    pub output: Output,
+}
+
+/// Whether the text of an answer is what was asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Output {
+    /// It is, as it stands, or any text will do.
+    #[default]
+    Fits,
+    /// It is without an explicit `null` for something optional; this is what is left.
+    FitsAs(serde_json::Value),
+    /// It is not; the words are for the model.
+    Misfits(String),
 }
 
 /// One call that the model asked for.
@@ -57,9 +71,31 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
     }
     let count = u32::try_from(reply.calls.len()).unwrap_or(u32::MAX);
     let tokens = head.usage.total().saturating_add(reply.usage.total());
-    let mut events = vec![Event::TurnEnded { turn: head.turn, text: reply.text, usage: reply.usage, calls: count }];
-    if count == 0 {
+    let (output, rejected) = match reply.output {
+        // Text beside calls is not the answer yet.
+        _ if count > 0 => (None, None),
+        Output::Fits => (None, None),
+        Output::FitsAs(value) => (Some(value), None),
+        Output::Misfits(reason) => (None, Some(reason)),
+    };
+    let misfits = rejected.is_some();
+    let mut events = vec![Event::TurnEnded {
+        turn: head.turn,
+        text: reply.text,
+        usage: reply.usage,
+        calls: count,
+        output,
+        rejected,
+    }];
+    if count == 0 && !misfits {
         events.push(Event::Completed);
+        return events;
+    }
+    if misfits && head.rejections >= MAX_REJECTIONS {
+        events.push(Event::Failed {
+            code: failure_code::OUTPUT_INVALID.into(),
+            message: format!("the model's answer did not fit `outputSchema`, {} times in a row", head.rejections + 1),
+        });
         return events;
     }
     // An answer that is there is not thrown away; only another turn is not begun.

@@ -7,12 +7,14 @@ use bosun_core::{
     CallId, Head, Outcome, Status, Transcript,
     content::Large,
     event::{Event, Route},
+    message,
     query::{Spec, Usage, View},
     transcript::{Call, Ending, Recorded},
 };
 use bosun_engine::{Snapshot, store::Listed};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{duration, wire};
 
@@ -56,6 +58,7 @@ fn rfc(
         status: rfc_status(head.status()),
         tool_call: tool_calls.first().cloned(),
         response: transcript.response().map(str::to_owned),
+        output: transcript.output(),
         error: failure(transcript),
         tool_execution_history: transcript.calls().filter_map(execution).collect(),
         usage: usage(head.usage),
@@ -80,25 +83,38 @@ fn ark(
     warnings: Vec<String>,
 ) -> wire::ArkQuery {
     let phase = ark_phase(head.status());
-    let response =
-        ark_content(transcript).map(|content| wire::ArkResponse { target: target(&head.agent), content, phase });
+    let spec = &*transcript.spec;
+    let target = target(spec);
+    let response = ark_content(transcript).map(|content| wire::ArkResponse { target: target.clone(), content, phase });
+    let parameters = spec.parameters.iter();
     wire::ArkQuery {
         identity: identity(head),
-        kind: "user",
-        input: transcript.spec.input.clone(),
-        target: target(&head.agent),
-        targets: vec![target(&head.agent)],
-        session: session(&transcript.spec),
+        kind: kind(spec),
+        input: input(spec),
+        parameters: parameters
+            .map(|(name, value)| wire::Parameter { name: name.clone(), value: value.clone() })
+            .collect(),
+        targets: vec![target.clone()],
+        target,
+        model_ref: Some(&spec.model)
+            .filter(|model| !model.is_empty())
+            .map(|model| wire::ModelRef { name: model.clone() }),
+        memory: memory(spec),
+        session: session(spec),
         timeout: duration::format(head.limits.query_timeout),
-        metadata: metadata(&transcript.spec),
+        ttl: duration::format(head.limits.ttl),
+        metadata: metadata(spec),
         creation_timestamp: head.created_at.to_rfc3339(),
         status: wire::ArkStatus {
             phase,
             responses: response.clone().map(|response| vec![response]),
             response,
+            output: transcript.output(),
             error: failure(transcript),
             tool_calls: open_calls(head, transcript),
             token_usage: usage(head.usage),
+            conversation_id: session(spec).conversation_id,
+            conditions: vec![condition(head, transcript)],
             duration: whole_duration(transcript),
         },
         results,
@@ -123,18 +139,19 @@ pub(super) fn list(listed: Listed) -> wire::List<wire::ListedQuery> {
 fn listed_query(head: &Head, spec: &Spec) -> wire::ListedQuery {
     wire::ListedQuery {
         identity: identity(head),
-        kind: "user",
+        kind: kind(spec),
         session: session(spec),
+        memory: memory(spec),
         metadata: metadata(spec),
-        input: spec.input.clone(),
-        target: target(&head.agent),
-        targets: vec![target(&head.agent)],
+        input: written(spec).to_owned(),
+        target: target(spec),
+        targets: vec![target(spec)],
         creation_timestamp: head.created_at.to_rfc3339(),
         status: wire::ListedStatus { phase: ark_phase(head.status()), token_usage: usage(head.usage) },
     }
 }
 
-fn rfc_status(status: Status) -> &'static str {
+pub(super) fn rfc_status(status: Status) -> &'static str {
     match status {
         Status::Queued => "pending",
         Status::Running => "running",
@@ -168,18 +185,61 @@ fn identity(head: &Head) -> wire::Identity {
 }
 
 fn session(spec: &Spec) -> wire::Session {
-    wire::Session { session_id: spec.session_id.clone(), conversation_id: spec.session_id.clone() }
+    let conversation = spec.conversation.as_ref().map(|conversation| conversation.key.id.clone());
+    wire::Session { session_id: spec.session_id.clone(), conversation_id: conversation.or(spec.session_id.clone()) }
+}
+
+fn memory(spec: &Spec) -> Option<wire::MemoryRef> {
+    spec.conversation.as_ref().map(|conversation| wire::MemoryRef { name: conversation.key.memory.clone() })
+}
+
+fn kind(spec: &Spec) -> &'static str {
+    if spec.messages.is_empty() { "user" } else { "messages" }
+}
+
+/// The text as the client wrote it, with its places still open.
+fn written(spec: &Spec) -> &str {
+    spec.template.as_deref().unwrap_or(&spec.input)
+}
+
+fn input(spec: &Spec) -> Value {
+    if spec.messages.is_empty() {
+        Value::from(written(spec))
+    } else {
+        spec.messages.iter().map(message::write).collect()
+    }
+}
+
+/// ARK's one condition of a query: true when it has ended, however it did.
+fn condition(head: &Head, transcript: &Transcript) -> wire::QueryCondition {
+    let (status, reason, message) = match transcript.end.as_ref().map(|end| &end.how) {
+        None => ("False", "QueryRunning".to_owned(), format!("the query is {}", head.status().as_str())),
+        Some(Ending::Completed) => ("True", "QuerySucceeded".to_owned(), "the query completed".to_owned()),
+        Some(Ending::Failed { code, message }) => ("True", camel_case(code), message.clone()),
+        Some(Ending::Cancelled { .. }) => ("True", "QueryCanceled".to_owned(), "the query was cancelled".to_owned()),
+    };
+    let since = transcript.end.as_ref().map_or(head.updated_at, |end| end.at);
+    wire::QueryCondition { kind: "Completed", status, reason, message, last_transition_time: since.to_rfc3339() }
+}
+
+/// A code in the spelling that conditions have: `query_timeout` is `QueryTimeout`.
+fn camel_case(code: &str) -> String {
+    let words = code.split('_').map(|word| {
+        let mut letters = word.chars();
+        letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
+    });
+    words.collect()
 }
 
 fn metadata(spec: &Spec) -> wire::Metadata {
     wire::Metadata { labels: spec.labels.clone(), annotations: spec.annotations.clone() }
 }
 
-fn target(agent: &str) -> wire::Target {
-    wire::Target { kind: "agent", name: agent.to_owned() }
+fn target(spec: &Spec) -> wire::Target {
+    wire::Target { kind: spec.target.as_str(), name: spec.agent.clone() }
 }
 
-fn usage(usage: Usage) -> wire::TokenUsage {
+pub(super) fn usage(usage: Usage) -> wire::TokenUsage {
     wire::TokenUsage {
         prompt_tokens: usage.prompt_tokens,
         completion_tokens: usage.completion_tokens,
@@ -238,7 +298,7 @@ pub(super) fn outcome_error(outcome: &Outcome) -> Option<wire::Error> {
     }
 }
 
-fn failure(transcript: &Transcript) -> Option<wire::Error> {
+pub(super) fn failure(transcript: &Transcript) -> Option<wire::Error> {
     match &transcript.end.as_ref()?.how {
         Ending::Failed { code, message } => Some(wire::Error { code: code.clone(), message: message.clone() }),
         Ending::Completed | Ending::Cancelled { .. } => None,
@@ -255,6 +315,6 @@ fn ark_content(transcript: &Transcript) -> Option<String> {
 }
 
 /// From creation to the end, as a person would measure it: waiting for tools included.
-fn whole_duration(transcript: &Transcript) -> Option<String> {
+pub(super) fn whole_duration(transcript: &Transcript) -> Option<String> {
     transcript.end.as_ref().map(|end| duration::format(end.at.since(transcript.created_at)))
 }

@@ -12,22 +12,24 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::{convert, wire};
+use super::{audit, convert, lookup, usage, wire};
 use crate::http::error::Code;
 
+mod queries;
+
 /// One thing that can be asked for.
-struct Operation {
-    method: &'static str,
-    path: &'static str,
-    id: &'static str,
-    summary: &'static str,
-    parameters: &'static [&'static str],
-    body: Body,
-    answer: Answer,
-    errors: &'static [Code],
+pub(super) struct Operation {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) parameters: &'static [&'static str],
+    pub(super) body: Body,
+    pub(super) answer: Answer,
+    pub(super) errors: &'static [Code],
 }
 
-enum Body {
+pub(super) enum Body {
     None,
     /// There need not be one.
     Optional(fn() -> Value),
@@ -37,7 +39,7 @@ enum Body {
 }
 
 #[derive(Clone, Copy)]
-enum Answer {
+pub(super) enum Answer {
     Json(fn(&mut SchemaGenerator) -> schemars::Schema),
     /// JSON, or YAML if the client asks for it.
     Manifest(fn(&mut SchemaGenerator) -> schemars::Schema),
@@ -70,6 +72,8 @@ const WITH_BODY: &[Code] = &[
 ];
 
 const OPERATIONS: &[Operation] = &[
+    audit::OPERATION,
+    usage::OPERATION,
     Operation {
         method: "get",
         path: "/queries",
@@ -86,12 +90,16 @@ const OPERATIONS: &[Operation] = &[
         id: "createQuery",
         summary: "Ask an agent",
         parameters: &["wait", "stream", "view", "idempotencyKey"],
-        body: Body::Required(query_body),
+        body: Body::Required(queries::query_body),
         answer: Answer::Either(schema::<convert::Query>),
         errors: &[
             Code::UnsupportedField,
             Code::UnsupportedTarget,
             Code::InvalidToolDefinitions,
+            Code::InvalidToolArguments,
+            Code::InvalidOutputSchema,
+            Code::InvalidTemplate,
+            Code::MissingParameters,
             Code::IdempotencyKeyReused,
             Code::ModelNotFound,
             Code::ToolsNotFound,
@@ -221,9 +229,9 @@ const OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// All operations that exist in both forms of paths.
+/// Everything that can be asked for in both forms of paths.
 fn operations() -> impl Iterator<Item = &'static Operation> {
-    OPERATIONS.iter().chain(resources::OPERATIONS)
+    OPERATIONS.iter().chain(queries::OPERATIONS).chain(resources::OPERATIONS)
 }
 
 /// The whole document.
@@ -277,7 +285,7 @@ pub(crate) fn document() -> Value {
     })
 }
 
-fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {
+pub(super) fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> schemars::Schema {
     generator.subschema_for::<T>()
 }
 
@@ -445,7 +453,6 @@ fn parameter(name: &str) -> Value {
         "version" => in_path("version", json!({"enum": ["v1", "v1alpha1"]})),
         "group" => in_path("group", json!({"enum": ["ark.mckinsey.com"]})),
         "kind" => in_path("kind", json!({"type": "string", "pattern": "^[A-Za-z]{1,30}$", "examples": ["agents"]})),
-        "query" => in_query("query", json!({"type": "string"}), "Only events of this query"),
         "type" => in_query("type", json!({"enum": ["Normal", "Warning"]}), "Only events of this type"),
         "reason" => in_query("reason", json!({"type": "string"}), "Only events with this reason"),
         "id" => in_path("id", json!({"type": "string", "minLength": 1})),
@@ -464,58 +471,8 @@ fn parameter(name: &str) -> Value {
             json!({"type": "string", "pattern": "^[!-~]{1,255}$"}),
             "Under which the same request may be repeated",
         ),
-        _ => json!({}),
+        _ => lookup::parameter(name),
     }
-}
-
-fn query_body() -> Value {
-    let duration = || json!({"type": "string", "pattern": "^[1-9][0-9]{0,5}(ms|s|m|h)$"});
-    let texts = || json!({"type": "object", "additionalProperties": {"type": "string"}});
-    let target = || {
-        json!({
-            "type": "object",
-            "required": ["type", "name"],
-            "properties": {
-                "type": {"const": "agent"},
-                "name": {"type": "string", "minLength": 1, "examples": ["math-assistant"]},
-            },
-        })
-    };
-    let tool = json!({
-        "type": "object",
-        "required": ["name"],
-        "properties": {
-            "name": {"type": "string", "minLength": 1, "maxLength": 128},
-            "description": {"type": "string", "maxLength": 16_384},
-            "parameters": {"type": "object", "description": "JSON Schema of an object"},
-            "executionMode": {"enum": ["external"]},
-            "timeout": duration(),
-        },
-    });
-    json!({
-        "type": "object",
-        "required": ["input", "target"],
-        "properties": {
-            "name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253},
-            "input": {"type": "string", "minLength": 1},
-            "target": target(),
-            "targets": {"type": "array", "items": target(), "minItems": 1, "maxItems": 1},
-            "externalTools": {"type": "array", "items": tool},
-            "tools": {"type": "array", "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}},
-            "toolSource": {"enum": ["ark", "n8n", "hybrid"]},
-            "wait": {"type": ["boolean", "string", "integer"]},
-            "stream": {"type": "boolean"},
-            "timeout": duration(),
-            "toolTimeout": duration(),
-            "externalTimeout": duration(),
-            "ttl": duration(),
-            "maxToolCalls": {"type": "integer", "minimum": 0, "maximum": 4_294_967_295_u32},
-            "maxTokens": {"type": "integer", "minimum": 0, "maximum": 4_294_967_295_u32},
-            "sessionId": {"type": "string"},
-            "conversationId": {"type": "string"},
-            "metadata": {"type": "object", "properties": {"labels": texts(), "annotations": texts()}},
-        },
-    })
 }
 
 fn cancel_body() -> Value {

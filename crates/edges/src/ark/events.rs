@@ -55,8 +55,8 @@ struct Involved {
 /// `GET …/events`
 pub(super) async fn list_events(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let namespace = options.namespace();
-    let names = match &options.events.query {
-        Some(name) => name.parse().ok().into_iter().collect(),
+    let names = match options.lookup.query() {
+        Some(name) => vec![name.clone()],
         None => latest(&app, &namespace).await?,
     };
     let mut events = Vec::new();
@@ -67,7 +67,7 @@ pub(super) async fn list_events(State(app): State<App>, options: Options) -> Res
         |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(is));
     events.retain(|event| wanted(&options.events.kind, event.kind) && wanted(&options.events.reason, event.reason));
     // One query is told from its beginning; of several, the latest comes first.
-    if options.events.query.is_none() {
+    if options.lookup.query().is_none() {
         events.sort_by(|left, right| right.last_timestamp.cmp(&left.last_timestamp));
     }
     let total = events.len() as u64;

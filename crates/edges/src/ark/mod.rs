@@ -6,6 +6,7 @@
 //! rely on unknown fields being taken, so those are warned about, never refused.
 
 mod about;
+mod audit;
 mod convert;
 mod delivery;
 mod describe;
@@ -13,13 +14,19 @@ mod docs;
 mod download;
 mod duration;
 mod events;
+mod input;
+mod lookup;
+mod model_query;
 mod options;
 pub(crate) mod refused;
 mod request;
 mod resource;
 pub(crate) mod routes;
 pub(crate) mod stream;
+mod target;
 mod tellings;
 mod tools;
+mod update;
 mod upload;
+mod usage;
 mod wire;

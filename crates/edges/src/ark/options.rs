@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{
     delivery::{DEFAULT_FAILURE, NO_REASON},
     duration,
+    lookup::Lookup,
 };
 use crate::http::{
     error::{ApiError, Code, clip, query_not_found},
@@ -24,7 +25,7 @@ use crate::http::{
 /// How long `wait=true` waits: less than the 30 s after which many clients give up by themselves.
 pub(super) const DEFAULT_WAIT: Duration = Duration::from_secs(25);
 /// Nobody waits longer in one request.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -71,7 +72,6 @@ impl ResultOptions {
 /// Which events are wanted.
 #[derive(Debug, Default)]
 pub(super) struct EventFilter {
-    pub(super) query: Option<String>,
     pub(super) kind: Option<String>,
     pub(super) reason: Option<String>,
 }
@@ -100,6 +100,8 @@ pub(super) struct Options {
     pub(super) last_event_id: Option<String>,
     /// How the client will call this request if it has to repeat it.
     pub(super) idempotency_key: Option<String>,
+    /// What is looked for in the audit log or the counts.
+    pub(super) lookup: Lookup,
     pub(super) warnings: Vec<String>,
 }
 
@@ -138,6 +140,7 @@ fn read<'a>(
         events: EventFilter::default(),
         last_event_id: None,
         idempotency_key: None,
+        lookup: Lookup::default(),
         warnings: Vec::new(),
     };
     for (key, value) in path {
@@ -224,10 +227,14 @@ impl Options {
             },
             "error" => self.result.error = Some(value.to_owned()).filter(|message| !message.is_empty()),
             "errorCode" => self.result.code = Some(value.to_owned()).filter(|code| !code.is_empty()),
-            "query" => self.events.query = Some(value.to_owned()),
             "type" => self.events.kind = Some(value.to_owned()),
             "reason" => self.events.reason = Some(value.to_owned()),
             "lastEventId" => self.last_event_id = Some(value.to_owned()).filter(|id| !id.is_empty()),
+            "actor" | "tool" | "query" | "from" | "to" | "since" | "cursor" | "top" => {
+                if let Err(expected) = self.lookup.set(key, value) {
+                    fault(findings, expected);
+                }
+            }
             unknown => findings.warn(format!("unknown parameter `{}` was ignored", clip(unknown))),
         }
     }

@@ -15,7 +15,7 @@ pub(crate) const NOT_SERVED: &[(&str, &str)] = &[
     ("a2a-tasks", "tool calls that wait are in the `toolCalls` of their query; post results to `…/tool-result`"),
     ("tool-approvals", "this version asks nobody for approval; give the agent only tools that it may use"),
     ("broker", "follow a query with `GET …/queries/{name}/events`, which can be resumed"),
-    ("sessions", "conversations are at `…/conversations`"),
+    ("sessions", "queries carry their `sessionId`; list them with `GET …/queries`"),
     ("secrets", "secrets are files or variables of the server, and no part of the API; see docs/operations.md"),
     ("api-keys", "keys are made on the server, with `bosun keys`"),
     ("arkconfig", "settings are in the server's config file; `GET /v1/capabilities` shows the limits"),

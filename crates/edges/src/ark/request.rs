@@ -4,15 +4,20 @@
 //! is read in one place. Fields of ARK that are known and not served are refused by name, since a
 //! client that sends one expects its effect; fields that nobody knows are warned about.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bosun_core::{Namespace, QueryName, query::View, tool::duration_from_json};
+use bosun_core::{
+    Namespace, QueryName,
+    query::{ModelOptions, TargetKind, View},
+    tool::duration_from_json,
+};
 use bosun_engine::{Engine, Submission, registry::AgentLimits, store::RequestKey};
 use serde_json::Value;
 
 use super::{
-    duration,
+    duration, input,
     options::{Options, clamp_wait, read_wait},
+    target::{self, Target},
     tools,
 };
 use crate::http::{
@@ -30,9 +35,7 @@ pub(super) struct NewQuery {
 
 /// Fields of ARK's query that this version does not serve, and what to do instead.
 const UNSERVED: &[(&str, &str)] = &[
-    ("selector", "targets cannot be selected by label; name the agent in `target`"),
     ("memory", "this version keeps no conversation memory; send what matters in `input`"),
-    ("parameters", "this version fills no templates; write the values into `input`"),
     ("serviceAccount", "there is no Kubernetes account to act as"),
     ("cancel", "a query is cancelled with `PATCH …/queries/{name}/cancel`"),
     ("overrides", "headers belong to the manifests of models and tools"),
@@ -46,16 +49,25 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
     refuse_unserved(&mut fields, UNSERVED, &mut findings);
     let metadata = read_metadata(&mut fields, options, &mut findings);
     let name = read_name(&mut fields, metadata.name, &mut findings);
-    let input = read_input(&mut fields, &mut findings);
-    let agent = read_target(&mut fields, &metadata.namespace, &mut findings);
+    let input = input::read(&mut fields, &mut findings);
+    let target = target::read(&mut fields, &engine.registry(), &metadata.namespace, &mut findings);
+    let model = target::read_model(&mut fields, target.as_ref(), &metadata.namespace, &mut findings);
+    let parameters = input::read_parameters(&mut fields, &mut findings);
+    let options_of_model = read_model_options(&mut fields, &mut findings);
+    let output_schema = fields.object("outputSchema", &mut findings).map(|schema| schema.into_members().into());
     let tools = tools::read(&mut fields, engine, &metadata.namespace, &mut findings);
-    let limits = read_limits(&mut fields, engine, &metadata.namespace, agent.as_deref(), &mut findings);
+    let limits = read_limits(&mut fields, engine, &metadata.namespace, target.as_ref(), &mut findings);
     let session_id = read_session(&mut fields, &mut findings);
+    if let Some(target) = &target {
+        let brings_tools = !tools.outside.is_empty() || tools.selected.is_some() || tools.filter.is_some();
+        target.refuse_what_it_cannot_have(brings_tools, output_schema.is_some(), input.as_ref(), &mut findings);
+    }
     let wait = read_body_wait(&mut fields, &mut findings);
     let stream = fields.flag("stream", &mut findings);
     fields.finish(&mut findings);
     let warnings = findings.conclude()?;
     let view = options.view.unwrap_or(if tools.speaks_rfc { View::Rfc } else { View::Ark });
+    let Target { kind: target, name: agent } = target.unwrap_or_default();
     Ok(NewQuery {
         wait: options.wait_or(wait),
         stream: options.stream.or(stream).unwrap_or(false),
@@ -64,11 +76,17 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
             namespace: metadata.namespace,
             name,
             // Both are there: a missing one is a fault.
-            agent: agent.unwrap_or_default(),
-            input: input.unwrap_or_default(),
+            agent,
+            target,
+            model,
+            input: input.unwrap_or_else(|| "".into()),
+            parameters,
+            options: options_of_model,
+            output_schema: output_schema.map(|schema: Value| Arc::new(schema)),
             client_tools: tools.outside,
             mode: tools.mode,
             selected_tools: tools.selected,
+            tool_filter: tools.filter,
             limits,
             view,
             session_id,
@@ -85,7 +103,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
 }
 
 /// Brings `{apiVersion, kind, metadata, spec: {…}}` into the flat form.
-fn lay_flat(mut body: Object, findings: &mut Findings) -> Object {
+pub(super) fn lay_flat(mut body: Object, findings: &mut Findings) -> Object {
     if let Some(kind) = body.text("kind", findings).filter(|kind| kind != "Query") {
         findings.fault("kind", "wrong_kind", format!("must be `Query`, not `{}`", clip(&kind)));
     }
@@ -178,98 +196,12 @@ fn read_name(fields: &mut Object, in_metadata: Option<String>, findings: &mut Fi
     name.parse().map_err(|error: bosun_core::id::IdError| findings.fault(path, "invalid_name", error.to_string())).ok()
 }
 
-fn read_input(fields: &mut Object, findings: &mut Findings) -> Option<String> {
-    let path = fields.path_of("type");
-    match fields.text("type", findings).as_deref() {
-        None | Some("user") => {}
-        Some("messages") => {
-            let _ = fields.take("input");
-            let message = "`messages` is not served: send one text as `input`";
-            findings.refuse(Code::UnsupportedField, path, "unsupported_field", message);
-            return None;
-        }
-        Some(other) => findings.fault(path, "unknown_type", format!("must be `user`, not `{}`", clip(other))),
-    }
-    let path = fields.path_of("input");
-    if !fields.has("input") {
-        findings.fault(path, "missing", "is missing: what should the agent do?");
-        return None;
-    }
-    let input = fields.text("input", findings)?;
-    if input.trim().is_empty() {
-        findings.fault(path, "empty", "must not be empty");
-    }
-    Some(input)
-}
-
-/// The one agent that a query is for, however the client says it.
-fn read_target(fields: &mut Object, namespace: &Namespace, findings: &mut Findings) -> Option<String> {
-    let path = fields.path_of("target");
-    let paths = fields.path_of("targets");
-    let single = fields.take("target");
-    let mut several = fields.list("targets", findings);
-    if let (Some(target), Some(targets)) = (&single, &several) {
-        if targets.as_slice() != std::slice::from_ref(target) {
-            findings.fault(paths, "mismatch", format!("is not the same as `{path}`"));
-            return None;
-        }
-        several = None;
-    }
-    let targets: Vec<_> = match single {
-        Some(target) => vec![(path.clone(), target)],
-        None => (0..)
-            .zip(several.unwrap_or_default())
-            .map(|(index, target): (u32, _)| (format!("{paths}[{index}]"), target))
-            .collect(),
-    };
-    let mut targets = targets.into_iter();
-    let Some((place, target)) = targets.next() else {
-        findings.fault(path, "missing", "is missing: name an agent, as in `{\"type\": \"agent\", \"name\": \"…\"}`");
-        return None;
-    };
-    if targets.next().is_some() {
-        let message = "one query has one target in this version; send one query for each";
-        findings.refuse(Code::UnsupportedTarget, paths, "unsupported_target", message);
-        return None;
-    }
-    let mut target = Object::at(place, target, findings)?;
-    let agent = read_agent(&mut target, namespace, findings);
-    target.finish(findings);
-    agent
-}
-
-fn read_agent(target: &mut Object, namespace: &Namespace, findings: &mut Findings) -> Option<String> {
-    let unsupported = |findings: &mut Findings, path: String, message: String| {
-        findings.refuse(Code::UnsupportedTarget, path, "unsupported_target", message);
-    };
-    let path = target.path_of("namespace");
-    if target.text("namespace", findings).is_some_and(|other| other != namespace.as_str()) {
-        unsupported(findings, path, "an agent of another namespace cannot be reached".into());
-    }
-    let (missing, path) = (!target.has("type"), target.path_of("type"));
-    match target.text("type", findings).as_deref() {
-        Some("agent") => {}
-        Some(kind @ ("team" | "model" | "tool")) => {
-            unsupported(findings, path, format!("targets of type `{kind}` are not served by this version"));
-        }
-        Some(other) => findings.fault(path, "unknown_type", format!("`{}` is not a type of target", clip(other))),
-        None if missing => findings.fault(path, "missing", "is missing; it must be `agent`"),
-        None => {}
-    }
-    let (missing, path) = (!target.has("name"), target.path_of("name"));
-    let name = target.text("name", findings).filter(|name| !name.is_empty());
-    if name.is_none() && missing {
-        findings.fault(path, "missing", "is missing");
-    }
-    name
-}
-
 /// The limits of the query. What is more than the server or the agent allows is narrowed, and said so.
 fn read_limits(
     fields: &mut Object,
     engine: &Engine,
     namespace: &Namespace,
-    agent: Option<&str>,
+    target: Option<&Target>,
     findings: &mut Findings,
 ) -> AgentLimits {
     let limits = AgentLimits {
@@ -282,7 +214,8 @@ fn read_limits(
     };
     let server = engine.settings().limits;
     let registry = engine.registry();
-    let agent = agent.and_then(|name| registry.agent(namespace, name));
+    let agent = target.filter(|target| target.kind == TargetKind::Agent);
+    let agent = agent.and_then(|target| registry.agent(namespace, &target.name));
     let granted = limits.narrow(agent.map_or(server, |agent| agent.limits.narrow(server)));
     for (name, asked, granted) in [
         ("timeout", limits.query_timeout, granted.query_timeout),
@@ -306,6 +239,35 @@ fn read_limits(
         }
     }
     limits
+}
+
+/// What the query asks of its model.
+fn read_model_options(fields: &mut Object, findings: &mut Findings) -> ModelOptions {
+    let Some(mut options) = fields.object("modelOptions", findings) else { return ModelOptions::default() };
+    let read = model_options(&mut options, findings);
+    options.finish(findings);
+    read
+}
+
+/// `temperature` and `maxTokens`, wherever they stand.
+pub(super) fn model_options(fields: &mut Object, findings: &mut Findings) -> ModelOptions {
+    let path = fields.path_of("temperature");
+    let temperature = fields.take("temperature").and_then(|value| {
+        let read = value.as_f64().filter(|temperature| (0.0..=2.0).contains(temperature));
+        if read.is_none() {
+            findings.fault(path, "invalid_number", "must be a number from 0 to 2");
+        }
+        read
+    });
+    let path = fields.path_of("maxTokens");
+    let max_tokens = fields.take("maxTokens").and_then(|value| {
+        let read = value.as_u64().filter(|tokens| (1..=u64::from(u32::MAX)).contains(tokens));
+        if read.is_none() {
+            findings.fault(path, "invalid_number", "must be a whole number above zero");
+        }
+        read
+    });
+    ModelOptions { temperature, max_tokens }
 }
 
 fn read_duration(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<Duration> {

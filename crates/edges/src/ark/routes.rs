@@ -17,8 +17,9 @@ use serde_json::Value;
 
 use super::{
     about::{create_namespace, get_capabilities, get_context, get_system_info, list_namespaces},
-    convert, delivery, describe, docs, download,
+    audit, convert, delivery, describe, docs, download,
     events::{get_event, list_events},
+    model_query,
     options::{DEFAULT_WAIT, Options},
     request,
     resource::{
@@ -28,7 +29,7 @@ use super::{
         raw::{create_raw, get_raw, list_raw},
         update_agent, update_memory, update_model, update_server, update_team, update_tool,
     },
-    stream, upload, wire,
+    stream, update, upload, usage, wire,
 };
 use crate::{
     App,
@@ -78,8 +79,11 @@ routes! {
     "/context" => get get_context;
     "/system-info" => get get_system_info;
     "/capabilities" => get get_capabilities;
+    "/audit" => get get_audit;
+    "/tools/usage" => get get_usage;
     "/queries" => get list_queries, post create_query;
-    "/queries/{name}" => get get_query, delete delete_query;
+    "/models/{name}/query" => post query_model;
+    "/queries/{name}" => get get_query, put update_query, delete delete_query;
     "/queries/{name}/cancel" => patch cancel_query, post cancel_query;
     "/queries/{name}/continue" => post continue_query;
     "/queries/{name}/tool-result" => post deliver_results;
@@ -128,6 +132,19 @@ async fn ready(State(app): State<App>) -> (StatusCode, Json<wire::Service>) {
     }
 }
 
+/// `GET …/audit`
+async fn get_audit(State(app): State<App>, options: Options, headers: HeaderMap) -> Result<Response, ApiError> {
+    let found = app.engine.audit(&options.namespace(), &options.lookup.search(app.engine.now(), options.limit)).await?;
+    Ok(with_warnings(audit::answer(&options.namespace(), found, &headers), &options.warnings))
+}
+
+/// `GET …/tools/usage`
+async fn get_usage(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    let since = options.lookup.since(app.engine.now());
+    let usage = app.engine.usage(&options.namespace(), since).await?;
+    Ok(with_warnings(Json(usage::report(&usage, since, options.lookup.top())), &options.warnings))
+}
+
 /// `GET …/queries`
 async fn list_queries(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let page = Page { limit: options.limit, before: options.before, status: options.state };
@@ -157,6 +174,30 @@ async fn create_query(
 async fn get_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let snapshot = app.engine.get(&options.key()?, options.wait_or(None)).await?;
     Ok(answer(&snapshot, options.view, &options.warnings))
+}
+
+/// `PUT …/queries/{name}`
+async fn update_query(
+    State(app): State<App>,
+    options: Options,
+    JsonBody(body): JsonBody,
+) -> Result<Response, ApiError> {
+    let (cancel, warnings) = update::read(&options, body)?;
+    let key = options.key()?;
+    let snapshot = if cancel {
+        app.engine.cancel(options.actor.clone(), key, None).await?
+    } else {
+        app.engine.get(&key, None).await?
+    };
+    Ok(answer(&snapshot, options.view, &warnings))
+}
+
+/// `POST …/models/{name}/query`
+async fn query_model(State(app): State<App>, options: Options, JsonBody(body): JsonBody) -> Result<Response, ApiError> {
+    let (submission, wait) = model_query::read(&options, body)?;
+    let warnings = submission.warnings.clone();
+    let submitted = app.engine.submit(submission, wait).await?;
+    Ok(with_warnings(Json(model_query::answer(&submitted.snapshot)?), &warnings))
 }
 
 /// `DELETE …/queries/{name}`

@@ -196,6 +196,11 @@ impl Narrator {
                 json!({ "status": "reasoning", "turn": turn, "attempt": attempt, "queryName": self.name }),
             )),
             // Text that comes with calls is not the answer; it went out as deltas.
+            // What was read of this turn is not the answer: the model is told so, and begins another one.
+            Event::TurnEnded { turn, rejected: Some(_), .. } => Some((
+                "agent_thinking",
+                json!({ "status": "correcting", "turn": turn + 1, "attempt": 1, "queryName": self.name }),
+            )),
             Event::TurnEnded { text, calls: 0, .. } => {
                 Some(("agent_response", json!({ "response": text.as_deref().unwrap_or_default() })))
             }

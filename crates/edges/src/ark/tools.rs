@@ -8,6 +8,7 @@ use bosun_core::{
     Namespace, Tool,
     schema::SchemaCache,
     tool::{
+        catalog::Selection,
         definition::{self, DefinitionFault, Rules},
         toolset::Mode,
     },
@@ -26,6 +27,8 @@ pub(super) struct Tools {
     pub(super) outside: Vec<Tool>,
     /// Only these of the agent's; all of them where absent.
     pub(super) selected: Option<Vec<String>>,
+    /// And of those only these.
+    pub(super) filter: Option<Selection>,
     pub(super) mode: Mode,
     /// The client brings tools, so it knows the RFC's words.
     pub(super) speaks_rfc: bool,
@@ -75,7 +78,27 @@ pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, 
     if mode == Mode::Ark && !outside.is_empty() {
         findings.warn("`toolSource` is `ark`, so the tools of the request are not shown to the model");
     }
-    Tools { outside, selected: Some(selected).filter(|selected| !selected.is_empty()), mode, speaks_rfc }
+    let filter = read_filter(fields, findings);
+    let selected = Some(selected).filter(|selected| !selected.is_empty());
+    Tools { outside, selected, filter, mode, speaks_rfc }
+}
+
+/// Which of the agent's tools are wanted, by what they are. The client's own are all wanted, or it would
+/// not send them.
+fn read_filter(fields: &mut Object, findings: &mut Findings) -> Option<Selection> {
+    let path = fields.path_of("toolFilter");
+    let value = fields.take("toolFilter")?;
+    match serde_json::from_value(value) {
+        Ok(selection) => Some(selection),
+        Err(error) => {
+            let message = format!(
+                "is not a filter: {error}; it may have `names`, `categories`, `providers`, `labels`, `readOnly`, \
+                 `text` and `limit`"
+            );
+            findings.fault(path, "invalid_filter", message);
+            None
+        }
+    }
 }
 
 fn placed(fields: &mut Object, name: &str, findings: &mut Findings) -> Vec<Placed> {

@@ -20,6 +20,9 @@ pub(super) struct RfcQuery {
     pub(super) tool_calls: Vec<ToolCall>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) response: Option<String>,
+    /// The response as data, if the query or its agent has an `outputSchema`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<Error>,
     pub(super) tool_execution_history: Vec<Execution>,
@@ -43,12 +46,21 @@ pub(super) struct ArkQuery {
     pub(super) identity: Identity,
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
-    pub(super) input: String,
+    /// A text, or the messages of a conversation.
+    pub(super) input: Value,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) parameters: Vec<Parameter>,
     pub(super) target: Target,
     pub(super) targets: Vec<Target>,
+    /// The model that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) model_ref: Option<ModelRef>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<MemoryRef>,
     #[serde(flatten)]
     pub(super) session: Session,
     pub(super) timeout: String,
+    pub(super) ttl: String,
     pub(super) metadata: Metadata,
     pub(super) creation_timestamp: String,
     pub(super) status: ArkStatus,
@@ -65,6 +77,18 @@ pub(super) struct Identity {
     pub(super) uid: String,
     /// The engine's own word.
     pub(super) state: &'static str,
+}
+
+/// A value for a place in the input or in the agent's prompt.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Parameter {
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct MemoryRef {
+    pub(super) name: String,
 }
 
 /// Old clients read `sessionId`, new ones `conversationId`.
@@ -168,13 +192,31 @@ pub(super) struct ArkStatus {
     pub(super) response: Option<ArkResponse>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) responses: Option<Vec<ArkResponse>>,
+    /// The response as data, if the query or its agent has an `outputSchema`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<Error>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tool_calls: Vec<ToolCall>,
     pub(super) token_usage: TokenUsage,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) conversation_id: Option<String>,
+    pub(super) conditions: Vec<QueryCondition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) duration: Option<String>,
+}
+
+/// Whether a query has ended, and how.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct QueryCondition {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) status: &'static str,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) last_transition_time: String,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -205,9 +247,12 @@ pub(super) struct ListedQuery {
     pub(super) identity: Identity,
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
+    /// A text; of a conversation, the last thing that the user said.
     pub(super) input: String,
     pub(super) target: Target,
     pub(super) targets: Vec<Target>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<MemoryRef>,
     #[serde(flatten)]
     pub(super) session: Session,
     pub(super) metadata: Metadata,
@@ -233,6 +278,11 @@ pub(super) struct List<Item> {
     pub(super) total: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) continue_token: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct ModelRef {
+    pub(super) name: String,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

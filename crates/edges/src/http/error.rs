@@ -70,13 +70,16 @@ codes! {
     // The request was read and makes no sense here.
     InvalidRequest = UNPROCESSABLE_ENTITY "invalid_request",
     UnsupportedField = UNPROCESSABLE_ENTITY "unsupported_field",
-    UnsupportedTarget = UNPROCESSABLE_ENTITY "unsupported_target",
+    UnsupportedTarget = NOT_IMPLEMENTED "unsupported_target",
     InvalidToolDefinitions = UNPROCESSABLE_ENTITY "invalid_tool_definitions",
     InvalidToolResult = UNPROCESSABLE_ENTITY "invalid_tool_result",
+    InvalidToolArguments = UNPROCESSABLE_ENTITY "invalid_tool_arguments",
+    InvalidOutputSchema = UNPROCESSABLE_ENTITY "invalid_output_schema",
+    InvalidTemplate = UNPROCESSABLE_ENTITY "invalid_template",
+    MissingParameters = UNPROCESSABLE_ENTITY "missing_parameters",
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
     ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
-    ParametersMissing = UNPROCESSABLE_ENTITY "parameters_missing",
     InvalidResource = UNPROCESSABLE_ENTITY "invalid_resource",
     // What the request names is not there, or not in the state for it.
     QueryNotFound = NOT_FOUND "query_not_found",
@@ -98,6 +101,7 @@ codes! {
     CallExpired = GONE "call_expired",
     CallCancelled = GONE "call_cancelled",
     // The server cannot do it.
+    ModelFailed = BAD_GATEWAY "model_failed",
     QueryUnreadable = INTERNAL_SERVER_ERROR "query_unreadable",
     ResultLost = INTERNAL_SERVER_ERROR "result_lost",
     InternalError = INTERNAL_SERVER_ERROR "internal_error",
@@ -149,8 +153,22 @@ impl From<EngineError> for ApiError {
             ),
             EngineError::QueryDeleted(_) => (Code::QueryDeleted, error.to_string()),
             EngineError::ModelNotFound { .. } => (Code::ModelNotFound, error.to_string()),
+            EngineError::NoSuchModel(namespace, name) => {
+                (Code::ModelNotFound, format!("Model '{}' not found in namespace {namespace}", clip(name)))
+            }
+            EngineError::InvalidArguments { tool, violations } => {
+                let details = violations.iter().map(|violation| {
+                    json!({"path": violation.path, "code": violation.keyword, "message": violation.message})
+                });
+                let message = format!("the input does not fit tool `{}`", clip(tool));
+                return Self::new(Code::InvalidToolArguments, message).with_details(details.collect());
+            }
+            EngineError::InputTemplate(_) => (Code::InvalidTemplate, error.to_string()),
+            EngineError::MissingParameters(_) => (Code::MissingParameters, error.to_string()),
+            EngineError::InvalidOutputSchema(_) => (Code::InvalidOutputSchema, error.to_string()),
+            EngineError::ToolUnusable { .. } => (Code::InvalidToolDefinitions, error.to_string()),
             EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
-            EngineError::Prompt(PromptError::MissingParameters { .. }) => (Code::ParametersMissing, error.to_string()),
+            EngineError::Prompt(PromptError::MissingParameters { .. }) => (Code::MissingParameters, error.to_string()),
             EngineError::Prompt(PromptError::NotATemplate { .. }) => (Code::InvalidResource, error.to_string()),
             EngineError::Resource(error) => return of_resource(error),
             EngineError::CallNotFound(_) => (Code::CallNotFound, error.to_string()),
@@ -324,6 +342,7 @@ mod tests {
             failure_code::TOOL_CALL_LIMIT,
             failure_code::TOOL_LOOP,
             failure_code::POISONED,
+            failure_code::OUTPUT_INVALID,
             failure_code::INTERNAL_ERROR,
         ] {
             assert!(failures.contains(&code), "{code}");

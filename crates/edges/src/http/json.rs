@@ -203,6 +203,11 @@ impl Object {
         }
     }
 
+    /// The names of the fields that nobody has taken.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name.as_str())
+    }
+
     /// All fields, by name: for objects whose keys are data.
     pub(crate) fn into_members(self) -> Map<String, Value> {
         self.members

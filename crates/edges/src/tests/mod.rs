@@ -1,6 +1,8 @@
 //! The edge from its public side: requests into the real router, answers out of it.
 
 mod agents;
+mod asking;
+mod auditing;
 mod delivering;
 mod large;
 mod malformed;

@@ -217,9 +217,7 @@ async fn fields_of_ark_that_are_not_served_are_refused_by_name() {
     let world = World::new(saying()).await;
     let mut body = plain("q");
     for (field, value) in [
-        ("selector", json!({"matchLabels": {"a": "b"}})),
         ("memory", json!({"name": "m"})),
-        ("parameters", json!([{"name": "a", "value": "b"}])),
         ("serviceAccount", json!("x")),
         ("cancel", json!(true)),
         ("overrides", json!([{}])),

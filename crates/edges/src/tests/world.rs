@@ -190,7 +190,20 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
     registry.add_tool(default.clone(), database);
     let spec = json!({"type": "builtin", "description": "Queries internal customer data"});
     describe(&mut registry, &default, Kind::Tool, "database_query", &spec);
+    let outside = Tool::new("ask_client", "Asks the client", json!({"type": "object"}), Binding::External);
+    registry.add_tool(default.clone(), outside);
+    registry.add_model(default.clone(), "other", Arc::new(ScriptedModel::always(vec![Turn::say("I am the other.")])));
     add_agent(&mut registry, &default, "research-assistant", "default", &["database_query"]);
+    let mut researcher = agent(&default, "research-assistant", "default", &["database_query"]);
+    researcher.labels = BTreeMap::from([("team".to_owned(), "research".to_owned())]);
+    registry.add_agent(researcher);
+    let mut typed = agent(&default, "typed-assistant", "default", &[]);
+    typed.output_schema = Some(Arc::new(json!({
+        "type": "object",
+        "properties": {"total": {"type": "integer"}, "note": {"type": "string"}},
+        "required": ["total"],
+    })));
+    registry.add_agent(typed);
     add_agent(&mut registry, &default, "without-model", "gone", &[]);
     add_agent(&mut registry, &default, "without-tool", "default", &["gone"]);
     registry.set_builtins(Arc::clone(ledger) as _);
@@ -238,6 +251,7 @@ fn agent(namespace: &Namespace, name: &str, model: &str, tools: &[&str]) -> Agen
         description: Some(format!("The {name}")),
         prompt: Some("Be brief.".into()),
         parameters: Vec::new(),
+        output_schema: None,
         model: model.into(),
         tools: tools.iter().map(|name| AgentTool { name: (*name).into(), description: None }).collect(),
         limits: AgentLimits::default(),

@@ -156,7 +156,7 @@ impl Scribe {
             })
             .collect();
         let usage = Usage { prompt_tokens: 90, completion_tokens: 9, cached_tokens: 0 };
-        machine::end_turn(self.head(), self.now, Reply { text, calls, usage })
+        machine::end_turn(self.head(), self.now, Reply { text, calls, usage, ..Reply::default() })
     }
 
     /// What the delivery of `outcome` to every waiting call is worth.
@@ -247,9 +247,16 @@ impl Scribe {
 pub fn spec() -> Spec {
     Spec {
         agent: "helper".into(),
+        target: bosun_core::query::TargetKind::Agent,
         model: "default".into(),
         prompt: Some("You help.".into()),
         input: "Where is my order?".into(),
+        template: None,
+        messages: Vec::new(),
+        parameters: std::collections::BTreeMap::new(),
+        options: bosun_core::query::ModelOptions::default(),
+        output_schema: None,
+        conversation: None,
         toolset: toolset().hash,
         limits: Limits::default(),
         view: View::Rfc,

@@ -112,12 +112,14 @@ impl ScriptedModel {
     }
 
     fn turn(&self, request: &ModelRequest) -> Result<Turn, ModelError> {
-        let input = request.messages.iter().find_map(|message| match message {
+        let users = request.messages.iter().rev().filter_map(|message| match message {
             Message::User(text) => Some(text.as_str()),
             _ => None,
         });
+        // Earlier queries of the conversation have had their own scripts.
+        let input = users.clone().find(|text| self.scripts.contains_key(*text)).or(users.clone().next());
         let turns = input.and_then(|input| self.scripts.get(input)).unwrap_or(&self.otherwise);
-        let said = request.messages.iter().filter(|message| matches!(message, Message::Assistant { .. })).count();
+        let said = (request.turn as usize).saturating_sub(1);
         turns
             .get(said)
             .cloned()

@@ -6,7 +6,7 @@ use bosun_core::{
     Actor, Binding, CallId, Limits, Namespace, Outcome, Status, Tool,
     machine::{Delivery, Target, Verdict},
     query::View,
-    tool::{Annotations, toolset::Mode},
+    tool::Annotations,
 };
 use serde_json::json;
 
@@ -78,6 +78,7 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
                 description: None,
                 prompt: Some("Be brief.".into()),
                 parameters: Vec::new(),
+                output_schema: None,
                 model: "default".into(),
                 tools: tools.map(|name| AgentTool { name: name.into(), description: None }).into(),
                 limits: AgentLimits::default(),
@@ -161,21 +162,10 @@ pub(super) fn key(name: &str) -> QueryKey {
 
 pub(super) fn submission(name: &str, client_tools: Vec<Tool>) -> Submission {
     Submission {
-        by: Actor::local(),
-        namespace: Namespace::default(),
         name: Some(name.parse().unwrap()),
-        agent: "agent".into(),
-        input: "go".into(),
         client_tools,
-        mode: Mode::Hybrid,
-        selected_tools: None,
-        limits: AgentLimits::default(),
         view: View::Rfc,
-        session_id: None,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        warnings: Vec::new(),
-        request: None,
+        ..Submission::to_agent(Namespace::default(), "agent", "go")
     }
 }
 

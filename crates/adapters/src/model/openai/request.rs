@@ -3,7 +3,10 @@
 //! The body has a fixed order of fields, and `tools` is the toolset's own text byte for byte: the
 //! same conversation always begins with the same bytes, which is what prompt caches look at.
 
-use bosun_core::{Namespace, schema::dialect::Dialect};
+use bosun_core::{
+    Namespace,
+    schema::dialect::{Dialect, answer_schema},
+};
 use bosun_engine::model::{ModelError, ModelRequest};
 use reqwest::{
     Url,
@@ -136,6 +139,24 @@ fn property(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
+/// What the query asks of the model. Newer models of OpenAI know only `max_completion_tokens`, other servers
+/// only `max_tokens`: which it is, the manifest shows if it sets one.
+fn options(request: &ModelRequest, properties: &[(&str, Value)]) -> Vec<(&'static str, Value)> {
+    const NEWER: &str = "max_completion_tokens";
+    let limit = if properties.iter().any(|(name, _)| *name == NEWER) { NEWER } else { "max_tokens" };
+    let temperature = request.options.temperature.map(|temperature| ("temperature", Value::from(temperature)));
+    let max_tokens = request.options.max_tokens.map(|tokens| (limit, Value::from(tokens)));
+    temperature.into_iter().chain(max_tokens).collect()
+}
+
+/// Holds the model to the schema of its answer, strictly where the schema loses nothing by that.
+fn response_format(request: &ModelRequest) -> Option<Value> {
+    let format = request.answer.as_ref()?;
+    let told = answer_schema(&format.schema)?;
+    let named = serde_json::json!({"name": format.name, "strict": told.strict, "schema": told.schema});
+    Some(serde_json::json!({"type": "json_schema", "json_schema": named}))
+}
+
 fn body(
     model: &str,
     request: &ModelRequest,
@@ -163,7 +184,14 @@ fn body(
     if stream {
         member("stream_options", "{\"include_usage\":true}");
     }
-    for (name, value) in properties {
+    if let Some(format) = response_format(request) {
+        member("response_format", &format.to_string());
+    }
+    let asked = options(request, properties);
+    for (name, value) in &asked {
+        member(name, &serde_json::to_string(value)?);
+    }
+    for (name, value) in properties.iter().filter(|(name, _)| !asked.iter().any(|(asked, _)| asked == name)) {
         member(name, &serde_json::to_string(value)?);
     }
     body.push('}');

@@ -84,6 +84,8 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         messages,
         toolset: Arc::new(Toolset::merge(Mode::N8n, Vec::new(), vec![calculator, search])),
         tools_allowed: true,
+        options: Default::default(),
+        answer: None,
     }
 }
 

@@ -70,6 +70,8 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         messages,
         toolset: Arc::new(Toolset::merge(Mode::N8n, vec![], vec![tool("calculator"), tool("web.search")])),
         tools_allowed: true,
+        options: Default::default(),
+        answer: None,
     }
 }
 

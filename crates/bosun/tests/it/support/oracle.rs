@@ -201,7 +201,7 @@ fn messages(entries: &[Entry]) -> Vec<Message> {
     let Some(mut transcript) = entries.first().and_then(Transcript::new) else { return Vec::new() };
     entries[1..].iter().for_each(|entry| transcript.apply(entry));
     // The agent of the scenes has the tool that pages.
-    transcript.messages(&Showing { pager: Some("read_result".into()), ..Showing::default() })
+    transcript.messages(&[], &Showing { pager: Some("read_result".into()), ..Showing::default() })
 }
 
 fn answer(entries: &[Entry]) -> Option<&str> {

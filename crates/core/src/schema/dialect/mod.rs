@@ -19,6 +19,8 @@
 //! );
 //! ```
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::{normalize, type_name};
@@ -144,6 +146,24 @@ impl std::fmt::Display for Loss {
 pub struct Quarantined {
     pub tool: String,
     pub reason: String,
+}
+
+/// What an API is told that an answer must be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnswerSchema {
+    pub schema: Value,
+    /// The model cannot write anything else. Then every property is required, and an optional one is `null`.
+    pub strict: bool,
+}
+
+/// Tells OpenAI what an answer must be: strictly where that loses nothing. `None` where the schema cannot be
+/// told at all; the answer is held against the original in any case.
+#[must_use]
+pub fn answer_schema(source: &Arc<Value>) -> Option<AnswerSchema> {
+    let normalized = normalize(source).ok()?;
+    let root = object_schema(&normalized.clean).ok()?;
+    let (schema, strict) = openai::answer(root);
+    Some(AnswerSchema { schema, strict })
 }
 
 /// Declares tools, each under the name that the model sees.

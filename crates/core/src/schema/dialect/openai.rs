@@ -39,6 +39,14 @@ pub(super) fn responses(tool: &Tool, alias: &str, root: Map<String, Value>, lost
     Value::Object(function)
 }
 
+/// What an answer must be, and whether the model is held to it.
+pub(super) fn answer(root: Map<String, Value>) -> (Value, bool) {
+    match strict::convert(&root, &mut Lost::default()) {
+        Ok(schema) => (schema, true),
+        Err(_) => (plain(root, &mut Lost::default()), false),
+    }
+}
+
 fn plain(root: Map<String, Value>, lost: &mut Lost) -> Value {
     let mut root = without_identity(root);
     without_root_choices(&mut root, &["anyOf", "oneOf", "allOf", "enum", "not"], lost);

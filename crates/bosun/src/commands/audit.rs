@@ -1,0 +1,132 @@
+//! `bosun audit`: verify the log, export it, change its key. Works on the files, also beside a server.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use bosun_adapters::store::sqlite::audit::{self, Audit};
+use bosun_core::Namespace;
+
+use super::report::count;
+
+/// Verify or export the audit log, or change its key.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AuditCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Verify(Verify),
+    Export(Export),
+    Rotate(Rotate),
+}
+
+/// Find out whether the log is what was written
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Every record is sealed again and compared. Exit code 1 means that something is not what was written; \
+the first bad record of each namespace is named. docs/audit.md says what can be found and what cannot."
+)]
+struct Verify {
+    #[command(flatten)]
+    place: Place,
+    /// File of ends that the server exported; beside the store without it
+    #[arg(long, value_name = "FILE")]
+    heads: Option<PathBuf>,
+}
+
+/// Write all records as lines of JSON, oldest first
+#[derive(Debug, clap::Args)]
+struct Export {
+    /// Directory of the store
+    #[arg(long, value_name = "DIR", default_value = "./data")]
+    data: PathBuf,
+    /// Only this namespace
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<Namespace>,
+    /// File to write; standard output without it
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Put a new key under the old ones; the server takes it up when it is started again
+#[derive(Debug, clap::Args)]
+struct Rotate {
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// Directory of the store
+    #[arg(long, value_name = "DIR", default_value = "./data")]
+    data: PathBuf,
+    /// File of the log's keys; beside the store without it
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+impl AuditCommand {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self.action {
+            Action::Verify(verify) => verify.run(),
+            Action::Export(export) => export.run(),
+            Action::Rotate(rotate) => rotate.run(),
+        }
+    }
+}
+
+impl Verify {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        let audit = Audit { on: true, key_file: self.place.key_file, heads_file: self.heads };
+        let verified = audit::verify(&self.place.data, &audit).context("the audit log cannot be verified")?;
+        for fault in &verified.faults {
+            anstream::eprintln!("{fault}");
+        }
+        let records = count(usize::try_from(verified.records).unwrap_or(usize::MAX), "record");
+        let namespaces = count(usize::try_from(verified.namespaces).unwrap_or(usize::MAX), "namespace");
+        let heads = count(usize::try_from(verified.heads).unwrap_or(usize::MAX), "exported end");
+        if verified.faults.is_empty() {
+            anstream::println!("{records} of {namespaces}, {heads}: ok");
+            return Ok(ExitCode::SUCCESS);
+        }
+        anstream::println!("{records} of {namespaces}, {heads}: {}", count(verified.faults.len(), "fault"));
+        Ok(ExitCode::FAILURE)
+    }
+}
+
+impl Export {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        let namespace = self.namespace.as_ref().map(Namespace::as_str);
+        match &self.output {
+            Some(path) => {
+                let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
+                let mut lines = BufWriter::new(file);
+                audit::export(&self.data, namespace, &mut lines)?;
+                lines.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+            }
+            None => {
+                let mut lines = BufWriter::new(std::io::stdout().lock());
+                audit::export(&self.data, namespace, &mut lines)?;
+                lines.flush()?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Rotate {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        let audit = Audit { on: true, key_file: self.place.key_file, heads_file: None };
+        let path = audit.key_file(&self.place.data);
+        let id = audit::rotate(&path)?;
+        anstream::println!("key {id} is in {}; restart the server to take it up", path.display());
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,357 @@
+//! Messages as chat clients write them: OpenAI's chat messages.
+//!
+//! [`read`] takes what a stranger wrote and tells all of its faults at once: a conversation in which a tool
+//! answers a call that nobody made, or in which a call has no answer, is refused here and not by a model
+//! API in the middle of a query. [`openai`] is the same form for what this program wrote itself: journals
+//! and histories keep messages in it. Images, sound and files are refused by name, since not every model
+//! behind this program takes them; nothing is dropped in silence but what `warnings` say.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    json::{self, Limits},
+    text::clip,
+    transcript::{Message, MessageCall},
+};
+
+/// Messages that make sense together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Messages {
+    pub messages: Vec<Message>,
+    /// What was read and has no effect.
+    pub warnings: Vec<String>,
+}
+
+/// One thing that is wrong with a list of messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageFault {
+    /// Where: `[2].content[0]`.
+    pub path: String,
+    pub code: &'static str,
+    pub message: String,
+    /// It is known and not served; no better spelling would cure it.
+    pub unsupported: bool,
+}
+
+/// How long the id of a call may be; longer ones are refused by model APIs.
+const LONGEST_ID: usize = 64;
+
+/// Reads a list of chat messages that a model is to answer.
+///
+/// # Errors
+/// With everything that is wrong with them.
+pub fn read(items: &[Value]) -> Result<Messages, Vec<MessageFault>> {
+    let mut reader = Reader::default();
+    for (index, item) in items.iter().enumerate() {
+        reader.read(&format!("[{index}]"), item);
+    }
+    reader.conclude()
+}
+
+#[derive(Default)]
+struct Reader {
+    messages: Vec<Message>,
+    warnings: BTreeSet<String>,
+    faults: Vec<MessageFault>,
+    /// Calls that still need an answer: id, name and where they stand.
+    open: Vec<(String, String, String)>,
+    ids: BTreeSet<String>,
+}
+
+impl Reader {
+    fn fault(&mut self, path: impl Into<String>, code: &'static str, message: impl Into<String>) {
+        self.faults.push(MessageFault { path: path.into(), code, message: message.into(), unsupported: false });
+    }
+
+    fn refuse(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.faults.push(MessageFault {
+            path: path.into(),
+            code: "unsupported_content",
+            message: message.into(),
+            unsupported: true,
+        });
+    }
+
+    fn read(&mut self, path: &str, item: &Value) {
+        let Value::Object(fields) = item else {
+            return self.fault(path, "wrong_type", "must be an object with a `role`");
+        };
+        let role = fields.get("role").and_then(Value::as_str);
+        if role != Some("tool") {
+            self.close_calls();
+        }
+        match role {
+            Some("system" | "developer") => {
+                let text = self.text(path, fields, true).unwrap_or_default();
+                self.messages.push(Message::System(text));
+            }
+            Some("user") => {
+                let text = self.text(path, fields, true).unwrap_or_default();
+                self.messages.push(Message::User(text));
+            }
+            Some("assistant") => self.assistant(path, fields),
+            Some("tool") => self.tool(path, fields),
+            Some("function") => self.refuse(
+                format!("{path}.role"),
+                "`function` messages are not served: write `tool` messages and `tool_calls`",
+            ),
+            Some(other) => self.fault(
+                format!("{path}.role"),
+                "unknown_role",
+                format!("`{}` is none of `system`, `developer`, `user`, `assistant` and `tool`", clip(other, 40)),
+            ),
+            None => self.fault(format!("{path}.role"), "missing", "is missing"),
+        }
+        self.look_for_strangers(path, fields);
+    }
+
+    fn look_for_strangers(&mut self, path: &str, fields: &Map<String, Value>) {
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+            match name.as_str() {
+                "role" | "content" | "tool_calls" | "tool_call_id" => {}
+                "function_call" => {
+                    self.refuse(format!("{path}.function_call"), "is not served: write `tool_calls`");
+                }
+                "audio" => self.refuse(format!("{path}.audio"), "is not served: only text is"),
+                "refusal" if value == "" => {}
+                "refusal" => self.refuse(format!("{path}.refusal"), "is not served: write it as `content`"),
+                other => {
+                    self.warnings.insert(format!("field `{}` of messages is not shown to the model", clip(other, 40)));
+                }
+            }
+        }
+    }
+
+    /// The text of a message: a string, or parts of text.
+    fn text(&mut self, path: &str, fields: &Map<String, Value>, required: bool) -> Option<String> {
+        let path = format!("{path}.content");
+        let text = match fields.get("content") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Array(parts)) => {
+                let texts: Vec<_> = parts
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(index, part)| self.part(&format!("{path}[{index}]"), part))
+                    .collect();
+                // The model reads them one under the other.
+                Some(texts.join("\n"))
+            }
+            Some(_) => {
+                self.fault(path, "wrong_type", "must be a string, or an array of parts of text");
+                return None;
+            }
+        };
+        if required && text.is_none() {
+            self.fault(path, "missing", "is missing");
+        }
+        text
+    }
+
+    fn part(&mut self, path: &str, part: &Value) -> Option<String> {
+        match part.get("type").and_then(Value::as_str) {
+            Some("text") => {
+                let text = part.get("text").and_then(Value::as_str).map(str::to_owned);
+                if text.is_none() {
+                    self.fault(format!("{path}.text"), "missing", "is missing, or not a string");
+                }
+                text
+            }
+            Some(kind @ ("image_url" | "input_audio" | "file" | "refusal")) => {
+                self.refuse(path, format!("parts of type `{kind}` are not served: only text is"));
+                None
+            }
+            Some(other) => {
+                self.fault(path, "unknown_type", format!("`{}` is not a type of part", clip(other, 40)));
+                None
+            }
+            None => {
+                self.fault(path, "wrong_type", "must be an object with a `type`");
+                None
+            }
+        }
+    }
+
+    fn assistant(&mut self, path: &str, fields: &Map<String, Value>) {
+        let text = self.text(path, fields, false);
+        let at = format!("{path}.tool_calls");
+        let calls = match fields.get("tool_calls") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(calls)) => calls
+                .iter()
+                .enumerate()
+                .filter_map(|(index, call)| self.call(&format!("{at}[{index}]"), call))
+                .collect(),
+            Some(_) => {
+                self.fault(at, "wrong_type", "must be an array");
+                Vec::new()
+            }
+        };
+        let says_nothing = text.is_none() && fields.get("tool_calls").is_none_or(Value::is_null);
+        if says_nothing {
+            self.fault(format!("{path}.content"), "missing", "is missing, and there are no `tool_calls` either");
+        }
+        self.messages.push(Message::Assistant { text, calls });
+    }
+
+    fn call(&mut self, path: &str, call: &Value) -> Option<MessageCall> {
+        let text = |pointer: &str| call.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        if call.get("type").is_some_and(|kind| kind != "function") {
+            self.fault(format!("{path}.type"), "unknown_type", "must be `function`");
+        }
+        let id = text("/id").filter(|id| (1..=LONGEST_ID).contains(&id.len()));
+        if id.is_none() {
+            let message = format!("must be a string of 1 to {LONGEST_ID} characters");
+            self.fault(format!("{path}.id"), "invalid_id", message);
+        }
+        let name = text("/function/name").filter(|name| is_callable(name));
+        if name.is_none() {
+            let message = "must be a name of 1 to 64 letters, digits, `_` and `-`";
+            self.fault(format!("{path}.function.name"), "invalid_name", message);
+        }
+        let arguments = text("/function/arguments");
+        match arguments.as_deref().map(is_object) {
+            Some(true) => {}
+            Some(false) => {
+                self.fault(format!("{path}.function.arguments"), "invalid_arguments", "must be a JSON object as text");
+            }
+            None => self.fault(format!("{path}.function.arguments"), "missing", "is missing, or not a string"),
+        }
+        let (id, name) = (id?, name?);
+        if !self.ids.insert(id.clone()) {
+            self.fault(format!("{path}.id"), "duplicate_id", format!("`{id}` is the id of an earlier call"));
+        }
+        self.open.push((id.clone(), name.clone(), path.to_owned()));
+        Some(MessageCall { provider_id: id, alias: name, arguments: arguments.unwrap_or_default() })
+    }
+
+    fn tool(&mut self, path: &str, fields: &Map<String, Value>) {
+        let content = self.text(path, fields, true).unwrap_or_default();
+        let at = format!("{path}.tool_call_id");
+        let Some(id) = fields.get("tool_call_id").and_then(Value::as_str) else {
+            return self.fault(at, "missing", "is missing, or not a string");
+        };
+        match self.open.iter().position(|(open, ..)| open == id) {
+            Some(index) => {
+                let (provider_id, alias, _) = self.open.remove(index);
+                self.messages.push(Message::Tool { provider_id, alias, content });
+            }
+            None => {
+                let message = format!(
+                    "`{}` is not a call of the assistant message before, or has its answer already",
+                    clip(id, LONGEST_ID)
+                );
+                self.fault(at, "unknown_call", message);
+            }
+        }
+    }
+
+    /// Something else is said: the calls before it should have had their answers.
+    fn close_calls(&mut self) {
+        for (id, _, path) in std::mem::take(&mut self.open) {
+            self.fault(path, "unanswered_call", format!("call `{id}` has no `tool` message that answers it"));
+        }
+    }
+
+    fn conclude(mut self) -> Result<Messages, Vec<MessageFault>> {
+        self.close_calls();
+        if self.faults.is_empty() {
+            if !self.messages.iter().any(|message| matches!(message, Message::User(_))) {
+                self.fault("", "no_user_message", "must have at least one `user` message");
+            } else if matches!(self.messages.last(), Some(Message::Assistant { .. } | Message::System(_))) {
+                self.fault("", "nothing_to_answer", "must end with a `user` or `tool` message for the model to answer");
+            }
+        }
+        if self.faults.is_empty() {
+            Ok(Messages { messages: self.messages, warnings: self.warnings.into_iter().collect() })
+        } else {
+            Err(self.faults)
+        }
+    }
+}
+
+fn is_callable(name: &str) -> bool {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    (1..=64).contains(&name.len()) && name.chars().all(fits)
+}
+
+fn is_object(text: &str) -> bool {
+    json::parse(text, Limits::ARGUMENTS).is_ok_and(|value| value.is_object())
+}
+
+/// The message as chat clients read it.
+#[must_use]
+pub fn write(message: &Message) -> Value {
+    match message {
+        Message::System(text) => json!({"role": "system", "content": text}),
+        Message::User(text) => json!({"role": "user", "content": text}),
+        Message::Assistant { text, calls } if calls.is_empty() => {
+            json!({"role": "assistant", "content": text.as_deref().unwrap_or_default()})
+        }
+        Message::Assistant { text, calls } => {
+            let calls: Vec<_> = calls
+                .iter()
+                .map(|call| {
+                    let function = json!({"name": call.alias, "arguments": call.arguments});
+                    json!({"id": call.provider_id, "type": "function", "function": function})
+                })
+                .collect();
+            json!({"role": "assistant", "content": text, "tool_calls": calls})
+        }
+        Message::Tool { provider_id, alias, content } => {
+            json!({"role": "tool", "tool_call_id": provider_id, "name": alias, "content": content})
+        }
+    }
+}
+
+/// Messages in what this program stores; for serde's `with`.
+pub mod openai {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+    use serde_json::Value;
+
+    use crate::transcript::{Message, MessageCall};
+
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(messages: &[Message], serializer: S) -> Result<S::Ok, S::Error> {
+        messages.iter().map(super::write).collect::<Vec<_>>().serialize(serializer)
+    }
+
+    /// # Errors
+    /// If a message is not one that was written here.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Message>, D::Error> {
+        let items = Vec::<Value>::deserialize(deserializer)?;
+        items.iter().map(|item| stored(item).ok_or_else(|| D::Error::custom("not a stored message"))).collect()
+    }
+
+    fn stored(item: &Value) -> Option<Message> {
+        let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(match item.get("role")?.as_str()? {
+            "system" => Message::System(text(item, "content")?),
+            "user" => Message::User(text(item, "content")?),
+            "assistant" => {
+                let calls = item.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
+                let calls = calls.map(|call| {
+                    let function = call.get("function")?;
+                    Some(MessageCall {
+                        provider_id: text(call, "id")?,
+                        alias: text(function, "name")?,
+                        arguments: text(function, "arguments")?,
+                    })
+                });
+                Message::Assistant { text: text(item, "content"), calls: calls.collect::<Option<_>>()? }
+            }
+            "tool" => Message::Tool {
+                provider_id: text(item, "tool_call_id")?,
+                alias: text(item, "name")?,
+                content: text(item, "content")?,
+            },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! The audit log as an answer: a page of JSON, or lines of it.
+
+use std::fmt::Write as _;
+
+use axum::{
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use bosun_core::{Namespace, audit::Record};
+use bosun_engine::store::{Found, Numbered};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::describe::{Answer, Body, Operation, schema};
+use crate::http::answer::Json;
+
+const LINES: &str = "application/x-ndjson";
+/// Where lines go on: they have no room for it themselves.
+const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
+
+pub(super) const OPERATION: Operation = Operation {
+    method: "get",
+    path: "/audit",
+    id: "listAuditRecords",
+    summary: "Who did what, newest first, in pages; as lines with `Accept: application/x-ndjson`",
+    parameters: &["actor", "tool", "query", "from", "to", "cursor", "limit"],
+    body: Body::None,
+    answer: Answer::Json(schema::<Page>),
+    errors: &[],
+};
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Page {
+    items: Vec<Item>,
+    count: usize,
+    /// Where to look on, as `cursor`. There may be more behind a page that is not full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Item {
+    namespace: String,
+    /// Counts up from 1 in each namespace, without a gap.
+    seq: u64,
+    time: String,
+    /// What chains it to the record before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mac: Option<String>,
+    /// `action`, and what belongs to it: `actor`, `agent`, `query`, `call`, `tool`, `source`, `argumentsHash`,
+    /// `arguments`, `outcome`, `durationMs`, …
+    #[serde(flatten)]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    record: Record,
+}
+
+impl Item {
+    fn new(namespace: &Namespace, numbered: Numbered) -> Self {
+        let Numbered { seq, record, mac } = numbered;
+        Self {
+            namespace: namespace.to_string(),
+            seq,
+            time: record.at.to_rfc3339(),
+            mac: mac.map(|mac| hex(&mac)),
+            record,
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // To write into a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+pub(super) fn answer(namespace: &Namespace, found: Found, headers: &HeaderMap) -> Response {
+    let items: Vec<_> = found.records.into_iter().map(|numbered| Item::new(namespace, numbered)).collect();
+    let wants_lines = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains(LINES));
+    if !wants_lines {
+        return Json(Page { count: items.len(), items, next: found.next }).into_response();
+    }
+    let mut lines = String::new();
+    for line in items.iter().filter_map(|item| serde_json::to_string(item).ok()) {
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    let mut response = ([(header::CONTENT_TYPE, HeaderValue::from_static(LINES))], lines).into_response();
+    if let Some(next) = found.next {
+        response.headers_mut().insert(NEXT_CURSOR, HeaderValue::from(next));
+    }
+    response
+}

@@ -1,0 +1,150 @@
+//! What a query may be asked with, and the operations around it that ARK has beside creating one.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Body, Operation, schema};
+use crate::{
+    ark::{convert, model_query},
+    http::error::Code,
+};
+
+pub(super) const OPERATIONS: &[Operation] = &[
+    Operation {
+        method: "put",
+        path: "/queries/{name}",
+        id: "updateQuery",
+        summary: "Cancel a query, as ARK's clients do; nothing else can be changed",
+        parameters: &["name", "view"],
+        body: Body::Required(update_body),
+        answer: Answer::Json(schema::<convert::Query>),
+        errors: &[Code::UnsupportedField, Code::QueryNotFound, Code::QueryChanged, Code::QueryUnreadable],
+    },
+    Operation {
+        method: "post",
+        path: "/models/{name}/query",
+        id: "queryModel",
+        summary: "Ask a model one thing, without an agent",
+        parameters: &["name", "wait"],
+        body: Body::Required(model_query_body),
+        answer: Answer::Json(schema::<model_query::Answer>),
+        errors: &[Code::ModelNotFound, Code::ModelFailed, Code::Overloaded],
+    },
+];
+
+fn update_body() -> Value {
+    json!({"type": "object", "properties": {"cancel": {"type": "boolean"}}})
+}
+
+fn model_query_body() -> Value {
+    let mut properties = model_options();
+    properties["prompt"] = json!({"type": "string", "minLength": 1});
+    properties["wait"] = json!({"type": ["boolean", "string", "integer"]});
+    json!({"type": "object", "required": ["prompt"], "properties": properties})
+}
+
+fn model_options() -> Value {
+    json!({
+        "temperature": {"type": "number", "minimum": 0, "maximum": 2},
+        "maxTokens": {"type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "Of one answer"},
+    })
+}
+
+/// A chat message as OpenAI has it; only text.
+fn message() -> Value {
+    json!({
+        "type": "object",
+        "required": ["role"],
+        "properties": {
+            "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
+            "content": {"type": ["string", "array", "null"]},
+            "tool_calls": {"type": "array", "items": {"type": "object"}},
+            "tool_call_id": {"type": "string"},
+        },
+    })
+}
+
+fn parameter() -> Value {
+    json!({
+        "type": "object",
+        "required": ["name", "value"],
+        "properties": {"name": {"type": "string", "minLength": 1}, "value": {"type": "string"}},
+    })
+}
+
+fn reference() -> Value {
+    json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string", "minLength": 1}}})
+}
+
+fn tool_filter() -> Value {
+    let names = || json!({"type": "array", "items": {"type": "string"}});
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "names": names(),
+            "categories": names(),
+            "providers": names(),
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "readOnly": {"type": "boolean"},
+            "text": {"type": "string"},
+            "limit": {"type": "integer", "minimum": 0},
+        },
+    })
+}
+
+pub(super) fn query_body() -> Value {
+    let duration = || json!({"type": "string", "pattern": "^[1-9][0-9]{0,5}(ms|s|m|h)$"});
+    let texts = || json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let target = || {
+        json!({
+            "type": "object",
+            "required": ["type", "name"],
+            "properties": {
+                "type": {"enum": ["agent", "model", "tool"]},
+                "name": {"type": "string", "minLength": 1, "examples": ["math-assistant"]},
+            },
+        })
+    };
+    let tool = json!({
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "maxLength": 128},
+            "description": {"type": "string", "maxLength": 16_384},
+            "parameters": {"type": "object", "description": "JSON Schema of an object"},
+            "executionMode": {"enum": ["external"]},
+            "timeout": duration(),
+        },
+    });
+    json!({
+        "type": "object",
+        "required": ["input", "target"],
+        "properties": {
+            "name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253},
+            "type": {"enum": ["user", "messages"]},
+            "input": {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": message(), "minItems": 1}]},
+            "parameters": {"type": "array", "items": parameter()},
+            "modelRef": {"anyOf": [{"type": "string", "minLength": 1}, reference()]},
+            "modelOptions": {"type": "object", "properties": model_options()},
+            "outputSchema": {"type": "object", "description": "JSON Schema of an object that the answer must be"},
+            "selector": {"type": "object", "properties": {"matchLabels": texts()}},
+            "target": target(),
+            "targets": {"type": "array", "items": target(), "minItems": 1, "maxItems": 1},
+            "externalTools": {"type": "array", "items": tool},
+            "tools": {"type": "array", "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}},
+            "toolSource": {"enum": ["ark", "n8n", "hybrid"]},
+            "toolFilter": tool_filter(),
+            "wait": {"type": ["boolean", "string", "integer"]},
+            "stream": {"type": "boolean"},
+            "timeout": duration(),
+            "toolTimeout": duration(),
+            "externalTimeout": duration(),
+            "ttl": duration(),
+            "maxToolCalls": {"type": "integer", "minimum": 0, "maximum": 4_294_967_295_u32},
+            "maxTokens": {"type": "integer", "minimum": 0, "maximum": 4_294_967_295_u32},
+            "sessionId": {"type": "string"},
+            "conversationId": {"type": "string"},
+            "metadata": {"type": "object", "properties": {"labels": texts(), "annotations": texts()}},
+        },
+    })
+}

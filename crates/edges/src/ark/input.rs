@@ -1,0 +1,105 @@
+//! What a query asks: one text with places for parameters, or a conversation in OpenAI's chat messages.
+
+use std::collections::BTreeMap;
+
+use bosun_core::{message, template};
+use bosun_engine::Input;
+use serde_json::Value;
+
+use crate::http::{
+    error::{Code, clip},
+    json::{Findings, Object, kind_of},
+};
+
+pub(super) fn read(fields: &mut Object, findings: &mut Findings) -> Option<Input> {
+    let path = fields.path_of("type");
+    let kind = fields.text("type", findings);
+    let is_conversation = match kind.as_deref() {
+        None | Some("user") => false,
+        Some("messages") => true,
+        Some(other) => {
+            let message = format!("must be `user` or `messages`, not `{}`", clip(other));
+            findings.fault(path, "unknown_type", message);
+            false
+        }
+    };
+    let path = fields.path_of("input");
+    if !fields.has("input") {
+        findings.fault(path, "missing", "is missing: what should the agent do?");
+        return None;
+    }
+    if is_conversation { read_messages(fields, findings) } else { read_text(fields, findings) }
+}
+
+fn read_text(fields: &mut Object, findings: &mut Findings) -> Option<Input> {
+    let path = fields.path_of("input");
+    let input = fields.text("input", findings)?;
+    if input.trim().is_empty() {
+        findings.fault(path, "empty", "must not be empty");
+    }
+    Some(Input::Text(input))
+}
+
+fn read_messages(fields: &mut Object, findings: &mut Findings) -> Option<Input> {
+    let path = fields.path_of("input");
+    let items = fields.list("input", findings)?;
+    match message::read(&items) {
+        Ok(read) => {
+            read.warnings.into_iter().for_each(|warning| findings.warn(warning));
+            Some(Input::Messages(read.messages))
+        }
+        Err(faults) => {
+            for fault in faults {
+                let class = if fault.unsupported { Code::UnsupportedField } else { Code::InvalidRequest };
+                findings.refuse(class, format!("{path}{}", fault.path), fault.code, fault.message);
+            }
+            None
+        }
+    }
+}
+
+/// The values for the places in the input and in the agent's prompt.
+pub(super) fn read_parameters(fields: &mut Object, findings: &mut Findings) -> BTreeMap<String, String> {
+    let path = fields.path_of("parameters");
+    let mut read = BTreeMap::new();
+    for (index, item) in fields.list("parameters", findings).unwrap_or_default().into_iter().enumerate() {
+        let Some(mut parameter) = Object::at(format!("{path}[{index}]"), item, findings) else { continue };
+        if let Some((name, value)) = read_parameter(&mut parameter, findings)
+            && read.insert(name.clone(), value).is_some()
+        {
+            let path = parameter.path_of("name");
+            findings.fault(path, "duplicate_name", format!("`{}` stands twice", clip(&name)));
+        }
+        parameter.finish(findings);
+    }
+    read
+}
+
+fn read_parameter(parameter: &mut Object, findings: &mut Findings) -> Option<(String, String)> {
+    let (missing, path) = (!parameter.has("name"), parameter.path_of("name"));
+    let name = parameter.text("name", findings);
+    if missing {
+        findings.fault(path, "missing", "is missing");
+    } else if name.as_deref().is_some_and(|name| !template::is_name(name)) {
+        findings.fault(path, "invalid_name", "must be letters, digits and `_`, and not begin with a digit");
+    }
+    let path = parameter.path_of("valueFrom");
+    if parameter.take("valueFrom").is_some() {
+        let message = "is not served in a query: write the `value` itself";
+        findings.refuse(Code::UnsupportedField, path, "unsupported_field", message);
+        let _ = parameter.take("value");
+        return None;
+    }
+    let path = parameter.path_of("value");
+    match parameter.take("value") {
+        Some(Value::String(value)) => name.map(|name| (name, value)),
+        Some(other) => {
+            findings.fault(path, "wrong_type", format!("must be a string, not {}", kind_of(&other)));
+            None
+        }
+        None => {
+            findings.fault(path, "missing", "is missing");
+            None
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Who is to answer a query, however the client says it.
+//!
+//! `target`, a list `targets` of one, or a `selector`, which takes the first agent by name that has all of
+//! its labels. A target may be an agent, a model or a tool; `modelRef` puts another model in the place of
+//! the agent's, for this query alone.
+
+use bosun_core::{Namespace, query::TargetKind};
+use bosun_engine::{Input, Registry};
+use serde_json::Value;
+
+use crate::http::{
+    error::{Code, clip},
+    json::{Findings, Object, kind_of},
+};
+
+/// Who answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) kind: TargetKind,
+    pub(super) name: String,
+}
+
+fn unsupported(findings: &mut Findings, path: impl Into<String>, message: impl Into<String>) {
+    findings.refuse(Code::UnsupportedTarget, path, "unsupported_target", message);
+}
+
+/// The one target of a query.
+pub(super) fn read(
+    fields: &mut Object,
+    registry: &Registry,
+    namespace: &Namespace,
+    findings: &mut Findings,
+) -> Option<Target> {
+    let path = fields.path_of("target");
+    let paths = fields.path_of("targets");
+    let selector = (fields.path_of("selector"), fields.object("selector", findings));
+    let single = fields.take("target");
+    let mut several = fields.list("targets", findings);
+    if let (Some(target), Some(targets)) = (&single, &several) {
+        if targets.as_slice() != std::slice::from_ref(target) {
+            findings.fault(paths, "mismatch", format!("is not the same as `{path}`"));
+            return None;
+        }
+        several = None;
+    }
+    let targets: Vec<_> = match single {
+        Some(target) => vec![(path.clone(), target)],
+        None => (0..)
+            .zip(several.unwrap_or_default())
+            .map(|(index, target): (u32, _)| (format!("{paths}[{index}]"), target))
+            .collect(),
+    };
+    let mut targets = targets.into_iter();
+    let (place, target) = match (targets.next(), selector) {
+        (Some(target), (_, None)) => target,
+        (Some(_), (path, Some(_))) => {
+            findings.fault(path, "mismatch", "says who is to answer, and so does `target`; leave one of them out");
+            return None;
+        }
+        (None, (path, Some(selector))) => return select(&path, selector, registry, namespace, findings),
+        (None, (_, None)) => {
+            let message = "is missing: name an agent, as in `{\"type\": \"agent\", \"name\": \"…\"}`";
+            findings.fault(path, "missing", message);
+            return None;
+        }
+    };
+    if targets.next().is_some() {
+        unsupported(findings, paths, "one query has one target; send one query for each");
+        return None;
+    }
+    let mut target = Object::at(place, target, findings)?;
+    let read = read_one(&mut target, namespace, findings);
+    target.finish(findings);
+    read
+}
+
+fn read_one(target: &mut Object, namespace: &Namespace, findings: &mut Findings) -> Option<Target> {
+    let path = target.path_of("namespace");
+    if target.text("namespace", findings).is_some_and(|other| other != namespace.as_str()) {
+        unsupported(findings, path, "what is in another namespace cannot be reached");
+    }
+    let (missing, path) = (!target.has("type"), target.path_of("type"));
+    let kind = match target.text("type", findings).as_deref() {
+        Some("agent") => Some(TargetKind::Agent),
+        Some("model") => Some(TargetKind::Model),
+        Some("tool") => Some(TargetKind::Tool),
+        Some("team") => {
+            unsupported(findings, path, "targets of type `team` are not served by this version");
+            None
+        }
+        Some(other) => {
+            findings.fault(path, "unknown_type", format!("`{}` is not a type of target", clip(other)));
+            None
+        }
+        None if missing => {
+            findings.fault(path, "missing", "is missing; it is `agent`, `model` or `tool`");
+            None
+        }
+        None => None,
+    };
+    let (missing, path) = (!target.has("name"), target.path_of("name"));
+    let name = target.text("name", findings).filter(|name| !name.is_empty());
+    if name.is_none() && missing {
+        findings.fault(path, "missing", "is missing");
+    }
+    Some(Target { kind: kind?, name: name? })
+}
+
+/// The first agent by name that has all labels of the selector.
+fn select(
+    path: &str,
+    mut selector: Object,
+    registry: &Registry,
+    namespace: &Namespace,
+    findings: &mut Findings,
+) -> Option<Target> {
+    if selector.has("matchExpressions") {
+        let path = selector.path_of("matchExpressions");
+        findings.refuse(Code::UnsupportedField, path, "unsupported_field", "is not served: write `matchLabels`");
+        return None;
+    }
+    let labels = selector.object("matchLabels", findings).map(Object::into_members).unwrap_or_default();
+    selector.finish(findings);
+    if labels.is_empty() {
+        findings.fault(format!("{path}.matchLabels"), "missing", "is missing: which labels must the agent have?");
+        return None;
+    }
+    for (name, value) in labels.iter().filter(|(_, value)| !value.is_string()) {
+        let path = format!("{path}.matchLabels.{}", clip(name));
+        findings.fault(path, "wrong_type", format!("must be a string, not {}", kind_of(value)));
+    }
+    let has = |agent: &bosun_engine::Agent, name: &str, value: &Value| {
+        agent.labels.get(name).is_some_and(|label| value == label.as_str())
+    };
+    let found = registry.agents(namespace).find(|agent| labels.iter().all(|(name, value)| has(agent, name, value)));
+    if found.is_none() {
+        findings.fault(path, "no_match", format!("no agent of namespace {namespace} has these labels"));
+    }
+    found.map(|agent| Target { kind: TargetKind::Agent, name: agent.name.clone() })
+}
+
+/// The model that is asked instead of the agent's: `{name, namespace?}`, or a name.
+pub(super) fn read_model(
+    fields: &mut Object,
+    target: Option<&Target>,
+    namespace: &Namespace,
+    findings: &mut Findings,
+) -> Option<String> {
+    let path = fields.path_of("modelRef");
+    let name = read_model_name(&path, fields.take("modelRef")?, namespace, findings)?;
+    match target {
+        Some(Target { kind: TargetKind::Model, name: target }) if *target != name => {
+            findings.fault(path, "mismatch", "is not the model that the query is for");
+        }
+        Some(Target { kind: TargetKind::Tool, .. }) => findings.fault(path, "not_asked", "a tool asks no model"),
+        _ => {}
+    }
+    Some(name)
+}
+
+fn read_model_name(path: &str, value: Value, namespace: &Namespace, findings: &mut Findings) -> Option<String> {
+    let mut reference = match value {
+        Value::String(name) if !name.is_empty() => return Some(name),
+        value => Object::at(path.to_owned(), value, findings)?,
+    };
+    let (missing, at) = (!reference.has("name"), reference.path_of("name"));
+    let name = reference.text("name", findings).filter(|name| !name.is_empty());
+    if missing {
+        findings.fault(at, "missing", "is missing");
+    }
+    let at = reference.path_of("namespace");
+    if reference.text("namespace", findings).is_some_and(|other| other != namespace.as_str()) {
+        let message = format!("models of another namespace cannot be used; this query is in {namespace}");
+        findings.refuse(Code::UnsupportedField, at, "other_namespace", message);
+    }
+    reference.finish(findings);
+    name
+}
+
+impl Target {
+    /// Refuses what would have no effect: whoever sends it expects one.
+    pub(super) fn refuse_what_it_cannot_have(
+        &self,
+        brings_tools: bool,
+        has_output_schema: bool,
+        input: Option<&Input>,
+        findings: &mut Findings,
+    ) {
+        if self.kind == TargetKind::Agent {
+            return;
+        }
+        let kind = self.kind.as_str();
+        if brings_tools {
+            let message = format!("a target of type `{kind}` has no tools; ask an agent");
+            findings.fault("tools", "not_used", message);
+        }
+        if self.kind == TargetKind::Tool && has_output_schema {
+            findings.fault("outputSchema", "not_used", "a tool answers with its own result");
+        }
+        if self.kind == TargetKind::Tool && matches!(input, Some(Input::Messages(_))) {
+            findings.fault("type", "not_used", "a tool takes one `input`, not a conversation");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A query whose target is a tool: it runs once, and no model is asked.
+//!
+//! The journal is that of any other query. In its first turn the call is asked for, as a model would have
+//! done; in its second the result is the answer. So an outside tool waits for its client, a crash in the
+//! middle is recovered from, and readers see the same events. There is nobody to read a failure and try
+//! something else: if the call fails, so does the query, for the same reason.
+
+use bosun_core::{
+    Outcome, Transcript,
+    json::{self, Limits},
+    showing::Showing,
+    tool::toolset::Toolset,
+};
+
+use crate::model::{ModelCall, ModelReply};
+
+/// What a turn without a model comes to.
+pub(crate) enum Answer {
+    Reply(ModelReply),
+    Failed { code: String, message: String },
+}
+
+/// The arguments that an input stands for: itself, if it is an object; else the one member `input`.
+pub(crate) fn arguments(input: &str) -> String {
+    match json::parse(input, Limits::ARGUMENTS) {
+        Ok(value) if value.is_object() => input.to_owned(),
+        _ => serde_json::json!({ "input": input }).to_string(),
+    }
+}
+
+/// The turn that is due.
+pub(crate) fn answer(transcript: &Transcript, toolset: &Toolset, showing: &Showing) -> Answer {
+    let Some(call) = transcript.calls().last() else {
+        let alias = toolset.tools().first().map(|member| member.alias.clone()).unwrap_or_default();
+        let call = ModelCall { provider_id: "direct".into(), alias, arguments: arguments(&transcript.spec.input) };
+        return Answer::Reply(ModelReply { calls: vec![call], ..ModelReply::default() });
+    };
+    match call.result.as_ref().map(|recorded| &recorded.outcome) {
+        Some(outcome @ Outcome::Success { .. }) => {
+            let text = Some(showing.show(call.asked.call, outcome));
+            Answer::Reply(ModelReply { text, ..ModelReply::default() })
+        }
+        Some(Outcome::Failure { code, message, .. }) => Answer::Failed { code: code.clone(), message: message.clone() },
+        // The machine asks for a turn only when every call has its outcome.
+        None => Answer::Failed { code: "internal_error".into(), message: "the call has no outcome".into() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(input: &str, expect: &str) {
+        assert_eq!(arguments(input), expect);
+    }
+
+    #[test]
+    fn an_object_is_the_arguments_and_anything_else_is_wrapped() {
+        check(r#"{"a": 1}"#, r#"{"a": 1}"#);
+        check("hello", r#"{"input":"hello"}"#);
+        check("[1]", r#"{"input":"[1]"}"#);
+        check("42", r#"{"input":"42"}"#);
+        check(r#"{"a": 1"#, r#"{"input":"{\"a\": 1"}"#);
+        check(r#"{"a": 1, "a": 2}"#, r#"{"input":"{\"a\": 1, \"a\": 2}"}"#);
+    }
+}

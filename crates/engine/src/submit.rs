@@ -1,0 +1,184 @@
+//! What a query is frozen to when it is taken on.
+//!
+//! Agent, model, limits, prompt and tools are read from the registry once, here. A query that brings its own
+//! model, parameters or filter changes nothing for anybody else: the shared agent is never touched.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bosun_core::{
+    ContentHash, Limits, Namespace, Spec, Tool, Toolset,
+    query::TargetKind,
+    template::Template,
+    tool::catalog::{Catalog, Selection},
+    transcript::Message,
+};
+use serde_json::Value;
+
+use crate::{
+    EngineError, Registry, Submission, direct,
+    engine::{Inner, Input},
+};
+
+/// Who answers a query, and with what.
+struct Answerer {
+    /// Empty if no model is asked.
+    model: String,
+    prompt: Option<String>,
+    tools: Vec<Tool>,
+    limits: Limits,
+    output_schema: Option<Arc<Value>>,
+}
+
+impl Inner {
+    /// Freezes what a query will need: agent, model, limits and tools as they are now.
+    pub(crate) fn prepare(
+        &self,
+        submission: Submission,
+        request: Option<ContentHash>,
+    ) -> Result<(Spec, Arc<Toolset>), EngineError> {
+        // One registry for the whole query: a change in the middle is for the next one.
+        let registry = self.resources.registry();
+        let answerer = self.answerer(&registry, &submission)?;
+        let mut warnings = submission.warnings;
+        warnings.extend(registry.warn_of_idle(&answerer.tools));
+        let output_schema = submission.output_schema.or(answerer.output_schema);
+        if let Some(schema) = &output_schema {
+            self.schemas.compile(schema).map_err(EngineError::InvalidOutputSchema)?;
+        }
+        let toolset = Toolset::merge(submission.mode, answerer.tools, submission.client_tools).sharing(&self.schemas);
+        let toolset = self.toolsets.share(toolset);
+        let (input, template, messages) = match submission.input {
+            // A text without parameters is no template: its braces are braces.
+            Input::Text(text) if submission.parameters.is_empty() => (text, None, Vec::new()),
+            Input::Text(text) => (fill_in(&text, &submission.parameters)?, Some(text), Vec::new()),
+            Input::Messages(messages) => (last_words(&messages), None, messages),
+        };
+        let template = template.filter(|template| *template != input);
+        if submission.target == TargetKind::Tool {
+            check_arguments(&toolset, &submission.agent, &input)?;
+        }
+        let spec = Spec {
+            agent: submission.agent,
+            target: submission.target,
+            model: answerer.model,
+            prompt: answerer.prompt,
+            input,
+            template,
+            messages,
+            parameters: submission.parameters,
+            options: submission.options,
+            output_schema,
+            conversation: None,
+            toolset: toolset.hash(),
+            limits: submission.limits.narrow(answerer.limits),
+            view: submission.view,
+            session_id: submission.session_id,
+            labels: submission.labels,
+            annotations: submission.annotations,
+            warnings,
+            request,
+        };
+        Ok((spec, toolset))
+    }
+
+    fn answerer(&self, registry: &Registry, submission: &Submission) -> Result<Answerer, EngineError> {
+        let (namespace, name) = (&submission.namespace, &submission.agent);
+        let alone = |model: &str, tools| Answerer {
+            model: model.to_owned(),
+            prompt: None,
+            tools,
+            limits: self.settings.limits,
+            output_schema: None,
+        };
+        match submission.target {
+            TargetKind::Agent => self.agent(registry, submission),
+            TargetKind::Model => {
+                find_model(registry, namespace, name)?;
+                Ok(alone(name, Vec::new()))
+            }
+            TargetKind::Tool => {
+                let tool = registry.tool(namespace, name).ok_or_else(|| EngineError::ToolsNotFound {
+                    namespace: namespace.clone(),
+                    names: vec![name.clone()],
+                })?;
+                Ok(alone("", vec![tool.clone()]))
+            }
+        }
+    }
+
+    fn agent(&self, registry: &Registry, submission: &Submission) -> Result<Answerer, EngineError> {
+        let namespace = &submission.namespace;
+        let agent = registry
+            .agent(namespace, &submission.agent)
+            .ok_or_else(|| EngineError::AgentNotFound(namespace.clone(), submission.agent.clone()))?;
+        let model = match &submission.model {
+            Some(model) => {
+                find_model(registry, namespace, model)?;
+                model
+            }
+            None if registry.model(namespace, &agent.model).is_none() => {
+                return Err(EngineError::ModelNotFound {
+                    namespace: namespace.clone(),
+                    agent: agent.name.clone(),
+                    model: agent.model.clone(),
+                });
+            }
+            None => &agent.model,
+        };
+        let mut tools = registry.tools_of(namespace, agent, submission.selected_tools.as_deref())?;
+        if let Some(selection) = &submission.tool_filter {
+            tools = filter(namespace, tools, selection)?;
+        }
+        Ok(Answerer {
+            model: model.clone(),
+            prompt: agent.prompt_for(&submission.parameters)?,
+            tools,
+            limits: agent.limits.narrow(self.settings.limits),
+            output_schema: agent.output_schema.clone(),
+        })
+    }
+}
+
+fn find_model(registry: &Registry, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
+    match registry.model(namespace, name) {
+        Some(_) => Ok(()),
+        None => Err(EngineError::NoSuchModel(namespace.clone(), name.to_owned())),
+    }
+}
+
+/// Those of an agent's tools that the query wants. A name that none of them has is an error: a misspelt
+/// name must not be an absent tool.
+fn filter(namespace: &Namespace, tools: Vec<Tool>, selection: &Selection) -> Result<Vec<Tool>, EngineError> {
+    let not_found = |names| EngineError::ToolsNotFound { namespace: namespace.clone(), names };
+    let catalog = Catalog::new(0, tools)
+        .map_err(|faults| not_found(faults.into_iter().map(|fault| fault.to_string()).collect()))?;
+    let selected = catalog.select(selection).map_err(|unknown| not_found(unknown.0))?;
+    Ok(selected.into_iter().cloned().collect())
+}
+
+/// The input with its parameters in their places.
+fn fill_in(text: &str, parameters: &BTreeMap<String, String>) -> Result<String, EngineError> {
+    let template = Template::parse(text).map_err(EngineError::InputTemplate)?;
+    template.render(|name| parameters.get(name).map(String::as_str)).map_err(EngineError::MissingParameters)
+}
+
+/// The last thing that the user said: what lists show of a conversation.
+fn last_words(messages: &[Message]) -> String {
+    let said = messages.iter().rev().find_map(|message| match message {
+        Message::User(text) => Some(text.clone()),
+        _ => None,
+    });
+    said.unwrap_or_default()
+}
+
+/// Holds the input of a tool against its parameters: there is no model that could be told to try again.
+fn check_arguments(toolset: &Toolset, name: &str, input: &str) -> Result<(), EngineError> {
+    let Some(member) = toolset.get(name) else { return Ok(()) };
+    let schema = member
+        .schema()
+        .map_err(|source| EngineError::ToolUnusable { tool: name.to_owned(), source: source.clone() })?;
+    match schema.check_arguments(&direct::arguments(input)) {
+        Ok(_) => Ok(()),
+        Err(violations) => Err(EngineError::InvalidArguments { tool: name.to_owned(), violations }),
+    }
+}
