@@ -18,6 +18,11 @@ spec: {provider: scripted, config: {scripted: {file: plain.script.yaml}}}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Model
+metadata: {name: fast}
+spec: {provider: scripted, config: {scripted: {file: plain.script.yaml}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
 metadata: {name: second}
 spec:
   provider: openai
