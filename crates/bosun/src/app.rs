@@ -13,13 +13,13 @@ use std::{
 use anyhow::Context;
 use bosun_adapters::{
     blob::Directory,
-    manifests,
+    manifests::{self, Library},
     runner::builtin::Builtins,
     secret::Secrets,
     store::sqlite::{OpenError, Sqlite},
 };
 use bosun_edges::auth::Access;
-use bosun_engine::{Engine, SystemClock, store::StoreStats};
+use bosun_engine::{Engine, SystemClock, resource::Assemble, store::StoreStats};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -57,14 +57,14 @@ impl App {
             .map_err(|faults| anyhow::anyhow!("{}", Unusable { faults, directories: &config.manifests }))?;
         let agents = manifests.agents.iter().map(|agent| agent.name.clone()).collect();
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
-        let registry = manifests.build(&secrets, Arc::new(builtins));
+        let library: Arc<dyn Assemble> = Arc::new(Library::new(manifests, secrets, Arc::new(builtins)));
         let store =
             Arc::new(Sqlite::open_with(&config.data, &config.audit()).map_err(|error| explain(error, &config.data))?);
         // Only now: whoever holds the store holds its blobs.
         let blobs = config.data.join("blobs");
         let blobs = Directory::open(&blobs)
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
-        let engine = Engine::start(store, Arc::new(blobs), registry, clock, config.settings()).await?;
+        let engine = Engine::start(store, Arc::new(blobs), library, clock, config.settings()).await?;
         Ok(Self { engine, doorkeeper, hosts: config.allow_host.clone(), agents })
     }
 

@@ -64,7 +64,7 @@ impl Inner {
             return Ok(None);
         }
         let name = asked.memory.as_deref().unwrap_or(DEFAULT_MEMORY);
-        let window = match self.registry.memory(namespace, name) {
+        let window = match self.resources.registry().memory(namespace, name) {
             Some(memory) => memory.window,
             None if asked.memory.is_none() => return Ok(None),
             None => return Err(EngineError::MemoryNotFound(namespace.clone(), name.to_owned())),

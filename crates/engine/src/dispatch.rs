@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use bosun_core::{CallId, Outcome};
+use bosun_core::{CallId, Outcome, machine::outcome_code};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{Results, StoreError, driver::Driver, fault, runner::InsideCall, turn};
@@ -131,8 +131,13 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
 async fn perform(driver: &Driver, prepared: Prepared) -> Outcome {
     let Prepared { call, timeout, .. } = prepared;
     let began = Instant::now();
-    let outcome = match driver.inner.registry.runner(&call.tool.binding) {
-        None => Outcome::failure("no_runner", format!("this server cannot run tool `{}`", call.tool.name)),
+    let runner = driver.inner.resources.registry().runner(&call.tool.binding).cloned();
+    let outcome = match runner {
+        None => {
+            let (name, kind) = (&call.tool.name, call.tool.binding.kind());
+            let message = format!("this version of the server does not run tools of type `{kind}`, which `{name}` is");
+            Outcome::failure(outcome_code::NO_RUNNER, message)
+        }
         Some(runner) => match tokio::time::timeout(timeout, runner.run(&call)).await {
             Ok(outcome) => outcome,
             Err(_) => Outcome::failure("tool_timeout", format!("Tool execution timeout: no answer within {timeout:?}")),

@@ -18,7 +18,7 @@ use bosun_core::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    Blobs, Clock, EngineError, Registry, Store, StoreError,
+    Blobs, Clock, EngineError, Store, StoreError,
     admission::Admission,
     audit,
     conversation::AskedConversation,
@@ -27,6 +27,8 @@ use crate::{
     driver, fault,
     metrics::Metrics,
     registry::AgentLimits,
+    resource::Assemble,
+    resources::Resources,
     retention,
     store::{Document, Listed, Page, Removal, Request, RequestKey, has_work},
     toolsets::Toolsets,
@@ -221,7 +223,7 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) blobs: Arc<dyn Blobs>,
-    pub(crate) registry: Registry,
+    pub(crate) resources: Resources,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) desk: Arc<Desk>,
@@ -239,27 +241,29 @@ pub(crate) struct Inner {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Engine").field("registry", &self.inner.registry).finish_non_exhaustive()
+        formatter.debug_struct("Engine").field("registry", &self.registry()).finish_non_exhaustive()
     }
 }
 
 impl Engine {
-    /// Starts the engine and takes up what an earlier process left in `store`.
+    /// Starts the engine and takes up what an earlier process left in `store`. Resources are those that
+    /// `assembler` knows and those that are stored.
     ///
     /// # Errors
     /// If the store cannot be read.
     pub async fn start(
         store: Arc<dyn Store>,
         blobs: Arc<dyn Blobs>,
-        registry: Registry,
+        assembler: impl Into<Arc<dyn Assemble>>,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Result<Self, EngineError> {
         let metrics = Arc::new(Metrics::default());
+        let resources = Resources::new(assembler.into(), &store.resources().await?);
         let inner = Arc::new(Inner {
             store,
             blobs,
-            registry,
+            resources,
             clock,
             settings,
             desk: Arc::new(Desk::new(settings.audited_arguments, Arc::clone(&metrics))),
@@ -462,11 +466,6 @@ impl Engine {
     /// If the store fails.
     pub async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, EngineError> {
         Ok(self.inner.store.list(namespace, page).await?)
-    }
-
-    #[must_use]
-    pub fn registry(&self) -> &Registry {
-        &self.inner.registry
     }
 
     /// Schemas that were compiled lately, for whoever checks definitions before they are submitted.

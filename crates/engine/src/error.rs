@@ -9,7 +9,7 @@ use bosun_core::{
     template::{BadTemplate, MissingValues},
 };
 
-use crate::StoreError;
+use crate::{StoreError, registry::PromptError, resource::ResourceError};
 
 /// Why the engine did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +52,10 @@ pub enum EngineError {
     Overloaded(usize),
     #[error("the server is shutting down")]
     ShuttingDown,
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the operating system has no randomness for a new id")]

@@ -23,6 +23,8 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod registry;
+pub mod resource;
+mod resources;
 pub mod results;
 mod retention;
 pub mod runner;

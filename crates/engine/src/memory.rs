@@ -19,11 +19,14 @@ use bosun_core::{
     usage::{Hour, Sample, Usage},
 };
 
-use crate::store::{
-    Answered, Append, Document, Found, Listed, Numbered, Page, Position, REQUESTS_KEPT, Records, Rejection, Rejections,
-    Removal, Request, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
-    conversations::{Joining, Part},
-    has_work,
+use crate::{
+    resource::{Change, ResourceChange, ResourceKey, StoredResource},
+    store::{
+        Answered, Append, Document, Found, Listed, Numbered, Page, Position, REQUESTS_KEPT, Records, Rejection,
+        Rejections, Removal, Request, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
+        conversations::{Joining, Part},
+        has_work,
+    },
 };
 
 /// Journals in memory. Dropping the last handle forgets them.
@@ -41,6 +44,7 @@ struct Shelves {
     names: BTreeMap<(Namespace, QueryName), QueryUid>,
     documents: BTreeMap<ContentHash, Arc<str>>,
     requests: BTreeMap<(Namespace, RequestKey), Remembered>,
+    resources: BTreeMap<ResourceKey, StoredResource>,
     records: BTreeMap<Namespace, Vec<Record>>,
     usage: BTreeMap<(Namespace, Hour), Usage>,
     talks: conversations::Talks,
@@ -302,6 +306,25 @@ impl Store for Memory {
         };
         doomed.iter().for_each(|key| shelves.remove(key, now));
         Ok(doomed.len() + forgotten)
+    }
+
+    async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
+        let mut shelves = self.open()?;
+        let ResourceChange { what, record } = change;
+        shelves.write_down(&what.key().namespace, vec![record]);
+        match what {
+            Change::Keep(stored) => {
+                shelves.resources.insert(stored.manifest.key.clone(), *stored);
+            }
+            Change::Remove(key) => {
+                shelves.resources.remove(&key);
+            }
+        }
+        Ok(())
+    }
+
+    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
+        Ok(self.lock().resources.values().cloned().collect())
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

@@ -4,16 +4,22 @@
 //! there) and for the model and the runner at each step (credentials are live).
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::Arc,
 };
 
-use bosun_core::{Binding, Limits, Namespace, Tool};
+use bosun_core::{
+    Binding, Limits, Namespace, Tool,
+    template::{BadTemplate, MissingValues, Template},
+};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Model, Runner};
+use crate::{
+    EngineError, Model, Runner,
+    resource::{Kind, Resource, ResourceKey},
+};
 
 /// An agent as its manifest describes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +28,8 @@ pub struct Agent {
     pub name: String,
     pub description: Option<String>,
     pub prompt: Option<String>,
+    /// What the prompt has places for; without any, it is no template.
+    pub parameters: Vec<PromptParameter>,
     /// What its answers must be: a JSON Schema.
     pub output_schema: Option<Arc<Value>>,
     /// The model's name in the agent's namespace.
@@ -31,6 +39,69 @@ pub struct Agent {
     pub limits: AgentLimits,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
+}
+
+/// A name in the prompt of an agent, and what it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptParameter {
+    pub name: String,
+    pub value: PromptValue,
+}
+
+/// What a name in a prompt stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PromptValue {
+    Literal(String),
+    /// The parameter of this name of the query.
+    OfQuery(String),
+}
+
+/// Why an agent's prompt cannot be filled in for a query.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PromptError {
+    #[error("the prompt of agent `{agent}` is not a template: {source}")]
+    NotATemplate {
+        agent: String,
+        #[source]
+        source: BadTemplate,
+    },
+    #[error("the prompt of agent `{agent}` needs parameters that the query does not have: {}", names.join(", "))]
+    MissingParameters { agent: String, names: Vec<String> },
+}
+
+impl Agent {
+    /// The prompt with its parameters filled in; `parameters` are those of the query.
+    ///
+    /// # Errors
+    /// If the query lacks a parameter that the prompt needs.
+    pub fn prompt_for(&self, parameters: &BTreeMap<String, String>) -> Result<Option<String>, PromptError> {
+        let Some(prompt) = self.prompt.as_deref().filter(|_| !self.parameters.is_empty()) else {
+            return Ok(self.prompt.clone());
+        };
+        let template =
+            Template::parse(prompt).map_err(|source| PromptError::NotATemplate { agent: self.name.clone(), source })?;
+        let value = |name: &str| {
+            let parameter = self.parameters.iter().find(|parameter| parameter.name == name)?;
+            match &parameter.value {
+                PromptValue::Literal(text) => Some(text.as_str()),
+                PromptValue::OfQuery(name) => parameters.get(name).map(String::as_str),
+            }
+        };
+        let filled = template.render(value).map_err(|MissingValues { names }| {
+            let in_query = |name: String| {
+                let parameter = self.parameters.iter().find(|parameter| parameter.name == name);
+                match parameter.map(|parameter| &parameter.value) {
+                    Some(PromptValue::OfQuery(name)) => name.clone(),
+                    _ => name,
+                }
+            };
+            PromptError::MissingParameters {
+                agent: self.name.clone(),
+                names: names.into_iter().map(in_query).collect(),
+            }
+        })?;
+        Ok(Some(filled))
+    }
 }
 
 /// One tool of an agent.
@@ -94,16 +165,78 @@ impl Default for Window {
 }
 
 /// Everything that is configured, by namespace and name.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Registry {
+    /// How many there were before it.
+    generation: u64,
+    resources: BTreeMap<ResourceKey, Arc<Resource>>,
     agents: BTreeMap<(Namespace, String), Arc<Agent>>,
     tools: HashMap<(Namespace, String), Tool>,
     models: HashMap<(Namespace, String), Arc<dyn Model>>,
     memories: BTreeMap<(Namespace, String), Memory>,
     builtins: Option<Arc<dyn Runner>>,
+    /// The tools that ship with the server, described: each namespace has them.
+    builtin_tools: Vec<Resource>,
 }
 
 impl Registry {
+    /// Which of the registries that this server has had it is.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn set_generation(&mut self, generation: u64) {
+        self.generation = generation;
+    }
+
+    /// Adds the description of a resource; an earlier one of the same key is replaced.
+    pub fn add_resource(&mut self, resource: Resource) {
+        self.resources.insert(resource.manifest.key.clone(), Arc::new(resource));
+    }
+
+    /// Adds the description of a tool that every namespace has, unless it has another one of that name.
+    pub fn add_builtin_tool(&mut self, resource: Resource) {
+        self.builtin_tools.push(resource);
+    }
+
+    /// The description of one resource.
+    #[must_use]
+    pub fn resource(&self, kind: Kind, namespace: &Namespace, name: &str) -> Option<Arc<Resource>> {
+        let key = ResourceKey::new(kind, namespace.clone(), name);
+        if let Some(resource) = self.resources.get(&key) {
+            return Some(Arc::clone(resource));
+        }
+        let is_meant = |tool: &&Resource| kind == Kind::Tool && tool.manifest.key.name == name;
+        self.builtin_tools.iter().find(is_meant).map(|tool| Arc::new(in_namespace(tool, namespace)))
+    }
+
+    /// The descriptions of all resources of a kind in a namespace, by name.
+    #[must_use]
+    pub fn resources(&self, kind: Kind, namespace: &Namespace) -> Vec<Arc<Resource>> {
+        let first = ResourceKey::new(kind, namespace.clone(), "");
+        let described = self.resources.range(first..);
+        let mut found: Vec<_> = described
+            .take_while(|(key, _)| key.kind == kind && key.namespace == *namespace)
+            .map(|(_, resource)| Arc::clone(resource))
+            .collect();
+        if kind == Kind::Tool {
+            let is_hidden =
+                |tool: &Resource| found.iter().any(|found| found.manifest.key.name == tool.manifest.key.name);
+            let shown: Vec<_> = self.builtin_tools.iter().filter(|tool| !is_hidden(tool)).collect();
+            found.extend(shown.into_iter().map(|tool| Arc::new(in_namespace(tool, namespace))));
+            found.sort_by(|left, right| left.manifest.key.name.cmp(&right.manifest.key.name));
+        }
+        found
+    }
+
+    /// All namespaces that somebody has made or that something is described in, and the default one.
+    #[must_use]
+    pub fn namespaces(&self) -> BTreeSet<Namespace> {
+        let described = self.resources.keys().map(|key| key.namespace.clone());
+        described.chain([Namespace::default()]).collect()
+    }
+
     /// Adds an agent; an earlier one of the same name is replaced.
     pub fn add_agent(&mut self, agent: Agent) {
         self.agents.insert((agent.namespace.clone(), agent.name.clone()), Arc::new(agent));
@@ -157,6 +290,54 @@ impl Registry {
         self.memories.iter().filter(move |((owner, _), _)| owner == namespace).map(|(_, memory)| memory)
     }
 
+    /// The tools of an agent as its model reads them; with `selected`, only those.
+    pub(crate) fn tools_of(
+        &self,
+        namespace: &Namespace,
+        agent: &Agent,
+        selected: Option<&[String]>,
+    ) -> Result<Vec<Tool>, EngineError> {
+        let mut missing: Vec<String> = selected
+            .unwrap_or_default()
+            .iter()
+            .filter(|name| !agent.tools.iter().any(|tool| tool.name == **name))
+            .cloned()
+            .collect();
+        let mut tools = Vec::with_capacity(agent.tools.len());
+        for entry in &agent.tools {
+            if selected.is_some_and(|names| !names.contains(&entry.name)) {
+                continue;
+            }
+            match self.tool(namespace, &entry.name) {
+                Some(tool) => {
+                    let mut tool = tool.clone();
+                    if let Some(description) = &entry.description {
+                        tool.description.clone_from(description);
+                    }
+                    tools.push(tool);
+                }
+                None => missing.push(entry.name.clone()),
+            }
+        }
+        if missing.is_empty() {
+            Ok(tools)
+        } else {
+            Err(EngineError::ToolsNotFound { namespace: namespace.clone(), names: missing })
+        }
+    }
+
+    /// What to say about tools that nobody here runs.
+    pub(crate) fn warn_of_idle(&self, tools: &[Tool]) -> impl Iterator<Item = String> {
+        let idle = tools.iter().filter(|tool| !tool.is_external() && self.runner(&tool.binding).is_none());
+        let warning = |tool: &Tool| {
+            let (name, kind) = (&tool.name, tool.binding.kind());
+            format!(
+                "tool `{name}` is of type `{kind}`, which this version does not run: a call of it fails with `no_runner`"
+            )
+        };
+        idle.map(warning)
+    }
+
     /// Who runs tools of this binding; `None` if nobody here does.
     #[must_use]
     pub fn runner(&self, binding: &Binding) -> Option<&Arc<dyn Runner>> {
@@ -165,6 +346,13 @@ impl Registry {
             _ => None,
         }
     }
+}
+
+/// A tool of the server as this namespace sees it.
+fn in_namespace(tool: &Resource, namespace: &Namespace) -> Resource {
+    let mut tool = tool.clone();
+    namespace.clone_into(&mut tool.manifest.key.namespace);
+    tool
 }
 
 impl fmt::Debug for Registry {

@@ -15,7 +15,10 @@ use bosun_core::{
     machine::{self, Next},
 };
 
-use crate::metrics::HistogramCounts;
+use crate::{
+    metrics::HistogramCounts,
+    resource::{ResourceChange, StoredResource},
+};
 
 pub mod conversations;
 mod records;
@@ -271,6 +274,12 @@ pub trait Store: Records + Conversations + 'static {
     /// Deletes some of what is to be deleted and says how many queries, or conversations, that were; zero means that nothing is
     /// left. It is done in small pieces beside everything else that is written, and is durable when it is done.
     async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError>;
+
+    /// Keeps or removes a resource, behind everything that was appended before. It is durable when it is done.
+    async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError>;
+
+    /// All resources that are kept, by kind, namespace and name.
+    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError>;
 
     /// The document with this hash.
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError>;

@@ -16,7 +16,7 @@ use bosun_core::{
 use serde_json::Value;
 
 use crate::{
-    Agent, EngineError, Submission, direct,
+    EngineError, Registry, Submission, direct,
     engine::{Inner, Input},
     store::conversations::Joining,
 };
@@ -39,7 +39,11 @@ impl Inner {
         joins: Option<&Joining>,
         request: Option<ContentHash>,
     ) -> Result<(Spec, Arc<Toolset>), EngineError> {
-        let answerer = self.answerer(&submission)?;
+        // One registry for the whole query: a change in the middle is for the next one.
+        let registry = self.resources.registry();
+        let answerer = self.answerer(&registry, &submission)?;
+        let mut warnings = submission.warnings;
+        warnings.extend(registry.warn_of_idle(&answerer.tools));
         let output_schema = submission.output_schema.or(answerer.output_schema);
         if let Some(schema) = &output_schema {
             self.schemas.compile(schema).map_err(EngineError::InvalidOutputSchema)?;
@@ -77,13 +81,13 @@ impl Inner {
             session_id: submission.session_id,
             labels: submission.labels,
             annotations: submission.annotations,
-            warnings: submission.warnings,
+            warnings,
             request,
         };
         Ok((spec, toolset))
     }
 
-    fn answerer(&self, submission: &Submission) -> Result<Answerer, EngineError> {
+    fn answerer(&self, registry: &Registry, submission: &Submission) -> Result<Answerer, EngineError> {
         let (namespace, name) = (&submission.namespace, &submission.agent);
         let alone = |model: &str, tools| Answerer {
             model: model.to_owned(),
@@ -93,13 +97,13 @@ impl Inner {
             output_schema: None,
         };
         match submission.target {
-            TargetKind::Agent => self.agent(submission),
+            TargetKind::Agent => self.agent(registry, submission),
             TargetKind::Model => {
-                self.find_model(namespace, name)?;
+                find_model(registry, namespace, name)?;
                 Ok(alone(name, Vec::new()))
             }
             TargetKind::Tool => {
-                let tool = self.registry.tool(namespace, name).ok_or_else(|| EngineError::ToolsNotFound {
+                let tool = registry.tool(namespace, name).ok_or_else(|| EngineError::ToolsNotFound {
                     namespace: namespace.clone(),
                     names: vec![name.clone()],
                 })?;
@@ -108,25 +112,17 @@ impl Inner {
         }
     }
 
-    fn find_model(&self, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
-        match self.registry.model(namespace, name) {
-            Some(_) => Ok(()),
-            None => Err(EngineError::NoSuchModel(namespace.clone(), name.to_owned())),
-        }
-    }
-
-    fn agent(&self, submission: &Submission) -> Result<Answerer, EngineError> {
+    fn agent(&self, registry: &Registry, submission: &Submission) -> Result<Answerer, EngineError> {
         let namespace = &submission.namespace;
-        let agent = self
-            .registry
+        let agent = registry
             .agent(namespace, &submission.agent)
             .ok_or_else(|| EngineError::AgentNotFound(namespace.clone(), submission.agent.clone()))?;
         let model = match &submission.model {
             Some(model) => {
-                self.find_model(namespace, model)?;
+                find_model(registry, namespace, model)?;
                 model
             }
-            None if self.registry.model(namespace, &agent.model).is_none() => {
+            None if registry.model(namespace, &agent.model).is_none() => {
                 return Err(EngineError::ModelNotFound {
                     namespace: namespace.clone(),
                     agent: agent.name.clone(),
@@ -135,52 +131,24 @@ impl Inner {
             }
             None => &agent.model,
         };
-        let mut tools = self.tools_of(namespace, agent, submission.selected_tools.as_deref())?;
+        let mut tools = registry.tools_of(namespace, agent, submission.selected_tools.as_deref())?;
         if let Some(selection) = &submission.tool_filter {
             tools = filter(namespace, tools, selection)?;
         }
         Ok(Answerer {
             model: model.clone(),
-            prompt: agent.prompt.clone(),
+            prompt: agent.prompt_for(&submission.parameters)?,
             tools,
             limits: agent.limits.narrow(self.settings.limits),
             output_schema: agent.output_schema.clone(),
         })
     }
+}
 
-    fn tools_of(
-        &self,
-        namespace: &Namespace,
-        agent: &Agent,
-        selected: Option<&[String]>,
-    ) -> Result<Vec<Tool>, EngineError> {
-        let mut missing: Vec<String> = selected
-            .unwrap_or_default()
-            .iter()
-            .filter(|name| !agent.tools.iter().any(|tool| tool.name == **name))
-            .cloned()
-            .collect();
-        let mut tools = Vec::with_capacity(agent.tools.len());
-        for entry in &agent.tools {
-            if selected.is_some_and(|names| !names.contains(&entry.name)) {
-                continue;
-            }
-            match self.registry.tool(namespace, &entry.name) {
-                Some(tool) => {
-                    let mut tool = tool.clone();
-                    if let Some(description) = &entry.description {
-                        tool.description.clone_from(description);
-                    }
-                    tools.push(tool);
-                }
-                None => missing.push(entry.name.clone()),
-            }
-        }
-        if missing.is_empty() {
-            Ok(tools)
-        } else {
-            Err(EngineError::ToolsNotFound { namespace: namespace.clone(), names: missing })
-        }
+fn find_model(registry: &Registry, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
+    match registry.model(namespace, name) {
+        Some(_) => Ok(()),
+        None => Err(EngineError::NoSuchModel(namespace.clone(), name.to_owned())),
     }
 }
 

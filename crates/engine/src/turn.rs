@@ -177,7 +177,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
         Ok(history) => history,
         Err(error) => return Ok(Err(error)),
     };
-    let Some(model) = inner.registry.model(&head.namespace, &spec.model) else {
+    let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
         return Ok(Err(ModelError::Misconfigured(format!("model `{}` does not exist any more", spec.model))));
     };
     let schema = match spec.output_schema.as_ref().map(|schema| inner.schemas.compile(schema)).transpose() {
@@ -185,7 +185,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
         Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is not taken: {error}")))),
     };
     Ok(Ok(Prepared::Ask(Box::new(Question {
-        model: Arc::clone(model),
+        model,
         name: transcript.spec.model.clone(),
         time_left: head.limits.query_timeout.saturating_sub(head.clock.spent(inner.clock.now())),
         request: ModelRequest {

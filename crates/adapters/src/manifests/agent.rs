@@ -1,27 +1,30 @@
 //! Agents: their prompt, their model, their tools and their limits.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bosun_core::{Namespace, Tool};
+use bosun_core::{Namespace, Tool, schema};
 use bosun_engine::{
     Agent,
     registry::{AgentLimits, AgentTool},
 };
+use serde_json::Value;
 
 use super::{
     ModelManifest,
+    config_map::ConfigMap,
     document::{Document, Located, Metadata},
+    parameter::{self, ParameterDraft},
 };
 use crate::{
     fault::{Fault, Place},
     runner::builtin::Builtins,
-    yaml::{Fields, Node, duration},
+    yaml::{Data, Fields, Node, duration},
 };
 
 /// What the annotations that are ours begin with.
 const OWN_ANNOTATIONS: &str = "bosun.dev/";
 /// The model of an agent that names none.
-const DEFAULT_MODEL: &str = "default";
+pub(super) const DEFAULT_MODEL: &str = "default";
 
 /// An agent with the places of its references.
 #[derive(Debug)]
@@ -29,6 +32,7 @@ pub(super) struct AgentDraft {
     pub(super) agent: Agent,
     model_place: Place,
     tools: Vec<ToolReference>,
+    parameters: Vec<ParameterDraft>,
 }
 
 #[derive(Debug)]
@@ -52,22 +56,40 @@ pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<A
         }
     }
     let (tools, references) = tools.into_iter().unzip();
+    let prompt = spec.text("prompt");
+    let parameters = parameter::read(&spec, prompt);
     let agent = Agent {
         namespace: metadata.namespace.clone(),
         name: metadata.name.clone(),
         description: spec.text("description").map(|text| text.value.to_owned()),
-        prompt: spec.text("prompt").map(|text| text.value.to_owned()),
-        output_schema: None,
+        prompt: prompt.map(|text| text.value.to_owned()),
+        // They are looked up when all manifests are there.
+        parameters: Vec::new(),
+        output_schema: output_schema(&spec).map(Arc::new),
         model: model.as_ref().map_or(DEFAULT_MODEL, |(name, _)| name).to_owned(),
         tools,
         limits,
         labels: metadata.labels.clone(),
         annotations: metadata.annotations.clone(),
     };
-    spec.unserved(&["executionEngine", "parameters", "outputSchema", "overrides"], "leave it out");
+    spec.unserved(&["executionEngine", "overrides"], "leave it out");
     spec.finish();
     let model_place = model.map_or(metadata.place, |(_, place)| place);
-    Some(metadata.located(fields, AgentDraft { agent, model_place, tools: references }))
+    Some(metadata.located(fields, AgentDraft { agent, model_place, tools: references, parameters }))
+}
+
+/// What the agent's answers must be.
+fn output_schema(spec: &Fields<'_>) -> Option<Value> {
+    let node = spec.get("outputSchema")?;
+    let source = node.to_json();
+    if matches!(node.data, Data::Map(_)) {
+        for fault in schema::faults(&source) {
+            spec.fault(node.place, "bad_schema", fault.to_string(), "");
+        }
+    } else {
+        spec.fields("outputSchema");
+    }
+    Some(source)
 }
 
 fn model_reference(own: &Namespace, fields: &Fields<'_>) -> Option<(String, Place)> {
@@ -81,9 +103,9 @@ fn model_reference(own: &Namespace, fields: &Fields<'_>) -> Option<(String, Plac
 }
 
 fn tool(spec: &Fields<'_>, node: &Node) -> Option<(AgentTool, ToolReference)> {
-    const SERVED: &str = "this version serves `builtin`, and `custom` for what a Tool manifest declares";
+    const KNOWN: &str = "write `builtin`, or for what a Tool manifest declares its type, or `custom`";
     let fields = spec.inner(node, "tools")?;
-    let kind = fields.required_text("type", SERVED);
+    let kind = fields.required_text("type", KNOWN);
     let name = fields.required_text("name", "the name of the tool");
     let description = fields.text("description").map(|text| text.value.to_owned());
     fields.unserved(&["functions", "partial", "approval"], "leave it out");
@@ -91,10 +113,10 @@ fn tool(spec: &Fields<'_>, node: &Node) -> Option<(AgentTool, ToolReference)> {
     let (kind, name) = (kind?, name?);
     let is_builtin = match kind.value {
         "builtin" | "built-in" => true,
-        "custom" => false,
+        "custom" | "http" | "mcp" | "agent" | "team" | "inline" | "external" => false,
         other => {
-            let message = format!("tools of type `{other}` are not served by this version");
-            fields.fault(kind.place, "unsupported_kind", message, SERVED);
+            let message = format!("there is no type of tools `{other}`");
+            fields.fault(kind.place, "unsupported_kind", message, KNOWN);
             return None;
         }
     };
@@ -195,4 +217,17 @@ pub(super) fn check_tools(
         faults.push(fault(draft, reference.place, "unknown_tool", message, hint));
     }
     faults
+}
+
+/// Looks the agent's parameters up, and says which have no value.
+pub(super) fn resolve_parameters(
+    draft: &mut Located<AgentDraft>,
+    config_maps: &BTreeMap<(Namespace, String), ConfigMap>,
+) -> Vec<Fault> {
+    let AgentDraft { agent, parameters, .. } = &mut draft.value;
+    let (resolved, unresolved) = parameter::resolve(parameters, &agent.namespace, config_maps);
+    agent.parameters = resolved;
+    let hint = "add a ConfigMap manifest with this key, or mark the reference `optional: true`";
+    let unresolved = unresolved.into_iter();
+    unresolved.map(|one| fault(draft, one.place, "unknown_config_map", one.message, hint.to_owned())).collect()
 }

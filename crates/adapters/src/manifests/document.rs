@@ -1,17 +1,30 @@
 //! What all kinds of documents have in common: `apiVersion`, `kind` and `metadata`.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use bosun_core::{Namespace, QueryName};
+use bosun_engine::resource::{Description, Manifest, ResourceKey};
+use serde_json::{Map, Value, json};
 
 use super::API_VERSION;
 use crate::{
-    fault::{Fault, Place},
+    fault::Place,
     yaml::{Fields, Node, Reading},
 };
+
+/// The kinds of documents.
+pub(super) use bosun_engine::resource::Kind as Document;
+
+/// Those that a file may hold, and a client may store.
+const SERVED_KINDS: &[Document] = &[
+    Document::Agent,
+    Document::Model,
+    Document::Tool,
+    Document::Memory,
+    Document::Team,
+    Document::McpServer,
+    Document::ConfigMap,
+];
 
 /// A value and the document that describes it.
 #[derive(Debug)]
@@ -22,21 +35,10 @@ pub(super) struct Located<T> {
     pub(super) place: Place,
 }
 
-/// The kinds of documents that this version serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Document {
-    Agent,
-    Model,
-    Tool,
-}
-
-impl Document {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "Agent",
-            Self::Model => "Model",
-            Self::Tool => "Tool",
-        }
+impl<T> Located<T> {
+    /// Something else about the same document.
+    pub(super) fn map<U>(&self, map: impl FnOnce(&T) -> U) -> Located<U> {
+        Located { value: map(&self.value), file: self.file.clone(), place: self.place }
     }
 }
 
@@ -57,13 +59,11 @@ impl Metadata {
     }
 }
 
-const SERVED: &str = "this version serves the kinds Agent, Model and Tool";
+const SERVED: &str = "this version serves the kinds Agent, Model, Tool, Memory, Team, MCPServer and ConfigMap";
 const WRITTEN_BY_CLUSTER: &str = "a cluster writes it; delete it from the file";
 
-/// Reads the head of a document, hands it with the document's fields to `read`, and gives back the
-/// faults of both.
-pub(super) fn read(file: &Path, node: &Node, read: impl FnOnce(Document, Metadata, &Fields<'_>)) -> Vec<Fault> {
-    let reading = Reading::new(file);
+/// Reads the head of a document and hands it with the document's fields to `read`.
+pub(super) fn read(reading: &Reading, node: &Node, read: impl FnOnce(Document, Metadata, &Fields<'_>)) {
     if let Some(mut fields) = reading.fields(node, "the document")
         && let Some(kind) = kind(&fields)
     {
@@ -74,24 +74,67 @@ pub(super) fn read(file: &Path, node: &Node, read: impl FnOnce(Document, Metadat
             fields.finish();
         }
     }
-    reading.into_faults()
 }
 
 fn kind(fields: &Fields<'_>) -> Option<Document> {
     let version = fields.required_text("apiVersion", &format!("write `apiVersion: {API_VERSION}`"));
     let kind = fields.required_text("kind", SERVED)?;
-    if let Some(version) = version.filter(|version| version.value != API_VERSION) {
-        let message = format!("`apiVersion` is `{}`, and this version reads `{API_VERSION}`", version.value);
+    let Some(found) = SERVED_KINDS.iter().copied().find(|served| served.as_str() == kind.value) else {
+        let message = format!("kind `{}` is not served by this version", kind.value);
+        fields.fault(kind.place, "unsupported_kind", message, instead_of(kind.value));
+        return None;
+    };
+    let expected = found.api_version();
+    if let Some(version) = version.filter(|version| version.value != expected) {
+        let message = format!("`apiVersion` is `{}`, and this version reads `{expected}`", version.value);
         fields.fault(version.place, "unsupported_kind", message, SERVED);
         return None;
     }
-    let served = [Document::Agent, Document::Model, Document::Tool];
-    let found = served.into_iter().find(|served| served.as_str() == kind.value);
-    if found.is_none() {
-        let message = format!("kind `{}` is not served by this version", kind.value);
-        fields.fault(kind.place, "unsupported_kind", message, SERVED);
+    Some(found)
+}
+
+/// What to do in place of a kind that ARK or Kubernetes knows.
+fn instead_of(kind: &str) -> &'static str {
+    match kind {
+        "Secret" => "secrets are never read from manifests: put the value into the directory of secrets",
+        "Query" => "a query is asked for with `POST /v1/queries`",
+        "Namespace" => "a namespace is there as soon as something is in it; `POST /v1/namespaces` makes an empty one",
+        _ => SERVED,
     }
-    found
+}
+
+/// A manifest as the document that would describe it in a file.
+pub(super) fn of_manifest(manifest: &Manifest) -> Node {
+    let Manifest { key: ResourceKey { kind, namespace, name }, description } = manifest;
+    let Description { labels, annotations, spec } = description;
+    let mut document = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.as_str(),
+        "metadata": {"name": name, "namespace": namespace.as_str(), "labels": labels, "annotations": annotations},
+    });
+    match (kind, &mut document) {
+        (Document::ConfigMap, Value::Object(document)) => {
+            document.extend(spec.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        _ => document["spec"] = Value::Object(spec.clone()),
+    }
+    Node::from(&document)
+}
+
+/// The manifest that a document is.
+pub(super) fn to_manifest(kind: Document, metadata: &Metadata, document: &Node) -> Manifest {
+    let content = match kind {
+        Document::ConfigMap => document.at(&["data"]).map(|data| json!({"data": data.to_json()})),
+        _ => document.at(&["spec"]).map(Node::to_json),
+    };
+    let spec = match content {
+        Some(Value::Object(spec)) => spec,
+        _ => Map::new(),
+    };
+    Manifest {
+        key: ResourceKey::new(kind, metadata.namespace.clone(), metadata.name.clone()),
+        description: Description { labels: metadata.labels.clone(), annotations: metadata.annotations.clone(), spec },
+    }
 }
 
 fn metadata(kind: Document, fields: &mut Fields<'_>) -> Option<Metadata> {

@@ -1,16 +1,26 @@
-//! Agents, models and tools as YAML files, in ARK's words.
+//! Agents, models, tools and the rest of ARK's kinds, in ARK's words: as YAML files, or sent by clients.
 //!
 //! [`load`] reads whole directories and either understands all of it or says everything that is
 //! wrong, each fault with its file, line and column. A field that nobody reads is a fault: to ignore
 //! one would be to run something else than what was written. Secrets are not read here, only named.
+//! What clients store is read by the same code, through a [`Library`]; there, unknown fields are warned
+//! about and references may lead nowhere yet.
 //!
 //! Limits of an agent are annotations (`bosun.dev/query-timeout: 2m`), since ARK's own definition of
 //! an Agent refuses fields that it does not know, and the same files should serve both.
 
 mod agent;
+mod config_map;
 mod document;
 mod files;
+mod library;
+mod mcp_server;
+mod memory;
 mod model;
+mod parameter;
+mod reference;
+mod source;
+mod team;
 mod tool;
 mod value;
 
@@ -21,33 +31,47 @@ use std::{
 };
 
 use bosun_core::{Namespace, Tool};
-use bosun_engine::{Agent, Registry};
+use bosun_engine::{
+    Agent, Registry,
+    registry::Memory,
+    resource::{Origin, Resource},
+};
 
 use self::{
     agent::AgentDraft,
     document::{Document, Located},
     model::ModelDraft,
+    reference::Referrer,
+    tool::ToolDraft,
 };
 use crate::{
     fault::{Fault, Faults},
     model::{remote::Connections, scripted::Script},
     runner::builtin::Builtins,
     secret::Secrets,
-    yaml::{self, Node},
+    yaml::{self, Node, Reading},
 };
 
+pub use config_map::ConfigMap;
+pub use library::Library;
 pub use model::{ModelManifest, Provider};
 
 /// The version of ARK's definitions that is read.
 pub const API_VERSION: &str = "ark.mckinsey.com/v1alpha1";
 
 /// Everything that the files of a server describe, checked and consistent.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Manifests {
     pub agents: Vec<Agent>,
     pub models: Vec<ModelManifest>,
     /// Declared tools, and the builtin ones that agents use without declaring them.
     pub tools: Vec<(Namespace, Tool)>,
+    pub memories: Vec<Memory>,
+    pub config_maps: Vec<ConfigMap>,
+    /// All of them, as they were written.
+    pub resources: Vec<Resource>,
+    /// What is in order and has no effect in this version.
+    pub notes: Vec<Fault>,
 }
 
 /// Reads every `*.yaml` and `*.yml` file of `directories` and of the directories in them.
@@ -90,7 +114,12 @@ pub fn load(directories: &[PathBuf], builtins: &Builtins) -> Result<Manifests, F
 struct Drafts {
     agents: Vec<Located<AgentDraft>>,
     models: Vec<Located<ModelDraft>>,
-    tools: Vec<Located<(Namespace, Tool)>>,
+    tools: Vec<Located<ToolDraft>>,
+    memories: Vec<Located<Memory>>,
+    config_maps: Vec<Located<ConfigMap>>,
+    /// Teams and MCP servers, which are only what they refer to.
+    referrers: Vec<Located<Referrer>>,
+    resources: Vec<Located<Resource>>,
     /// Scripts by path, since several models may play one; `None` for a faulty one.
     scripts: HashMap<PathBuf, Option<Arc<Script>>>,
     /// Documents that are faulty but have a name, so that references to them are not faults as well.
@@ -98,55 +127,113 @@ struct Drafts {
 }
 
 impl Drafts {
-    /// Reads one document and gives back what is wrong with it.
+    /// Reads one document of a file and gives back what is wrong with it.
     fn read(&mut self, file: &Path, node: &Node, builtins: &Builtins) -> Vec<Fault> {
-        let mut name = None;
-        let faults = document::read(file, node, |kind, metadata, fields| {
-            name = Some((kind.as_str(), metadata.namespace.clone(), metadata.name.clone()));
+        let reading = Reading::new(file);
+        self.read_document(&reading, node, builtins);
+        reading.into_faults()
+    }
+
+    fn read_document(&mut self, reading: &Reading, node: &Node, builtins: &Builtins) {
+        let mut described = None;
+        document::read(reading, node, |kind, metadata, fields| {
             match kind {
                 Document::Agent => self.agents.extend(agent::read(&metadata, fields)),
                 Document::Model => self.models.extend(model::read(&metadata, fields, &mut self.scripts)),
                 Document::Tool => self.tools.extend(tool::read(&metadata, fields, builtins)),
+                Document::Memory => self.memories.extend(memory::read(&metadata, fields)),
+                Document::Team => self.referrers.extend(team::read(&metadata, fields)),
+                Document::McpServer => self.referrers.extend(mcp_server::read(&metadata, fields)),
+                Document::ConfigMap => self.config_maps.push(config_map::read(&metadata, fields)),
+                // No document is of this kind.
+                Document::Namespace => {}
             }
+            let manifest = document::to_manifest(kind, &metadata, node);
+            let resource = Resource {
+                needs: reference::needs(&manifest),
+                not_served: reference::not_served(&manifest),
+                manifest,
+                origin: Origin::File(reading.file().to_owned()),
+                faults: Vec::new(),
+                hides_stored: false,
+            };
+            described = Some(metadata.located(fields, resource));
         });
-        if !faults.is_empty() {
-            self.faulty.extend(name);
+        let Some(described) = described else { return };
+        if reading.is_sound() {
+            self.resources.push(described);
+        } else {
+            let key = described.value.manifest.key;
+            self.faulty.insert((key.kind.as_str(), key.namespace, key.name));
         }
-        faults
     }
 
     /// Follows the references between the documents.
     fn resolve(self, builtins: &Builtins, mut faults: Vec<Fault>) -> Result<Manifests, Faults> {
-        let Self { agents, models, tools, faulty, .. } = self;
-        let agents = unique(agents, Document::Agent, |draft| (&draft.agent.namespace, &draft.agent.name), &mut faults);
+        let Self { agents, models, tools, memories, config_maps, mut referrers, resources, faulty, .. } = self;
+        let mut agents =
+            unique(agents, Document::Agent, |draft| (&draft.agent.namespace, &draft.agent.name), &mut faults);
         let models = unique(models, Document::Model, |draft| (&draft.model.namespace, &draft.model.name), &mut faults);
-        let tools = unique(tools, Document::Tool, |(namespace, tool)| (namespace, &tool.name), &mut faults);
+        let tools = unique(tools, Document::Tool, |draft| (&draft.namespace, &draft.tool.name), &mut faults);
+        let memories = unique(memories, Document::Memory, |memory| (&memory.namespace, &memory.name), &mut faults);
+        let config_maps = unique(config_maps, Document::ConfigMap, |map| (&map.namespace, &map.name), &mut faults);
+        for kind in [Document::Team, Document::McpServer] {
+            let (of_kind, others): (Vec<_>, Vec<_>) = referrers.into_iter().partition(|draft| draft.value.kind == kind);
+            referrers = others;
+            referrers.extend(unique(of_kind, kind, |draft| (&draft.namespace, &draft.name), &mut faults));
+        }
+        referrers.extend(tools.iter().map(|draft| draft.map(ToolDraft::referrer)));
 
         let tools = tools.into_iter().map(|located| located.value);
-        let mut tools: BTreeMap<_, _> = tools.map(|(namespace, tool)| ((namespace, tool.name.clone()), tool)).collect();
+        let mut tools: BTreeMap<_, _> =
+            tools.map(|draft| ((draft.namespace, draft.tool.name.clone()), draft.tool)).collect();
+        let config_maps = config_maps.into_iter().map(|located| located.value);
+        let config_maps: BTreeMap<_, _> =
+            config_maps.map(|map| ((map.namespace.clone(), map.name.clone()), map)).collect();
         let is_faulty = |kind: Document, namespace: &Namespace, name: &str| {
             faulty.contains(&(kind.as_str(), namespace.clone(), name.to_owned()))
         };
         faults.extend(model::check_fallbacks(&models, is_faulty));
         let models: Vec<_> = models.into_iter().map(|located| located.value.model).collect();
-        for draft in &agents {
+        for draft in &mut agents {
             faults.extend(agent::check_model(draft, &models, is_faulty));
             faults.extend(agent::check_tools(draft, &mut tools, builtins, is_faulty));
+            faults.extend(agent::resolve_parameters(draft, &config_maps));
         }
+        let described: HashSet<_> = resources.iter().map(|resource| &resource.value.manifest.key).collect();
+        let exists = |kind: Document, namespace: &Namespace, name: &str| {
+            let key = bosun_engine::resource::ResourceKey::new(kind, namespace.clone(), name);
+            described.contains(&key) || is_faulty(kind, namespace, name)
+        };
+        faults.extend(reference::check(&referrers, exists));
         let manifests = Manifests {
             agents: agents.into_iter().map(|located| located.value.agent).collect(),
             models,
             tools: tools.into_iter().map(|((namespace, _), tool)| (namespace, tool)).collect(),
+            memories: memories.into_iter().map(|located| located.value).collect(),
+            config_maps: config_maps.into_values().collect(),
+            notes: resources.iter().filter_map(note).collect(),
+            resources: resources.into_iter().map(|located| located.value).collect(),
         };
         Faults::none_or(faults, manifests)
     }
+}
+
+/// That a resource has no effect, if it has none.
+fn note(resource: &Located<Resource>) -> Option<Fault> {
+    let message = resource.value.not_served.clone()?;
+    let hint = Some("it is checked, and can be referred to".to_owned());
+    Some(Fault { file: resource.file.clone(), place: Some(resource.place), code: "not_served", message, hint })
 }
 
 impl Manifests {
     /// What the engine reaches for: agents and tools as they are, models ready to be asked.
     #[must_use]
     pub fn build(self, secrets: &Arc<Secrets>, builtins: Arc<Builtins>) -> Registry {
-        let connections = Arc::new(Connections::default());
+        self.build_with(secrets, builtins, &Arc::default())
+    }
+
+    fn build_with(self, secrets: &Arc<Secrets>, builtins: Arc<Builtins>, connections: &Arc<Connections>) -> Registry {
         let mut registry = Registry::default();
         for agent in self.agents {
             registry.add_agent(agent);
@@ -154,8 +241,17 @@ impl Manifests {
         for (namespace, tool) in self.tools {
             registry.add_tool(namespace, tool);
         }
-        for (namespace, name, model) in model::build(&self.models, secrets, &connections) {
+        for (namespace, name, model) in model::build(&self.models, secrets, connections) {
             registry.add_model(namespace, name, model);
+        }
+        for memory in self.memories {
+            registry.add_memory(memory);
+        }
+        for resource in self.resources {
+            registry.add_resource(resource);
+        }
+        for tool in builtins.tools() {
+            registry.add_builtin_tool(library::describe(&tool));
         }
         registry.set_builtins(builtins);
         registry

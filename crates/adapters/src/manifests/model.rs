@@ -342,6 +342,11 @@ fn scripted(settings: &Fields<'_>, scripts: &mut HashMap<PathBuf, Option<Arc<Scr
     let file = settings.required_text("file", "the path of a script, from the directory of this manifest");
     settings.finish();
     let file = file?;
+    if settings.reading().is_of_client() {
+        let hint = "only a manifest in a file may name a script, since clients must not read files of the server";
+        settings.fault(file.place, "unsupported_field", "a stored model cannot play a script", hint);
+        return None;
+    }
     let path = beside(settings.reading().file(), file.value);
     if let Some(known) = scripts.get(&path) {
         return known.clone();

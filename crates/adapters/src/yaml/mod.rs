@@ -148,6 +148,26 @@ impl From<Spanned<Data>> for Node {
     }
 }
 
+/// A value that came as JSON. It has no place of its own: whoever reports a fault of it leaves the place out.
+impl From<&Value> for Node {
+    fn from(value: &Value) -> Self {
+        let place = Place { line: 1, column: 1 };
+        let data = match value {
+            Value::Null => Data::Null,
+            Value::Bool(value) => Data::Bool(*value),
+            Value::Number(number) => Data::Number(number.clone()),
+            Value::String(text) => Data::Text(text.clone()),
+            Value::Array(items) => Data::List(items.iter().map(Self::from).collect()),
+            Value::Object(members) => {
+                let member =
+                    |(name, value): (&String, &Value)| Member { name: name.clone(), place, value: value.into() };
+                Data::Map(members.iter().map(member).collect())
+            }
+        };
+        Self { data, place }
+    }
+}
+
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(DataVisitor)

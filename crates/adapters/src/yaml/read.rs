@@ -1,8 +1,8 @@
 //! Takes a tree of nodes apart and notes what is wrong with it.
 //!
 //! A [`Reading`] collects the faults of one file. A [`Fields`] is one mapping: each field is asked
-//! for by name, and whatever nobody asked for is a fault. A value of the wrong type is a fault too
-//! and then reads as absent, so reading always goes on.
+//! for by name, and whatever nobody asked for is a fault; of what a client has sent, it is a warning. A
+//! value of the wrong type is a fault too and then reads as absent, so reading always goes on.
 
 use std::{
     cell::RefCell,
@@ -18,7 +18,10 @@ use crate::fault::{Fault, Place};
 #[derive(Debug)]
 pub(crate) struct Reading {
     file: PathBuf,
+    /// No file: a client has sent it, and clients of ARK rely on unknown fields being taken.
+    is_sent: bool,
     faults: RefCell<Vec<Fault>>,
+    warnings: RefCell<Vec<String>>,
 }
 
 /// A text and where it stands.
@@ -30,7 +33,16 @@ pub(crate) struct Text<'n> {
 
 impl Reading {
     pub(crate) fn new(file: &Path) -> Self {
-        Self { file: file.to_owned(), faults: RefCell::default() }
+        Self { file: file.to_owned(), is_sent: false, faults: RefCell::default(), warnings: RefCell::default() }
+    }
+
+    /// Of something that a client has sent.
+    pub(crate) fn of_client() -> Self {
+        Self { is_sent: true, ..Self::new(Path::new("")) }
+    }
+
+    pub(crate) fn is_of_client(&self) -> bool {
+        self.is_sent
     }
 
     pub(crate) fn file(&self) -> &Path {
@@ -48,6 +60,16 @@ impl Reading {
 
     pub(crate) fn into_faults(self) -> Vec<Fault> {
         self.faults.into_inner()
+    }
+
+    /// Whether nothing is wrong so far.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.faults.borrow().is_empty()
+    }
+
+    /// What the client should know about what it has sent.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        self.warnings.take()
     }
 
     fn wrong_type(&self, node: &Node, name: &str, expected: &str) {
@@ -100,7 +122,7 @@ impl<'n> Fields<'n> {
     }
 
     /// What error messages call this mapping.
-    fn called(&self) -> String {
+    pub(crate) fn called(&self) -> String {
         if self.path.is_empty() { self.owner.to_string() } else { format!("`{}` of {}", self.path, self.owner) }
     }
 
@@ -248,6 +270,11 @@ impl<'n> Fields<'n> {
         let (asked, refused) = (self.asked.borrow(), self.refused.borrow());
         let is_known = |name: &str| asked.contains(&name) || refused.contains(&name);
         for member in members.iter().filter(|member| !is_known(&member.name)) {
+            if self.reading.is_sent {
+                let warning = format!("unknown field `{}` was ignored", self.path_to(&member.name));
+                self.reading.warnings.borrow_mut().push(warning);
+                continue;
+            }
             let message = format!("{} has no field `{}`", self.called(), member.name);
             self.fault(member.place, "unknown_field", message, format!("fields here: {}", asked.join(", ")));
         }

@@ -110,9 +110,9 @@ fn plans(kills: u64, rng: &mut Rng) -> VecDeque<Plan> {
     plans.into()
 }
 
-/// The points that this test comes by; `upgrades.rs` kills at the others.
+/// The points that this test comes by; `upgrades.rs` and `resources.rs` kill at the others.
 fn points() -> impl Iterator<Item = &'static str> + Clone {
-    POINTS.iter().copied().filter(|point| !point.starts_with("upgrade."))
+    POINTS.iter().copied().filter(|point| !point.starts_with("upgrade.") && !point.contains("resource"))
 }
 
 /// How far into the life of a process a point is tried; the rarely passed ones at once.

@@ -439,6 +439,7 @@ async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine 
         name: "reader".into(),
         description: None,
         prompt: None,
+        parameters: Vec::new(),
         output_schema: None,
         model: "default".into(),
         tools: vec![AgentTool { name: "read_result".into(), description: None }],

@@ -106,17 +106,10 @@ fn specification(name: &str, mut spec: Fields<'_>, annotated: Option<String>, re
         "team" => named(&mut spec, "team", report).map(|name| Binding::Team { name }),
         "builtin" => named(&mut spec, "builtin", report).map(|name| Binding::Builtin { name }),
         "external" => Some(Binding::External),
-        "inline" => {
-            report.fault(
-                &spec.path_of("type"),
-                "type_unsupported",
-                "a tool of type `inline` is a script, and scripts are not run",
-            );
-            spec.skip(&["inline"]);
-            None
-        }
+        "inline" => block(&mut spec, "inline", report).and_then(|fields| inline(fields, report)),
         other => {
-            let message = format!("`{}` is no type of tool: http, mcp, agent, team, builtin or external", clip(other));
+            let message =
+                format!("`{}` is no type of tool: http, mcp, agent, team, builtin, inline or external", clip(other));
             report.fault(&spec.path_of("type"), "type_unknown", message);
             None
         }
@@ -175,6 +168,13 @@ fn named(spec: &mut Fields<'_>, key: &'static str, report: &mut Report) -> Optio
     let name = fields.required_text("name", report)?.to_owned();
     fields.refuse_the_rest(report);
     Some(name)
+}
+
+fn inline(mut fields: Fields<'_>, report: &mut Report) -> Option<Binding> {
+    let language = fields.required_text("language", report).map(str::to_owned);
+    let source = fields.required_text("source", report).map(str::to_owned);
+    fields.refuse_the_rest(report);
+    Some(Binding::Inline { language: language?, source: source? })
 }
 
 fn mcp(mut fields: Fields<'_>, report: &mut Report) -> Option<Binding> {

@@ -96,6 +96,7 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
         Binding::Agent { name } => ("agent", Some(json!({"name": name}))),
         Binding::Team { name } => ("team", Some(json!({"name": name}))),
         Binding::Builtin { name } => ("builtin", Some(json!({"name": name}))),
+        Binding::Inline { language, source } => ("inline", Some(json!({"language": language, "source": source}))),
         Binding::External => ("external", None),
         Binding::Nango(_) => {
             lost(

@@ -33,6 +33,8 @@ pub const MAX_REJECTIONS: u32 = 2;
 /// Codes of outcomes that the engine itself writes, for the model and for the history.
 pub mod outcome_code {
     pub const CALL_EXPIRED: &str = "call_expired";
+    /// Nobody here runs tools of its kind.
+    pub const NO_RUNNER: &str = "no_runner";
     pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
     pub const TOOL_CALL_LIMIT: &str = "tool_call_limit";
 }

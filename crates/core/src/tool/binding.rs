@@ -26,6 +26,8 @@ pub enum Binding {
     Team { name: String },
     /// Run inside, by an agent behind an A2A server.
     A2a { server: String, agent: String },
+    /// Run inside, as a script of its own.
+    Inline { language: String, source: String },
     /// Run outside, by the client that owns it.
     External,
 }
@@ -173,7 +175,28 @@ impl Binding {
         match self {
             Self::Nango(nango) => Some(nango.provider()),
             Self::Mcp { server, .. } | Self::A2a { server, .. } => Some(server),
-            Self::Builtin { .. } | Self::Http(_) | Self::Agent { .. } | Self::Team { .. } | Self::External => None,
+            Self::Builtin { .. }
+            | Self::Http(_)
+            | Self::Agent { .. }
+            | Self::Team { .. }
+            | Self::Inline { .. }
+            | Self::External => None,
+        }
+    }
+
+    /// The word for it in ARK's `type`, and ours where ARK has none.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Builtin { .. } => "builtin",
+            Self::Http(_) => "http",
+            Self::Mcp { .. } => "mcp",
+            Self::Nango(_) => "nango",
+            Self::Agent { .. } => "agent",
+            Self::Team { .. } => "team",
+            Self::A2a { .. } => "a2a",
+            Self::Inline { .. } => "inline",
+            Self::External => "external",
         }
     }
 }

@@ -5,6 +5,8 @@
 //! may hold is written down here, since bodies are read by hand. `docs/openapi.json` is this document,
 //! and a test holds it to that.
 
+mod resources;
+
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
@@ -46,6 +48,8 @@ pub(super) enum Body {
 #[derive(Clone, Copy)]
 pub(super) enum Answer {
     Json(fn(&mut SchemaGenerator) -> schemars::Schema),
+    /// JSON, or YAML if the client asks for it.
+    Manifest(fn(&mut SchemaGenerator) -> schemars::Schema),
     Stream,
     /// JSON, or a stream if the client asks for one.
     Either(fn(&mut SchemaGenerator) -> schemars::Schema),
@@ -77,26 +81,6 @@ const WITH_BODY: &[Code] = &[
 ];
 
 const OPERATIONS: &[Operation] = &[
-    Operation {
-        method: "get",
-        path: "/agents",
-        id: "listAgents",
-        summary: "The agents of a namespace",
-        parameters: &[],
-        body: Body::None,
-        answer: Answer::Json(schema::<wire::List<wire::ListedAgent>>),
-        errors: &[],
-    },
-    Operation {
-        method: "get",
-        path: "/agents/{name}",
-        id: "getAgent",
-        summary: "One agent, and whether what it refers to exists",
-        parameters: &["name"],
-        body: Body::None,
-        answer: Answer::Json(schema::<wire::Agent>),
-        errors: &[Code::AgentNotFound],
-    },
     audit::OPERATION,
     usage::OPERATION,
     Operation {
@@ -256,9 +240,9 @@ const OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// Everything that can be asked for.
+/// Everything that can be asked for in both forms of paths.
 fn operations() -> impl Iterator<Item = &'static Operation> {
-    OPERATIONS.iter().chain(queries::OPERATIONS)
+    OPERATIONS.iter().chain(queries::OPERATIONS).chain(resources::OPERATIONS)
 }
 
 /// The whole document.
@@ -281,6 +265,13 @@ pub(crate) fn document() -> Value {
         }
     }
     paths.entry("/metrics".into()).or_default().insert("get".into(), metrics_operation());
+    for operation in resources::ON_NAMESPACES {
+        let mut described = describe(operation, false, &mut generator);
+        if let Some(parameters) = described["parameters"].as_array_mut() {
+            parameters.clear();
+        }
+        paths.entry(format!("/v1{}", operation.path)).or_default().insert(operation.method.to_owned(), described);
+    }
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
     schemas.insert("Refusal".into(), refusal_schema());
     json!({
@@ -366,7 +357,13 @@ fn describe(operation: &Operation, is_in_path: bool, generator: &mut SchemaGener
     let namespace = if is_in_path { "namespace" } else { "namespaceParameter" };
     let parameters: Vec<_> = std::iter::once(&namespace).chain(*parameters).map(|name| parameter(name)).collect();
     let suffix = if is_in_path { "InNamespace" } else { "" };
-    let mut described = json!({"operationId": format!("{id}{suffix}"), "summary": summary, "parameters": parameters});
+    let tag = operation.path.split('/').nth(1).unwrap_or_default();
+    let mut described = json!({
+        "operationId": format!("{id}{suffix}"),
+        "summary": summary,
+        "tags": [tag],
+        "parameters": parameters,
+    });
     let right = needed_right(operation);
     if let Some(right) = right {
         described["security"] = security();
@@ -433,6 +430,11 @@ fn responses(answer: Answer, codes: &[Code], generator: &mut SchemaGenerator) ->
         Answer::Nothing => json!({}),
         Answer::Content => json!({"content": any_content()}),
         Answer::Json(schema) => json!({"content": json_content(&schema(generator).to_value())}),
+        Answer::Manifest(schema) => {
+            let mut content = json_content(&schema(generator).to_value());
+            content["application/yaml"] = json!({"schema": {}});
+            json!({"content": content})
+        }
         Answer::Stream => json!({"content": {"text/event-stream": stream}}),
         Answer::Either(schema) => {
             let mut content = json_content(&schema(generator).to_value());
@@ -517,6 +519,11 @@ fn parameter(name: &str) -> Value {
             json!({"enum": ["queued", "running", "waiting", "held", "completed", "failed", "cancelled"]}),
             "Only queries in this state",
         ),
+        "version" => in_path("version", json!({"enum": ["v1", "v1alpha1"]})),
+        "group" => in_path("group", json!({"enum": ["ark.mckinsey.com"]})),
+        "kind" => in_path("kind", json!({"type": "string", "pattern": "^[A-Za-z]{1,30}$", "examples": ["agents"]})),
+        "type" => in_query("type", json!({"enum": ["Normal", "Warning"]}), "Only events of this type"),
+        "reason" => in_query("reason", json!({"type": "string"}), "Only events with this reason"),
         "id" => in_path("id", json!({"type": "string", "minLength": 1})),
         "memory" => in_query("memory", json!({"type": "string"}), "Only of this memory"),
         "conversation" => in_query("conversation", json!({"type": "string"}), "Only this conversation"),

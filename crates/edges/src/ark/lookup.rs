@@ -68,6 +68,11 @@ impl Lookup {
         Ok(())
     }
 
+    /// The query that was asked for.
+    pub(super) fn query(&self) -> Option<&QueryName> {
+        self.query.as_ref()
+    }
+
     pub(super) fn search(&self, now: Timestamp, limit: usize) -> Search {
         Search {
             actor: self.actor.clone(),

@@ -5,19 +5,23 @@
 //! behind them there is one form. Answers are written in [`convert`] and [`stream`]. Clients of ARK
 //! rely on unknown fields being taken, so those are warned about, never refused.
 
-mod agents;
+mod about;
 mod audit;
 mod conversations;
 mod convert;
 mod delivery;
 mod describe;
+mod docs;
 mod download;
 mod duration;
+mod events;
 mod input;
 mod lookup;
 mod model_query;
 mod options;
+pub(crate) mod refused;
 mod request;
+mod resource;
 pub(crate) mod routes;
 pub(crate) mod stream;
 mod target;

@@ -70,6 +70,13 @@ impl ResultOptions {
     }
 }
 
+/// Which events are wanted.
+#[derive(Debug, Default)]
+pub(super) struct EventFilter {
+    pub(super) kind: Option<String>,
+    pub(super) reason: Option<String>,
+}
+
 #[derive(Debug)]
 pub(super) struct Options {
     /// Who asks.
@@ -91,6 +98,7 @@ pub(super) struct Options {
     pub(super) state: Option<Status>,
     /// Which conversations: `memory`, `conversation`, `query`.
     pub(super) conversations: Wanted,
+    pub(super) events: EventFilter,
     pub(super) last_event_id: Option<String>,
     /// How the client will call this request if it has to repeat it.
     pub(super) idempotency_key: Option<String>,
@@ -139,6 +147,7 @@ fn read<'a>(
         before: None,
         state: None,
         conversations: Wanted::default(),
+        events: EventFilter::default(),
         last_event_id: None,
         idempotency_key: None,
         lookup: Lookup::default(),
@@ -149,7 +158,9 @@ fn read<'a>(
             // The gate has read it.
             "namespace" => {}
             "id" => value.clone_into(&mut options.call),
-            _ => value.clone_into(&mut options.name),
+            "name" => value.clone_into(&mut options.name),
+            // The handler reads it.
+            _ => {}
         }
     }
     let mut seen: Vec<&str> = Vec::new();
@@ -229,6 +240,8 @@ impl Options {
             "errorCode" => self.result.code = Some(value.to_owned()).filter(|code| !code.is_empty()),
             "memory" => self.conversations.memory = Some(value.to_owned()).filter(|name| !name.is_empty()),
             "conversation" => self.conversations.id = Some(value.to_owned()).filter(|id| !id.is_empty()),
+            "type" => self.events.kind = Some(value.to_owned()),
+            "reason" => self.events.reason = Some(value.to_owned()),
             "lastEventId" => self.last_event_id = Some(value.to_owned()).filter(|id| !id.is_empty()),
             "actor" | "tool" | "query" | "from" | "to" | "since" | "cursor" | "top" => {
                 if key == "query" {

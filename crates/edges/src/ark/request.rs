@@ -49,14 +49,14 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
     let metadata = read_metadata(&mut fields, options, &mut findings)?;
     let name = read_name(&mut fields, metadata.name, &mut findings);
     let input = input::read(&mut fields, &mut findings);
-    let target = target::read(&mut fields, engine.registry(), &metadata.namespace, &mut findings);
+    let target = target::read(&mut fields, &engine.registry(), &metadata.namespace, &mut findings);
     let model = target::read_model(&mut fields, target.as_ref(), &metadata.namespace, &mut findings);
     let parameters = input::read_parameters(&mut fields, &mut findings);
     let options_of_model = read_model_options(&mut fields, &mut findings);
     let output_schema = fields.object("outputSchema", &mut findings).map(|schema| schema.into_members().into());
     let tools = tools::read(&mut fields, engine, &metadata.namespace, &mut findings);
     let limits = read_limits(&mut fields, engine, &metadata.namespace, target.as_ref(), &mut findings);
-    let joined = conversations::join(&mut fields, engine.registry(), &metadata.namespace, &mut findings);
+    let joined = conversations::join(&mut fields, &engine.registry(), &metadata.namespace, &mut findings);
     if let Some(target) = &target {
         let brings_tools = !tools.outside.is_empty() || tools.selected.is_some() || tools.filter.is_some();
         target.refuse_what_it_cannot_have(brings_tools, output_schema.is_some(), input.as_ref(), &mut findings);
@@ -217,8 +217,9 @@ fn read_limits(
         ttl: read_duration(fields, "ttl", findings),
     };
     let server = engine.settings().limits;
+    let registry = engine.registry();
     let agent = target.filter(|target| target.kind == TargetKind::Agent);
-    let agent = agent.and_then(|target| engine.registry().agent(namespace, &target.name));
+    let agent = agent.and_then(|target| registry.agent(namespace, &target.name));
     let granted = limits.narrow(agent.map_or(server, |agent| agent.limits.narrow(server)));
     for (name, asked, granted) in [
         ("timeout", limits.query_timeout, granted.query_timeout),

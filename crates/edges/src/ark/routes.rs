@@ -21,9 +21,22 @@ use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    agents, audit, conversations, convert, delivery, describe, download, model_query,
+    about::{create_namespace, get_capabilities, get_context, get_system_info, list_namespaces},
+    audit, conversations, convert, delivery, describe,
+    docs::{page, script, style},
+    download,
+    events::{get_event, list_events},
+    model_query,
     options::{DEFAULT_WAIT, Options},
-    request, stream, update, upload, usage, wire,
+    request,
+    resource::{
+        create_agent, create_memory, create_model, create_server, create_team, create_tool, delete_agent,
+        delete_memory, delete_model, delete_server, delete_team, delete_tool, get_agent, get_memory, get_model,
+        get_server, get_team, get_tool, list_agents, list_memories, list_models, list_servers, list_teams, list_tools,
+        raw::{create_raw, get_raw, list_raw},
+        update_agent, update_memory, update_model, update_server, update_team, update_tool,
+    },
+    stream, update, upload, usage, wire,
 };
 use crate::{
     App,
@@ -38,7 +51,7 @@ use crate::{
     },
     http::{
         answer::Json,
-        error::{ApiError, Code, agent_not_found},
+        error::{ApiError, Code},
         extract::{JsonBody, OptionalJson},
         json::{Findings, Object},
         metrics::{self, Requests},
@@ -74,8 +87,27 @@ macro_rules! routes {
 routes! {
     /// The paths below `/v1` and below `/v1/namespaces/{namespace}`.
     RESOURCES resources {
-        "/agents" => get list_agents Here(Read);
-        "/agents/{name}" => get get_agent Here(Read);
+        "/agents" => get list_agents Here(Read), post create_agent Here(Manage);
+        "/agents/{name}" => get get_agent Here(Read), put update_agent Here(Manage), delete delete_agent Here(Manage);
+        "/models" => get list_models Here(Read), post create_model Here(Manage);
+        "/models/{name}" => get get_model Here(Read), put update_model Here(Manage), delete delete_model Here(Manage);
+        "/tools" => get list_tools Here(Read), post create_tool Here(Manage);
+        "/tools/{name}" => get get_tool Here(Read), put update_tool Here(Manage), delete delete_tool Here(Manage);
+        "/memories" => get list_memories Here(Read), post create_memory Here(Manage);
+        "/memories/{name}" => get get_memory Here(Read), put update_memory Here(Manage), delete delete_memory Here(Manage);
+        "/teams" => get list_teams Here(Read), post create_team Here(Manage);
+        "/teams/{name}" => get get_team Here(Read), put update_team Here(Manage), delete delete_team Here(Manage);
+        "/mcp-servers" => get list_servers Here(Read), post create_server Here(Manage);
+        "/mcp-servers/{name}" => get get_server Here(Read), put update_server Here(Manage), delete delete_server Here(Manage);
+        "/resources/api/{version}/{kind}" => get list_raw Here(Read), post create_raw Here(Manage);
+        "/resources/api/{version}/{kind}/{name}" => get get_raw Here(Read);
+        "/resources/apis/{group}/{version}/{kind}" => get list_raw Here(Read), post create_raw Here(Manage);
+        "/resources/apis/{group}/{version}/{kind}/{name}" => get get_raw Here(Read);
+        "/events" => get list_events Here(Read);
+        "/events/{name}" => get get_event Here(Read);
+        "/context" => get get_context Here(Read);
+        "/system-info" => get get_system_info Here(Read);
+        "/capabilities" => get get_capabilities Here(Read);
         "/audit" => get get_audit Here(Audit);
         "/tools/usage" => get get_usage Here(Audit);
         "/queries" => get list_queries Here(Read), post create_query Here(Run);
@@ -101,6 +133,10 @@ routes! {
         "/health" => get health Nothing;
         "/ready" => get ready Nothing;
         "/metrics" => get figures Everywhere(Audit);
+        "/docs" => get page Nothing;
+        "/docs/page.css" => get style Nothing;
+        "/docs/page.js" => get script Nothing;
+        "/v1/namespaces" => get list_namespaces Somebody, post create_namespace Everywhere(Manage);
         "/v1/whoami" => get whoami Somebody;
     }
 }
@@ -143,20 +179,6 @@ async fn ready(State(app): State<App>) -> (StatusCode, Json<wire::Service>) {
 /// `GET /metrics`
 async fn figures(State(app): State<App>, Extension(requests): Extension<Arc<Requests>>) -> Result<Response, ApiError> {
     metrics::answer(&app.engine, &requests).await
-}
-
-/// `GET …/agents`
-async fn list_agents(State(app): State<App>, options: Options) -> Response {
-    with_warnings(Json(agents::list(app.engine.registry(), &options.namespace())), &options.warnings)
-}
-
-/// `GET …/agents/{name}`
-async fn get_agent(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
-    let namespace = options.namespace();
-    let registry = app.engine.registry();
-    let agent =
-        registry.agent(&namespace, &options.name).ok_or_else(|| agent_not_found(namespace.as_str(), &options.name))?;
-    Ok(with_warnings(Json(agents::detail(registry, agent)), &options.warnings))
 }
 
 /// `GET …/audit`
@@ -338,7 +360,7 @@ fn mark_replayed(response: &mut Response, replayed: bool) {
     }
 }
 
-fn with_warnings(response: impl IntoResponse, warnings: &[String]) -> Response {
+pub(super) fn with_warnings(response: impl IntoResponse, warnings: &[String]) -> Response {
     let mut response = response.into_response();
     warning::add(response.headers_mut(), warnings);
     response

@@ -67,7 +67,7 @@ pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, 
     let mut outside = placed(fields, "externalTools", findings);
     let mut selected = Vec::new();
     for (path, entry) in placed(fields, "tools", findings) {
-        if is_outside(&entry, engine.registry(), namespace) {
+        if is_outside(&entry, &engine.registry(), namespace) {
             speaks_rfc = true;
             outside.push((path, entry));
         } else {

@@ -280,62 +280,9 @@ pub(super) struct List<Item> {
     pub(super) continue_token: Option<String>,
 }
 
-/// An agent in a list.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct ListedAgent {
-    pub(super) name: String,
-    pub(super) namespace: String,
-    pub(super) description: Option<String>,
-    pub(super) model_ref: String,
-    pub(super) prompt: Option<String>,
-    pub(super) available: &'static str,
-    pub(super) annotations: BTreeMap<String, String>,
-}
-
-/// An agent: flat as ARK's API has it, and with the `spec` that clients of its custom resources read.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Agent {
-    pub(super) name: String,
-    pub(super) namespace: String,
-    #[serde(flatten)]
-    pub(super) flat: AgentSpec,
-    #[serde(rename = "isA2A")]
-    pub(super) is_a2a: bool,
-    pub(super) skills: Vec<Value>,
-    pub(super) available: &'static str,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
-    pub(super) spec: AgentSpec,
-    pub(super) status: AgentStatus,
-}
-
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct AgentSpec {
-    pub(super) description: Option<String>,
-    pub(super) model_ref: ModelRef,
-    pub(super) prompt: Option<String>,
-    pub(super) tools: Vec<AgentTool>,
-}
-
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ModelRef {
     pub(super) name: String,
-}
-
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct AgentTool {
-    #[serde(rename = "type")]
-    pub(super) kind: &'static str,
-    pub(super) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct AgentStatus {
-    pub(super) conditions: Vec<Condition>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

@@ -12,7 +12,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bosun_core::{content::BadContent, json::JsonError};
-use bosun_engine::{EngineError, StoreError, UploadError};
+use bosun_engine::{
+    EngineError, StoreError, UploadError,
+    registry::PromptError,
+    resource::{Kind, ManifestFault, ResourceError, ResourceKey},
+};
 use serde_json::{Value, json};
 
 /// After how many seconds a client may try again when the server cannot work right now.
@@ -66,6 +70,7 @@ codes! {
     OriginNotAllowed = FORBIDDEN "origin_not_allowed",
     RouteNotFound = NOT_FOUND "route_not_found",
     MethodNotAllowed = METHOD_NOT_ALLOWED "method_not_allowed",
+    NotImplemented = NOT_IMPLEMENTED "not_implemented",
     // The request was read and makes no sense here.
     InvalidRequest = UNPROCESSABLE_ENTITY "invalid_request",
     UnsupportedField = UNPROCESSABLE_ENTITY "unsupported_field",
@@ -79,15 +84,20 @@ codes! {
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
     ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
+    InvalidResource = UNPROCESSABLE_ENTITY "invalid_resource",
     // What the request names is not there, or not in the state for it.
     QueryNotFound = NOT_FOUND "query_not_found",
     AgentNotFound = NOT_FOUND "agent_not_found",
     MemoryNotFound = NOT_FOUND "memory_not_found",
     ConversationNotFound = NOT_FOUND "conversation_not_found",
+    ResourceNotFound = NOT_FOUND "resource_not_found",
     CallNotFound = NOT_FOUND "call_not_found",
     ResultNotFound = NOT_FOUND "result_not_found",
     RangeNotSatisfiable = RANGE_NOT_SATISFIABLE "range_not_satisfiable",
     QueryExists = CONFLICT "query_exists",
+    ResourceExists = CONFLICT "resource_exists",
+    ManagedByFile = CONFLICT "managed_by_file",
+    ManagedByServer = CONFLICT "managed_by_server",
     QueryChanged = CONFLICT "query_changed",
     QueryNotHeld = CONFLICT "query_not_held",
     ConversationBusy = CONFLICT "conversation_busy",
@@ -170,6 +180,9 @@ impl From<EngineError> for ApiError {
             EngineError::InvalidOutputSchema(_) => (Code::InvalidOutputSchema, error.to_string()),
             EngineError::ToolUnusable { .. } => (Code::InvalidToolDefinitions, error.to_string()),
             EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
+            EngineError::Prompt(PromptError::MissingParameters { .. }) => (Code::MissingParameters, error.to_string()),
+            EngineError::Prompt(PromptError::NotATemplate { .. }) => (Code::InvalidResource, error.to_string()),
+            EngineError::Resource(error) => return of_resource(error),
             EngineError::CallNotFound(_) => (Code::CallNotFound, error.to_string()),
             EngineError::NoResult(call) => (
                 Code::ResultNotFound,
@@ -192,6 +205,46 @@ impl From<EngineError> for ApiError {
             EngineError::NoRandomness(_) | EngineError::Crashed(_) => (Code::InternalError, INTERNAL.into()),
         };
         Self { code, message, details: Vec::new(), cause: Some(Arc::new(error)) }
+    }
+}
+
+/// ARK's sentences about resources.
+fn of_resource(error: &ResourceError) -> ApiError {
+    match error {
+        ResourceError::NotFound(ResourceKey { kind: Kind::Agent, namespace, name }) => {
+            agent_not_found(namespace.as_str(), name)
+        }
+        ResourceError::NotFound(ResourceKey { kind, namespace, name }) => {
+            let (kind, name) = (kind.as_str(), clip(name));
+            ApiError::new(Code::ResourceNotFound, format!("{kind} '{name}' not found in namespace {namespace}"))
+        }
+        ResourceError::Exists(ResourceKey { kind: Kind::Namespace, name, .. }) => {
+            ApiError::new(Code::ResourceExists, format!("Namespace '{name}' already exists"))
+        }
+        ResourceError::Exists(ResourceKey { kind, namespace, name }) => {
+            let (kind, name) = (kind.as_str(), clip(name));
+            ApiError::new(Code::ResourceExists, format!("{kind} '{name}' already exists in namespace {namespace}"))
+        }
+        ResourceError::ManagedByFile { key, file } => {
+            // Where the file lies is the operator's affair.
+            let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let (kind, name) = (key.kind.as_str(), clip(&key.name));
+            let message = format!("{kind} '{name}' is described by the file `{file}`: change it there");
+            ApiError::new(Code::ManagedByFile, message)
+        }
+        ResourceError::ManagedByServer(key) => {
+            let (kind, name) = (key.kind.as_str(), clip(&key.name));
+            let message = format!("{kind} '{name}' ships with the server: create one of another name");
+            ApiError::new(Code::ManagedByServer, message)
+        }
+        ResourceError::Invalid { faults, .. } => {
+            let is_unsupported = |fault: &ManifestFault| fault.code == Code::UnsupportedField.as_str();
+            let code = if faults.iter().all(is_unsupported) { Code::UnsupportedField } else { Code::InvalidResource };
+            let sentences: Vec<_> = faults.iter().map(|fault| fault.message.as_str()).collect();
+            let detail =
+                |fault: &ManifestFault| json!({"code": fault.code, "message": fault.message, "hint": fault.hint});
+            ApiError::new(code, sentences.join("; ")).with_details(faults.iter().map(detail).collect())
+        }
     }
 }
 

@@ -23,6 +23,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Browsers send it, and pages cannot forge or suppress it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// The largest body that is read as JSON.
+pub(crate) const MAX_BODY: usize = Limits::BODY.bytes;
+
 /// A body that must be there.
 #[derive(Debug)]
 pub(crate) struct JsonBody(pub(crate) Value);

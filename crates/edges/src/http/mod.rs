@@ -31,7 +31,7 @@ pub(crate) fn guarded(
     requests: Arc<Requests>,
 ) -> Router {
     router
-        .fallback(async || ApiError::new(Code::RouteNotFound, "there is no such route; docs/api.md lists them"))
+        .fallback(crate::ark::refused::no_route)
         .method_not_allowed_fallback(async || {
             ApiError::new(Code::MethodNotAllowed, "this route does not take this method")
         })

@@ -13,6 +13,7 @@ use bosun_engine::{
     blob::MemoryBlobs,
     memory::Memory,
     registry::{AgentLimits, AgentTool, Window},
+    resource::{Description, Kind, Manifest, Origin, Resource, ResourceKey},
     testing::{Ledger, ScriptedModel, TokioClock, Turn},
 };
 use serde_json::{Value, json};
@@ -187,7 +188,14 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
     let namespaces = [Namespace::default(), "other".parse().unwrap()];
     for namespace in &namespaces {
         registry.add_model(namespace.clone(), "default", Arc::clone(model) as _);
-        registry.add_agent(agent(namespace, "math-assistant", "default", &[]));
+        add_agent(&mut registry, namespace, "math-assistant", "default", &[]);
+        describe(
+            &mut registry,
+            namespace,
+            Kind::Model,
+            "default",
+            &json!({"provider": "openai", "model": {"value": "m"}}),
+        );
     }
     let [default, _] = namespaces;
     let parameters = json!({"type": "object", "properties": {"table": {"type": "string"}}, "required": ["table"]});
@@ -204,9 +212,12 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
         let (namespace, name) = (default.clone(), name.to_owned());
         registry.add_memory(bosun_engine::registry::Memory { namespace, name, description: None, window });
     }
+    let spec = json!({"type": "builtin", "description": "Queries internal customer data"});
+    describe(&mut registry, &default, Kind::Tool, "database_query", &spec);
     let outside = Tool::new("ask_client", "Asks the client", json!({"type": "object"}), Binding::External);
     registry.add_tool(default.clone(), outside);
     registry.add_model(default.clone(), "other", Arc::new(ScriptedModel::always(vec![Turn::say("I am the other.")])));
+    add_agent(&mut registry, &default, "research-assistant", "default", &["database_query"]);
     let mut researcher = agent(&default, "research-assistant", "default", &["database_query"]);
     researcher.labels = BTreeMap::from([("team".to_owned(), "research".to_owned())]);
     registry.add_agent(researcher);
@@ -217,10 +228,44 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
         "required": ["total"],
     })));
     registry.add_agent(typed);
-    registry.add_agent(agent(&default, "without-model", "gone", &[]));
-    registry.add_agent(agent(&default, "without-tool", "default", &["gone"]));
+    add_agent(&mut registry, &default, "without-model", "gone", &[]);
+    add_agent(&mut registry, &default, "without-tool", "default", &["gone"]);
     registry.set_builtins(Arc::clone(ledger) as _);
     registry
+}
+
+/// Adds the manifest of a resource, as if a file had it.
+fn describe(registry: &mut Registry, namespace: &Namespace, kind: Kind, name: &str, spec: &Value) {
+    let model = spec["modelRef"]["name"].as_str().map(|name| (Kind::Model, name.to_owned()));
+    let tools = spec["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str());
+    registry.add_resource(Resource {
+        needs: model.into_iter().chain(tools.map(|name| (Kind::Tool, name.to_owned()))).collect(),
+        manifest: Manifest {
+            key: ResourceKey::new(kind, namespace.clone(), name),
+            description: Description {
+                annotations: BTreeMap::from([("team".to_owned(), "maths".to_owned())]),
+                labels: BTreeMap::new(),
+                spec: spec.as_object().unwrap().clone(),
+            },
+        },
+        origin: Origin::File("agents.yaml".into()),
+        not_served: None,
+        faults: Vec::new(),
+        hides_stored: false,
+    });
+}
+
+fn add_agent(registry: &mut Registry, namespace: &Namespace, name: &str, model: &str, tools: &[&str]) {
+    let agent = agent(namespace, name, model, tools);
+    let tools: Vec<_> = tools.iter().map(|name| json!({"type": "builtin", "name": name})).collect();
+    let spec = json!({
+        "description": agent.description,
+        "prompt": agent.prompt,
+        "modelRef": {"name": model},
+        "tools": tools,
+    });
+    describe(registry, namespace, Kind::Agent, name, &spec);
+    registry.add_agent(agent);
 }
 
 fn agent(namespace: &Namespace, name: &str, model: &str, tools: &[&str]) -> Agent {
@@ -229,6 +274,7 @@ fn agent(namespace: &Namespace, name: &str, model: &str, tools: &[&str]) -> Agen
         name: name.into(),
         description: Some(format!("The {name}")),
         prompt: Some("Be brief.".into()),
+        parameters: Vec::new(),
         output_schema: None,
         model: model.into(),
         tools: tools.iter().map(|name| AgentTool { name: (*name).into(), description: None }).collect(),

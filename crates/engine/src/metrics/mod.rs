@@ -86,9 +86,10 @@ pub const FAMILIES: &[Family] = &[
 ];
 
 /// Who runs a tool, as a label.
-const KINDS: [&str; 9] = ["builtin", "http", "mcp", "nango", "agent", "team", "a2a", "external", "refused"];
-const EXTERNAL: usize = 7;
-const REFUSED: usize = 8;
+const KINDS: [&str; 10] =
+    ["builtin", "http", "mcp", "nango", "agent", "team", "a2a", "inline", "external", "refused"];
+const EXTERNAL: usize = 8;
+const REFUSED: usize = 9;
 /// So many models have figures of their own; a configuration with more has the rest under one name.
 const MOST_MODELS: usize = 200;
 
@@ -101,6 +102,7 @@ fn kind_of(binding: &Binding) -> usize {
         Binding::Agent { .. } => 4,
         Binding::Team { .. } => 5,
         Binding::A2a { .. } => 6,
+        Binding::Inline { .. } => 7,
         Binding::External => EXTERNAL,
     }
 }

@@ -8,6 +8,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use bosun_core::audit::Action;
 use bosun_core::{
     Actor, Content, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryName, Spec, Status, Timestamp,
     audit::Record, content::Large, machine,
@@ -18,9 +19,10 @@ use super::{
     conversation_clauses, record_clauses,
     scribe::{Scribe, document, spec},
 };
+use crate::resource::{Change, Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource};
 use crate::store::{
-    Answered, Append, Page, Position, REQUESTS_KEPT, Removal, Request, RequestKey, Runnable, Store, StoreError, Stored,
-    Wanted,
+    Answered, Append, Page, Position, REQUESTS_KEPT, Removal, Request, RequestKey, Runnable, Search, Store, StoreError,
+    Stored, Wanted,
 };
 
 /// Somewhere a store lives.
@@ -67,6 +69,7 @@ const CLAUSES: &[Clause] = &[
     |place| conversation_clauses::what_is_forgotten_is_gone_and_numbers_are_not_given_twice(place).boxed(),
     |place| conversation_clauses::a_conversation_that_nobody_goes_on_with_is_forgotten_in_time(place).boxed(),
     |place| conversation_clauses::a_history_goes_with_the_last_query_that_has_it(place).boxed(),
+    |place| resources_are_kept_replaced_and_removed(place).boxed(),
     |place| closing_commits_and_then_refuses(place).boxed(),
     |place| record_clauses::what_is_appended_is_audited_and_counted(place).boxed(),
     |place| record_clauses::what_is_rejected_leaves_no_record(place).boxed(),
@@ -852,4 +855,54 @@ async fn closing_commits_and_then_refuses(mut place: Box<dyn Place>) {
     drop(store);
     let store = place.open();
     assert_eq!(&load(&*store, &scribe).await.expect("nobody awaited it, but it was appended").head, stale.head());
+}
+
+async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn Place>) {
+    let stored = |kind: Kind, namespace_of: &str, name: &str, generation: u64| StoredResource {
+        manifest: Manifest {
+            key: ResourceKey::new(kind, namespace(namespace_of), name),
+            description: Description {
+                labels: [("team".to_owned(), "r\u{0}ed \u{1f980}".to_owned())].into(),
+                annotations: [("a/b".to_owned(), generation.to_string())].into(),
+                spec: serde_json::json!({"z": 1, "a": {"n": 18_446_744_073_709_551_615_u64, "f": 0.1}})
+                    .as_object()
+                    .expect("an object")
+                    .clone(),
+            },
+        },
+        generation,
+        created_at: Timestamp(7),
+        updated_at: Timestamp(7 + generation as i64),
+    };
+    let change = |what: Change| ResourceChange {
+        record: Record::of_act(Timestamp(9), Action::ResourceUpdated, None, Some(what.key().name.clone())),
+        what,
+    };
+    let keep = |resource: &StoredResource| change(Change::Keep(Box::new(resource.clone())));
+    let remove = |resource: &StoredResource| change(Change::Remove(resource.manifest.key.clone()));
+    let store = place.open();
+    assert_eq!(store.resources().await.expect("readable"), []);
+    let first = stored(Kind::Agent, "default", "a", 1);
+    let other_kind = stored(Kind::Model, "default", "a", 1);
+    let other_namespace = stored(Kind::Agent, "other", "a", 1);
+    for resource in [&other_kind, &other_namespace, &first] {
+        store.change_resource(keep(resource)).await.expect("kept");
+    }
+    let all = [first.clone(), other_namespace.clone(), other_kind.clone()];
+    assert_eq!(store.resources().await.expect("readable"), all);
+    let second = stored(Kind::Agent, "default", "a", 2);
+    store.change_resource(keep(&second)).await.expect("replaced");
+    store.change_resource(remove(&other_kind)).await.expect("removed");
+    // There is nothing to remove, and that is no fault.
+    store.change_resource(remove(&other_kind)).await.expect("removed");
+    let left = [second, other_namespace];
+    assert_eq!(store.resources().await.expect("readable"), left);
+    drop(store);
+    let store = place.open();
+    assert_eq!(store.resources().await.expect("readable"), left);
+    let found = store.search(&namespace("default"), &Search { limit: 10, ..Search::default() }).await;
+    // Each change has its line, in the log of its namespace.
+    assert_eq!(found.expect("readable").records.len(), 5);
+    store.close().await.expect("closed");
+    assert!(store.change_resource(keep(&first)).await.is_err());
 }

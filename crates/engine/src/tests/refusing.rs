@@ -23,6 +23,7 @@ use super::world::{PATIENCE, World, assert_completed, call, key, outside, submis
 use crate::{
     EngineError, Store, StoreError,
     memory::Memory,
+    resource::{ResourceChange, StoredResource},
     store::{
         Answered, Append, Conversations, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search,
         StoreStats, Stored, Wanted,
@@ -152,6 +153,14 @@ impl Store for Refusing {
 
     async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
         self.memory.remove(removal, now).await
+    }
+
+    async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
+        self.memory.change_resource(change).await
+    }
+
+    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
+        self.memory.resources().await
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

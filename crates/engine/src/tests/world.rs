@@ -77,6 +77,7 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
                 name: name.into(),
                 description: None,
                 prompt: Some("Be brief.".into()),
+                parameters: Vec::new(),
                 output_schema: None,
                 model: "default".into(),
                 tools: tools.map(|name| AgentTool { name: name.into(), description: None }).into(),

@@ -14,6 +14,7 @@ use std::{
 use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, conversation::ConversationKey};
 use bosun_engine::{
     fault,
+    resource::ResourceChange,
     store::{Position, Rejection, Removal, Request, RequestKey, has_work},
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
@@ -138,6 +139,13 @@ impl Disk for File {
         let removed = open.remove(self.epoch, removal, now)?;
         self.open = Some(open);
         Ok(removed)
+    }
+
+    fn change_resource(&mut self, change: &ResourceChange) -> Result<(), Rejection> {
+        let mut open = self.take_open()?;
+        open.change_resource(self.epoch, change)?;
+        self.open = Some(open);
+        Ok(())
     }
 
     fn tidy(&mut self) {

@@ -16,6 +16,7 @@ use std::{
 use bosun_core::{ContentHash, Head, Namespace, Seq, Timestamp, audit::Record};
 use bosun_engine::{
     metrics::{Histogram, SECONDS, SIZES},
+    resource::ResourceChange,
     store::{
         Append, CommitFigures, Document, Position, Rejection, Rejections, Removal, Request, StoreError, StoreStats,
         conversations::{Joining, Part},
@@ -113,15 +114,30 @@ pub(super) struct Doomed {
     pub(super) done: oneshot::Sender<Result<usize, Rejection>>,
 }
 
-/// What the writer has to do: first to add, then to delete.
+/// A change of a resource, and whoever waits for that.
+#[derive(Debug)]
+pub(super) struct Changing {
+    pub(super) change: ResourceChange,
+    pub(super) done: oneshot::Sender<Result<(), Rejection>>,
+}
+
+/// What the writer has to do: first to add, then to change resources, then to delete.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) group: Vec<Queued>,
     pub(super) notes: Vec<Note>,
+    pub(super) changing: Vec<Changing>,
     pub(super) doomed: Vec<Doomed>,
 }
 
 impl Work {
+    /// Tells everybody who waits for anything but the group why it was not done.
+    pub(super) fn refuse_rest(self, reason: &Rejection) {
+        // Nobody may be there any more.
+        self.changing.into_iter().for_each(|Changing { done, .. }| drop(done.send(Err(reason.clone()))));
+        self.doomed.into_iter().for_each(|Doomed { done, .. }| drop(done.send(Err(reason.clone()))));
+    }
+
     fn is_nothing_to_add(&self) -> bool {
         self.group.is_empty() && self.notes.is_empty()
     }
@@ -169,6 +185,7 @@ struct Book {
     queue: Vec<Queued>,
     notes: Vec<Note>,
     waiters: Vec<Waiter>,
+    changing: Vec<Changing>,
     doomed: Vec<Doomed>,
     writer: Writer,
     /// Why nothing more is taken.
@@ -234,17 +251,25 @@ impl Ledger {
     /// Deletes, behind everything that was appended before.
     pub(super) async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
         let (done, removed) = oneshot::channel();
-        self.doom(Doomed { removal, now, done })?;
+        self.ask(|book| book.doomed.push(Doomed { removal, now, done }))?;
         // The writer answers as long as it lives, and is not let go before it has.
         Ok(removed.await.unwrap_or(Err(Rejection::Fenced))?)
     }
 
-    fn doom(&self, doomed: Doomed) -> Result<(), StoreError> {
+    /// Changes a resource, behind everything that was appended before.
+    pub(super) async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
+        let (done, changed) = oneshot::channel();
+        self.ask(|book| book.changing.push(Changing { change, done }))?;
+        Ok(changed.await.unwrap_or(Err(Rejection::Fenced))?)
+    }
+
+    /// Asks the writer for something that is no append.
+    fn ask(&self, ask: impl FnOnce(&mut Book)) -> Result<(), StoreError> {
         let mut book = self.book();
         if let Some(reason) = &book.stopped {
             return Err(reason.clone().into());
         }
-        book.doomed.push(doomed);
+        ask(&mut book);
         let wanted = book.writer != Writer::Busy;
         self.call_if(wanted, book);
         Ok(())
@@ -322,7 +347,7 @@ impl Ledger {
     pub(super) fn next_work(&self, gather: Option<Gather>) -> Option<Work> {
         let mut book = self.book();
         let mut quiet = 0;
-        while book.waiters.is_empty() && book.doomed.is_empty() && book.stopped.is_none() {
+        while book.waiters.is_empty() && book.changing.is_empty() && book.doomed.is_empty() && book.stopped.is_none() {
             if quiet == LINGER {
                 book.writer = Writer::AnyAppend;
                 book = self.work.wait(book).unwrap_or_else(PoisonError::into_inner);
@@ -344,9 +369,10 @@ impl Ledger {
         let work = Work {
             group: std::mem::take(&mut book.queue),
             notes: std::mem::take(&mut book.notes),
+            changing: std::mem::take(&mut book.changing),
             doomed: std::mem::take(&mut book.doomed),
         };
-        let is_idle = work.is_nothing_to_add() && work.doomed.is_empty();
+        let is_idle = work.is_nothing_to_add() && work.changing.is_empty() && work.doomed.is_empty();
         if is_idle && book.stopped.is_some() { None } else { Some(work) }
     }
 
@@ -401,7 +427,7 @@ impl Ledger {
         self.stop(reason.clone());
         while let Some(work) = self.next_work(None) {
             self.reject(&work, reason);
-            reject_all(work.doomed, reason);
+            work.refuse_rest(reason);
         }
     }
 
@@ -422,13 +448,5 @@ impl Ledger {
 
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Tells everybody who wanted something deleted why it was not.
-pub(super) fn reject_all(doomed: Vec<Doomed>, reason: &Rejection) {
-    for Doomed { done, .. } in doomed {
-        // Nobody may be there any more.
-        let _ = done.send(Err(reason.clone()));
     }
 }

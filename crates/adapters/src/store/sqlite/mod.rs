@@ -17,6 +17,7 @@ mod ledger;
 mod open;
 mod read;
 mod remove;
+mod resources;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ use bosun_core::{
     conversation::ConversationKey,
     usage::{Hour, Usage},
 };
+use bosun_engine::resource::{ResourceChange, StoredResource};
 use bosun_engine::store::{
     Answered, Append, CommitFigures, Conversations, Found as FoundRecords, Listed, Page, Position, Records, Rejection,
     Removal, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
@@ -250,6 +252,14 @@ impl Store for Sqlite {
             return Ok(0);
         }
         self.ledger.remove(removal, now).await
+    }
+
+    async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
+        self.ledger.change_resource(change).await
+    }
+
+    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
+        self.read(resources::all).await
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

@@ -5,7 +5,8 @@ mod opening;
 
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
-use bosun_core::{Actor, Content, Outcome, content::Large, machine};
+use bosun_core::{Actor, Content, Outcome, audit::Action, content::Large, machine};
+use bosun_engine::resource::{Change, Kind, ResourceKey};
 use bosun_engine::testing::{
     scribe::Scribe,
     store_contract::{Place, fold, store_contract},
@@ -313,6 +314,10 @@ impl writer::Disk for Crashing {
         panic!("and so does a removal")
     }
 
+    fn change_resource(&mut self, _: &ResourceChange) -> Result<(), Rejection> {
+        panic!("and so does a change of a resource")
+    }
+
     fn tidy(&mut self) {
         panic!("and so does the tidying")
     }
@@ -328,6 +333,10 @@ async fn a_panic_of_the_writer_leaves_nobody_waiting() {
     let kept = ledger.push(Queued::new(Scribe::new("default", "b", 2).create(), true).unwrap()).unwrap();
     ledger.settled(kept).await.unwrap();
     assert!(matches!(ledger.remove(Removal::Outdated, Timestamp(0)).await, Err(StoreError::Unavailable(_))));
+    let what = Change::Remove(ResourceKey::new(Kind::Agent, Namespace::default(), "a"));
+    let record = Record::of_act(Timestamp(0), Action::ResourceDeleted, None, None);
+    let change = ResourceChange { what, record };
+    assert!(matches!(ledger.change_resource(change).await, Err(StoreError::Unavailable(_))));
     ledger.stop(Rejection::Fenced);
     thread.join().unwrap();
 }

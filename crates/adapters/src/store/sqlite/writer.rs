@@ -11,9 +11,12 @@ use std::{
 };
 
 use bosun_core::Timestamp;
-use bosun_engine::store::{Rejection, Removal};
+use bosun_engine::{
+    resource::ResourceChange,
+    store::{Rejection, Removal},
+};
 
-use super::ledger::{Doomed, Gather, Ledger, Note, Queued, Settled, reject_all};
+use super::ledger::{Changing, Doomed, Gather, Ledger, Note, Queued, Settled};
 
 /// What groups are committed to.
 pub(super) trait Disk {
@@ -28,6 +31,12 @@ pub(super) trait Disk {
     /// # Errors
     /// If nothing was deleted, or nobody knows.
     fn remove(&mut self, removal: &Removal, now: Timestamp) -> Result<usize, Rejection>;
+
+    /// Keeps or removes a resource.
+    ///
+    /// # Errors
+    /// If nothing was changed, or nobody knows.
+    fn change_resource(&mut self, change: &ResourceChange) -> Result<(), Rejection>;
 
     /// Called when nobody is waiting for the last commit any more.
     fn tidy(&mut self);
@@ -67,11 +76,15 @@ pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
                     }
                     ledger.reject(&work, &reason);
                     if fenced {
-                        reject_all(work.doomed, &reason);
+                        work.refuse_rest(&reason);
                         return ledger.abandon(&reason);
                     }
                 }
             }
+        }
+        for Changing { change, done } in work.changing {
+            // Nobody may be there any more.
+            let _ = done.send(guarded(|| disk.change_resource(&change)).flatten());
         }
         for Doomed { removal, now, done } in work.doomed {
             // Nobody may be there any more.

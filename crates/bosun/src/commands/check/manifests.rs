@@ -1,9 +1,9 @@
 //! The part of `bosun check` that the server's own reader of manifests does: agents, models, and
 //! the references between all of them.
 //!
-//! Tools are left to the converter, which knows more types of them than this version serves. What
-//! the server's reader says inside of a tool is therefore dropped, but for one thing: that it does
-//! not serve such a tool yet, which is a warning here.
+//! Tools are left to the converter, which has looked at them already. What the server's reader says
+//! inside of a tool is therefore dropped, but for two things: that what it refers to is not there, and,
+//! as a warning, that this version does not run it.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -47,8 +47,10 @@ impl Manifests {
             return Vec::new();
         }
         let paths: Vec<PathBuf> = self.files.iter().map(|file| file.path.clone()).collect();
-        let Err(faults) = manifests::load(&paths, &Builtins::new(Arc::new(SystemClock))) else { return Vec::new() };
-        faults.into_iter().filter_map(|fault| self.problem(fault)).collect()
+        match manifests::load(&paths, &Builtins::new(Arc::new(SystemClock))) {
+            Ok(manifests) => manifests.notes.into_iter().filter_map(|note| self.problem(note)).collect(),
+            Err(faults) => faults.into_iter().filter_map(|fault| self.problem(fault)).collect(),
+        }
     }
 
     fn problem(&self, fault: bosun_adapters::fault::Fault) -> Option<(String, Problem)> {
@@ -60,8 +62,9 @@ impl Manifests {
         let document = file.and_then(|file| file.documents.iter().rev().find(|document| document.begins <= place));
         let is_in_tool = document.is_some_and(|document| document.is_tool);
         let severity = match (is_in_tool, fault.code) {
+            (_, "not_served") => Severity::Warning,
             (false, _) => Severity::Error,
-            (true, "unsupported_kind") => Severity::Warning,
+            (true, "unknown_tool" | "unknown_agent" | "unknown_team" | "unknown_mcp_server") => Severity::Error,
             (true, _) => return None,
         };
         let shown = file.map_or_else(|| fault.file.display().to_string(), |file| file.shown.clone());

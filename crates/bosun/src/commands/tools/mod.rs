@@ -132,6 +132,7 @@ fn run_by(tool: &Tool) -> String {
         Binding::Agent { name } => format!("agent {name}"),
         Binding::Team { name } => format!("team {name}"),
         Binding::A2a { server, agent } => format!("A2A server {server}: {agent}"),
+        Binding::Inline { language, .. } => format!("a script in {language}"),
         Binding::External => "the client".to_owned(),
     }
 }

@@ -1,0 +1,155 @@
+//! Everything that is described, by files and by clients.
+//!
+//! The files are read once, when the server starts, and must be in order as they stand. What clients
+//! store is read by the same code whenever something changes, and a registry is built of both. A file
+//! wins over a stored manifest of the same name, and says that it does. A stored manifest may refer to
+//! what is not there (yet), as in a cluster.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use bosun_core::Tool;
+use bosun_engine::{
+    Registry,
+    resource::{
+        Assemble, Checked, Description, Kind, Manifest, ManifestFault, Origin, Resource, ResourceKey, StoredResource,
+    },
+};
+use serde_json::{Map, Value, json};
+
+use super::{Connections, Drafts, Manifests, agent, document, reference};
+use crate::{fault::Fault, runner::builtin::Builtins, secret::Secrets, yaml::Reading};
+
+/// The manifests of a server, and what it takes to put them to use.
+#[derive(Debug)]
+pub struct Library {
+    files: Manifests,
+    builtins: Arc<Builtins>,
+    secrets: Arc<Secrets>,
+    /// Kept from one registry to the next, with all that is known of the servers at their other ends.
+    connections: Arc<Connections>,
+}
+
+impl Library {
+    #[must_use]
+    pub fn new(files: Manifests, secrets: Arc<Secrets>, builtins: Arc<Builtins>) -> Self {
+        Self { files, builtins, secrets, connections: Arc::default() }
+    }
+}
+
+impl Assemble for Library {
+    fn check(&self, manifest: &Manifest) -> Result<Checked, Vec<ManifestFault>> {
+        if manifest.key.kind == Kind::Namespace {
+            return Ok(Checked::default());
+        }
+        let reading = Reading::of_client();
+        Drafts::default().read_document(&reading, &document::of_manifest(manifest), &self.builtins);
+        let warnings = reading.take_warnings();
+        let faults: Vec<_> = reading.into_faults().into_iter().map(to_manifest_fault).collect();
+        if faults.is_empty() { Ok(Checked { warnings }) } else { Err(faults) }
+    }
+
+    fn assemble(&self, stored: &[StoredResource]) -> Registry {
+        let mut all = self.files.clone();
+        let described: HashSet<ResourceKey> = all.resources.iter().map(|one| one.manifest.key.clone()).collect();
+        let mut hidden: HashSet<&ResourceKey> = HashSet::new();
+        let mut drafts = Drafts::default();
+        for one in stored {
+            if described.contains(&one.manifest.key) {
+                hidden.insert(&one.manifest.key);
+                continue;
+            }
+            let reading = Reading::of_client();
+            if one.manifest.key.kind != Kind::Namespace {
+                let mut draft = Drafts::default();
+                draft.read_document(&reading, &document::of_manifest(&one.manifest), &self.builtins);
+                if reading.is_sound() {
+                    drafts.absorb(draft);
+                }
+            }
+            all.resources.push(resource(one, reading.into_faults()));
+        }
+        for resource in &mut all.resources {
+            resource.hides_stored = hidden.contains(&resource.manifest.key);
+        }
+        drafts.add_to(&mut all, &self.builtins);
+        all.build_with(&self.secrets, Arc::clone(&self.builtins), &self.connections)
+    }
+}
+
+impl Drafts {
+    fn absorb(&mut self, other: Self) {
+        self.agents.extend(other.agents);
+        self.models.extend(other.models);
+        self.tools.extend(other.tools);
+        self.memories.extend(other.memories);
+        self.config_maps.extend(other.config_maps);
+    }
+
+    /// Puts what clients have stored beside what files describe; what a reference does not find stays out.
+    fn add_to(self, all: &mut Manifests, builtins: &Builtins) {
+        all.models.extend(self.models.into_iter().map(|located| located.value.model));
+        all.tools.extend(self.tools.into_iter().map(|located| (located.value.namespace, located.value.tool)));
+        all.memories.extend(self.memories.into_iter().map(|located| located.value));
+        all.config_maps.extend(self.config_maps.into_iter().map(|located| located.value));
+        let config_maps: BTreeMap<_, _> =
+            all.config_maps.iter().map(|map| ((map.namespace.clone(), map.name.clone()), map.clone())).collect();
+        let mut declared: HashSet<_> =
+            all.tools.iter().map(|(namespace, tool)| (namespace.clone(), tool.name.clone())).collect();
+        for mut draft in self.agents {
+            // A parameter without a value is told when the agent is asked something, and by its availability.
+            agent::resolve_parameters(&mut draft, &config_maps);
+            let agent = draft.value.agent;
+            for used in agent.tools.iter().map(|tool| &tool.name) {
+                // Whatever type the agent gives it: ARK looks tools up by their names.
+                if declared.insert((agent.namespace.clone(), used.clone())) {
+                    all.tools.extend(builtins.tool(used).map(|tool| (agent.namespace.clone(), tool)));
+                }
+            }
+            all.agents.push(agent);
+        }
+    }
+}
+
+fn resource(stored: &StoredResource, faults: Vec<Fault>) -> Resource {
+    let StoredResource { manifest, generation, created_at, updated_at } = stored;
+    Resource {
+        needs: reference::needs(manifest),
+        not_served: reference::not_served(manifest),
+        manifest: manifest.clone(),
+        origin: Origin::Stored { generation: *generation, created_at: *created_at, updated_at: *updated_at },
+        faults: faults.into_iter().map(to_manifest_fault).collect(),
+        hides_stored: false,
+    }
+}
+
+/// What a client sent has no lines and columns; the message says where.
+fn to_manifest_fault(fault: Fault) -> ManifestFault {
+    ManifestFault { code: fault.code, message: fault.message, hint: fault.hint }
+}
+
+/// A builtin tool as the manifest that would declare it.
+pub(super) fn describe(tool: &Tool) -> Resource {
+    let mut spec = Map::new();
+    spec.insert("type".into(), "builtin".into());
+    spec.insert("description".into(), tool.description.as_str().into());
+    spec.insert("inputSchema".into(), Value::clone(&tool.parameters));
+    spec.insert("annotations".into(), json!(tool.annotations));
+    spec.insert("builtin".into(), json!({"name": tool.name}));
+    Resource {
+        manifest: Manifest {
+            key: ResourceKey::new(Kind::Tool, bosun_core::Namespace::default(), tool.name.clone()),
+            description: Description { spec, ..Description::default() },
+        },
+        origin: Origin::Builtin,
+        needs: Vec::new(),
+        not_served: None,
+        faults: Vec::new(),
+        hides_stored: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! MCP servers: where they are, and how to speak to them.
+//!
+//! They are read and checked, so that files that hold them can be used. This version does not connect.
+
+use super::{
+    document::{Document, Located, Metadata},
+    reference::Referrer,
+    source,
+};
+use crate::yaml::{Data, Fields};
+
+const ADDRESS: &str = "write `address: {value: https://…}`";
+
+pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<Referrer>> {
+    let spec = fields.required_fields("spec", "an MCP server has at least an `address`")?;
+    if let Some(node) = spec.require("address", ADDRESS) {
+        match &node.data {
+            Data::Map(_) => {
+                if let Some(address) = spec.fields("address") {
+                    let read = source::read(&address);
+                    address.finish();
+                    if let Some((bosun_core::tool::ValueSource::Literal(url), place)) = read
+                        && !url.starts_with("http://")
+                        && !url.starts_with("https://")
+                    {
+                        let message = format!("`{url}` must begin with http:// or https://");
+                        spec.fault(place, "bad_value", message, ADDRESS);
+                    }
+                }
+            }
+            _ => {
+                let message = format!("{} must be a mapping, and is {}", spec.called_field("address"), node.kind());
+                spec.fault(node.place, "wrong_type", message, ADDRESS);
+            }
+        }
+    }
+    if let Some(transport) = spec.text("transport").filter(|text| !matches!(text.value, "http" | "sse")) {
+        let message = format!("there is no transport `{}`", transport.value);
+        spec.fault(transport.place, "bad_value", message, "transports are `http`, which is the newer one, and `sse`");
+    }
+    source::named(&spec, "headers");
+    spec.duration("timeout");
+    spec.duration("pollInterval");
+    spec.text("description");
+    spec.unserved(&["authorization"], "write the header that the server wants into `headers`");
+    spec.finish();
+    let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
+    Some(metadata.located(fields, Referrer { kind: Document::McpServer, namespace, name, references: Vec::new() }))
+}

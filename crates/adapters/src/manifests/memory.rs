@@ -1,0 +1,49 @@
+//! Memories: where conversations are kept, and how much of one a query is shown.
+//!
+//! ARK's Memory is the address of a service. Here it is part of the server, so there is no address, and
+//! its fields are those that ARK's clients look for: `type` and `maxMessages`.
+
+use bosun_engine::registry::{Memory, Window};
+
+use super::document::{Located, Metadata};
+use crate::yaml::Fields;
+
+/// The largest window: more than any model reads.
+const LARGEST: u64 = 1_000_000;
+
+pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<Memory>> {
+    let mut memory = Memory {
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        description: None,
+        window: Window::default(),
+    };
+    if let Some(spec) = fields.fields("spec") {
+        memory.description = spec.text("description").map(|text| text.value.to_owned());
+        if let Some(kind) = spec.text("type").filter(|kind| kind.value != "buffer") {
+            let message = format!("memories of type `{}` are not served by this version", kind.value);
+            spec.fault(kind.place, "unsupported_kind", message, "write `type: buffer`, or leave it out");
+        }
+        let size = |name: &'static str| {
+            let size = spec.whole_number(name)?;
+            if !(1..=LARGEST).contains(&size) {
+                let message = format!("{} is {size}", spec.called_field(name));
+                spec.fault(spec.get(name)?.place, "bad_value", message, format!("write a number from 1 to {LARGEST}"));
+            }
+            u32::try_from(size).ok()
+        };
+        memory.window = match (size("maxMessages"), size("maxTokens")) {
+            (Some(_), Some(_)) => {
+                let message = format!("{} has both `maxMessages` and `maxTokens`", spec.called());
+                spec.fault(spec.place(), "bad_value", message, "leave one of them out");
+                Window::default()
+            }
+            (Some(messages), None) => Window::Messages(messages),
+            (None, Some(tokens)) => Window::Tokens(tokens),
+            (None, None) => Window::default(),
+        };
+        spec.unserved(&["address", "config"], "memory is part of this server; leave it out");
+        spec.finish();
+    }
+    Some(metadata.located(fields, memory))
+}

@@ -1,0 +1,121 @@
+//! The parameters of an agent's prompt.
+//!
+//! A prompt with parameters is a template, and each of its names needs one of them; a prompt without any
+//! is text, braces and all. A parameter is a text, an entry of a config map, or a parameter of the query.
+//! It is never a secret: what stands in a prompt is read by the model, and by whoever runs it.
+
+use std::collections::BTreeMap;
+
+use bosun_core::{
+    Namespace,
+    template::{self, Template},
+    tool::{ConfigRef, ValueSource},
+};
+use bosun_engine::registry::{PromptParameter, PromptValue};
+
+use super::{config_map::ConfigMap, source};
+use crate::{
+    fault::Place,
+    yaml::{Fields, Text},
+};
+
+/// A parameter whose value may stand elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct ParameterDraft {
+    name: String,
+    value: ValueSource,
+    place: Place,
+}
+
+pub(super) fn read(spec: &Fields<'_>, prompt: Option<Text<'_>>) -> Vec<ParameterDraft> {
+    let mut drafts: Vec<ParameterDraft> = Vec::new();
+    let mut unusable = Vec::new();
+    for node in spec.list("parameters") {
+        let Some(fields) = spec.inner(node, "parameters") else { continue };
+        let name = fields.required_text("name", "the name that stands in the prompt as `{{.name}}`");
+        let value = source::read(&fields);
+        fields.finish();
+        let Some(name) = name else { continue };
+        unusable.push(name.value);
+        let problem = if !template::is_name(name.value) {
+            "is not a name that can stand in a template: letters, digits and `_`"
+        } else if drafts.iter().any(|earlier| earlier.name == name.value) {
+            "stands twice"
+        } else {
+            match value {
+                Some((ValueSource::SecretKeyRef(_), place)) => {
+                    let message = format!("parameter `{}` of the prompt is a secret", name.value);
+                    let hint = "a prompt is read by the model and by whoever runs it; secrets belong into headers";
+                    spec.fault(place, "unsupported_field", message, hint);
+                }
+                Some((value, place)) => drafts.push(ParameterDraft { name: name.value.to_owned(), value, place }),
+                None => {}
+            }
+            continue;
+        };
+        spec.fault(name.place, "bad_value", format!("parameter `{}` {problem}", name.value), "");
+    }
+    if let Some(prompt) = prompt.filter(|_| !unusable.is_empty()) {
+        check_prompt(spec, prompt, &unusable);
+    }
+    drafts
+}
+
+/// A prompt with parameters is a template, and all of its names are parameters.
+fn check_prompt(spec: &Fields<'_>, prompt: Text<'_>, names: &[&str]) {
+    let template = match Template::parse(prompt.value) {
+        Ok(template) => template,
+        Err(bad) => {
+            let message = format!("the prompt is not a template: {bad} of it");
+            let hint = "an agent with `parameters` has a template for a prompt, and its only form is `{{.name}}`; \
+                for braces that should stay, make a parameter with the value `{{`";
+            return spec.fault(prompt.place, "bad_template", message, hint);
+        }
+    };
+    for name in template.names().filter(|name| !names.contains(name)) {
+        let message = format!("the prompt has `{{{{.{name}}}}}`, and there is no parameter `{name}`");
+        spec.fault(prompt.place, "unknown_parameter", message, "add it to `spec.parameters`");
+    }
+}
+
+/// Why a parameter has no value.
+#[derive(Debug)]
+pub(super) struct Unresolved {
+    pub(super) place: Place,
+    pub(super) message: String,
+}
+
+/// The parameters, with the entries of config maps looked up. One that has no value is left out and told.
+pub(super) fn resolve(
+    drafts: &[ParameterDraft],
+    namespace: &Namespace,
+    config_maps: &BTreeMap<(Namespace, String), ConfigMap>,
+) -> (Vec<PromptParameter>, Vec<Unresolved>) {
+    let (mut resolved, mut unresolved) = (Vec::new(), Vec::new());
+    for ParameterDraft { name, value, place } in drafts {
+        let value = match value {
+            ValueSource::Literal(text) => PromptValue::Literal(text.clone()),
+            ValueSource::QueryParameterRef { name } => PromptValue::OfQuery(name.clone()),
+            // Refused when it was read.
+            ValueSource::SecretKeyRef(_) => continue,
+            ValueSource::ConfigMapKeyRef(ConfigRef { name: map, key, optional }) => {
+                let found = config_maps.get(&(namespace.clone(), map.clone()));
+                match found.and_then(|map| map.data.get(key)) {
+                    Some(text) => PromptValue::Literal(text.clone()),
+                    None if *optional => PromptValue::Literal(String::new()),
+                    None => {
+                        let what =
+                            if found.is_some() { format!("key `{key}` of ConfigMap") } else { "ConfigMap".into() };
+                        let message = format!(
+                            "parameter `{name}` refers to {what} `{map}`, which does not exist in namespace `{namespace}`"
+                        );
+                        unresolved.push(Unresolved { place: *place, message });
+                        continue;
+                    }
+                }
+            }
+        };
+        resolved.push(PromptParameter { name: name.clone(), value });
+    }
+    (resolved, unresolved)
+}

@@ -1,0 +1,132 @@
+//! What one resource says of another: that it is there.
+//!
+//! Files must refer to each other rightly, all of them at once. What a client stores may refer to
+//! something that comes later, as in a cluster; then it is not available until that is there.
+
+use bosun_core::Namespace;
+use bosun_engine::resource::Manifest;
+use serde_json::Value;
+
+use super::document::{Document, Located};
+use crate::{
+    fault::{Fault, Place},
+    yaml::Text,
+};
+
+/// The name of a resource in another one's manifest.
+#[derive(Clone, Debug)]
+pub(super) struct Reference {
+    pub(super) kind: Document,
+    pub(super) name: String,
+    pub(super) place: Place,
+}
+
+impl Reference {
+    pub(super) fn new(kind: Document, name: Text<'_>) -> Self {
+        Self { kind, name: name.value.to_owned(), place: name.place }
+    }
+}
+
+/// A resource and what it refers to.
+#[derive(Debug)]
+pub(super) struct Referrer {
+    pub(super) kind: Document,
+    pub(super) namespace: Namespace,
+    pub(super) name: String,
+    pub(super) references: Vec<Reference>,
+}
+
+/// Everything that is referred to and not there.
+pub(super) fn check(
+    referrers: &[Located<Referrer>],
+    exists: impl Fn(Document, &Namespace, &str) -> bool,
+) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for Located { value, file, .. } in referrers {
+        for Reference { kind, name, place } in &value.references {
+            if exists(*kind, &value.namespace, name) {
+                continue;
+            }
+            let (owner, of) = (value.kind.as_str(), &value.name);
+            faults.push(Fault {
+                file: file.clone(),
+                place: Some(*place),
+                code: code(*kind),
+                message: format!(
+                    "{owner} `{of}` refers to {} `{name}`, which does not exist in namespace `{}`",
+                    kind.as_str(),
+                    value.namespace
+                ),
+                hint: Some(format!("add a manifest of kind {} with the name `{name}`", kind.as_str())),
+            });
+        }
+    }
+    faults
+}
+
+fn code(kind: Document) -> &'static str {
+    match kind {
+        Document::Agent => "unknown_agent",
+        Document::Model => "unknown_model",
+        Document::Tool => "unknown_tool",
+        Document::Memory => "unknown_memory",
+        Document::Team => "unknown_team",
+        Document::McpServer => "unknown_mcp_server",
+        Document::ConfigMap => "unknown_config_map",
+        Document::Namespace => "unknown_namespace",
+    }
+}
+
+/// What a resource needs to be of use, read from its manifest.
+pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
+    let spec = Value::Object(manifest.description.spec.clone());
+    let texts = |list: &str, field: &str| -> Vec<String> {
+        let entries = spec[list].as_array().into_iter().flatten();
+        entries.filter_map(|entry| entry[field].as_str()).map(str::to_owned).collect()
+    };
+    let named = |path: &str| spec.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    match manifest.key.kind {
+        Document::Agent => {
+            let model = named("/modelRef/name").unwrap_or_else(|| super::agent::DEFAULT_MODEL.to_owned());
+            let tools = texts("tools", "name").into_iter().map(|name| (Document::Tool, name));
+            let parameters = spec["parameters"].as_array().into_iter().flatten();
+            let settings = parameters
+                .filter_map(|parameter| parameter.pointer("/valueFrom/configMapKeyRef")?.get("name")?.as_str())
+                .map(|name| (Document::ConfigMap, name.to_owned()));
+            [(Document::Model, model)].into_iter().chain(tools).chain(settings).collect()
+        }
+        Document::Model => {
+            let fallback = spec["fallback"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            fallback.map(|name| (Document::Model, name.to_owned())).collect()
+        }
+        Document::Tool => {
+            let server = named("/mcp/mcpServerRef/name").map(|name| (Document::McpServer, name));
+            let agent = named("/agent/name").or_else(|| named("/agent")).map(|name| (Document::Agent, name));
+            let team = named("/team/name").or_else(|| named("/team")).map(|name| (Document::Team, name));
+            [server, agent, team].into_iter().flatten().collect()
+        }
+        Document::Team => {
+            let members = spec["members"].as_array().into_iter().flatten();
+            let member = |entry: &Value| {
+                let kind = if entry["type"] == "team" { Document::Team } else { Document::Agent };
+                Some((kind, entry["name"].as_str()?.to_owned()))
+            };
+            let selector = named("/selector/agent").map(|name| (Document::Agent, name));
+            members.filter_map(member).chain(selector).collect()
+        }
+        Document::Memory | Document::McpServer | Document::ConfigMap | Document::Namespace => Vec::new(),
+    }
+}
+
+/// Why nothing is done with a resource although it is in order.
+pub(super) fn not_served(manifest: &Manifest) -> Option<String> {
+    match manifest.key.kind {
+        Document::Team => Some("this version does not run teams".to_owned()),
+        Document::McpServer => Some("this version does not connect to MCP servers".to_owned()),
+        Document::Tool => match manifest.description.spec.get("type").and_then(Value::as_str) {
+            None | Some("builtin" | "external") => None,
+            Some(other) => Some(format!("this version does not run tools of type `{other}`")),
+        },
+        _ => None,
+    }
+}

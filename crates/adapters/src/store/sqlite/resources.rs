@@ -1,0 +1,101 @@
+//! Resources that clients have stored, one row each.
+//!
+//! They are few and change seldom, so each change is a transaction of its own, made by the same thread
+//! that writes journals. One that this version cannot read is left out of the list, loudly, and stays.
+
+use bosun_core::{Namespace, Timestamp, audit::Record};
+use bosun_engine::{
+    StoreError, fault,
+    resource::{Change, Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource},
+    store::Rejection,
+};
+use rusqlite::{Connection, Row, params};
+
+use super::{
+    audit::{Lines, Pages},
+    group::{Open, unavailable},
+};
+
+const KEEP: &str = "INSERT OR REPLACE INTO resources (kind, namespace, name, generation, created, updated, body) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const REMOVE: &str = "DELETE FROM resources WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
+const ALL: &str = "SELECT kind, namespace, name, generation, created, updated, body FROM resources";
+
+impl Open {
+    /// Makes one change, in one transaction. Nothing may be done with this connection after a failure.
+    pub(super) fn change_resource(&mut self, epoch: i64, change: &ResourceChange) -> Result<(), Rejection> {
+        if !self.begin(epoch).map_err(unavailable)? {
+            return Err(Rejection::Fenced);
+        }
+        self.write_resource(&change.what).map_err(unavailable)?;
+        let pages = self.write_act(change.what.key(), &change.record).map_err(unavailable)?;
+        fault::point("store.resource");
+        self.run("COMMIT").map_err(unavailable)?;
+        fault::point("store.resource_kept");
+        self.book.turn(pages);
+        Ok(())
+    }
+
+    fn write_act(&self, key: &ResourceKey, record: &Record) -> rusqlite::Result<Pages> {
+        let mut pages = Pages::default();
+        let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
+        let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        self.book.write(&self.connection, &mut pages, &key.namespace, &lines)?;
+        self.book.finish(&self.connection, &pages)?;
+        Ok(pages)
+    }
+
+    fn write_resource(&self, change: &Change) -> rusqlite::Result<()> {
+        match change {
+            Change::Keep(stored) => {
+                let Manifest { key: ResourceKey { kind, namespace, name }, description } = &stored.manifest;
+                let body = serde_json::to_string(description)
+                    .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+                self.connection.prepare_cached(KEEP)?.execute(params![
+                    kind.as_str(),
+                    namespace.as_str(),
+                    name,
+                    stored.generation,
+                    stored.created_at.0,
+                    stored.updated_at.0,
+                    body
+                ])?;
+            }
+            Change::Remove(ResourceKey { kind, namespace, name }) => {
+                self.connection.prepare_cached(REMOVE)?.execute(params![kind.as_str(), namespace.as_str(), name])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn all(connection: &Connection) -> Result<Vec<StoredResource>, StoreError> {
+    let unavailable = |error: rusqlite::Error| StoreError::Unavailable(Box::new(error));
+    let mut statement = connection.prepare_cached(ALL).map_err(unavailable)?;
+    let mut rows = statement.query([]).map_err(unavailable)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        match read(row).map_err(unavailable)? {
+            Ok(stored) => found.push(stored),
+            Err(what) => tracing::error!(resource = what, "a stored resource is left out because it is not readable"),
+        }
+    }
+    found.sort_by(|left, right| left.manifest.key.cmp(&right.manifest.key));
+    Ok(found)
+}
+
+/// One resource, or the name of what cannot be read.
+fn read(row: &Row<'_>) -> rusqlite::Result<Result<StoredResource, String>> {
+    let (kind, namespace, name): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let body: String = row.get(6)?;
+    let parts = (Kind::parse(&kind), namespace.parse::<Namespace>().ok(), serde_json::from_str::<Description>(&body));
+    let (Some(kind), Some(namespace), Ok(description)) = parts else {
+        return Ok(Err(format!("{kind} {namespace}/{name}")));
+    };
+    Ok(Ok(StoredResource {
+        manifest: Manifest { key: ResourceKey { kind, namespace, name }, description },
+        generation: row.get(3)?,
+        created_at: Timestamp(row.get(4)?),
+        updated_at: Timestamp(row.get(5)?),
+    }))
+}

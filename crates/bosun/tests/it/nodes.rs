@@ -1,0 +1,103 @@
+//! The calls of the ten ARK nodes for n8n, replayed request by request and read field by field.
+//!
+//! A node that gets another status, or does not find a field where it looks for it, fails in somebody's
+//! workflow; so both are held against the files of `fixtures/ark-n8n`.
+
+use serde_json::{Value, json};
+
+use crate::{
+    resources::{api, world},
+    support::server::Server,
+};
+
+/// In the order in which they are played: later ones read what earlier ones made.
+const NODES: &[&str] = &[
+    "ark-agent",
+    "ark-team",
+    "ark-agent-advanced",
+    "ark-agent-tool",
+    "ark-model",
+    "ark-model-selector",
+    "ark-memory",
+    "ark-tool",
+    "ark-workflow-tool",
+    "ark-evaluation",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_node_finds_what_it_reads() {
+    let world = world();
+    let server = world.start().await;
+    let mut faults = Vec::new();
+    let (mut calls, mut fields) = (0, 0);
+    for node in NODES {
+        let path = format!("{}/../../fixtures/ark-n8n/{node}.json", env!("CARGO_MANIFEST_DIR"));
+        let played: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        for call in played["calls"].as_array().unwrap() {
+            calls += 1;
+            fields += call["reads"].as_object().map_or(0, serde_json::Map::len);
+            faults.extend(play(&server, call).await.into_iter().map(|fault| format!("{node}: {fault}")));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(calls >= 30 && fields >= 50, "{calls} calls, {fields} fields");
+}
+
+#[test]
+fn all_ten_nodes_are_played() {
+    let directory = format!("{}/../../fixtures/ark-n8n", env!("CARGO_MANIFEST_DIR"));
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let found = files.filter(|path| path.extension().is_some_and(|extension| extension == "json")).count();
+    assert_eq!((found, NODES.len()), (10, 10));
+}
+
+/// Sends one call, and says what a node would miss in the answer.
+async fn play(server: &Server, call: &Value) -> Vec<String> {
+    let request = call["request"].as_str().unwrap();
+    let (method, path) = request.split_once(' ').unwrap();
+    let answer = api(server, method, path, call.get("body")).await;
+    if u64::from(answer.status) != call["status"].as_u64().unwrap() {
+        return vec![format!("{request}: {} {}", answer.status, answer.body)];
+    }
+    let mut faults = Vec::new();
+    for (path, expect) in call["reads"].as_object().into_iter().flatten() {
+        let found = read(&answer.body, path);
+        let fits = match expect {
+            Value::Object(wanted) if wanted.contains_key("type") => json!(kind_of(&found)) == wanted["type"],
+            expect => found == *expect,
+        };
+        if !fits {
+            faults.push(format!("{request}: `{path}` is {found}, and the node wants {expect}"));
+        }
+    }
+    faults
+}
+
+/// What stands at the end of a path; `null` where nothing does.
+fn read(body: &Value, path: &str) -> Value {
+    let mut found = body.clone();
+    // A name may have points in it, but none of these has.
+    for step in path.split('.') {
+        found = match step.strip_prefix("?name=") {
+            Some(name) => {
+                let mut items = found.as_array().cloned().unwrap_or_default().into_iter();
+                items.find(|item| item["name"] == name).unwrap_or_default()
+            }
+            None => match step.parse::<usize>() {
+                Ok(index) => found[index].clone(),
+                Err(_) => found[step].clone(),
+            },
+        };
+    }
+    found
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) | Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,183 @@
+//! What this server is: its namespaces, its version, and what it can do.
+
+use axum::{extract::State, response::Response};
+use bosun_engine::resource::{Description, Kind, Manifest, ResourceKey};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{duration, options::Options, routes::with_warnings, wire};
+use crate::{
+    App,
+    http::{
+        answer::Json,
+        error::{ApiError, Code},
+        extract::JsonBody,
+        json::{Findings, Object},
+    },
+};
+
+/// A namespace.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Namespace {
+    name: String,
+}
+
+/// Where a client is that says nothing else.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Context {
+    namespace: String,
+    cluster: Option<String>,
+    read_only_mode: bool,
+    permissions: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SystemInfo {
+    /// There is no cluster.
+    kubernetes_version: Option<String>,
+    system_version: &'static str,
+}
+
+/// What this server can do, for clients that also speak to others.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Capabilities {
+    service: &'static str,
+    version: &'static str,
+    /// Which of the sets of resources that this server has had is in effect.
+    generation: u64,
+    /// Whether a query may bring tools that its client runs.
+    external_tools: bool,
+    features: &'static [&'static str],
+    tool_sources: &'static [&'static str],
+    views: &'static [&'static str],
+    /// Kinds that are served.
+    kinds: Vec<&'static str>,
+    /// Kinds that are taken and checked, and have no effect.
+    checked_kinds: Vec<&'static str>,
+    limits: LimitsShown,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct LimitsShown {
+    timeout: String,
+    tool_timeout: String,
+    external_timeout: String,
+    ttl: String,
+    max_tool_calls: u32,
+    max_tokens: Option<u64>,
+    max_running: usize,
+    max_queued: usize,
+    body_bytes: usize,
+    result_bytes: u64,
+}
+
+const FEATURES: &[&str] = &[
+    "externalTools",
+    "toolResults.batch",
+    "toolResults.large",
+    "events.resume",
+    "idempotencyKey",
+    "wait",
+    "resources.stored",
+    "resources.raw",
+    "promptParameters",
+];
+
+/// `GET …/context`
+pub(super) async fn get_context(options: Options) -> Response {
+    let namespace = options.namespace().to_string();
+    let permissions = ["read", "write"].map(str::to_owned).to_vec();
+    let context = Context { namespace, cluster: None, read_only_mode: false, permissions };
+    with_warnings(Json(context), &options.warnings)
+}
+
+/// `GET …/system-info`
+pub(super) async fn get_system_info(options: Options) -> Response {
+    let info = SystemInfo { kubernetes_version: None, system_version: env!("CARGO_PKG_VERSION") };
+    with_warnings(Json(info), &options.warnings)
+}
+
+/// `GET …/capabilities`
+pub(super) async fn get_capabilities(State(app): State<App>, options: Options) -> Response {
+    let settings = app.engine.settings();
+    let limits = settings.limits;
+    let is_idle = |kind: &&Kind| matches!(kind, Kind::Team | Kind::McpServer);
+    let names = |idle: bool| Kind::ALL.iter().filter(|kind| is_idle(kind) == idle).map(|kind| kind.as_str()).collect();
+    let capabilities = Capabilities {
+        service: "bosun",
+        version: env!("CARGO_PKG_VERSION"),
+        generation: app.engine.registry().generation(),
+        external_tools: true,
+        features: FEATURES,
+        tool_sources: &["ark", "n8n", "hybrid"],
+        views: &["rfc", "ark"],
+        kinds: names(false),
+        checked_kinds: names(true),
+        limits: LimitsShown {
+            timeout: duration::format(limits.query_timeout),
+            tool_timeout: duration::format(limits.tool_timeout),
+            external_timeout: duration::format(limits.external_timeout),
+            ttl: duration::format(limits.ttl),
+            max_tool_calls: limits.max_tool_calls,
+            max_tokens: limits.max_tokens,
+            max_running: settings.max_running,
+            max_queued: settings.max_queued,
+            body_bytes: crate::http::extract::MAX_BODY,
+            result_bytes: bosun_core::content::LARGEST_BYTES,
+        },
+    };
+    with_warnings(Json(capabilities), &options.warnings)
+}
+
+/// `GET /v1/namespaces`
+pub(super) async fn list_namespaces(State(app): State<App>, options: Options) -> Response {
+    let namespaces = app.engine.registry().namespaces();
+    let items: Vec<_> = namespaces.iter().map(|namespace| Namespace { name: namespace.to_string() }).collect();
+    let list = wire::List { count: items.len(), total: items.len() as u64, items, continue_token: None };
+    with_warnings(Json(list), &options.warnings)
+}
+
+/// `POST /v1/namespaces`
+pub(super) async fn create_namespace(
+    State(app): State<App>,
+    options: Options,
+    JsonBody(body): JsonBody,
+) -> Result<Response, ApiError> {
+    let (name, warnings) = read_namespace(&options, body)?;
+    let key = ResourceKey::new(Kind::Namespace, name.clone(), name.as_str());
+    // One that something is in is there, although nobody has made it.
+    if app.engine.registry().namespaces().contains(&name) {
+        let error = bosun_engine::resource::ResourceError::Exists(key);
+        return Err(bosun_engine::EngineError::from(error).into());
+    }
+    app.engine.create_resource(options.actor().clone(), Manifest { key, description: Description::default() }).await?;
+    Ok(with_warnings(Json(Namespace { name: name.to_string() }), &warnings))
+}
+
+fn read_namespace(options: &Options, body: Value) -> Result<(bosun_core::Namespace, Vec<String>), ApiError> {
+    let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
+    let mut fields = Object::body(body)?;
+    if let Some(metadata) = fields.object("metadata", &mut findings) {
+        fields.absorb(metadata, &mut findings);
+    }
+    let path = fields.path_of("name");
+    let name = match fields.text("name", &mut findings).map(|name| name.parse::<bosun_core::Namespace>()) {
+        Some(Ok(name)) => Some(name),
+        Some(Err(error)) => {
+            findings.fault(path, "invalid_name", error.to_string());
+            None
+        }
+        None => {
+            findings.fault(path, "missing", "must be the name of a namespace");
+            None
+        }
+    };
+    fields.finish(&mut findings);
+    let warnings = findings.conclude()?;
+    // Without a name there was a fault.
+    let name = name.ok_or_else(crate::http::error::internal)?;
+    Ok((name, warnings))
+}

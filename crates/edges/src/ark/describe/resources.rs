@@ -1,0 +1,345 @@
+//! The operations on resources, described.
+//!
+//! Six kinds have the same five operations, so they are a table with one line for each kind.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Body, Operation, schema};
+use crate::{
+    ark::{
+        about, events,
+        resource::wire::{
+            Agent, Deleted, ListedAgent, ListedMemory, ListedModel, ListedTeam, ListedTool, McpServer, McpServerDetail,
+            Memory, Model, Raw, RawList, Team, Tool,
+        },
+        wire::List,
+    },
+    http::error::Code,
+};
+
+const CHANGING: &[Code] = &[
+    Code::UnsupportedField,
+    Code::InvalidResource,
+    Code::AgentNotFound,
+    Code::ResourceNotFound,
+    Code::ManagedByFile,
+    Code::ManagedByServer,
+];
+const CREATING: &[Code] = &[Code::UnsupportedField, Code::InvalidResource, Code::ResourceExists];
+const DELETING: &[Code] = &[Code::AgentNotFound, Code::ResourceNotFound, Code::ManagedByFile, Code::ManagedByServer];
+const READING: &[Code] = &[Code::AgentNotFound, Code::ResourceNotFound];
+
+/// A table of kinds, followed by operations as they are.
+macro_rules! operations {
+    (
+        $($plural:literal $ids:literal $id:literal $words:literal $item:ty, $detail:ty, $create:path, $update:path, $deleted:expr;)*
+        { $($more:expr,)* }
+    ) => {
+        pub(super) const OPERATIONS: &[Operation] = &[
+            $(
+                Operation {
+                    method: "get",
+                    path: concat!("/", $plural),
+                    id: concat!("list", $ids),
+                    summary: concat!("The ", $words, "s of a namespace"),
+                    parameters: &[],
+                    body: Body::None,
+                    answer: Answer::Json(schema::<List<$item>>),
+                    errors: &[],
+                },
+                Operation {
+                    method: "post",
+                    path: concat!("/", $plural),
+                    id: concat!("create", $id),
+                    summary: concat!("Store a new ", $words),
+                    parameters: &[],
+                    body: Body::Required($create),
+                    answer: Answer::Json(schema::<$detail>),
+                    errors: CREATING,
+                },
+                Operation {
+                    method: "get",
+                    path: concat!("/", $plural, "/{name}"),
+                    id: concat!("get", $id),
+                    summary: concat!("One ", $words, ", and whether what it refers to exists"),
+                    parameters: &["name"],
+                    body: Body::None,
+                    answer: Answer::Json(schema::<$detail>),
+                    errors: READING,
+                },
+                Operation {
+                    method: "put",
+                    path: concat!("/", $plural, "/{name}"),
+                    id: concat!("update", $id),
+                    summary: concat!("Change what the body names of a stored ", $words),
+                    parameters: &["name"],
+                    body: Body::Required($update),
+                    answer: Answer::Json(schema::<$detail>),
+                    errors: CHANGING,
+                },
+                Operation {
+                    method: "delete",
+                    path: concat!("/", $plural, "/{name}"),
+                    id: concat!("delete", $id),
+                    summary: concat!("Remove a stored ", $words),
+                    parameters: &["name"],
+                    body: Body::None,
+                    answer: $deleted,
+                    errors: DELETING,
+                },
+            )*
+            $($more,)*
+        ];
+    };
+}
+
+operations! {
+    "agents" "Agents" "Agent" "agent" ListedAgent, Agent, new_agent, agent, Answer::Nothing;
+    "models" "Models" "Model" "model" ListedModel, Model, new_model, model, Answer::Nothing;
+    "tools" "Tools" "Tool" "tool" ListedTool, Tool, new_tool, tool, Answer::Nothing;
+    "memories" "Memories" "Memory" "memory" ListedMemory, Memory, new_memory, memory, Answer::Json(schema::<Deleted>);
+    "teams" "Teams" "Team" "team" ListedTeam, Team, new_team, team, Answer::Nothing;
+    "mcp-servers" "McpServers" "McpServer" "MCP server" McpServer, McpServerDetail, new_server, server, Answer::Nothing;
+    {
+        raw("get", "/resources/api/{version}/{kind}", "listCoreResources", &["version", "kind"]),
+        raw("post", "/resources/api/{version}/{kind}", "createCoreResource", &["version", "kind"]),
+        raw("get", "/resources/api/{version}/{kind}/{name}", "getCoreResource", &["version", "kind", "name"]),
+        raw("get", "/resources/apis/{group}/{version}/{kind}", "listResources", &["group", "version", "kind"]),
+        raw("post", "/resources/apis/{group}/{version}/{kind}", "createResource", &["group", "version", "kind"]),
+        raw("get", "/resources/apis/{group}/{version}/{kind}/{name}", "getResource", &["group", "version", "kind", "name"]),
+        Operation {
+            method: "get",
+            path: "/events",
+            id: "listEvents",
+            summary: "What happened to a query, or to the latest ones",
+            parameters: &["query", "type", "reason", "limit"],
+            body: Body::None,
+            answer: Answer::Json(schema::<List<events::QueryEvent>>),
+            errors: &[Code::QueryUnreadable],
+        },
+        Operation {
+            method: "get",
+            path: "/events/{name}",
+            id: "getEvent",
+            summary: "One thing that happened to a query",
+            parameters: &["name"],
+            body: Body::None,
+            answer: Answer::Json(schema::<events::QueryEvent>),
+            errors: &[Code::ResourceNotFound, Code::QueryUnreadable],
+        },
+        about("/context", "getContext", "The namespace that is meant where none is named", Answer::Json(schema::<about::Context>)),
+        about("/system-info", "getSystemInfo", "The version of the server", Answer::Json(schema::<about::SystemInfo>)),
+        about("/capabilities", "getCapabilities", "What this server can do", Answer::Json(schema::<about::Capabilities>)),
+    }
+}
+
+/// Paths that are in no namespace.
+pub(super) const ON_NAMESPACES: &[Operation] = &[
+    Operation {
+        method: "get",
+        path: "/namespaces",
+        id: "listNamespaces",
+        summary: "All namespaces",
+        parameters: &[],
+        body: Body::None,
+        answer: Answer::Json(schema::<List<about::Namespace>>),
+        errors: &[],
+    },
+    Operation {
+        method: "post",
+        path: "/namespaces",
+        id: "createNamespace",
+        summary: "Make a namespace",
+        parameters: &[],
+        body: Body::Required(new_namespace),
+        answer: Answer::Json(schema::<about::Namespace>),
+        errors: &[Code::ResourceExists],
+    },
+];
+
+const fn raw(
+    method: &'static str,
+    path: &'static str,
+    id: &'static str,
+    parameters: &'static [&'static str],
+) -> Operation {
+    let is_post = matches!(method.as_bytes(), b"post");
+    // Only what is in a path of one resource is the name of one.
+    let is_list = !is_post && path.as_bytes()[path.len() - 2] == b'd';
+    Operation {
+        method,
+        path,
+        id,
+        summary: if is_post { "Store a resource as Kubernetes has it" } else { "Resources as Kubernetes has them" },
+        parameters,
+        body: if is_post { Body::Required(any_manifest) } else { Body::None },
+        answer: Answer::Manifest(if is_list { schema::<RawList> } else { schema::<Raw> }),
+        errors: if is_post {
+            &[Code::UnsupportedField, Code::InvalidResource, Code::ResourceExists, Code::ResourceNotFound]
+        } else {
+            READING
+        },
+    }
+}
+
+const fn about(path: &'static str, id: &'static str, summary: &'static str, answer: Answer) -> Operation {
+    Operation { method: "get", path, id, summary, parameters: &[], body: Body::None, answer, errors: &[] }
+}
+
+fn name() -> Value {
+    json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253})
+}
+
+fn texts() -> Value {
+    json!({"type": "object", "additionalProperties": {"type": "string"}})
+}
+
+fn reference() -> Value {
+    json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}})
+}
+
+/// A text, or where to find it.
+fn value_source() -> Value {
+    let key = json!({"type": "object", "required": ["name", "key"],
+        "properties": {"name": {"type": "string"}, "key": {"type": "string"}, "optional": {"type": "boolean"}}});
+    json!({"type": "object", "properties": {
+        "value": {"type": "string"},
+        "valueFrom": {"type": "object", "properties": {
+            "secretKeyRef": key, "configMapKeyRef": key, "queryParameterRef": reference(),
+        }},
+    }})
+}
+
+/// A body: flat, or with `spec` and `metadata`.
+fn either_form(spec: Value, is_new: bool) -> Value {
+    let mut properties = spec.clone();
+    properties["name"] = name();
+    properties["labels"] = texts();
+    properties["annotations"] = texts();
+    properties["spec"] = json!({"type": "object", "properties": spec});
+    let metadata = json!({"name": name(), "labels": texts(), "annotations": texts()});
+    properties["metadata"] = json!({"type": "object", "properties": metadata});
+    let mut body = json!({"type": "object", "properties": properties});
+    if is_new {
+        let in_metadata = json!({"type": "object", "required": ["name"]});
+        body["anyOf"] = json!([
+            {"required": ["name"]},
+            {"required": ["metadata"], "properties": {"metadata": in_metadata}},
+        ]);
+    }
+    body
+}
+
+macro_rules! bodies {
+    ($($new:ident $change:ident $spec:ident;)*) => {$(
+        fn $new() -> Value {
+            either_form($spec(), true)
+        }
+
+        fn $change() -> Value {
+            either_form($spec(), false)
+        }
+    )*};
+}
+
+bodies! {
+    new_agent agent agent_spec;
+    new_model model model_spec;
+    new_tool tool tool_spec;
+    new_memory memory memory_spec;
+    new_team team team_spec;
+    new_server server server_spec;
+}
+
+fn agent_spec() -> Value {
+    let tool = json!({"type": "object", "required": ["type", "name"], "properties": {
+        "type": {"enum": ["builtin", "built-in", "custom", "http", "mcp", "agent", "team", "inline", "external"]},
+        "name": {"type": "string"},
+        "description": {"type": "string"},
+    }});
+    let mut parameter = value_source();
+    parameter["required"] = json!(["name"]);
+    parameter["properties"]["name"] = json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"});
+    json!({
+        "description": {"type": "string"},
+        "prompt": {"type": "string"},
+        "modelRef": reference(),
+        "tools": {"type": "array", "items": tool},
+        "parameters": {"type": "array", "items": parameter},
+    })
+}
+
+fn model_spec() -> Value {
+    json!({
+        "provider": {"type": "string", "examples": ["openai"]},
+        "model": {"anyOf": [{"type": "string"}, value_source()]},
+        "config": {"type": "object", "additionalProperties": {"type": "object"}},
+    })
+}
+
+fn tool_spec() -> Value {
+    json!({
+        "type": {"enum": ["builtin", "http", "mcp", "agent", "team", "inline", "external"]},
+        "description": {"type": "string"},
+        "inputSchema": {"type": "object", "description": "JSON Schema of an object"},
+        "http": {"type": "object"},
+        "mcp": {"type": "object"},
+        "agent": reference(),
+        "team": reference(),
+        "builtin": reference(),
+        "inline": {"type": "object"},
+        "external": {"type": "object"},
+    })
+}
+
+fn memory_spec() -> Value {
+    json!({
+        "type": {"const": "buffer"},
+        "maxMessages": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+        "maxTokens": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+        "description": {"type": "string"},
+    })
+}
+
+fn team_spec() -> Value {
+    let member = json!({"type": "object", "required": ["name"],
+        "properties": {"name": {"type": "string"}, "type": {"enum": ["agent", "team"]}}});
+    json!({
+        "description": {"type": "string"},
+        "members": {"type": "array", "items": member},
+        "strategy": {"enum": ["sequential", "round-robin", "selector", "graph"]},
+        "maxTurns": {"type": "integer", "minimum": 1},
+        "graph": {"type": "object"},
+        "selector": {"type": "object"},
+    })
+}
+
+fn server_spec() -> Value {
+    json!({
+        "address": {"anyOf": [{"type": "string"}, value_source()]},
+        "transport": {"enum": ["http", "sse"]},
+        "description": {"type": "string"},
+        "timeout": {"type": "string"},
+        "headers": {"type": "array", "items": {"type": "object"}},
+    })
+}
+
+fn any_manifest() -> Value {
+    json!({
+        "type": "object",
+        "required": ["metadata"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object", "required": ["name"],
+                "properties": {"name": name(), "labels": texts(), "annotations": texts()}},
+            "spec": {"type": "object"},
+            "data": texts(),
+        },
+    })
+}
+
+fn new_namespace() -> Value {
+    let name = json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63});
+    json!({"type": "object", "required": ["name"], "properties": {"name": name}})
+}

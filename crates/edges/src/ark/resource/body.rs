@@ -1,0 +1,238 @@
+//! Bodies of all dialects as manifests.
+//!
+//! A body is flat (`{name, prompt, …}`), or has a `spec` with or without `metadata` beside it, or is a
+//! whole Kubernetes object. [`Object::absorb`] makes one form of them. What differs by kind is in one
+//! table: texts that stand for an object, and fields that only an answer has. Everything else goes into
+//! the manifest as it is, and whoever reads manifests says what is wrong with it.
+
+use std::collections::BTreeMap;
+
+use bosun_engine::resource::{Amendment, Description, Kind, Manifest, ResourceKey};
+use serde_json::{Map, Value, json};
+
+use super::secrets;
+use crate::{
+    ark::options::Options,
+    http::{
+        error::{ApiError, Code, clip},
+        json::{Findings, Object},
+    },
+};
+
+/// What was read, and what the client should know.
+#[derive(Debug)]
+pub(super) struct Read<T> {
+    pub(super) value: T,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Fields of answers. A client that sends back what it has read means nothing by them.
+const OF_ANSWERS: &[&str] = &[
+    "available",
+    "status",
+    "managedBy",
+    "generation",
+    "creationTimestamp",
+    "warnings",
+    "isA2A",
+    "skills",
+    "resolved_address",
+    "status_message",
+    "tool_count",
+];
+
+/// Where a text stands for an object: the way to the field, `*` for any name, and the name that the text
+/// gets in the object.
+const SHORT_FORMS: &[(Kind, &[&str], &str)] = &[
+    (Kind::Agent, &["modelRef"], "name"),
+    (Kind::Model, &["model"], "value"),
+    (Kind::Model, &["config", "*", "baseUrl"], "value"),
+    (Kind::Model, &["config", "*", "apiKey"], "value"),
+    (Kind::Model, &["config", "*", "apiVersion"], "value"),
+    (Kind::Model, &["config", "*", "properties", "*"], "value"),
+    (Kind::McpServer, &["address"], "value"),
+];
+
+/// A new resource.
+pub(super) fn create(kind: Kind, options: &Options, body: Value) -> Result<Read<Manifest>, ApiError> {
+    let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
+    let mut fields = Object::body(body)?;
+    let head = read_head(kind, options, &mut fields, &mut findings);
+    let missing = !fields.has("name");
+    let name = fields.text("name", &mut findings).unwrap_or_default();
+    if missing {
+        findings.fault("name", "missing", "is missing");
+    }
+    let spec = read_spec(kind, fields, &mut findings);
+    let warnings = findings.conclude()?;
+    let (labels, annotations) = (head.labels.unwrap_or_default(), head.annotations.unwrap_or_default());
+    // In a new resource, nothing is there to be removed.
+    let spec = spec.into_iter().filter(|(_, value)| !value.is_null()).collect();
+    let key = ResourceKey::new(kind, options.namespace(), name);
+    Ok(Read { value: Manifest { key, description: Description { labels, annotations, spec } }, warnings })
+}
+
+/// What is to be changed of a resource.
+pub(super) fn update(key: &ResourceKey, options: &Options, body: Value) -> Result<Read<Amendment>, ApiError> {
+    let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
+    let mut fields = Object::body(body)?;
+    let head = read_head(key.kind, options, &mut fields, &mut findings);
+    let path = fields.path_of("name");
+    if let Some(name) = fields.text("name", &mut findings).filter(|name| *name != key.name) {
+        findings.fault(path, "mismatch", format!("is `{}`, and the path says `{}`", clip(&name), clip(&key.name)));
+    }
+    let spec = read_spec(key.kind, fields, &mut findings);
+    let warnings = findings.conclude()?;
+    Ok(Read { value: Amendment { labels: head.labels, annotations: head.annotations, spec }, warnings })
+}
+
+struct Head {
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+/// Makes the body flat, and takes out what is not the spec.
+fn read_head(kind: Kind, options: &Options, fields: &mut Object, findings: &mut Findings) -> Head {
+    for (name, expected) in [("kind", kind.as_str()), ("apiVersion", kind.api_version())] {
+        let path = fields.path_of(name);
+        if let Some(other) = fields.text(name, findings).filter(|text| text != expected) {
+            findings.fault(path, "mismatch", format!("is `{}`, and this route takes `{expected}`", clip(&other)));
+        }
+    }
+    if let Some(metadata) = fields.object("metadata", findings) {
+        fields.absorb(metadata, findings);
+    }
+    let path = fields.path_of("namespace");
+    if let Some(namespace) = fields.text("namespace", findings).filter(|name| *name != options.namespace().as_str()) {
+        let expected = options.namespace();
+        findings.fault(path, "mismatch", format!("is `{}`, and the path says `{expected}`", clip(&namespace)));
+    }
+    for written in OF_ANSWERS {
+        let _ = fields.take_any(written);
+    }
+    for of_cluster in ["uid", "resourceVersion", "managedFields", "ownerReferences", "finalizers", "selfLink"] {
+        let _ = fields.take_any(of_cluster);
+    }
+    // A tool's own `annotations` stand in its spec; those of the resource stand outside.
+    let labels = texts(fields, "labels", findings);
+    let annotations = texts(fields, "annotations", findings);
+    Head { labels, annotations }
+}
+
+fn texts(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<BTreeMap<String, String>> {
+    let object = fields.object(name, findings)?;
+    let mut texts = BTreeMap::new();
+    let path = object.path_of("");
+    for (name, value) in object.into_members() {
+        match value {
+            Value::String(text) => drop(texts.insert(name, text)),
+            _ => findings.fault(clip(&format!("{path}{name}")), "wrong_type", "must be a string"),
+        }
+    }
+    Some(texts)
+}
+
+/// What is left of the body is the spec: in `spec`, beside it, or both.
+fn read_spec(kind: Kind, mut fields: Object, findings: &mut Findings) -> Map<String, Value> {
+    let inner = fields.object("spec", findings);
+    let path_of_flat = fields.path_of("");
+    let mut spec = inner.map(Object::into_members).unwrap_or_default();
+    for (name, value) in fields.into_members() {
+        // What an answer shows twice comes back twice.
+        if spec.get(&name).is_none_or(|known| *known == value || value.is_null()) {
+            spec.entry(name).or_insert(value);
+        } else if is_derived(kind, &name) {
+            // Shown in another form than it was written in.
+        } else {
+            let place = clip(&format!("{path_of_flat}{name}"));
+            findings.fault(place, "duplicate_field", format!("stands twice: here and as `spec.{}`", clip(&name)));
+        }
+    }
+    // Answers have an empty list of what is not served.
+    if spec.get("overrides").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        spec.shift_remove("overrides");
+    }
+    if kind == Kind::Memory && spec.shift_remove("config").is_some() {
+        // Answers show it a second time under this name, as ARK's do.
+        findings.warn("`config` of a memory is what its `spec` says, and was ignored");
+    }
+    let mut spec = Value::Object(spec);
+    for (_, path, name) in SHORT_FORMS.iter().filter(|(of, ..)| *of == kind) {
+        expand(&mut spec, path, name);
+    }
+    if kind == Kind::Model {
+        rename_provider(&mut spec);
+    }
+    if secrets::is_hidden(&spec) {
+        let message =
+            format!("has `{}` in it, which is shown in place of a key; send the key, or leave it out", secrets::HIDDEN);
+        findings.fault("spec", "hidden_value", message);
+    }
+    match spec {
+        Value::Object(spec) => spec,
+        _ => Map::new(),
+    }
+}
+
+/// Fields that answers derive from the spec, so that both may come back and differ.
+fn is_derived(kind: Kind, name: &str) -> bool {
+    matches!(
+        (kind, name),
+        (Kind::Tool, "description" | "type")
+            | (Kind::Agent, "modelRef")
+            | (Kind::McpServer, "address")
+            | (Kind::Memory, _)
+    )
+}
+
+/// Puts the text at the end of `path` into an object, under `name`.
+fn expand(value: &mut Value, path: &[&str], name: &str) {
+    let Some((first, rest)) = path.split_first() else {
+        if let Value::String(text) = value {
+            *value = json!({name: text});
+        }
+        return;
+    };
+    let Value::Object(members) = value else { return };
+    for (_, member) in members.iter_mut().filter(|(key, _)| *first == "*" || key == first) {
+        expand(member, rest, name);
+    }
+}
+
+/// Answers have the provider in `type` too, where a manifest would say what kind of API it is.
+fn rename_provider(spec: &mut Value) {
+    if spec["type"] == spec["provider"]
+        && let Value::Object(spec) = spec
+    {
+        spec.shift_remove("type");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(kind: Kind, path: &[&str], name: &str, before: Value, after: Value) {
+        assert!(SHORT_FORMS.contains(&(kind, path, name)));
+        let mut value = before;
+        expand(&mut value, path, name);
+        assert_eq!(value, after);
+    }
+
+    #[test]
+    fn texts_that_stand_for_objects_are_expanded() {
+        check(Kind::Agent, &["modelRef"], "name", json!({"modelRef": "m"}), json!({"modelRef": {"name": "m"}}));
+        let written = json!({"modelRef": {"name": "m"}, "x": "y"});
+        check(Kind::Agent, &["modelRef"], "name", written.clone(), written);
+        check(
+            Kind::Model,
+            &["config", "*", "apiKey"],
+            "value",
+            json!({"config": {"openai": {"apiKey": "k", "baseUrl": "b"}}, "apiKey": "other"}),
+            json!({"config": {"openai": {"apiKey": {"value": "k"}, "baseUrl": "b"}}, "apiKey": "other"}),
+        );
+        check(Kind::Model, &["model"], "value", json!({"model": 5}), json!({"model": 5}));
+        check(Kind::McpServer, &["address"], "value", json!([]), json!([]));
+    }
+}

@@ -1,0 +1,125 @@
+//! Resources of all kinds: list, create, read, change, delete.
+//!
+//! Every kind has the same five operations and differs in two things only: how a body becomes a manifest
+//! ([`body`]), and how a manifest is shown ([`show`]). Whether a manifest is in order is not decided here
+//! but where files are read, so that a body and a file are held to the same rules.
+
+mod body;
+pub(super) mod raw;
+mod secrets;
+pub(super) mod show;
+pub(super) mod wire;
+mod yaml;
+
+use std::sync::Arc;
+
+use axum::{extract::State, http::StatusCode, response::Response};
+use bosun_core::Namespace;
+use bosun_engine::{
+    Registry,
+    resource::{ChangedResource, Kind, Resource, ResourceError, ResourceKey},
+};
+use serde::Serialize;
+
+use super::{options::Options, routes::with_warnings, wire::List};
+use crate::{
+    App,
+    http::{answer::Json, error::ApiError, extract::JsonBody},
+};
+
+/// The five operations of each kind, under the names that the table of routes uses.
+macro_rules! operations {
+    ($($kind:ident $list:ident $create:ident $get:ident $update:ident $delete:ident $item:path, $detail:path;)*) => {$(
+        #[doc = concat!("`GET …`: the resources of kind ", stringify!($kind))]
+        pub(super) async fn $list(State(app): State<App>, options: Options) -> Response {
+            list(Kind::$kind, &app, &options, $item)
+        }
+
+        #[doc = concat!("`POST …`: a new resource of kind ", stringify!($kind))]
+        pub(super) async fn $create(
+            State(app): State<App>,
+            options: Options,
+            JsonBody(body): JsonBody,
+        ) -> Result<Response, ApiError> {
+            let read = body::create(Kind::$kind, &options, body)?;
+            let changed = app.engine.create_resource(options.actor().clone(), read.value).await?;
+            Ok(changed_answer(changed, read.warnings, $detail))
+        }
+
+        #[doc = concat!("`GET …/{name}`: one resource of kind ", stringify!($kind))]
+        pub(super) async fn $get(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+            let registry = app.engine.registry();
+            let resource = find(&registry, Kind::$kind, &options.namespace(), &options.name)?;
+            Ok(with_warnings(Json($detail(&registry, &resource, Vec::new())), &options.warnings))
+        }
+
+        #[doc = concat!("`PUT …/{name}`: changes what the body names of a resource of kind ", stringify!($kind))]
+        pub(super) async fn $update(
+            State(app): State<App>,
+            options: Options,
+            JsonBody(body): JsonBody,
+        ) -> Result<Response, ApiError> {
+            let key = ResourceKey::new(Kind::$kind, options.namespace(), options.name.clone());
+            let read = body::update(&key, &options, body)?;
+            let changed = app.engine.update_resource(options.actor().clone(), key, read.value).await?;
+            Ok(changed_answer(changed, read.warnings, $detail))
+        }
+
+        #[doc = concat!("`DELETE …/{name}`: a resource of kind ", stringify!($kind))]
+        pub(super) async fn $delete(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+            let key = ResourceKey::new(Kind::$kind, options.namespace(), options.name.clone());
+            app.engine.delete_resource(options.actor().clone(), key).await?;
+            Ok(with_warnings(deleted(Kind::$kind, &options.name), &options.warnings))
+        }
+    )*};
+}
+
+operations! {
+    Agent list_agents create_agent get_agent update_agent delete_agent show::listed_agent, show::agent;
+    Model list_models create_model get_model update_model delete_model show::listed_model, show::model;
+    Tool list_tools create_tool get_tool update_tool delete_tool show::listed_tool, show::tool;
+    Memory list_memories create_memory get_memory update_memory delete_memory show::listed_memory, show::memory;
+    Team list_teams create_team get_team update_team delete_team show::listed_team, show::team;
+    McpServer list_servers create_server get_server update_server delete_server show::server, show::server_detail;
+}
+
+fn list<Item: Serialize>(kind: Kind, app: &App, options: &Options, item: fn(&Registry, &Resource) -> Item) -> Response {
+    let registry = app.engine.registry();
+    let resources = registry.resources(kind, &options.namespace());
+    let items: Vec<_> = resources.iter().map(|resource| item(&registry, resource)).collect();
+    let list = List { count: items.len(), total: items.len() as u64, items, continue_token: None };
+    with_warnings(Json(list), &options.warnings)
+}
+
+pub(super) fn find(
+    registry: &Registry,
+    kind: Kind,
+    namespace: &Namespace,
+    name: &str,
+) -> Result<Arc<Resource>, ApiError> {
+    let found = registry.resource(kind, namespace, name);
+    found.ok_or_else(|| {
+        let key = ResourceKey::new(kind, namespace.clone(), name);
+        bosun_engine::EngineError::from(ResourceError::NotFound(key)).into()
+    })
+}
+
+fn changed_answer<Detail: Serialize>(
+    changed: ChangedResource,
+    mut warnings: Vec<String>,
+    detail: fn(&Registry, &Resource, Vec<String>) -> Detail,
+) -> Response {
+    let ChangedResource { resource, registry, warnings: further } = changed;
+    warnings.extend(further);
+    let shown = detail(&registry, &resource, warnings.clone());
+    with_warnings(Json(shown), &warnings)
+}
+
+/// ARK answers a deletion with nothing, but for memories, where it says what it has done.
+fn deleted(kind: Kind, name: &str) -> Response {
+    use axum::response::IntoResponse;
+    match kind {
+        Kind::Memory => Json(wire::Deleted { message: format!("Memory '{name}' deleted") }).into_response(),
+        _ => StatusCode::NO_CONTENT.into_response(),
+    }
+}

@@ -1,0 +1,292 @@
+//! Resources in the words of their readers.
+//!
+//! Nothing is decided here: what a manifest says and whether its resource is available come from the
+//! registry. Keys that stand in a manifest are hidden.
+
+use bosun_engine::{
+    Registry,
+    registry::Window,
+    resource::{Availability, Manifest, Origin, Resource},
+};
+use serde_json::{Map, Value, json};
+
+use super::{secrets, wire};
+use crate::ark::wire::Condition;
+
+/// What a manifest says, without keys.
+pub(super) fn spec(resource: &Resource) -> Map<String, Value> {
+    let mut spec = Value::Object(resource.manifest.description.spec.clone());
+    secrets::hide(&mut spec);
+    match spec {
+        Value::Object(spec) => spec,
+        _ => Map::new(),
+    }
+}
+
+fn text(spec: &Map<String, Value>, name: &str) -> Option<String> {
+    spec.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn list(spec: &Map<String, Value>, name: &str) -> Vec<Value> {
+    spec.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+fn word(availability: &Availability) -> &'static str {
+    if availability.is_available { "True" } else { "False" }
+}
+
+fn available(registry: &Registry, resource: &Resource) -> &'static str {
+    word(&resource.availability(registry))
+}
+
+fn phase(availability: &Availability) -> &'static str {
+    if availability.is_available { "ready" } else { "error" }
+}
+
+fn names(resource: &Resource) -> (String, String) {
+    let Manifest { key, .. } = &resource.manifest;
+    (key.name.clone(), key.namespace.to_string())
+}
+
+fn identity(resource: &Resource, mut warnings: Vec<String>) -> wire::Identity {
+    let (name, namespace) = names(resource);
+    let kind = resource.manifest.key.kind.as_str();
+    if resource.hides_stored {
+        warnings.push(format!("a stored {kind} '{name}' has no effect, since a file describes one of that name"));
+    }
+    let (managed_by, generation, created_at) = match &resource.origin {
+        Origin::File(_) => ("file", None, None),
+        Origin::Builtin => ("server", None, None),
+        Origin::Stored { generation, created_at, .. } => ("api", Some(*generation), Some(created_at.to_rfc3339())),
+    };
+    wire::Identity {
+        name,
+        namespace,
+        labels: resource.manifest.description.labels.clone(),
+        annotations: resource.manifest.description.annotations.clone(),
+        managed_by,
+        generation,
+        creation_timestamp: created_at,
+        warnings,
+    }
+}
+
+pub(super) fn status(registry: &Registry, resource: &Resource) -> wire::Status {
+    let availability = resource.availability(registry);
+    wire::Status {
+        phase: phase(&availability),
+        state: if availability.is_available { "Ready" } else { "Error" },
+        message: availability.message.clone(),
+        conditions: vec![Condition {
+            kind: "Available",
+            status: word(&availability),
+            reason: availability.reason,
+            message: availability.message,
+        }],
+    }
+}
+
+pub(crate) fn listed_agent(registry: &Registry, resource: &Resource) -> wire::ListedAgent {
+    let ((name, namespace), spec) = (names(resource), spec(resource));
+    wire::ListedAgent {
+        name,
+        namespace,
+        description: text(&spec, "description"),
+        model_ref: model_of(&spec),
+        prompt: text(&spec, "prompt"),
+        available: available(registry, resource),
+        annotations: resource.manifest.description.annotations.clone(),
+    }
+}
+
+fn model_of(spec: &Map<String, Value>) -> String {
+    let named = spec.get("modelRef").and_then(|reference| reference["name"].as_str());
+    named.unwrap_or("default").to_owned()
+}
+
+pub(crate) fn agent(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Agent {
+    let mut spec = spec(resource);
+    let model_ref = json!({"name": model_of(&spec)});
+    // What ARK would have filled in.
+    spec.entry("modelRef").or_insert_with(|| model_ref.clone());
+    wire::Agent {
+        identity: identity(resource, warnings),
+        description: text(&spec, "description"),
+        model_ref,
+        prompt: text(&spec, "prompt"),
+        parameters: list(&spec, "parameters"),
+        tools: list(&spec, "tools"),
+        execution_engine: None,
+        overrides: Vec::new(),
+        is_a2a: false,
+        skills: Vec::new(),
+        available: available(registry, resource),
+        spec,
+        status: status(registry, resource),
+    }
+}
+
+/// The provider, in either of ARK's spellings.
+fn provider(spec: &Map<String, Value>) -> Option<String> {
+    text(spec, "provider").or_else(|| text(spec, "type").filter(|kind| kind != "completions"))
+}
+
+/// The text of a `{value: …}`; where it is a reference, what it refers to stays there.
+fn value_of(spec: &Map<String, Value>, name: &str) -> Option<String> {
+    spec.get(name).and_then(|value| value["value"].as_str()).map(str::to_owned)
+}
+
+pub(crate) fn listed_model(registry: &Registry, resource: &Resource) -> wire::ListedModel {
+    let ((name, namespace), spec) = (names(resource), spec(resource));
+    let availability = resource.availability(registry);
+    wire::ListedModel {
+        name,
+        namespace,
+        kind: provider(&spec),
+        provider: provider(&spec),
+        model: value_of(&spec, "model"),
+        available: word(&availability),
+        phase: phase(&availability),
+        annotations: resource.manifest.description.annotations.clone(),
+    }
+}
+
+pub(crate) fn model(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Model {
+    let spec = spec(resource);
+    let provider = provider(&spec);
+    let config = spec.get("config").cloned().unwrap_or_else(|| json!({}));
+    let address = provider.as_ref().and_then(|provider| config[provider]["baseUrl"]["value"].as_str());
+    wire::Model {
+        identity: identity(resource, warnings),
+        kind: provider.clone(),
+        resolved_address: address.map(str::to_owned),
+        provider,
+        model: value_of(&spec, "model"),
+        config,
+        fallback: list(&spec, "fallback").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        available: available(registry, resource),
+        status: status(registry, resource),
+    }
+}
+
+pub(crate) fn listed_tool(registry: &Registry, resource: &Resource) -> wire::ListedTool {
+    let ((name, namespace), spec) = (names(resource), spec(resource));
+    let description = &resource.manifest.description;
+    wire::ListedTool {
+        name,
+        namespace,
+        description: described(resource, &spec),
+        kind: text(&spec, "type"),
+        available: available(registry, resource),
+        labels: description.labels.clone(),
+        annotations: description.annotations.clone(),
+    }
+}
+
+fn described(resource: &Resource, spec: &Map<String, Value>) -> Option<String> {
+    text(spec, "description").or_else(|| resource.manifest.description.annotations.get("description").cloned())
+}
+
+pub(crate) fn tool(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Tool {
+    let spec = spec(resource);
+    wire::Tool {
+        identity: identity(resource, warnings),
+        description: described(resource, &spec),
+        kind: text(&spec, "type"),
+        available: available(registry, resource),
+        spec,
+        status: status(registry, resource),
+    }
+}
+
+pub(crate) fn listed_memory(registry: &Registry, resource: &Resource) -> wire::ListedMemory {
+    let (name, namespace) = names(resource);
+    let spec = memory_spec(registry, resource);
+    let availability = resource.availability(registry);
+    wire::ListedMemory { name, namespace, description: spec.description.clone(), spec, status: phase(&availability) }
+}
+
+pub(crate) fn memory(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Memory {
+    let spec = memory_spec(registry, resource);
+    wire::Memory {
+        identity: identity(resource, warnings),
+        description: spec.description.clone(),
+        config: spec.clone(),
+        spec,
+        available: available(registry, resource),
+        status: status(registry, resource),
+    }
+}
+
+fn memory_spec(registry: &Registry, resource: &Resource) -> wire::MemorySpec {
+    let key = &resource.manifest.key;
+    let window = registry.memory(&key.namespace, &key.name).map(|memory| memory.window).unwrap_or_default();
+    let (max_messages, max_tokens) = match window {
+        Window::Messages(messages) => (Some(messages), None),
+        Window::Tokens(tokens) => (None, Some(tokens)),
+    };
+    wire::MemorySpec { kind: "buffer", max_messages, max_tokens, description: text(&spec(resource), "description") }
+}
+
+pub(crate) fn listed_team(registry: &Registry, resource: &Resource) -> wire::ListedTeam {
+    let ((name, namespace), spec) = (names(resource), spec(resource));
+    let availability = resource.availability(registry);
+    wire::ListedTeam {
+        name,
+        namespace,
+        description: text(&spec, "description"),
+        strategy: text(&spec, "strategy"),
+        members_count: list(&spec, "members").len(),
+        available: word(&availability),
+        status: phase(&availability),
+    }
+}
+
+pub(crate) fn team(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Team {
+    let spec = spec(resource);
+    wire::Team {
+        identity: identity(resource, warnings),
+        description: text(&spec, "description"),
+        strategy: text(&spec, "strategy"),
+        members: list(&spec, "members"),
+        graph: spec.get("graph").cloned(),
+        max_turns: spec.get("maxTurns").cloned(),
+        selector: spec.get("selector").cloned(),
+        available: available(registry, resource),
+        spec,
+        status: status(registry, resource),
+    }
+}
+
+pub(crate) fn server(registry: &Registry, resource: &Resource) -> wire::McpServer {
+    let ((name, namespace), spec) = (names(resource), spec(resource));
+    let availability = resource.availability(registry);
+    wire::McpServer {
+        name,
+        namespace,
+        description: text(&spec, "description"),
+        address: value_of(&spec, "address"),
+        transport: text(&spec, "transport"),
+        available: word(&availability),
+        status_message: availability.message,
+        tool_count: 0,
+        authorization: None,
+        annotations: resource.manifest.description.annotations.clone(),
+    }
+}
+
+pub(crate) fn server_detail(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::McpServerDetail {
+    let spec = spec(resource);
+    let availability = resource.availability(registry);
+    wire::McpServerDetail {
+        identity: identity(resource, warnings),
+        description: text(&spec, "description"),
+        address: value_of(&spec, "address"),
+        transport: text(&spec, "transport"),
+        available: word(&availability),
+        status_message: availability.message,
+        tool_count: 0,
+        spec,
+        status: status(registry, resource),
+    }
+}

@@ -1,0 +1,266 @@
+//! Resources as they stand on the wire, in ARK's spelling.
+//!
+//! What a manifest says is shown as it was written, in `spec`; beside it stand the flat fields that
+//! clients of ARK's API read.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::ark::wire::Condition;
+
+type Texts = BTreeMap<String, String>;
+
+/// What every resource has.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Identity {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) labels: Texts,
+    pub(super) annotations: Texts,
+    /// `file`, `api`, or `server` for what ships with it. Only what is of the `api` can be changed.
+    pub(super) managed_by: &'static str,
+    /// How often it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) generation: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) creation_timestamp: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Status {
+    /// ARK's older word for it.
+    pub(super) phase: &'static str,
+    /// Its word for tools.
+    pub(super) state: &'static str,
+    pub(super) message: String,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// An agent in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedAgent {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) description: Option<String>,
+    pub(super) model_ref: String,
+    pub(super) prompt: Option<String>,
+    pub(super) available: &'static str,
+    pub(super) annotations: Texts,
+}
+
+/// An agent: flat as ARK's API has it, and with the `spec` that clients of its custom resources read.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Agent {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    pub(super) description: Option<String>,
+    pub(super) model_ref: Value,
+    pub(super) prompt: Option<String>,
+    pub(super) parameters: Vec<Value>,
+    pub(super) tools: Vec<Value>,
+    pub(super) execution_engine: Option<Value>,
+    pub(super) overrides: Vec<Value>,
+    #[serde(rename = "isA2A")]
+    pub(super) is_a2a: bool,
+    pub(super) skills: Vec<Value>,
+    pub(super) available: &'static str,
+    pub(super) spec: Map<String, Value>,
+    pub(super) status: Status,
+}
+
+/// A model in a list. `type` is the provider, as clients of older versions of ARK read it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedModel {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) provider: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) available: &'static str,
+    pub(super) phase: &'static str,
+    pub(super) annotations: Texts,
+}
+
+/// A model. There is no `spec`: ARK's API has none here, and in a manifest `model` is an object.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Model {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) provider: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) config: Value,
+    pub(super) fallback: Vec<String>,
+    pub(super) resolved_address: Option<String>,
+    pub(super) available: &'static str,
+    pub(super) status: Status,
+}
+
+/// A tool in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedTool {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) description: Option<String>,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) available: &'static str,
+    pub(super) labels: Texts,
+    pub(super) annotations: Texts,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Tool {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    pub(super) description: Option<String>,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) available: &'static str,
+    pub(super) spec: Map<String, Value>,
+    pub(super) status: Status,
+}
+
+/// A memory in a list. ARK has no `spec` here; its n8n nodes look for one.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedMemory {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) description: Option<String>,
+    pub(super) spec: MemorySpec,
+    pub(super) status: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Memory {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    pub(super) description: Option<String>,
+    pub(super) config: MemorySpec,
+    pub(super) spec: MemorySpec,
+    pub(super) available: &'static str,
+    pub(super) status: Status,
+}
+
+/// How much of a conversation is shown.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MemorySpec {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_messages: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+}
+
+/// A team in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedTeam {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) description: Option<String>,
+    pub(super) strategy: Option<String>,
+    pub(super) members_count: usize,
+    pub(super) available: &'static str,
+    pub(super) status: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Team {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    pub(super) description: Option<String>,
+    pub(super) strategy: Option<String>,
+    pub(super) members: Vec<Value>,
+    pub(super) graph: Option<Value>,
+    pub(super) max_turns: Option<Value>,
+    pub(super) selector: Option<Value>,
+    pub(super) available: &'static str,
+    pub(super) spec: Map<String, Value>,
+    pub(super) status: Status,
+}
+
+/// An MCP server in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct McpServer {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) description: Option<String>,
+    pub(super) address: Option<String>,
+    pub(super) transport: Option<String>,
+    pub(super) available: &'static str,
+    pub(super) status_message: String,
+    pub(super) tool_count: u32,
+    pub(super) authorization: Option<Value>,
+    pub(super) annotations: Texts,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct McpServerDetail {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    pub(super) description: Option<String>,
+    pub(super) address: Option<String>,
+    pub(super) transport: Option<String>,
+    pub(super) available: &'static str,
+    pub(super) status_message: String,
+    pub(super) tool_count: u32,
+    pub(super) spec: Map<String, Value>,
+    pub(super) status: Status,
+}
+
+/// That something is gone.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Deleted {
+    pub(super) message: String,
+}
+
+/// A resource as Kubernetes has it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Raw {
+    pub(super) api_version: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) metadata: RawMetadata,
+    /// `spec`, or what the kind has in its place.
+    #[serde(flatten)]
+    pub(super) content: Map<String, Value>,
+    pub(super) status: Status,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RawMetadata {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) labels: Texts,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) annotations: Texts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) generation: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) creation_timestamp: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RawList {
+    pub(super) api_version: &'static str,
+    pub(super) kind: String,
+    pub(super) metadata: Map<String, Value>,
+    pub(super) items: Vec<Raw>,
+}

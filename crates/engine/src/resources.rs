@@ -1,0 +1,152 @@
+//! Storing resources: checked, then durable, then in effect.
+//!
+//! One change at a time. The registry is built whole from what the store holds after the change and is
+//! swapped in one step, so that nobody ever sees half of it; queries that run keep what was frozen when
+//! they were submitted. A change that is answered is durable, and in effect for whoever asks next.
+
+use std::sync::Arc;
+
+use bosun_core::{
+    Actor, Timestamp,
+    audit::{Action, Record},
+};
+
+use crate::{
+    Engine, EngineError, Registry, StoreError,
+    engine::Inner,
+    fault,
+    resource::{
+        Amendment, Assemble, Change, ChangedResource, Manifest, Origin, Resource, ResourceChange, ResourceError,
+        ResourceKey, StoredResource,
+    },
+};
+
+/// What is described, and who reads more of it.
+pub(crate) struct Resources {
+    assembler: Arc<dyn Assemble>,
+    current: arc_swap::ArcSwap<Registry>,
+    /// Held by whoever changes what is stored.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl Resources {
+    pub(crate) fn new(assembler: Arc<dyn Assemble>, stored: &[StoredResource]) -> Self {
+        let registry = assembler.assemble(stored);
+        Self { assembler, current: arc_swap::ArcSwap::from_pointee(registry), changing: tokio::sync::Mutex::default() }
+    }
+
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.current.load_full()
+    }
+
+    /// Puts what is stored now into effect.
+    fn swap(&self, stored: &[StoredResource]) -> Arc<Registry> {
+        let mut registry = self.assembler.assemble(stored);
+        registry.set_generation(self.current.load().generation() + 1);
+        let registry = Arc::new(registry);
+        self.current.store(Arc::clone(&registry));
+        registry
+    }
+}
+
+impl Engine {
+    /// What is described right now. It never changes; a change makes a new one.
+    #[must_use]
+    pub fn registry(&self) -> Arc<Registry> {
+        self.inner.resources.registry()
+    }
+
+    /// Stores a resource that does not exist yet.
+    ///
+    /// # Errors
+    /// If it exists, if anything is wrong with the manifest, or if the store fails.
+    #[tracing::instrument(name = "resource.create", skip_all, fields(resource = %manifest.key))]
+    pub async fn create_resource(&self, by: Actor, manifest: Manifest) -> Result<ChangedResource, EngineError> {
+        self.detached(async move |inner| {
+            let _changing = inner.resources.changing.lock().await;
+            if find(&inner.resources.registry(), &manifest.key).is_some() {
+                return Err(ResourceError::Exists(manifest.key).into());
+            }
+            let now = inner.clock.now();
+            let stored = StoredResource { manifest, generation: 1, created_at: now, updated_at: now };
+            inner.keep(&by, Action::ResourceCreated, stored).await
+        })
+        .await
+    }
+
+    /// Changes what `amendment` names of a stored resource.
+    ///
+    /// # Errors
+    /// If it does not exist or is not a stored one, if it would not be in order, or if the store fails.
+    #[tracing::instrument(name = "resource.update", skip_all, fields(resource = %key))]
+    pub async fn update_resource(
+        &self,
+        by: Actor,
+        key: ResourceKey,
+        amendment: Amendment,
+    ) -> Result<ChangedResource, EngineError> {
+        self.detached(async move |inner| {
+            let _changing = inner.resources.changing.lock().await;
+            let (resource, generation, created_at) = changeable(&inner.resources.registry(), &key)?;
+            let mut manifest = resource.manifest.clone();
+            amendment.apply(&mut manifest.description);
+            let updated_at = inner.clock.now();
+            let stored = StoredResource { manifest, generation: generation + 1, created_at, updated_at };
+            inner.keep(&by, Action::ResourceUpdated, stored).await
+        })
+        .await
+    }
+
+    /// Removes a stored resource. What refers to it stays, and is not available any more.
+    ///
+    /// # Errors
+    /// If it does not exist or is not a stored one, or if the store fails.
+    #[tracing::instrument(name = "resource.delete", skip_all, fields(resource = %key))]
+    pub async fn delete_resource(&self, by: Actor, key: ResourceKey) -> Result<(), EngineError> {
+        self.detached(async move |inner| {
+            let _changing = inner.resources.changing.lock().await;
+            changeable(&inner.resources.registry(), &key)?;
+            inner.change_resources(&by, Action::ResourceDeleted, Change::Remove(key)).await?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl Inner {
+    async fn keep(&self, by: &Actor, action: Action, stored: StoredResource) -> Result<ChangedResource, EngineError> {
+        let key = stored.manifest.key.clone();
+        let checked = self.resources.assembler.check(&stored.manifest);
+        let checked = checked.map_err(|faults| ResourceError::Invalid { key: key.clone(), faults })?;
+        let registry = self.change_resources(by, action, Change::Keep(Box::new(stored))).await?;
+        let resource = find(&registry, &key).ok_or(ResourceError::NotFound(key))?;
+        Ok(ChangedResource { resource, warnings: checked.warnings, registry })
+    }
+
+    /// Durable first, then in effect. If the store does not know whether it kept the change, what it holds
+    /// when it can be read again decides.
+    async fn change_resources(&self, by: &Actor, action: Action, what: Change) -> Result<Arc<Registry>, StoreError> {
+        let ResourceKey { kind, name, .. } = what.key();
+        let detail = format!("{} {name}", kind.as_str());
+        let record = Record::of_act(self.clock.now(), action, Some(by), Some(detail));
+        let changed = self.store.change_resource(ResourceChange { what, record }).await;
+        fault::point("resource.durable");
+        let stored = self.store.resources().await?;
+        let registry = self.resources.swap(&stored);
+        changed?;
+        Ok(registry)
+    }
+}
+
+fn find(registry: &Registry, key: &ResourceKey) -> Option<Arc<Resource>> {
+    registry.resource(key.kind, &key.namespace, &key.name)
+}
+
+fn changeable(registry: &Registry, key: &ResourceKey) -> Result<(Arc<Resource>, u64, Timestamp), ResourceError> {
+    let resource = find(registry, key).ok_or_else(|| ResourceError::NotFound(key.clone()))?;
+    match &resource.origin {
+        Origin::Stored { generation, created_at, .. } => Ok((Arc::clone(&resource), *generation, *created_at)),
+        Origin::File(file) => Err(ResourceError::ManagedByFile { key: key.clone(), file: file.clone() }),
+        Origin::Builtin => Err(ResourceError::ManagedByServer(key.clone())),
+    }
+}
