@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{duration, options::Options, routes::with_warnings, wire};
 use crate::{
     App,
+    auth::gate::Caller,
     http::{
         answer::Json,
         error::{ApiError, Code},
@@ -132,33 +133,33 @@ pub(super) async fn get_capabilities(State(app): State<App>, options: Options) -
     with_warnings(Json(capabilities), &options.warnings)
 }
 
-/// `GET /v1/namespaces`
-pub(super) async fn list_namespaces(State(app): State<App>, options: Options) -> Response {
+/// `GET /v1/namespaces`: those that the caller reaches.
+pub(super) async fn list_namespaces(State(app): State<App>, caller: Caller) -> Json<wire::List<Namespace>> {
     let namespaces = app.engine.registry().namespaces();
-    let items: Vec<_> = namespaces.iter().map(|namespace| Namespace { name: namespace.to_string() }).collect();
-    let list = wire::List { count: items.len(), total: items.len() as u64, items, continue_token: None };
-    with_warnings(Json(list), &options.warnings)
+    let reached = namespaces.into_iter().filter(|namespace| caller.reach(namespace.clone()).is_ok());
+    let items: Vec<_> = reached.map(|namespace| Namespace { name: namespace.to_string() }).collect();
+    Json(wire::List { count: items.len(), total: items.len() as u64, items, continue_token: None })
 }
 
 /// `POST /v1/namespaces`
 pub(super) async fn create_namespace(
     State(app): State<App>,
-    options: Options,
+    caller: Caller,
     JsonBody(body): JsonBody,
 ) -> Result<Response, ApiError> {
-    let (name, warnings) = read_namespace(&options, body)?;
+    let (name, warnings) = read_namespace(body)?;
     let key = ResourceKey::new(Kind::Namespace, name.clone(), name.as_str());
     // One that something is in is there, although nobody has made it.
     if app.engine.registry().namespaces().contains(&name) {
         let error = bosun_engine::resource::ResourceError::Exists(key);
         return Err(bosun_engine::EngineError::from(error).into());
     }
-    app.engine.create_resource(options.actor().clone(), Manifest { key, description: Description::default() }).await?;
+    app.engine.create_resource(caller.actor, Manifest { key, description: Description::default() }).await?;
     Ok(with_warnings(Json(Namespace { name: name.to_string() }), &warnings))
 }
 
-fn read_namespace(options: &Options, body: Value) -> Result<(bosun_core::Namespace, Vec<String>), ApiError> {
-    let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
+fn read_namespace(body: Value) -> Result<(bosun_core::Namespace, Vec<String>), ApiError> {
+    let mut findings = Findings::new(Code::InvalidRequest, Vec::new());
     let mut fields = Object::body(body)?;
     if let Some(metadata) = fields.object("metadata", &mut findings) {
         fields.absorb(metadata, &mut findings);

@@ -86,8 +86,7 @@ pub const FAMILIES: &[Family] = &[
 ];
 
 /// Who runs a tool, as a label.
-const KINDS: [&str; 10] =
-    ["builtin", "http", "mcp", "nango", "agent", "team", "a2a", "inline", "external", "refused"];
+const KINDS: [&str; 10] = ["builtin", "http", "mcp", "nango", "agent", "team", "a2a", "inline", "external", "refused"];
 const EXTERNAL: usize = 8;
 const REFUSED: usize = 9;
 /// So many models have figures of their own; a configuration with more has the rest under one name.
