@@ -42,7 +42,8 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) async fn open(config: &Config) -> anyhow::Result<Self> {
+    /// `exports_spans` says whether somebody collects them.
+    pub(crate) async fn open(config: &Config, exports_spans: bool) -> anyhow::Result<Self> {
         let doorkeeper = match &config.auth {
             Some(path) => Some(Doorkeeper::open(path).await.context("the keys cannot be used")?),
             None => None,
@@ -64,7 +65,8 @@ impl App {
         let blobs = config.data.join("blobs");
         let blobs = Directory::open(&blobs)
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
-        let engine = Engine::start(store, Arc::new(blobs), library, clock, config.settings()).await?;
+        let settings = bosun_engine::Settings { exports_spans, ..config.settings() };
+        let engine = Engine::start(store, Arc::new(blobs), library, clock, settings).await?;
         Ok(Self { engine, doorkeeper, hosts: config.allow_host.clone(), agents })
     }
 

@@ -34,5 +34,6 @@ pub fn router(app: App) -> axum::Router {
     let draining = app.engine.draining().clone();
     let hosts = http::guard::Hosts::new(&app.hosts, !app.access.is_open());
     let requests = Arc::new(Requests::default());
-    http::guarded(ark::routes::router(app, Arc::clone(&requests)), draining, hosts, requests)
+    let exports_spans = app.engine.settings().exports_spans;
+    http::guarded(ark::routes::router(app, Arc::clone(&requests)), draining, hosts, requests, exports_spans)
 }

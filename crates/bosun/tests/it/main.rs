@@ -35,4 +35,5 @@ mod shutdown;
 mod sse;
 mod store_files;
 mod support;
+mod traces;
 mod upgrades;

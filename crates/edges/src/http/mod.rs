@@ -10,6 +10,7 @@ pub(crate) mod metrics;
 mod observe;
 pub(crate) mod serve;
 pub(crate) mod sse;
+pub(crate) mod trace;
 pub(crate) mod warning;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(crate) fn guarded(
     draining: CancellationToken,
     hosts: guard::Hosts,
     requests: Arc<Requests>,
+    exports_spans: bool,
 ) -> Router {
     router
         .fallback(crate::ark::refused::no_route)
@@ -38,5 +40,5 @@ pub(crate) fn guarded(
         .layer(middleware::from_fn_with_state(draining, drain::refuse_what_is_new))
         .layer(middleware::from_fn_with_state(hosts, guard::known_host))
         .layer(CatchPanicLayer::custom(observe::panicked))
-        .layer(middleware::from_fn_with_state(Arc::new(Observer::new(requests)), observe::observe))
+        .layer(middleware::from_fn_with_state(Arc::new(Observer::new(requests, exports_spans)), observe::observe))
 }

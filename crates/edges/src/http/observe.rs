@@ -24,25 +24,27 @@ use tracing::Instrument;
 use super::{
     error::{Cause, internal},
     metrics::Requests,
+    trace::{self, TRACEPARENT, Trace, Tracer},
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// W3C's: the caller's trace, in which the request goes on.
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const LONGEST_ID: usize = 128;
 
 /// What is kept about requests.
 #[derive(Debug)]
 pub(super) struct Observer {
     requests: Arc<Requests>,
+    /// Where spans are collected.
+    tracer: Option<Tracer>,
     /// Tells the ids of this process from those of others.
     process: u64,
     next: AtomicU64,
 }
 
 impl Observer {
-    pub(super) fn new(requests: Arc<Requests>) -> Self {
-        Self { requests, process: RandomState::new().hash_one(std::process::id()), next: AtomicU64::new(1) }
+    pub(super) fn new(requests: Arc<Requests>, exports_spans: bool) -> Self {
+        let process = RandomState::new().hash_one(std::process::id());
+        Self { requests, tracer: exports_spans.then(Tracer::default), process, next: AtomicU64::new(1) }
     }
 
     /// The client's id, if it can be taken as one; else a new one.
@@ -57,17 +59,22 @@ impl Observer {
 }
 
 /// Wraps a request in its span. Paths are logged as their route: names may be private, routes are not.
-pub(super) async fn observe(State(observer): State<Arc<Observer>>, request: Request, next: Next) -> Response {
+pub(super) async fn observe(State(observer): State<Arc<Observer>>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let path = request.extensions().get::<MatchedPath>().cloned();
     let route = path.as_ref().map_or("none", MatchedPath::as_str);
     let (id, method) = (observer.id_of(&request), request.method().clone());
     // The status is a field of what is logged, not of the span: a span that learns it later has its fields
     // written anew for every request, and nearly all requests log nothing.
-    let span = match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
-        Some(traceparent) => tracing::info_span!("http.request", request = id, %method, route, traceparent),
-        None => tracing::info_span!("http.request", request = id, %method, route),
+    let span = if let Some(tracer) = &observer.tracer {
+        collected(tracer, &mut request, &id, method.as_str(), route)
+    } else {
+        match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
+            Some(traceparent) => tracing::info_span!("http.request", request = id, %method, route, traceparent),
+            None => tracing::info_span!("http.request", request = id, %method, route),
+        }
     };
+    let collected = observer.tracer.is_some().then(|| span.clone());
     let mut response = async {
         let response = next.run(request).await;
         if let Some(Cause(cause)) = response.extensions().get::<Cause>() {
@@ -80,8 +87,29 @@ pub(super) async fn observe(State(observer): State<Arc<Observer>>, request: Requ
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
+    if let Some(span) = collected {
+        span.record("status", response.status().as_u16());
+    }
     observer.requests.count(&method, route, response.status(), began.elapsed());
     response
+}
+
+/// The span of a request whose spans are collected, which then says its status too; whoever keeps the trace of the
+/// request finds it in its extensions.
+fn collected(tracer: &Tracer, request: &mut Request, id: &str, method: &str, route: &str) -> tracing::Span {
+    let caller = trace::of_caller(request.headers());
+    let own = tracer.begin(caller.as_ref()).map(Arc::new);
+    let span = tracing::info_span!(
+        "http.request",
+        request = id,
+        method,
+        route,
+        traceparent = caller.as_ref().map(tracing::field::display),
+        trace = own.as_ref().map(tracing::field::display),
+        status = tracing::field::Empty,
+    );
+    request.extensions_mut().insert(Trace(own));
+    span
 }
 
 fn log(status: StatusCode, cause: &(dyn std::error::Error + 'static)) {

@@ -302,7 +302,7 @@ async fn a_panic_is_an_answer_without_a_reason() {
     }
     let hosts = Hosts::new(&[], false);
     let router = Router::new().route("/broken", get(broken));
-    let router = http::guarded(router, CancellationToken::new(), hosts, Arc::default());
+    let router = http::guarded(router, CancellationToken::new(), hosts, Arc::default(), false);
     let server = Running::start(router, Duration::ZERO).await;
     let request = "GET /broken HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let answer = server.raw(request).await;
