@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod acts;
 mod architecture;
 mod audit;
 mod canaries;
