@@ -123,6 +123,7 @@ impl Config {
                 AuditedArguments::Redacted => Arguments::Redacted,
                 AuditedArguments::Full => Arguments::Full,
             },
+            exports_spans: false,
         }
     }
 

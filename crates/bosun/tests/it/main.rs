@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod acts;
 mod architecture;
 mod audit;
 mod canaries;
@@ -35,4 +36,5 @@ mod shutdown;
 mod sse;
 mod store_files;
 mod support;
+mod traces;
 mod upgrades;
