@@ -13,6 +13,7 @@ mod deadlines;
 mod desk;
 mod direct;
 mod dispatch;
+mod documents;
 mod driver;
 mod engine;
 mod error;

@@ -15,6 +15,7 @@ mod chaos;
 mod cli_tools;
 mod commits;
 mod config;
+mod conversations;
 mod demo;
 mod dependencies;
 mod deploy;
