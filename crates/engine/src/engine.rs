@@ -26,6 +26,7 @@ use crate::{
     desk::{Brings, Desk, Key, Live, Locked, State},
     driver, fault,
     metrics::Metrics,
+    parameters::Parameter,
     registry::AgentLimits,
     resource::Assemble,
     resources::Resources,
@@ -77,7 +78,7 @@ pub struct Submission {
     pub model: Option<String>,
     pub input: Input,
     /// What is filled in where the input and the agent's prompt have a place for it.
-    pub parameters: BTreeMap<String, String>,
+    pub parameters: BTreeMap<String, Parameter>,
     pub options: ModelOptions,
     /// What the answer must be; the agent's own where absent.
     pub output_schema: Option<Arc<serde_json::Value>>,

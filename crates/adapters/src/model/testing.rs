@@ -23,7 +23,7 @@ use super::{
     retry::Backoff,
     standin::{self, Plays, StandIn},
 };
-use crate::secret::{Secret, Source};
+use crate::secret::{Secret, Source, binding::Reach};
 
 pub(crate) fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models")
@@ -59,6 +59,7 @@ pub(crate) fn config(base_url: &str) -> Config {
         properties: Vec::new(),
         stream: true,
         timeouts: Timeouts::default(),
+        reach: Reach::default(),
     }
 }
 
