@@ -5,7 +5,7 @@ CARGO ?= cargo
 LOCKED := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: conformance help setup demo serve install test fmt lint unit doc deny chaos interop bench fuzz clean
+.PHONY: conformance docs-page help setup demo serve install test fmt lint unit doc deny chaos interop bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ interop: ## the Zod converter and the stand-in for model APIs against the real p
 	interop/zod/run.sh
 	interop/json-schema/run.sh
 	interop/models/run.sh
+
+docs-page: ## /docs in a real browser, held against the description of the API (needs npm)
+	interop/docs-page/run.sh
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run

@@ -37,6 +37,7 @@ pub(crate) struct App {
     engine: Engine,
     doorkeeper: Option<Doorkeeper>,
     hosts: Vec<String>,
+    max_connections: usize,
     /// The names of all agents.
     pub(crate) agents: Vec<String>,
 }
@@ -65,7 +66,8 @@ impl App {
         let blobs = Directory::open(&blobs)
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
         let engine = Engine::start(store, Arc::new(blobs), library, clock, config.settings()).await?;
-        Ok(Self { engine, doorkeeper, hosts: config.allow_host.clone(), agents })
+        let (hosts, max_connections) = (config.allow_host.clone(), config.max_connections);
+        Ok(Self { engine, doorkeeper, hosts, max_connections, agents })
     }
 
     /// Serves until `stopping` fires and everything in hand has ended. Streams end when the engine
@@ -83,7 +85,8 @@ impl App {
             }
         };
         let router = bosun_edges::router(bosun_edges::App { engine: self.engine.clone(), access, hosts: self.hosts });
-        let served = bosun_edges::serve(listener, router, stopping.cancelled(), GRACE);
+        let terms = bosun_edges::Terms { max_connections: self.max_connections, grace: GRACE };
+        let served = bosun_edges::serve(listener, router, stopping.cancelled(), terms);
         let drained = async {
             stopping.cancelled().await;
             self.engine.drain(GRACE).await;

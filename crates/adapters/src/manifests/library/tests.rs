@@ -100,6 +100,9 @@ async fn what_a_client_stores_is_checked_as_a_file_is() {
     assert_eq!(faults[0].code, "bad_value");
     assert!(check(Kind::ConfigMap, json!({"data": {"a": "b"}})).await.is_ok());
     assert_eq!(codes(Kind::ConfigMap, json!({"data": {"a": 5}})).await, ["wrong_type"]);
+    let faults = library.check(&manifest(Kind::Tool, "usage", &json!({"type": "external"}))).await.unwrap_err();
+    assert_eq!(faults[0].code, "reserved_name");
+    assert!(library.check(&manifest(Kind::Agent, "usage", &json!({}))).await.is_ok(), "only tools are read there");
 }
 
 /// A model as a client stores it, whose every field may be a reference to the secret `openai`.
