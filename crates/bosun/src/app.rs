@@ -84,7 +84,7 @@ impl App {
                 None => Ok::<_, anyhow::Error>(()),
             }
         };
-        let router = bosun_edges::router(bosun_edges::App { engine: self.engine.clone(), access, hosts: self.hosts });
+        let router = bosun_edges::router(bosun_edges::App::new(self.engine.clone(), access, self.hosts));
         let terms = bosun_edges::Terms { max_connections: self.max_connections, grace: GRACE };
         let served = bosun_edges::serve(listener, router, stopping.cancelled(), terms);
         let drained = async {

@@ -267,7 +267,7 @@ impl Engine {
             resources,
             clock,
             settings,
-            desk: Arc::new(Desk::new(settings.audited_arguments, Arc::clone(&metrics))),
+            desk: Arc::new(Desk::new(settings.audited_arguments, Arc::clone(&metrics), settings.max_running)),
             metrics,
             toolsets: Toolsets::default(),
             schemas: Arc::new(SchemaCache::new(SCHEMAS_KEPT)),
@@ -639,20 +639,19 @@ impl Inner {
 
     /// Waits until the server has nothing more to do for the query, at most for `patience`.
     async fn settle(&self, live: &Live, patience: Duration) -> Result<Snapshot, EngineError> {
-        let mut changes = live.subscribe();
         let mut over = pin!(tokio::time::sleep(patience));
         loop {
-            changes.mark_unchanged();
+            // Before the look, so that nothing that happens after it is missed.
+            let mut settled = pin!(live.settled());
+            settled.as_mut().enable();
             let locked = live.lock(&*self.store).await?;
-            let settled = Self::state_of(&locked, &live.key)?.head.status().is_settled();
+            let is_settled = Self::state_of(&locked, &live.key)?.head.status().is_settled();
             drop(locked);
-            let give_up = settled || self.draining.is_cancelled();
-            if give_up {
+            if is_settled || self.draining.is_cancelled() {
                 return self.read(live).await;
             }
             tokio::select! {
-                // The sender lives as long as `live`.
-                _ = changes.changed() => {}
+                () = settled => {}
                 () = &mut over => return self.read(live).await,
                 () = self.draining.cancelled() => {}
             }

@@ -4,6 +4,7 @@
 //! prompts, arguments, results and secrets never are. With the feature `otel`, spans also go to the collector that
 //! `OTEL_EXPORTER_OTLP_ENDPOINT` names.
 
+mod fields;
 #[cfg(feature = "otel")]
 mod otel;
 
@@ -28,7 +29,7 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<()> {
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     match format {
         LogFormat::Text => registry.with(lines.with_ansi(wants_colour()).compact()).try_init()?,
-        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init()?,
+        LogFormat::Json => registry.with(lines.json().flatten_event(true).fmt_fields(fields::JsonObject)).try_init()?,
     }
     Ok(())
 }

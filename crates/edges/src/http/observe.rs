@@ -6,20 +6,16 @@
 use std::{
     any::Any,
     hash::{BuildHasher as _, RandomState},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Instant,
 };
 
 use axum::{
-    extract::{MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, StatusCode},
-    middleware::Next,
+    extract::{MatchedPath, Request},
+    http::{HeaderName, HeaderValue, Method, StatusCode},
     response::{IntoResponse, Response},
 };
-use tracing::Instrument;
+use tracing::Span;
 
 use super::{
     error::{Cause, internal},
@@ -31,57 +27,80 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const LONGEST_ID: usize = 128;
 
-/// What is kept about requests.
+/// Gives every request its id.
 #[derive(Debug)]
 pub(super) struct Observer {
-    requests: Arc<Requests>,
     /// Tells the ids of this process from those of others.
     process: u64,
     next: AtomicU64,
 }
 
+impl Default for Observer {
+    fn default() -> Self {
+        Self { process: RandomState::new().hash_one(std::process::id()), next: AtomicU64::new(1) }
+    }
+}
+
+/// A request that has come in and is not answered yet.
+#[derive(Debug)]
+pub(super) struct Seen {
+    began: Instant,
+    id: HeaderValue,
+    method: Method,
+    path: Option<MatchedPath>,
+    /// Around everything that is done for the request.
+    pub(super) span: Span,
+}
+
 impl Observer {
-    pub(super) fn new(requests: Arc<Requests>) -> Self {
-        Self { requests, process: RandomState::new().hash_one(std::process::id()), next: AtomicU64::new(1) }
+    /// Wraps a request in its span. Paths are logged as their route: names may be private, routes are not.
+    pub(super) fn see(&self, request: &Request) -> Seen {
+        let (id, method) = (self.id_of(request), request.method().clone());
+        let path = request.extensions().get::<MatchedPath>().cloned();
+        let route = route(path.as_ref());
+        let text = id.to_str().unwrap_or_default();
+        // The status is a field of what is logged, not of the span: a span that learns it later has its fields
+        // written anew for every request, and nearly all requests log nothing.
+        let span = match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
+            Some(traceparent) => tracing::info_span!("http.request", request = text, %method, route, traceparent),
+            None => tracing::info_span!("http.request", request = text, %method, route),
+        };
+        Seen { began: Instant::now(), id, method, path, span }
     }
 
     /// The client's id, if it can be taken as one; else a new one.
-    fn id_of(&self, request: &Request) -> String {
+    fn id_of(&self, request: &Request) -> HeaderValue {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b'/');
-        let sent = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
-        match sent.filter(|id| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(is_plain)) {
-            Some(id) => id.to_owned(),
-            None => format!("{:08x}-{:x}", self.process >> 32, self.next.fetch_add(1, Ordering::Relaxed)),
+        let is_id =
+            |id: &HeaderValue| (1..=LONGEST_ID).contains(&id.len()) && id.as_bytes().iter().copied().all(is_plain);
+        match request.headers().get(REQUEST_ID).filter(|id| is_id(id)) {
+            Some(id) => id.clone(),
+            None => {
+                let id = format!("{:08x}-{:x}", self.process >> 32, self.next.fetch_add(1, Ordering::Relaxed));
+                // Hexadecimal digits are always a value.
+                HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("0"))
+            }
         }
     }
 }
 
-/// Wraps a request in its span. Paths are logged as their route: names may be private, routes are not.
-pub(super) async fn observe(State(observer): State<Arc<Observer>>, request: Request, next: Next) -> Response {
-    let began = Instant::now();
-    let path = request.extensions().get::<MatchedPath>().cloned();
-    let route = path.as_ref().map_or("none", MatchedPath::as_str);
-    let (id, method) = (observer.id_of(&request), request.method().clone());
-    // The status is a field of what is logged, not of the span: a span that learns it later has its fields
-    // written anew for every request, and nearly all requests log nothing.
-    let span = match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
-        Some(traceparent) => tracing::info_span!("http.request", request = id, %method, route, traceparent),
-        None => tracing::info_span!("http.request", request = id, %method, route),
-    };
-    let mut response = async {
-        let response = next.run(request).await;
-        if let Some(Cause(cause)) = response.extensions().get::<Cause>() {
-            log(response.status(), &**cause);
-        }
-        response
+fn route(path: Option<&MatchedPath>) -> &str {
+    path.map_or("none", MatchedPath::as_str)
+}
+
+impl Seen {
+    /// The request is answered.
+    pub(super) fn end(self, requests: &Requests, response: &mut Response) {
+        requests.count(&self.method, route(self.path.as_ref()), response.status(), self.began.elapsed());
+        response.headers_mut().insert(REQUEST_ID, self.id);
     }
-    .instrument(span)
-    .await;
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(REQUEST_ID, id);
+}
+
+/// Says why a request was not done, where that is known.
+pub(super) fn log_cause(response: &Response) {
+    if let Some(Cause(cause)) = response.extensions().get::<Cause>() {
+        log(response.status(), &**cause);
     }
-    observer.requests.count(&method, route, response.status(), began.elapsed());
-    response
 }
 
 fn log(status: StatusCode, cause: &(dyn std::error::Error + 'static)) {
