@@ -1,7 +1,7 @@
 //! The way in: submit, deliver, resume, cancel, read.
 //!
-//! Every change runs as a task of its own, so a caller that goes away never leaves half a change
-//! behind, and answers only when what it answers would survive a power cut.
+//! Every change [outlives](Outliving) whoever asked for it, so a caller that goes away never leaves half a
+//! change behind, and answers only when what it answers would survive a power cut.
 
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -26,6 +26,7 @@ use crate::{
     desk::{Brings, Desk, Key, Live, Locked, State},
     driver, fault,
     metrics::Metrics,
+    outliving::Outliving,
     parameters::Parameter,
     registry::AgentLimits,
     resource::Assemble,
@@ -292,7 +293,7 @@ impl Engine {
     /// # Errors
     /// If the agent, its model or a tool does not exist, the name or the key is taken, too many wait already,
     /// or the store fails.
-    #[tracing::instrument(name = "query.submit", skip_all, fields(agent = %submission.agent))]
+    #[tracing::instrument(level = "debug", name = "query.submit", skip_all, fields(agent = %submission.agent))]
     pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Submitted, EngineError> {
         self.detached(async move |inner| {
             let uid = new_uid(&*inner.clock)?;
@@ -357,7 +358,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or the store fails. What became of each result is in the report.
-    #[tracing::instrument(name = "query.deliver", skip_all, fields(query = %key.1, results = deliveries.len()))]
+    #[tracing::instrument(level = "debug", name = "query.deliver", skip_all, fields(query = %key.1, results = deliveries.len()))]
     pub async fn deliver(
         &self,
         by: Actor,
@@ -567,7 +568,7 @@ impl Engine {
             return Err(EngineError::ShuttingDown);
         }
         let running = change(Arc::clone(&self.inner));
-        self.inner.tasks.spawn(running).await.map_err(EngineError::Crashed)?
+        Outliving::new(self.inner.tasks.track_future(running)).await
     }
 }
 
