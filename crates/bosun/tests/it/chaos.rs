@@ -112,7 +112,10 @@ fn plans(kills: u64, rng: &mut Rng) -> VecDeque<Plan> {
 
 /// The points that this test comes by; `upgrades.rs` and `resources.rs` kill at the others.
 fn points() -> impl Iterator<Item = &'static str> + Clone {
-    POINTS.iter().copied().filter(|point| !point.starts_with("upgrade.") && !point.contains("resource"))
+    POINTS
+        .iter()
+        .copied()
+        .filter(|point| !point.starts_with("upgrade.") && !point.contains("resource") && !point.contains("tend"))
 }
 
 /// How far into the life of a process a point is tried; the rarely passed ones at once.
