@@ -85,6 +85,9 @@ pub(crate) struct Config {
     /// File to which the ends of the audit log are added every minute; audit.heads beside the store without it
     #[arg(long, value_name = "FILE", help_heading = "Audit")]
     audit_heads_file: Option<PathBuf>,
+    /// How long the audit log keeps its records; for ever without it
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Audit")]
+    audit_retention: Option<Duration>,
 
     /// Die at a named point, as if killed: POINT or POINT:N for the Nth pass
     #[arg(long, value_name = "POINT", hide = true)]
@@ -133,7 +136,7 @@ impl Config {
 
     pub(crate) fn audit(&self) -> Audit {
         let (key_file, heads_file) = (self.audit_key_file.clone(), self.audit_heads_file.clone());
-        Audit { on: self.audit, key_file, heads_file }
+        Audit { on: self.audit, key_file, heads_file, retention: self.audit_retention }
     }
 }
 

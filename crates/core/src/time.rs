@@ -17,6 +17,13 @@ impl Timestamp {
         Self(self.0.saturating_add(millis))
     }
 
+    /// So long ago.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_sub(millis))
+    }
+
     /// How long ago `earlier` was; zero if it lies ahead, since clocks may step back.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {

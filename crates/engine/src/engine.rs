@@ -290,6 +290,7 @@ impl Engine {
         inner.tasks.spawn(Admission::run(Arc::clone(&inner)));
         inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
         inner.tasks.spawn(retention::run(Arc::clone(&inner)));
+        inner.tasks.spawn(retention::tend_records(Arc::clone(&inner)));
         inner.tasks.spawn(Inner::tend_blobs(Arc::clone(&inner)));
         Ok(Self { inner })
     }

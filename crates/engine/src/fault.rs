@@ -36,6 +36,8 @@ pub const POINTS: &[&str] = &[
     "store.removed",
     "store.resource",
     "store.resource_kept",
+    "store.tend",
+    "store.tended",
     "open.commit",
     "open.committed",
     "upgrade.commit",

@@ -1,4 +1,4 @@
-//! Deletes queries that have been kept for long enough.
+//! Deletes queries that have been kept for long enough, and looks after the audit log.
 //!
 //! The store deletes a little at a time and this task asks until nothing is left, so that nobody who
 //! writes meanwhile waits for it. It may be late, which is harmless.
@@ -28,6 +28,24 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
+            () = inner.draining.cancelled() => {}
+        }
+    }
+}
+
+/// Nobody notices if it is late.
+const BETWEEN_TENDING: Duration = Duration::from_secs(5);
+
+/// Looks after the audit log until the engine drains.
+pub(crate) async fn tend_records(inner: Arc<Inner>) {
+    while !inner.draining.is_cancelled() {
+        match inner.store.tend_records(inner.clock.now()).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => tracing::warn!(error = %error, "the audit log cannot be looked after right now"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(BETWEEN_TENDING) => {}
             () = inner.draining.cancelled() => {}
         }
     }

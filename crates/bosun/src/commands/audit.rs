@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context;
-use bosun_adapters::store::sqlite::audit::{self, Audit};
+use bosun_adapters::store::sqlite::audit::{self, Audit, AuditKeys};
 use bosun_core::Namespace;
 
 use super::report::count;
@@ -36,6 +36,9 @@ the first bad record of each namespace is named. docs/audit.md says what can be 
 struct Verify {
     #[command(flatten)]
     place: Place,
+    /// Verify this file, which `bosun audit export` wrote, and not the store
+    #[arg(long, value_name = "FILE", conflicts_with = "heads")]
+    file: Option<PathBuf>,
     /// File of ends that the server exported; beside the store without it
     #[arg(long, value_name = "FILE")]
     heads: Option<PathBuf>,
@@ -44,9 +47,8 @@ struct Verify {
 /// Write all records as lines of JSON, oldest first
 #[derive(Debug, clap::Args)]
 struct Export {
-    /// Directory of the store
-    #[arg(long, value_name = "DIR", default_value = "./data")]
-    data: PathBuf,
+    #[command(flatten)]
+    place: Place,
     /// Only this namespace
     #[arg(long, value_name = "NAME")]
     namespace: Option<Namespace>,
@@ -84,8 +86,15 @@ impl AuditCommand {
 
 impl Verify {
     fn run(self) -> anyhow::Result<ExitCode> {
-        let audit = Audit { on: true, key_file: self.place.key_file, heads_file: self.heads };
-        let verified = audit::verify(&self.place.data, &audit).context("the audit log cannot be verified")?;
+        let audit = Audit { key_file: self.place.key_file, heads_file: self.heads, ..Audit::default() };
+        let verified = match &self.file {
+            Some(file) => {
+                let keys = AuditKeys::load(&audit.key_file(&self.place.data));
+                audit::verify_file(file, &keys.context("the export cannot be verified")?)
+            }
+            None => audit::verify(&self.place.data, &audit),
+        };
+        let verified = verified.context("the audit log cannot be verified")?;
         for fault in &verified.faults {
             anstream::eprintln!("{fault}");
         }
@@ -104,18 +113,30 @@ impl Verify {
 impl Export {
     fn run(self) -> anyhow::Result<ExitCode> {
         let namespace = self.namespace.as_ref().map(Namespace::as_str);
-        match &self.output {
+        let audit = Audit { key_file: self.place.key_file, ..Audit::default() };
+        let (data, key_file) = (&self.place.data, audit.key_file(&self.place.data));
+        // Whoever exports need not be the one who holds the key.
+        let keys = if key_file.exists() { Some(AuditKeys::load(&key_file)?) } else { None };
+        let exported = match &self.output {
             Some(path) => {
                 let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
                 let mut lines = BufWriter::new(file);
-                audit::export(&self.data, namespace, &mut lines)?;
+                let exported = audit::export(data, keys.as_ref(), namespace, &mut lines)?;
                 lines.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+                exported
             }
             None => {
                 let mut lines = BufWriter::new(std::io::stdout().lock());
-                audit::export(&self.data, namespace, &mut lines)?;
+                let exported = audit::export(data, keys.as_ref(), namespace, &mut lines)?;
                 lines.flush()?;
+                exported
             }
+        };
+        if !exported.is_sealed {
+            let key_file = key_file.display();
+            anstream::eprintln!(
+                "the end of the export is not sealed: there is no key in {key_file}; --key-file names it"
+            );
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -123,7 +144,7 @@ impl Export {
 
 impl Rotate {
     fn run(self) -> anyhow::Result<ExitCode> {
-        let audit = Audit { on: true, key_file: self.place.key_file, heads_file: None };
+        let audit = Audit { key_file: self.place.key_file, ..Audit::default() };
         let path = audit.key_file(&self.place.data);
         let id = audit::rotate(&path)?;
         anstream::println!("key {id} is in {}; restart the server to take it up", path.display());

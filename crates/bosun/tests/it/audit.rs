@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::{
     program::{bosun, run, stderr, stdout},
+    resources::api,
     support::{
         client::{Client, result},
         scenes::{self, Scene},
-        server::{Death, World},
+        server::{Death, Started, World},
         soon,
     },
 };
@@ -41,9 +42,27 @@ async fn a_log_is_verified_exported_and_found_to_be_tampered_with() {
 
     let exported = run(bosun().args(["audit", "export", "--data"]).arg(world.data())).await;
     let lines: Vec<Value> = stdout(&exported).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<_> = lines.into_iter().filter(|line| line["record"].is_object()).collect();
     let actions: Vec<_> = lines.iter().take(5).map(|line| line["record"]["action"].as_str().unwrap()).collect();
     let life = ["query.created", "call.handed_out", "call.delivered", "query.completed", "delivery.refused"];
     assert_eq!(actions, life);
+
+    // The file says by itself whether it is what was exported, wherever it is.
+    let file = world.path("audit.jsonl");
+    let check = async |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        run(bosun()
+            .args(["audit", "verify", "--file"])
+            .arg(&file)
+            .arg("--key-file")
+            .arg(world.data().join("audit.key")))
+        .await
+    };
+    let whole = check(&stdout(&exported)).await;
+    assert_eq!(stdout(&whole), "10 records of 1 namespace, 0 exported ends: ok\n", "{}", stderr(&whole));
+    let forged = check(&stdout(&exported).replacen("\"actor\":\"local\"", "\"actor\":\"other\"", 1)).await;
+    assert_eq!(forged.status.code(), Some(1));
+    assert!(stderr(&forged).contains("record 1 is not what was written"), "{}", stderr(&forged));
 
     let rotated = run(bosun().args(["audit", "rotate", "--data"]).arg(world.data())).await;
     assert!(stdout(&rotated).contains("restart the server"), "{}", stderr(&rotated));
@@ -94,6 +113,35 @@ async fn a_cycle_costs_four_records_and_little_room() {
         )
         .unwrap();
     assert!(counts <= 4, "one row for each tool and agent of an hour, however many calls: {counts}");
+}
+
+#[tokio::test]
+async fn a_log_that_is_shortened_is_whole_whenever_the_server_is_killed() {
+    let mut world = World::new();
+    let names: Vec<_> = (0..55).map(|number| format!("q{number}")).collect();
+    cycles(&world, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    world.set("BOSUN_AUDIT_RETENTION", "1ms");
+    // First the index is made, then the block is let go, each in a commit.
+    for fault in ["store.tend", "store.tended", "store.tend", "store.tended"] {
+        let dead = match soon("the start", world.spawn(Some(fault)).ready()).await {
+            Started::Ready(mut server) => soon("the fault", server.death()).await,
+            Started::Dead(death) => death,
+        };
+        assert_eq!(dead, Death::AtFaultPoint, "{fault}");
+        let verified = verify(&world.data()).await;
+        assert_eq!(verified.status.code(), Some(0), "{fault}: {}", stderr(&verified));
+    }
+    let mut server = world.start().await;
+    let page = api(&server, "GET", "/v1/audit?limit=1000", None).await.body;
+    let items = page["items"].as_array().unwrap();
+    assert_eq!((&items[0]["action"], &items[0]["seq"]), (&"audit.shortened".into(), &276.into()), "{}", items[0]);
+    assert_eq!(items.last().unwrap()["seq"], 257, "55 cycles of 5 records, a block of which was let go");
+    let found = api(&server, "GET", "/v1/audit?action=audit.shortened", None).await.body;
+    assert_eq!(found["count"], 1, "once, however often it was tried");
+    server.terminate();
+    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    let checked = run(bosun().args(["check", "--data"]).arg(world.data())).await;
+    assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
 }
 
 #[tokio::test]

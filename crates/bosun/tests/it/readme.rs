@@ -111,7 +111,7 @@ async fn the_commands_of_the_streaming_page_run() {
 async fn the_commands_of_the_audit_page_run() {
     let directory = tempfile::tempdir().unwrap();
     let said = play("docs/audit.md", free_port(), directory.path()).await;
-    assert_eq!(said.matches(" of 1 namespace, ").count(), 2, "{said}");
+    assert_eq!(said.matches(" of 1 namespace, ").count(), 3, "{said}");
     assert!(said.contains("call.handed_out") && directory.path().join("audit.jsonl").exists(), "{said}");
 }
 

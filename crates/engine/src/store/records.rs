@@ -70,6 +70,12 @@ pub trait Records: Send + Sync {
     /// Looks into the log of a namespace, as committed.
     async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError>;
 
+    /// Looks after the log a little, where that takes anything: what is looked for is found faster, what is too old is
+    /// let go. False when there is nothing to do.
+    async fn tend_records(&self, _now: Timestamp) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// How the tools of a namespace were used since that hour.
     async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError>;
 }

@@ -20,7 +20,7 @@ use bosun_engine::{
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 
 use super::{
-    audit::{AuditKeys, Book, Heads, Pages},
+    audit::{AuditKeys, Book, Chore, Heads, Pages},
     checkpoint::Checkpoints,
     connect::Connector,
     conversations,
@@ -146,6 +146,13 @@ impl Disk for File {
         open.change_resource(self.epoch, change)?;
         self.open = Some(open);
         Ok(())
+    }
+
+    fn tend(&mut self, chore: &Chore) -> Result<bool, Rejection> {
+        let mut open = self.take_open()?;
+        let done = open.tend(self.epoch, chore)?;
+        self.open = Some(open);
+        Ok(done)
     }
 
     fn tidy(&mut self) {

@@ -5,6 +5,8 @@
 //! directory that cannot be written to. Nothing is repaired either: what a journal said cannot be
 //! guessed, only restored.
 
+pub(super) mod tables;
+
 use std::{
     collections::HashSet,
     fs, io,
@@ -65,6 +67,8 @@ pub enum StoreFault {
     DocumentMissing { query: String, hash: ContentHash },
     #[error("document {0} is not what its hash says")]
     DocumentChanged(ContentHash),
+    #[error("table `{table}`, row `{row}`: {reason}")]
+    Table { table: &'static str, row: String, reason: String },
     #[error("blob {0} is missing")]
     BlobMissing(ContentHash),
     #[error("blob {0} is not what its hash says")]
@@ -95,6 +99,7 @@ impl StoreFault {
             Self::Stray(_) => "stray_entries",
             Self::DocumentMissing { .. } => "document_missing",
             Self::DocumentChanged(_) => "document_changed",
+            Self::Table { .. } => "row_damaged",
             Self::BlobMissing(_) => "blob_missing",
             Self::BlobChanged(_) | Self::Blob { .. } => "blob_damaged",
         }
@@ -116,6 +121,7 @@ impl StoreFault {
             | Self::Head { .. }
             | Self::DocumentMissing { .. }
             | Self::DocumentChanged(_)
+            | Self::Table { .. }
             | Self::BlobMissing(_)
             | Self::BlobChanged(_)
             | Self::Blob { .. } => true,
@@ -184,6 +190,7 @@ impl Inspection {
             self.look_at_documents(&snapshot),
             self.look_at_queries(&snapshot),
             self.look_at_blobs(dir, &snapshot),
+            self.look_at_tables(&snapshot),
         ];
         self.faults.extend(looked.into_iter().filter_map(Result::err).map(StoreFault::Database));
     }

@@ -24,7 +24,10 @@ use bosun_engine::{
 };
 use tokio::sync::oneshot;
 
-use super::{audit::Lines, conversations::QueuedExchange};
+use super::{
+    audit::{Chore, Lines},
+    conversations::QueuedExchange,
+};
 
 /// How long an append that nobody waits for may stay uncommitted.
 const UNAWAITED: Duration = Duration::from_millis(2);
@@ -121,13 +124,21 @@ pub(super) struct Changing {
     pub(super) done: oneshot::Sender<Result<(), Rejection>>,
 }
 
-/// What the writer has to do: first to add, then to change resources, then to delete.
+/// Something to look after, and whoever waits for that.
+#[derive(Debug)]
+pub(super) struct Tending {
+    pub(super) chore: Chore,
+    pub(super) done: oneshot::Sender<Result<bool, Rejection>>,
+}
+
+/// What the writer has to do: first to add, then to change resources, then to delete, then to look after the log.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) group: Vec<Queued>,
     pub(super) notes: Vec<Note>,
     pub(super) changing: Vec<Changing>,
     pub(super) doomed: Vec<Doomed>,
+    pub(super) tending: Vec<Tending>,
 }
 
 impl Work {
@@ -136,10 +147,12 @@ impl Work {
         // Nobody may be there any more.
         self.changing.into_iter().for_each(|Changing { done, .. }| drop(done.send(Err(reason.clone()))));
         self.doomed.into_iter().for_each(|Doomed { done, .. }| drop(done.send(Err(reason.clone()))));
+        self.tending.into_iter().for_each(|Tending { done, .. }| drop(done.send(Err(reason.clone()))));
     }
 
-    fn is_nothing_to_add(&self) -> bool {
-        self.group.is_empty() && self.notes.is_empty()
+    fn is_nothing(&self) -> bool {
+        let is_nothing_to_add = self.group.is_empty() && self.notes.is_empty();
+        is_nothing_to_add && self.changing.is_empty() && self.doomed.is_empty() && self.tending.is_empty()
     }
 
     /// The last position that it decides about.
@@ -187,9 +200,17 @@ struct Book {
     waiters: Vec<Waiter>,
     changing: Vec<Changing>,
     doomed: Vec<Doomed>,
+    tending: Vec<Tending>,
     writer: Writer,
     /// Why nothing more is taken.
     stopped: Option<Rejection>,
+}
+
+impl Book {
+    /// Whether the writer is asked for something that is no append.
+    fn is_asked(&self) -> bool {
+        !(self.changing.is_empty() && self.doomed.is_empty() && self.tending.is_empty())
+    }
 }
 
 #[derive(Debug)]
@@ -261,6 +282,13 @@ impl Ledger {
         let (done, changed) = oneshot::channel();
         self.ask(|book| book.changing.push(Changing { change, done }))?;
         Ok(changed.await.unwrap_or(Err(Rejection::Fenced))?)
+    }
+
+    /// Looks after the log, behind everything that was appended before; false if it cannot be done.
+    pub(super) async fn tend(&self, chore: Chore) -> Result<bool, StoreError> {
+        let (done, tended) = oneshot::channel();
+        self.ask(|book| book.tending.push(Tending { chore, done }))?;
+        Ok(tended.await.unwrap_or(Err(Rejection::Fenced))?)
     }
 
     /// Asks the writer for something that is no append.
@@ -347,7 +375,7 @@ impl Ledger {
     pub(super) fn next_work(&self, gather: Option<Gather>) -> Option<Work> {
         let mut book = self.book();
         let mut quiet = 0;
-        while book.waiters.is_empty() && book.changing.is_empty() && book.doomed.is_empty() && book.stopped.is_none() {
+        while book.waiters.is_empty() && !book.is_asked() && book.stopped.is_none() {
             if quiet == LINGER {
                 book.writer = Writer::AnyAppend;
                 book = self.work.wait(book).unwrap_or_else(PoisonError::into_inner);
@@ -371,9 +399,9 @@ impl Ledger {
             notes: std::mem::take(&mut book.notes),
             changing: std::mem::take(&mut book.changing),
             doomed: std::mem::take(&mut book.doomed),
+            tending: std::mem::take(&mut book.tending),
         };
-        let is_idle = work.is_nothing_to_add() && work.changing.is_empty() && work.doomed.is_empty();
-        if is_idle && book.stopped.is_some() { None } else { Some(work) }
+        if work.is_nothing() && book.stopped.is_some() { None } else { Some(work) }
     }
 
     fn wait_for_company<'a>(

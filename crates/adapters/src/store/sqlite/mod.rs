@@ -30,6 +30,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -48,7 +49,7 @@ use bosun_engine::store::{
 use rusqlite::Connection;
 
 use self::{
-    audit::{Audit, AuditKeys, Exporter, Heads},
+    audit::{Audit, AuditKeys, Chore, Exporter, Heads},
     checkpoint::Checkpoints,
     ledger::{Ledger, Note, Queued},
     open::Opened,
@@ -71,6 +72,10 @@ pub struct Sqlite {
     epoch: i64,
     /// Whether records are kept, or only counted.
     audited: bool,
+    /// How long they are kept, if not for ever.
+    retention: Option<Duration>,
+    /// Logs that are not what was written, and are therefore not shortened.
+    kept_whole: Mutex<HashSet<Namespace>>,
     writer: Mutex<Option<Writer>>,
 }
 
@@ -113,7 +118,8 @@ impl Sqlite {
         let opened = open::open(dir)?;
         let keys = open::audit_keys(dir, audit, &opened.connector)?;
         let heads = audit.on.then(|| audit.heads_file(dir));
-        Self::start(ledger, opened, keys, heads).map_err(|source| OpenError::Directory { dir: dir.into(), source })
+        Self::start(ledger, opened, keys, heads, audit.retention)
+            .map_err(|source| OpenError::Directory { dir: dir.into(), source })
     }
 
     fn start(
@@ -121,6 +127,7 @@ impl Sqlite {
         opened: Opened,
         keys: Option<Arc<AuditKeys>>,
         heads_file: Option<PathBuf>,
+        retention: Option<Duration>,
     ) -> std::io::Result<Self> {
         let Opened { lock, connector, epoch } = opened;
         let audited = keys.is_some();
@@ -132,7 +139,7 @@ impl Sqlite {
         let queue = Arc::clone(&ledger);
         let thread = thread::Builder::new().name("bosun-store".into()).spawn(move || writer::run(&queue, &mut file))?;
         let writer = Mutex::new(Some(Writer { thread, exporter, _lock: lock }));
-        Ok(Self { ledger, readers, epoch, audited, writer })
+        Ok(Self { ledger, readers, epoch, audited, retention, kept_whole: Mutex::default(), writer })
     }
 
     /// Stops and waits for the writer. Blocks for as long as the last commit takes.
@@ -177,6 +184,25 @@ impl Records for Sqlite {
     async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
         let namespace = namespace.clone();
         self.read(move |connection| audit::usage(connection, &namespace, since)).await
+    }
+
+    async fn tend_records(&self, now: Timestamp) -> Result<bool, StoreError> {
+        if !self.audited {
+            return Ok(false);
+        }
+        let outdated = self.retention.map(|kept| now.before(kept));
+        let kept_whole = self.kept_whole.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let chore = self.read(move |connection| audit::next_chore(connection, outdated, &kept_whole)).await?;
+        let Some(chore) = chore else { return Ok(false) };
+        let of = match &chore {
+            Chore::LetGo(namespace, _) => Some(namespace.clone()),
+            Chore::Index(_) => None,
+        };
+        if !self.ledger.tend(chore).await? {
+            // Said by the writer, once: it is not tried again.
+            self.kept_whole.lock().unwrap_or_else(PoisonError::into_inner).extend(of);
+        }
+        Ok(true)
     }
 }
 

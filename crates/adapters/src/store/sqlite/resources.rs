@@ -20,6 +20,9 @@ const KEEP: &str = "INSERT OR REPLACE INTO resources (kind, namespace, name, gen
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const REMOVE: &str = "DELETE FROM resources WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
 const ALL: &str = "SELECT kind, namespace, name, generation, created, updated, body FROM resources";
+/// The same behind the name.
+pub(super) const BY_NAME: &str =
+    "SELECT name, kind, namespace, name, generation, created, updated, body FROM resources";
 
 impl Open {
     /// Makes one change, in one transaction. Nothing may be done with this connection after a failure.
@@ -67,7 +70,7 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<StoredResource>, StoreE
     let mut rows = statement.query([]).map_err(unavailable)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(unavailable)? {
-        match read(row).map_err(unavailable)? {
+        match read(row, 0).map_err(unavailable)? {
             Ok(stored) => found.push(stored),
             Err(what) => tracing::error!(resource = what, "a stored resource is left out because it is not readable"),
         }
@@ -76,18 +79,23 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<StoredResource>, StoreE
     Ok(found)
 }
 
-/// One resource, or the name of what cannot be read.
-fn read(row: &Row<'_>) -> rusqlite::Result<Result<StoredResource, String>> {
-    let (kind, namespace, name): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-    let body: String = row.get(6)?;
+/// The same of a row of [`BY_NAME`].
+pub(super) fn read_named(row: &Row<'_>) -> rusqlite::Result<Result<StoredResource, String>> {
+    read(row, 1)
+}
+
+/// One resource from the columns behind the first so many, or the name of what cannot be read.
+fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<Result<StoredResource, String>> {
+    let (kind, namespace, name): (String, String, String) = (row.get(first)?, row.get(first + 1)?, row.get(first + 2)?);
+    let body: String = row.get(first + 6)?;
     let parts = (Kind::parse(&kind), namespace.parse::<Namespace>().ok(), serde_json::from_str::<Description>(&body));
     let (Some(kind), Some(namespace), Ok(description)) = parts else {
         return Ok(Err(format!("{kind} {namespace}/{name}")));
     };
     Ok(Ok(StoredResource {
         manifest: Manifest { key: ResourceKey { kind, namespace, name }, description },
-        generation: row.get(3)?,
-        created_at: Timestamp(row.get(4)?),
-        updated_at: Timestamp(row.get(5)?),
+        generation: row.get(first + 3)?,
+        created_at: Timestamp(row.get(first + 4)?),
+        updated_at: Timestamp(row.get(first + 5)?),
     }))
 }

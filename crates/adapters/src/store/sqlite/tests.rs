@@ -1,6 +1,7 @@
 //! What is special to SQLite: groups, files, locks, full disks. The rest is in the contract.
 
 mod against_memory;
+mod looking_over;
 mod opening;
 
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
@@ -81,7 +82,7 @@ impl Held {
     }
 
     fn release(self) -> Sqlite {
-        Sqlite::start(self.ledger, self.opened, None, None).unwrap()
+        Sqlite::start(self.ledger, self.opened, None, None, None).unwrap()
     }
 }
 
@@ -318,6 +319,10 @@ impl writer::Disk for Crashing {
         panic!("and so does a change of a resource")
     }
 
+    fn tend(&mut self, _: &Chore) -> Result<bool, Rejection> {
+        panic!("and so does looking after the log")
+    }
+
     fn tidy(&mut self) {
         panic!("and so does the tidying")
     }
@@ -454,6 +459,7 @@ fn every_read_goes_by_an_index() {
         (read::ANSWERED, vec!["SEARCH requests USING PRIMARY KEY (namespace=? AND actor=? AND route=? AND key=?)"]),
         (read::DUE, vec!["SEARCH queries USING INDEX queries_by_deadline (deadline<?)"]),
         (audit::SCAN, vec!["SEARCH audit USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]),
+        (audit::FIND_BLOCK, vec!["SEARCH audit_blocks USING INTEGER PRIMARY KEY (rowid=?)"]),
         (audit::CALLS, vec!["SEARCH usage_of_calls USING PRIMARY KEY (namespace=? AND hour>?)"]),
         (audit::QUERIES, vec!["SEARCH usage_of_queries USING PRIMARY KEY (namespace=? AND hour>?)"]),
         (read::NEXT_DEADLINE, vec!["SEARCH queries USING COVERING INDEX queries_by_deadline (deadline>?)"]),

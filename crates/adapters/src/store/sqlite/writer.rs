@@ -16,7 +16,10 @@ use bosun_engine::{
     store::{Rejection, Removal},
 };
 
-use super::ledger::{Changing, Doomed, Gather, Ledger, Note, Queued, Settled};
+use super::{
+    audit::Chore,
+    ledger::{Changing, Doomed, Gather, Ledger, Note, Queued, Settled, Tending},
+};
 
 /// What groups are committed to.
 pub(super) trait Disk {
@@ -37,6 +40,12 @@ pub(super) trait Disk {
     /// # Errors
     /// If nothing was changed, or nobody knows.
     fn change_resource(&mut self, change: &ResourceChange) -> Result<(), Rejection>;
+
+    /// Looks after the audit log; false if that cannot be done.
+    ///
+    /// # Errors
+    /// If nothing was changed, or nobody knows.
+    fn tend(&mut self, chore: &Chore) -> Result<bool, Rejection>;
 
     /// Called when nobody is waiting for the last commit any more.
     fn tidy(&mut self);
@@ -89,6 +98,10 @@ pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
         for Doomed { removal, now, done } in work.doomed {
             // Nobody may be there any more.
             let _ = done.send(guarded(|| disk.remove(&removal, now)).flatten());
+        }
+        for Tending { chore, done } in work.tending {
+            // Nobody may be there any more.
+            let _ = done.send(guarded(|| disk.tend(&chore)).flatten());
         }
         if guarded(|| disk.tidy()).is_err() {
             tracing::error!("looking after the log crashed");

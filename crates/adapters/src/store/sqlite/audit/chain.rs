@@ -19,12 +19,23 @@ pub(super) struct Chain {
     pub(super) key: KeyId,
     pub(super) seq: u64,
     pub(super) mac: Mac,
+    /// How many records of its beginning were let go, and the seal of the last of them.
+    pub(super) let_go: u64,
+    pub(super) let_go_mac: Mac,
 }
 
 impl Chain {
     /// A chain without any record.
     pub(super) fn begin(id: i64, namespace: &str, key: &AuditKey) -> Self {
-        Self { id, first_key: key.id, key: key.id, seq: 0, mac: beginning(namespace, key) }
+        Self {
+            id,
+            first_key: key.id,
+            key: key.id,
+            seq: 0,
+            mac: beginning(namespace, key),
+            let_go: 0,
+            let_go_mac: [0; 32],
+        }
     }
 
     /// Adds a record, and says under which key of the table it is kept.
@@ -35,16 +46,20 @@ impl Chain {
         row(self.id, self.seq)
     }
 
-    /// The seal of where it ends.
+    /// The seal of where it ends, and of where it begins if that is not its first record.
     pub(super) fn seal(&self, namespace: &str, key: &AuditKey) -> Mac {
-        key.seal(&[
-            b"bosun.audit.end\0",
-            namespace.as_bytes(),
-            b"\0",
-            &self.first_key.0,
-            &self.seq.to_be_bytes(),
-            &self.mac,
-        ])
+        let (seq, let_go) = (self.seq.to_be_bytes(), self.let_go.to_be_bytes());
+        let of_end: [&[u8]; 5] = [namespace.as_bytes(), b"\0", &self.first_key.0, &seq, &self.mac];
+        let [name, zero, first_key, seq, mac] = of_end;
+        if self.let_go == 0 {
+            return key.seal(&[b"bosun.audit.end\0", name, zero, first_key, seq, mac]);
+        }
+        key.seal(&[b"bosun.audit.end.2\0", name, zero, first_key, seq, mac, &let_go, &self.let_go_mac])
+    }
+
+    /// What its first record builds on, under the key that sealed it.
+    pub(super) fn base(&self, namespace: &str, first: &AuditKey) -> Mac {
+        if self.let_go == 0 { beginning(namespace, first) } else { self.let_go_mac }
     }
 }
 
@@ -56,6 +71,36 @@ pub(super) fn beginning(namespace: &str, key: &AuditKey) -> Mac {
 /// The seal of a record.
 pub(super) fn link(key: &AuditKey, before: &Mac, seq: u64, body: &str) -> Mac {
     key.seal(&[before, &seq.to_be_bytes(), body.as_bytes()])
+}
+
+/// The columns of a chain, and what reads them.
+pub(super) const COLUMNS: &str = "namespace, id, first_key, key, seq, mac, let_go, let_go_mac, seal";
+
+/// The namespace, the chain, and its seal. A row that somebody has changed by hand may hold anything; then its
+/// seal is none.
+pub(super) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<(String, Chain, Vec<u8>)> {
+    let mac = |index| Ok::<_, rusqlite::Error>(Mac::try_from(row.get_ref(index)?.as_blob()?).unwrap_or_default());
+    let key_id = |index| Ok::<_, rusqlite::Error>(KeyId(row.get_ref(index)?.as_blob()?.try_into().unwrap_or_default()));
+    let chain = Chain {
+        id: row.get(1)?,
+        first_key: key_id(2)?,
+        key: key_id(3)?,
+        seq: row.get(4)?,
+        mac: mac(5)?,
+        let_go: row.get(6)?,
+        let_go_mac: mac(7)?,
+    };
+    Ok((row.get(0)?, chain, row.get(8)?))
+}
+
+/// The chain of a record from its row.
+pub(in super::super) fn chain_of(row: i64) -> i64 {
+    row >> SEQ_BITS
+}
+
+/// The number of a record from its row.
+pub(in super::super) fn number(row: i64) -> u64 {
+    u64::try_from(row & ((1 << SEQ_BITS) - 1)).unwrap_or_default()
 }
 
 pub(super) fn row(chain: i64, seq: u64) -> i64 {

@@ -1,5 +1,8 @@
 //! What is special to the log in a file: that nothing can be done to it unseen.
 
+mod exporting;
+mod keeping;
+
 use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
 use bosun_core::{Timestamp, audit::Action};
@@ -73,7 +76,19 @@ fn tamper(connection: &Connection, dice: &mut Dice) -> String {
     let body: String = connection.query_row("SELECT body FROM audit WHERE key = ?1", [one], |row| row.get(0)).unwrap();
     let mac: Vec<u8> = connection.query_row("SELECT mac FROM audit WHERE key = ?1", [one], |row| row.get(0)).unwrap();
     let run = |sql: &str| connection.execute_batch(sql).unwrap();
-    match dice.below(13) {
+    match dice.below(15) {
+        13 => {
+            // As if it had been let go after its time.
+            run(&format!(
+                "UPDATE audit_chains SET let_go = {one} & 1099511627775, let_go_mac = (SELECT mac FROM audit WHERE key = {one})
+                 WHERE id = {one} >> 40; DELETE FROM audit WHERE key <= {one} AND key >> 40 = {one} >> 40"
+            ));
+            format!("the beginning cut at {one}, and moved there")
+        }
+        14 => {
+            run(&format!("DELETE FROM audit WHERE key <= {one} AND key >> 40 = {one} >> 40"));
+            format!("the beginning cut at {one}")
+        }
         0 => {
             let at = usize::try_from(dice.below(body.len() as u64)).unwrap();
             let mut bytes = body.into_bytes();
@@ -155,12 +170,16 @@ fn tamper(connection: &Connection, dice: &mut Dice) -> String {
 
 #[tokio::test]
 async fn a_thousand_tamperings_are_found() {
-    let dir = written(8).await;
+    find_tamperings(written(8).await, 1_000);
+}
+
+/// Tampers with a log that is whole, so many times, and looks whether that is found.
+fn find_tamperings(dir: TempDir, rounds: u32) {
     let database = dir.path().join("bosun.db");
     let pristine = fs::read(&database).unwrap();
     assert!(faults(dir.path()).is_empty());
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-    for round in 0..1_000 {
+    for round in 0..rounds {
         fs::write(&database, &pristine).unwrap();
         let connection = Connection::open(&database).unwrap();
         connection.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF").unwrap();
@@ -324,13 +343,14 @@ async fn what_cannot_be_audited_is_not_done() {
 async fn an_export_has_every_record_as_it_was_sealed() {
     let dir = written(3).await;
     let mut lines = Vec::new();
-    assert_eq!(export(dir.path(), Some("default"), &mut lines).unwrap(), 8);
+    let exported = export(dir.path(), None, Some("default"), &mut lines).unwrap();
+    assert_eq!(exported, Exported { namespaces: 1, records: 8, is_sealed: false });
     let text = String::from_utf8(lines).unwrap();
-    let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let first: serde_json::Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
     assert_eq!((&first["seq"], &first["record"]["action"]), (&1.into(), &"query.created".into()));
     assert_eq!(first["time"], Timestamp(first["record"]["at"].as_i64().unwrap()).to_rfc3339());
     let mut all = Vec::new();
-    assert_eq!(export(dir.path(), None, &mut all).unwrap(), 12);
+    assert_eq!(export(dir.path(), None, None, &mut all).unwrap().records, 12);
 }
 
 #[tokio::test]

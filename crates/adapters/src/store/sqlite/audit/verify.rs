@@ -1,4 +1,4 @@
-//! Verifying a log, and exporting it.
+//! Verifying a log.
 //!
 //! Every record of every chain is sealed again and compared, in the order in which they were written;
 //! then the ends of the chains, and what was told of them outside. The first record that is not what was
@@ -6,23 +6,19 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
 };
 
-use bosun_core::{
-    Timestamp,
-    audit::{Action, Record},
-};
 use rusqlite::{Connection, Transaction, params};
 
 use super::{
     super::inspect::{self, StoreFault},
     Audit,
-    chain::{Chain, Mac, SEQ_BITS, beginning, link, rows},
+    chain::{self, Chain, Mac, rows},
     heads,
-    key::{AuditKey, AuditKeys, KeyError, KeyId, to_hex},
-    write::key_id,
+    key::{AuditKeys, KeyError, KeyId},
+    walk::{ALONG, Walk},
 };
 
 /// What was looked at.
@@ -55,6 +51,14 @@ pub enum AuditFault {
     Stray { row: i64, seq: u64 },
     #[error("namespace `{namespace}`: record {seq} is sealed with key {id}, which is not in the file of keys")]
     Key { namespace: String, seq: u64, id: KeyId },
+    #[error("line {line} of the export is not what was written")]
+    Line { line: u64 },
+    #[error("the export is cut off, has something behind its end, or lacks a namespace")]
+    Export,
+    #[error(
+        "the end of the export is not sealed, since it was written without the key: whole namespaces may be missing"
+    )]
+    Unsealed,
 }
 
 /// Why nothing could be verified.
@@ -74,6 +78,12 @@ pub enum VerifyError {
     Database(#[from] rusqlite::Error),
     #[error("the export cannot be written")]
     Write(#[from] io::Error),
+    #[error("the export in `{}` cannot be read", path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
 }
 
 /// Verifies the log of the store in `dir`.
@@ -107,7 +117,13 @@ pub fn verify(dir: &Path, audit: &Audit) -> Result<Verified, VerifyError> {
         verified.faults.extend(fault);
     }
     verified.faults.extend(stray(&snapshot)?);
+    let let_go: BTreeMap<_, _> =
+        chains.iter().map(|(namespace, chain, _)| (namespace.as_str(), chain.let_go)).collect();
     for head in &heads {
+        // What was let go cannot be held against anything any more.
+        if let_go.get(head.namespace.as_str()).is_some_and(|let_go| head.seq < *let_go) {
+            continue;
+        }
         let known = macs.get(&(head.namespace.clone(), head.seq)).copied();
         if known.is_some() && known == head.mac() {
             verified.heads += 1;
@@ -119,24 +135,12 @@ pub fn verify(dir: &Path, audit: &Audit) -> Result<Verified, VerifyError> {
     Ok(verified)
 }
 
-fn chains(snapshot: &Transaction<'_>) -> rusqlite::Result<Vec<(String, Chain, Vec<u8>)>> {
-    let mut statement = snapshot
-        .prepare("SELECT namespace, id, first_key, key, seq, mac, seal FROM audit_chains ORDER BY namespace")?;
-    let read = |row: &rusqlite::Row<'_>| {
-        let mac: Vec<u8> = row.get(5)?;
-        let chain = Chain {
-            id: row.get(1)?,
-            first_key: key_id(&row.get::<_, Vec<u8>>(2)?),
-            key: key_id(&row.get::<_, Vec<u8>>(3)?),
-            seq: row.get(4)?,
-            mac: Mac::try_from(mac.as_slice()).unwrap_or_default(),
-        };
-        Ok((row.get(0)?, chain, row.get(6)?))
-    };
-    statement.query_map([], read)?.collect()
+pub(super) fn chains(snapshot: &Transaction<'_>) -> rusqlite::Result<Vec<(String, Chain, Vec<u8>)>> {
+    let sql = format!("SELECT {} FROM audit_chains ORDER BY namespace", chain::COLUMNS);
+    snapshot.prepare(&sql)?.query_map([], chain::read)?.collect()
 }
 
-/// Walks along one chain; the first fault ends the walk, since everything behind it builds on it.
+/// Walks along one chain to its end.
 fn verify_chain(
     snapshot: &Connection,
     keys: &AuditKeys,
@@ -146,69 +150,26 @@ fn verify_chain(
     count: &mut u64,
     keep: &mut impl FnMut(u64, Mac),
 ) -> rusqlite::Result<Option<AuditFault>> {
-    let at = |seq| (namespace.to_owned(), seq);
-    let unknown = |seq, id| Some(AuditFault::Key { namespace: namespace.to_owned(), seq, id });
-    let Some(mut key) = keys.get(chain.first_key) else { return Ok(unknown(1, chain.first_key)) };
+    let mut walk = match Walk::begin(keys, namespace, chain) {
+        Ok(walk) => walk,
+        Err(fault) => return Ok(Some(fault)),
+    };
+    if chain.let_go > 0 {
+        keep(chain.let_go, chain.let_go_mac);
+    }
     let (before, last) = rows(chain.id);
-    let mut statement =
-        snapshot.prepare_cached("SELECT key, body, mac FROM audit WHERE key > ?1 AND key <= ?2 ORDER BY key")?;
+    let mut statement = snapshot.prepare_cached(ALONG)?;
     let mut records = statement.query(params![before, last])?;
-    let (mut seq, mut mac) = (0, beginning(namespace, key));
     while let Some(row) = records.next()? {
-        let found = u64::try_from(row.get::<_, i64>(0)? & ((1 << SEQ_BITS) - 1)).unwrap_or_default();
-        seq += 1;
+        let seq = chain::number(row.get(0)?);
+        let body = row.get_ref(1)?.as_str().unwrap_or_default();
         *count += 1;
-        if found != seq {
-            let (namespace, seq) = at(seq);
-            return Ok(Some(AuditFault::Missing { namespace, seq }));
-        }
-        if seq > chain.seq {
-            let (namespace, seq) = at(seq);
-            return Ok(Some(AuditFault::Added { namespace, seq }));
-        }
-        let (body, stored) =
-            (row.get_ref(1)?.as_str().unwrap_or_default(), row.get_ref(2)?.as_blob().unwrap_or_default());
-        mac = link(key, &mac, seq, body);
-        if mac != stored {
-            let (namespace, seq) = at(seq);
-            return Ok(Some(AuditFault::Changed { namespace, seq }));
-        }
-        keep(seq, mac);
-        match about_itself(body) {
-            None => {}
-            Some((Action::AuditKeyRotated, detail)) => match next_key(keys, &detail) {
-                Ok(next) => key = next,
-                Err(id) => return Ok(unknown(seq + 1, id)),
-            },
-            Some(_) => {
-                let (namespace, seq) = at(seq);
-                return Ok(Some(AuditFault::Found { namespace, seq }));
-            }
+        match walk.step(seq, body, row.get_ref(2)?.as_blob().unwrap_or_default()) {
+            Ok(mac) => keep(seq, mac),
+            Err(fault) => return Ok(Some(fault)),
         }
     }
-    if seq < chain.seq {
-        let (namespace, seq) = at(seq + 1);
-        return Ok(Some(AuditFault::Missing { namespace, seq }));
-    }
-    // Keys change with the next record; until there is one, the end is still under the old one.
-    let is_sealed = keys.get(chain.key).is_some_and(|key| chain.mac == mac && chain.seal(namespace, key) == seal);
-    let (namespace, seq) = at(seq);
-    Ok((!is_sealed).then_some(AuditFault::End { namespace, seq }))
-}
-
-/// What a record says of the log itself; nearly all say nothing, and are not parsed to find that out.
-fn about_itself(body: &str) -> Option<(Action, String)> {
-    if !body.contains("\"action\":\"audit.") {
-        return None;
-    }
-    let record: Record = serde_json::from_str(body).ok()?;
-    matches!(record.action, Action::AuditKeyRotated | Action::AuditBroken)
-        .then(|| (record.action, record.detail.unwrap_or_default()))
-}
-
-fn next_key<'a>(keys: &'a AuditKeys, detail: &str) -> Result<&'a AuditKey, KeyId> {
-    let id = detail.parse().unwrap_or(KeyId([0; 8]));
-    keys.get(id).ok_or(id)
+    Ok(walk.end(seal).err())
 }
 
 /// A record of a chain that is not there.
@@ -220,40 +181,5 @@ fn stray(snapshot: &Transaction<'_>) -> rusqlite::Result<Option<AuditFault>> {
     let mut found = statement.query([])?;
     let Some(row) = found.next()? else { return Ok(None) };
     let key: i64 = row.get(0)?;
-    Ok(Some(AuditFault::Stray { row: key, seq: u64::try_from(key & ((1 << SEQ_BITS) - 1)).unwrap_or_default() }))
-}
-
-/// Writes all records as lines of JSON, oldest first, one namespace after the other; of one, if it is named.
-///
-/// # Errors
-/// If the log cannot be read or the lines cannot be written.
-pub fn export(dir: &Path, namespace: Option<&str>, to: &mut impl Write) -> Result<u64, VerifyError> {
-    let mut connection = inspect::snapshot(dir).map_err(VerifyError::Store)?;
-    let snapshot = connection.transaction()?;
-    let mut count = 0;
-    for (name, chain, _) in chains(&snapshot)? {
-        if namespace.is_some_and(|wanted| wanted != name) {
-            continue;
-        }
-        let (before, last) = rows(chain.id);
-        let mut statement =
-            snapshot.prepare_cached("SELECT key, body, mac FROM audit WHERE key > ?1 AND key <= ?2 ORDER BY key")?;
-        let mut records = statement.query(params![before, last])?;
-        while let Some(row) = records.next()? {
-            let seq = row.get::<_, i64>(0)? & ((1 << SEQ_BITS) - 1);
-            let body = row.get_ref(1)?.as_str().unwrap_or_default();
-            let time =
-                serde_json::from_str::<Moment>(body).map_or_else(|_| String::new(), |moment| moment.at.to_rfc3339());
-            let mac = to_hex(row.get_ref(2)?.as_blob().unwrap_or_default());
-            // The record stands there as it was sealed, to the byte.
-            writeln!(to, r#"{{"namespace":"{name}","seq":{seq},"time":"{time}","mac":"{mac}","record":{body}}}"#)?;
-            count += 1;
-        }
-    }
-    Ok(count)
-}
-
-#[derive(serde::Deserialize)]
-struct Moment {
-    at: Timestamp,
+    Ok(Some(AuditFault::Stray { row: key, seq: chain::number(key) }))
 }

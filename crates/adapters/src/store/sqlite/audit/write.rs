@@ -17,15 +17,16 @@ use bosun_core::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
-    chain::{Chain, Mac, row},
+    chain::{self, Chain, row},
     heads::Heads,
     key::{AuditKey, AuditKeys, KeyError, KeyId},
+    walk::Walk,
 };
 
-const FIND_CHAIN: &str = "SELECT id, first_key, key, seq, mac, seal FROM audit_chains WHERE namespace = ?1";
 const ADD_CHAIN: &str =
     "INSERT INTO audit_chains (namespace, first_key, key, seq, mac, seal) VALUES (?1, ?2, ?2, 0, x'', x'')";
 const MOVE_CHAIN: &str = "UPDATE audit_chains SET key = ?2, seq = ?3, mac = ?4, seal = ?5 WHERE id = ?1";
+const MOVE_BEGINNING: &str = "UPDATE audit_chains SET first_key = ?2, let_go = ?3, let_go_mac = ?4 WHERE id = ?1";
 const ADD_RECORD: &str = "INSERT INTO audit (key, body, mac) VALUES (?1, ?2, ?3)";
 const FIND_MAC: &str = "SELECT mac FROM audit WHERE key = ?1";
 const HAS_MORE: &str = "SELECT 1 FROM audit WHERE key > ?1 AND key <= ?2";
@@ -130,6 +131,48 @@ impl Book {
         }
     }
 
+    /// Lets the beginning of a log go, up to record `last`, and puts that on record. What is let go must be what was
+    /// written: a log that somebody has changed is evidence, and is kept. False if it is not.
+    pub(in super::super) fn shorten(
+        &self,
+        connection: &Connection,
+        pages: &mut Pages,
+        namespace: &Namespace,
+        last: u64,
+    ) -> rusqlite::Result<bool> {
+        let Some((keys, newest)) = self.keys.as_ref().and_then(|keys| Some((keys, keys.newest()?))) else {
+            return Ok(false);
+        };
+        let mut chain = match self.chains.get(namespace) {
+            Some(chain) => chain.clone(),
+            None => self.open_chain(connection, namespace, newest)?,
+        };
+        let (gone, end) = (row(chain.id, chain.let_go), row(chain.id, last));
+        let walked = match Walk::begin(keys, namespace.as_str(), &chain) {
+            Ok(walk) => walk.along(connection, gone, end)?,
+            Err(fault) => Err(fault),
+        };
+        let walked = walked.and_then(|walk| walk.stands_at(last));
+        let (mac, key, at) = match walked {
+            Ok(stand) => stand,
+            Err(fault) => {
+                tracing::error!(%fault, "the audit log is not shortened: it is not what was written");
+                return Ok(false);
+            }
+        };
+        for table in ["audit", "audit_blocks"] {
+            let sql = format!("DELETE FROM {table} WHERE key > ?1 AND key <= ?2");
+            connection.prepare_cached(&sql)?.execute([gone, end])?;
+        }
+        (chain.let_go, chain.let_go_mac, chain.first_key) = (last, mac, key);
+        connection.prepare_cached(MOVE_BEGINNING)?.execute(params![chain.id, key.0, last, mac])?;
+        let until = at.map(|at| format!(", of {}", at.to_rfc3339())).unwrap_or_default();
+        note(connection, &mut chain, newest, Action::AuditShortened, format!("up to record {last}{until}"))?;
+        pages.chains.insert(namespace.clone(), chain);
+        self.finish(connection, pages)?;
+        Ok(true)
+    }
+
     /// The chain as an earlier process left it, or a new one.
     fn open_chain(&self, connection: &Connection, namespace: &Namespace, newest: &AuditKey) -> rusqlite::Result<Chain> {
         let name = namespace.as_str();
@@ -145,9 +188,8 @@ impl Book {
             // What lies behind the end that the row says is evidence; it is not written over.
             let last: Option<i64> = connection
                 .prepare_cached("SELECT max(key) FROM audit WHERE key > ?1 AND key <= ?2")?
-                .query_row(<[i64; 2]>::from(super::chain::rows(chain.id)), |row| row.get(0))?;
-            let last = last.map_or(0, |last| u64::try_from(last & ((1 << super::chain::SEQ_BITS) - 1)).unwrap_or(0));
-            chain.seq = chain.seq.max(last);
+                .query_row(<[i64; 2]>::from(chain::rows(chain.id)), |row| row.get(0))?;
+            chain.seq = chain.seq.max(last.map_or(0, chain::number));
             note(connection, &mut chain, newest, Action::AuditBroken, found)?;
         } else if let Some(key) = last_key.filter(|key| key.id != newest.id) {
             note(connection, &mut chain, key, Action::AuditKeyRotated, newest.id.to_string())?;
@@ -177,23 +219,13 @@ fn note(
 }
 
 fn find_chain(connection: &Connection, namespace: &str) -> rusqlite::Result<Option<(Chain, Vec<u8>)>> {
-    let mut find = connection.prepare_cached(FIND_CHAIN)?;
-    find.query_row([namespace], |row| {
-        // A row that somebody has changed by hand may hold anything; then its seal is none.
-        let mac: Vec<u8> = row.get(4)?;
-        let chain = Chain {
-            id: row.get(0)?,
-            first_key: key_id(&row.get::<_, Vec<u8>>(1)?),
-            key: key_id(&row.get::<_, Vec<u8>>(2)?),
-            seq: row.get(3)?,
-            mac: Mac::try_from(mac.as_slice()).unwrap_or_default(),
-        };
-        Ok((chain, row.get(5)?))
-    })
-    .optional()
+    let sql = format!("SELECT {} FROM audit_chains WHERE namespace = ?1", chain::COLUMNS);
+    let mut find = connection.prepare_cached(&sql)?;
+    let found = find.query_row([namespace], chain::read).optional()?;
+    Ok(found.map(|(_, chain, seal)| (chain, seal)))
 }
 
-pub(super) fn key_id(bytes: &[u8]) -> KeyId {
+fn key_id(bytes: &[u8]) -> KeyId {
     KeyId(<[u8; 8]>::try_from(bytes).unwrap_or_default())
 }
 
@@ -201,7 +233,7 @@ pub(super) fn key_id(bytes: &[u8]) -> KeyId {
 fn ends_there(connection: &Connection, chain: &Chain) -> rusqlite::Result<bool> {
     let last = row(chain.id, chain.seq);
     let mac: Option<Vec<u8>> = connection.prepare_cached(FIND_MAC)?.query_row([last], |row| row.get(0)).optional()?;
-    let has_more = connection.prepare_cached(HAS_MORE)?.exists([last, super::chain::rows(chain.id).1])?;
+    let has_more = connection.prepare_cached(HAS_MORE)?.exists([last, chain::rows(chain.id).1])?;
     Ok(!has_more && (chain.seq == 0 || mac.as_deref() == Some(chain.mac.as_slice())))
 }
 

@@ -1,0 +1,125 @@
+//! What the blocks of a log have in them: the index of the audit log.
+//!
+//! A chain is cut into blocks of so many records, and of each whole block one row says between which times it lies
+//! and which actors, tools, queries and actions it has. A search reads the rows and only those blocks that may hold
+//! what it looks for. An index of each column would be written with every record, on the way of every answer;
+//! this one is made afterwards, one row for hundreds of records, and only ever adds to what is read, never hides
+//! it: where a row is missing its block is read.
+
+use bosun_core::{
+    ContentHash, Timestamp,
+    audit::{Action, Record},
+};
+use bosun_engine::store::Search;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::chain::{self, row};
+
+/// How many records a block has.
+pub(in super::super) const BLOCK: u64 = 256;
+
+const ADD: &str = "INSERT OR REPLACE INTO audit_blocks (key, first_at, last_at, terms) VALUES (?1, ?2, ?3, ?4)";
+pub(in super::super) const FIND: &str = "SELECT first_at, last_at, terms FROM audit_blocks WHERE key = ?1";
+
+/// What one block has in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Block {
+    /// The row of its last record.
+    pub(in super::super) key: i64,
+    pub(in super::super) first_at: i64,
+    pub(in super::super) last_at: i64,
+    pub(in super::super) terms: Vec<u8>,
+}
+
+/// The last number of the block that record `seq` is in.
+pub(in super::super) fn last_of_block(seq: u64) -> u64 {
+    seq.div_ceil(BLOCK) * BLOCK
+}
+
+/// One value of one column. Two may share their bytes, which costs a look and hides nothing.
+fn term(column: u8, value: &str) -> [u8; 4] {
+    let hash = ContentHash::of_parts(&[&[column], value.as_bytes()]);
+    hash.as_bytes().first_chunk().copied().unwrap_or_default()
+}
+
+fn action(action: Action) -> String {
+    serde_json::to_string(&action).unwrap_or_default()
+}
+
+impl Block {
+    /// Reads the block whose last record is `last`.
+    pub(in super::super) fn of_records(connection: &Connection, chain: i64, last: u64) -> rusqlite::Result<Self> {
+        let mut statement = connection.prepare_cached(super::walk::ALONG)?;
+        let mut rows = statement.query([row(chain, last - BLOCK), row(chain, last)])?;
+        let (mut first_at, mut last_at, mut terms) = (i64::MAX, i64::MIN, Vec::new());
+        while let Some(row) = rows.next()? {
+            // One that is not readable is no answer to any search.
+            let Ok(record) = serde_json::from_str::<Record>(row.get_ref(1)?.as_str().unwrap_or_default()) else {
+                continue;
+            };
+            (first_at, last_at) = (first_at.min(record.at.0), last_at.max(record.at.0));
+            terms.extend(record.actor.as_deref().map(|actor| term(b'a', actor)));
+            terms.extend(record.tool.as_deref().map(|tool| term(b't', tool)));
+            terms.extend(record.query.as_ref().map(|query| term(b'q', query.as_str())));
+            terms.push(term(b'x', &action(record.action)));
+        }
+        terms.sort_unstable();
+        terms.dedup();
+        Ok(Self { key: row(chain, last), first_at, last_at, terms: terms.concat() })
+    }
+
+    pub(in super::super) fn find(connection: &Connection, key: i64) -> rusqlite::Result<Option<Self>> {
+        let mut find = connection.prepare_cached(FIND)?;
+        let read =
+            |row: &rusqlite::Row<'_>| Ok(Self { key, first_at: row.get(0)?, last_at: row.get(1)?, terms: row.get(2)? });
+        find.query_row([key], read).optional()
+    }
+
+    pub(in super::super) fn keep(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let values = params![self.key, self.first_at, self.last_at, self.terms];
+        connection.prepare_cached(ADD)?.execute(values).map(|_| ())
+    }
+
+    fn has(&self, term: [u8; 4]) -> bool {
+        let (terms, _) = self.terms.as_chunks::<4>();
+        terms.binary_search(&term).is_ok()
+    }
+}
+
+/// What a search asks of a block.
+#[derive(Debug)]
+pub(super) struct Sieve {
+    terms: Vec<[u8; 4]>,
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+}
+
+impl Sieve {
+    pub(super) fn of(search: &Search) -> Self {
+        let mut terms = Vec::new();
+        terms.extend(search.actor.as_deref().map(|actor| term(b'a', actor)));
+        terms.extend(search.tool.as_deref().map(|tool| term(b't', tool)));
+        terms.extend(search.query.as_ref().map(|query| term(b'q', query.as_str())));
+        terms.extend(search.action.map(|wanted| term(b'x', &action(wanted))));
+        Self { terms, from: search.from, to: search.to }
+    }
+
+    /// Whether everything passes.
+    pub(super) fn is_open(&self) -> bool {
+        self.terms.is_empty() && self.from.is_none() && self.to.is_none()
+    }
+
+    /// Whether a record of the block may be one that is looked for.
+    pub(super) fn may_be_in(&self, block: &Block) -> bool {
+        self.terms.iter().all(|term| block.has(*term))
+            && self.from.is_none_or(|from| block.last_at >= from.0)
+            && self.to.is_none_or(|to| block.first_at < to.0)
+    }
+}
+
+/// The last record of `chain` that a row of the index is of; `let_go` if there is none.
+pub(in super::super) fn indexed_up_to(connection: &Connection, chain: i64, let_go: u64) -> rusqlite::Result<u64> {
+    let mut find = connection.prepare_cached("SELECT max(key) FROM audit_blocks WHERE key > ?1 AND key <= ?2")?;
+    let last: Option<i64> = find.query_row(<[i64; 2]>::from(chain::rows(chain)), |row| row.get(0))?;
+    Ok(last.map_or(let_go, chain::number))
+}

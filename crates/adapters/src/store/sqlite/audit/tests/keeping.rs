@@ -1,0 +1,209 @@
+//! A log that is long: what is looked for is found in all of it, and what is too old is let go in order.
+
+use bosun_core::{Namespace, audit::Record};
+use bosun_engine::store::Search;
+
+use super::*;
+use crate::store::sqlite::audit::BLOCK;
+
+/// When the log of these tests begins: long after what it says of itself, which has the time of the machine.
+const BEGIN: i64 = 4_102_444_800_000;
+const SECOND: i64 = 1_000;
+
+fn namespace() -> Namespace {
+    "default".parse().unwrap()
+}
+
+/// Something that somebody did, at that second.
+fn act(number: i64) -> Record {
+    let actors = ["ann", "bob", "cid"];
+    let actor = actors[usize::try_from(number).unwrap() % 3].to_owned();
+    // Of each query there are a few records, close to each other, and of some tools only very few.
+    let query = format!("q-{}", number / 5).parse().unwrap();
+    let tool = if number % 401 == 7 { "rare" } else { "common" };
+    let action = if number % 100 == 50 { Action::QueryCancelled } else { Action::CallDelivered };
+    // The clock was set back once.
+    let at = if number > 900 { number - 120 } else { number };
+    Record {
+        actor: Some(actor),
+        query: Some(query),
+        tool: Some(tool.to_owned()),
+        ..Record::of_act(Timestamp(BEGIN + at * SECOND), action, None, None)
+    }
+}
+
+/// A store with so many acts, and its index as far as there is one.
+async fn long(dir: &Path, acts: i64, audit: &Audit) -> Sqlite {
+    let store = Sqlite::open_with(dir, audit).unwrap();
+    let position = store.record(&namespace(), (0..acts).map(act).collect()).unwrap();
+    store.durable(position).await.unwrap();
+    store
+}
+
+async fn tend(store: &Sqlite, now: i64) -> u32 {
+    let mut times = 0;
+    while store.tend_records(Timestamp(now)).await.unwrap() {
+        times += 1;
+    }
+    times
+}
+
+/// All pages of a search, each at most so long.
+async fn find(store: &Sqlite, search: &Search) -> Vec<u64> {
+    let (mut found, mut before) = (Vec::new(), None);
+    loop {
+        let page = store.search(&namespace(), &Search { before, ..search.clone() }).await.unwrap();
+        assert!(page.records.len() <= search.limit);
+        found.extend(page.records.iter().map(|numbered| numbered.seq));
+        before = page.next;
+        if before.is_none() {
+            return found;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_search_finds_in_an_indexed_log_what_it_finds_in_one_that_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let acts = 1_500;
+    let store = long(dir.path(), acts, &Audit::default()).await;
+    let time = |second: i64| Some(Timestamp(BEGIN + second * SECOND));
+    let all = Search { limit: 70, ..Search::default() };
+    let searches = [
+        all.clone(),
+        Search { actor: Some("bob".into()), ..all.clone() },
+        Search { tool: Some("rare".into()), ..all.clone() },
+        Search { tool: Some("rare".into()), actor: Some("ann".into()), ..all.clone() },
+        Search { query: Some("q-3".parse().unwrap()), ..all.clone() },
+        Search { query: Some("q-299".parse().unwrap()), ..all.clone() },
+        Search { query: Some("q-999".parse().unwrap()), ..all.clone() },
+        Search { action: Some(Action::QueryCancelled), ..all.clone() },
+        Search { action: Some(Action::KeyRevoked), ..all.clone() },
+        Search { from: time(850), to: time(950), ..all.clone() },
+        Search { to: time(10), ..all.clone() },
+        Search { from: time(1_370), ..all.clone() },
+        Search { from: time(5_000), ..all.clone() },
+    ];
+    let mut before = Vec::new();
+    for search in &searches {
+        before.push(find(&store, search).await);
+        let expect = (0..acts).rev().filter(|number| search.wants(&act(*number))).map(|number| number as u64 + 1);
+        assert_eq!(before[before.len() - 1], expect.collect::<Vec<_>>(), "{search:?}");
+    }
+    assert_eq!(tend(&store, BEGIN).await, 1, "all whole blocks at once");
+    let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
+    let blocks: u64 = connection.query_row("SELECT count(*) FROM audit_blocks", [], |row| row.get(0)).unwrap();
+    assert_eq!(blocks, 1_500 / BLOCK);
+    for (search, expect) in searches.iter().zip(before) {
+        assert_eq!(find(&store, search).await, expect, "{search:?}");
+    }
+    assert!(crate::store::sqlite::inspect(dir.path()).faults.is_empty());
+}
+
+#[tokio::test]
+async fn a_search_reads_only_the_blocks_that_may_hold_what_it_looks_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = long(dir.path(), 5 * i64::try_from(BLOCK).unwrap(), &Audit::default()).await;
+    tend(&store, BEGIN).await;
+    // Records of blocks that are not read may be anything.
+    let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
+    connection.execute("UPDATE audit SET body = 'x' WHERE (key & 1099511627775) NOT BETWEEN 257 AND 512", []).unwrap();
+    let search = Search { query: Some("q-60".parse().unwrap()), limit: 9, ..Search::default() };
+    assert_eq!(find(&store, &search).await, [305, 304, 303, 302, 301]);
+    // That they were not read is what this shows.
+    connection.execute("DELETE FROM audit_blocks", []).unwrap();
+    connection.execute("UPDATE audit SET body = 'x'", []).unwrap();
+    assert!(find(&store, &search).await.is_empty());
+}
+
+fn kept_for(seconds: u64) -> Audit {
+    Audit { retention: Some(Duration::from_secs(seconds)), ..Audit::default() }
+}
+
+async fn shortened(dir: &Path) -> Sqlite {
+    let store = long(dir, 1_000, &kept_for(300)).await;
+    // At this second, the first 600 are outdated: two whole blocks.
+    tend(&store, BEGIN + 900 * SECOND).await;
+    store
+}
+
+#[tokio::test]
+async fn what_is_too_old_is_let_go_and_the_rest_is_still_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = shortened(dir.path()).await;
+    let all = Search { limit: 1_000, ..Search::default() };
+    let left = find(&store, &all).await;
+    assert_eq!((left.first(), left.last()), (Some(&1_001), Some(&513)), "whole blocks, and a record of that");
+    let newest = &store.search(&namespace(), &Search { limit: 1, ..all.clone() }).await.unwrap().records[0].record;
+    assert_eq!(newest.action, Action::AuditShortened);
+    let until = Timestamp(BEGIN + 511 * SECOND).to_rfc3339();
+    assert_eq!(newest.detail, Some(format!("up to record 512, of {until}")));
+    assert_eq!(tend(&store, BEGIN + 900 * SECOND).await, 0, "once");
+    // It is gone on with, also by another process, and let go again.
+    store.close().await.unwrap();
+    drop(store);
+    assert!(faults(dir.path()).is_empty());
+    let store = Sqlite::open_with(dir.path(), &kept_for(300)).unwrap();
+    let position = store.record(&namespace(), (1_000..1_300).map(act).collect()).unwrap();
+    store.durable(position).await.unwrap();
+    tend(&store, BEGIN + 1_100 * SECOND).await;
+    let left = find(&store, &all).await;
+    assert_eq!((left.first(), left.last()), (Some(&1_302), Some(&769)));
+    store.close().await.unwrap();
+    let verified = verify(dir.path(), &Audit::default()).unwrap();
+    assert_eq!(verified, Verified { namespaces: 1, records: 534, heads: 2, faults: Vec::new() }, "{verified:?}");
+    assert!(crate::store::sqlite::inspect(dir.path()).faults.is_empty());
+}
+
+#[tokio::test]
+async fn without_a_time_everything_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = long(dir.path(), 600, &Audit::default()).await;
+    tend(&store, i64::MAX / 2).await;
+    assert_eq!(find(&store, &Search { limit: 1_000, ..Search::default() }).await.len(), 600);
+}
+
+#[tokio::test]
+async fn tamperings_with_a_shortened_log_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = shortened(dir.path()).await;
+    store.close().await.unwrap();
+    drop(store);
+    find_tamperings(dir, 300);
+}
+
+#[tokio::test]
+async fn a_log_that_somebody_has_changed_is_not_shortened() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = long(dir.path(), 1_000, &kept_for(300)).await;
+    let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
+    let changed = "UPDATE audit SET body = replace(body, 'bob', 'eve') WHERE key & 1099511627775 = 2";
+    assert_eq!(connection.execute(changed, []), Ok(1));
+    tend(&store, BEGIN + 900 * SECOND).await;
+    assert_eq!(find(&store, &Search { limit: 1_000, ..Search::default() }).await.len(), 1_000, "it is evidence");
+    assert_eq!(faults(dir.path()).first(), Some(&AuditFault::Changed { namespace: "default".into(), seq: 2 }));
+}
+
+#[tokio::test]
+async fn a_key_that_was_changed_before_the_cut_is_not_needed_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = long(dir.path(), 100, &kept_for(300)).await;
+    store.close().await.unwrap();
+    drop(store);
+    let key_file = dir.path().join(KEY_FILE);
+    let old = fs::read_to_string(&key_file).unwrap();
+    rotate(&key_file).unwrap();
+    let store = Sqlite::open_with(dir.path(), &kept_for(300)).unwrap();
+    let position = store.record(&namespace(), (100..900).map(act).collect()).unwrap();
+    store.durable(position).await.unwrap();
+    tend(&store, BEGIN + 700 * SECOND).await;
+    store.close().await.unwrap();
+    drop(store);
+    fs::remove_file(dir.path().join(HEADS_FILE)).unwrap();
+    assert!(faults(dir.path()).is_empty());
+    let both = fs::read_to_string(&key_file).unwrap();
+    let newest = both.lines().last().unwrap();
+    assert!(!old.contains(newest));
+    fs::write(&key_file, format!("{newest}\n")).unwrap();
+    assert!(faults(dir.path()).is_empty(), "what the old key sealed was let go");
+}

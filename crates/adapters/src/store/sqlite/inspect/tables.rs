@@ -1,0 +1,225 @@
+//! Looking over everything that is not a query: one function for each table, and a list of all of them.
+//!
+//! [`TABLES`] names every table of the schema with what looks it over, so a new one cannot be forgotten: a test
+//! holds the list against the schema, and damages each table to see that it is noticed. Of the audit log, this
+//! says whether it can be read and has no gap; whether it is what was written is what `bosun audit verify` says.
+
+use bosun_core::{
+    Namespace, QueryName,
+    audit::Record,
+    conversation::History,
+    usage::{Histogram, QueryTally},
+};
+use rusqlite::{Row, Transaction, types::FromSql};
+use serde::de::DeserializeOwned;
+
+use super::{
+    super::{
+        audit::{BLOCK, Block, chain_of, number_of},
+        resources,
+    },
+    Inspection, StoreFault,
+};
+
+type Look = fn(&mut Inspection, &Transaction<'_>) -> rusqlite::Result<()>;
+
+/// Every table, and what looks it over. `None` where it is looked over with the queries that it belongs to.
+pub(in super::super) const TABLES: &[(&str, Option<Look>)] = &[
+    ("audit", None),
+    ("audit_blocks", Some(look_at_blocks)),
+    ("audit_chains", Some(look_at_chains)),
+    ("blobs", Some(look_at_references)),
+    ("conversations", Some(look_at_conversations)),
+    ("documents", None),
+    ("exchanges", Some(look_at_exchanges)),
+    ("journal", None),
+    ("queries", None),
+    ("requests", Some(look_at_requests)),
+    ("resources", Some(look_at_resources)),
+    ("usage_of_calls", Some(look_at_calls)),
+    ("usage_of_queries", Some(look_at_tallies)),
+    ("writer", Some(look_at_writer)),
+];
+
+impl Inspection {
+    /// A store of an older version lacks some tables, which is no fault.
+    pub(super) fn look_at_tables(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+        for (table, look) in TABLES {
+            let Some(look) = look else { continue };
+            if snapshot.table_exists(None, *table)? {
+                look(self, snapshot)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn blame(&mut self, table: &'static str, row: impl ToString, reason: impl ToString) {
+        self.faults.push(StoreFault::Table { table, row: row.to_string(), reason: reason.to_string() });
+    }
+
+    /// Goes through the rows of a statement; what `look` says of one is wrong with it.
+    fn each_row(
+        &mut self,
+        snapshot: &Transaction<'_>,
+        table: &'static str,
+        sql: &str,
+        look: impl Fn(&Row<'_>) -> rusqlite::Result<Option<String>>,
+    ) -> rusqlite::Result<()> {
+        let mut statement = snapshot.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            // The first column is what the row is called.
+            let name = row.get_ref(0).map(shown).unwrap_or_default();
+            match look(row) {
+                Ok(None) => {}
+                Ok(Some(reason)) => self.blame(table, name, reason),
+                Err(error) => self.blame(table, name, error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shown(value: rusqlite::types::ValueRef<'_>) -> String {
+    match value {
+        rusqlite::types::ValueRef::Integer(number) => number.to_string(),
+        rusqlite::types::ValueRef::Text(text) => String::from_utf8_lossy(text).chars().take(128).collect(),
+        _ => "without a name".to_owned(),
+    }
+}
+
+/// What a text is not, if it is not what it should be.
+fn unreadable<T: DeserializeOwned>(text: &str, what: &str) -> Option<String> {
+    serde_json::from_str::<T>(text).err().map(|error| format!("{what} cannot be read: {error}"))
+}
+
+fn is_name<T: std::str::FromStr>(text: &str, what: &str) -> Option<String> {
+    text.parse::<T>().is_err().then(|| format!("`{}` is no {what}", text.chars().take(128).collect::<String>()))
+}
+
+fn get<T: FromSql>(row: &Row<'_>, index: usize) -> rusqlite::Result<T> {
+    row.get(index)
+}
+
+fn look_at_writer(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let rows: u64 = snapshot.query_row("SELECT count(*) FROM writer WHERE epoch >= 0", [], |row| row.get(0))?;
+    if rows != 1 {
+        inspection.blame("writer", "only", "there is no number of the process that may write");
+    }
+    Ok(())
+}
+
+fn look_at_requests(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let sql = "SELECT key, namespace, name, length(fingerprint), length(uid), expires IS NULL AND NOT EXISTS \
+         (SELECT 1 FROM queries WHERE queries.namespace = requests.namespace AND queries.uid = requests.uid) \
+         FROM requests";
+    inspection.each_row(snapshot, "requests", sql, |row| {
+        let wrong_size = get::<i64>(row, 3)? != 32 || get::<i64>(row, 4)? != 16;
+        Ok(is_name::<Namespace>(&get::<String>(row, 1)?, "namespace")
+            .or(is_name::<QueryName>(&get::<String>(row, 2)?, "name of a query"))
+            .or(wrong_size.then(|| "its hash or the id of its query has the wrong size".to_owned()))
+            .or(get::<bool>(row, 5)?.then(|| "the query that answered it is not there".to_owned())))
+    })
+}
+
+fn look_at_references(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let sql = "SELECT lower(hex(hash)), length(hash) FROM blobs \
+         WHERE length(hash) != 32 OR NOT EXISTS (SELECT 1 FROM queries WHERE id = query)";
+    inspection.each_row(snapshot, "blobs", sql, |_| Ok(Some("it belongs to no query".to_owned())))
+}
+
+fn look_at_conversations(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let sql = "SELECT name, namespace, messages, \
+         (SELECT count(*) FROM exchanges WHERE conversation = conversations.id AND exchanges.id = latest), \
+         (SELECT coalesce(max(first + messages - 1), 0) FROM exchanges WHERE conversation = conversations.id) \
+         FROM conversations";
+    inspection.each_row(snapshot, "conversations", sql, |row| {
+        let is_latest_there = get::<i64>(row, 3)? == 1;
+        let counts_fit = get::<i64>(row, 2)? >= get::<i64>(row, 4)?;
+        Ok(is_name::<Namespace>(&get::<String>(row, 1)?, "namespace")
+            .or((!is_latest_there).then(|| "what was said last in it is not there".to_owned()))
+            .or((!counts_fit).then(|| "it has more messages than it counts".to_owned())))
+    })
+}
+
+fn look_at_exchanges(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let sql = "SELECT name, length(query), messages, body, \
+         EXISTS (SELECT 1 FROM conversations WHERE conversations.id = conversation) FROM exchanges";
+    inspection.each_row(snapshot, "exchanges", sql, |row| {
+        let body: String = get(row, 3)?;
+        let said = match History::from_document(&body) {
+            Err(error) => Some(format!("what it has said cannot be read: {error}")),
+            Ok(history) if history.messages.len() as u64 != get::<u64>(row, 2)? => {
+                Some("it has said more or less than it counts".to_owned())
+            }
+            Ok(_) => None,
+        };
+        Ok(is_name::<QueryName>(&get::<String>(row, 0)?, "name of a query")
+            .or((get::<i64>(row, 1)? != 16).then(|| "the id of its query has the wrong size".to_owned()))
+            .or(said)
+            .or((!get::<bool>(row, 4)?).then(|| "its conversation is not there".to_owned())))
+    })
+}
+
+fn look_at_resources(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    inspection.each_row(snapshot, "resources", resources::BY_NAME, |row| {
+        Ok(resources::read_named(row)?.err().map(|what| format!("{what} cannot be read")))
+    })
+}
+
+fn look_at_calls(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let sql = "SELECT tool, namespace, latency, source, calls >= errors FROM usage_of_calls";
+    inspection.each_row(snapshot, "usage_of_calls", sql, |row| {
+        let source: String = get(row, 3)?;
+        let is_known = matches!(source.as_str(), "inside" | "outside" | "refused");
+        Ok(is_name::<Namespace>(&get::<String>(row, 1)?, "namespace")
+            .or(unreadable::<Histogram>(&get::<String>(row, 2)?, "its latency"))
+            .or((!is_known).then(|| format!("`{source}` is no source")))
+            .or((!get::<bool>(row, 4)?).then(|| "it has more errors than calls".to_owned())))
+    })
+}
+
+fn look_at_tallies(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    inspection.each_row(snapshot, "usage_of_queries", "SELECT agent, namespace, tally FROM usage_of_queries", |row| {
+        Ok(is_name::<Namespace>(&get::<String>(row, 1)?, "namespace")
+            .or(unreadable::<QueryTally>(&get::<String>(row, 2)?, "its count")))
+    })
+}
+
+/// Chains, and the records in them: no gap, nothing behind the end, nothing of no chain, and all readable.
+fn look_at_chains(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let has_beginnings = snapshot.column_exists(None, "audit_chains", "let_go")?;
+    let let_go = if has_beginnings { "let_go" } else { "0" };
+    let sql = format!(
+        "SELECT namespace, seq, {let_go}, count(audit.key), coalesce(min(audit.key) - (id << 40), 0), \
+         coalesce(max(audit.key) - (id << 40), 0) FROM audit_chains \
+         LEFT JOIN audit ON audit.key > id << 40 AND audit.key < (id + 1) << 40 GROUP BY id"
+    );
+    inspection.each_row(snapshot, "audit_chains", &sql, |row| {
+        let (seq, let_go, count): (u64, u64, u64) = (get(row, 1)?, get(row, 2)?, get(row, 3)?);
+        let (first, last): (u64, u64) = (get(row, 4)?, get(row, 5)?);
+        let is_whole = if seq == let_go { count == 0 } else { (first, last, count) == (let_go + 1, seq, seq - let_go) };
+        Ok(is_name::<Namespace>(&get::<String>(row, 0)?, "namespace")
+            .or((!is_whole).then(|| "a record is missing, or there is one too many".to_owned())))
+    })?;
+    inspection.each_row(snapshot, "audit", "SELECT key, body, length(mac) FROM audit", |row| {
+        Ok(unreadable::<Record>(&get::<String>(row, 1)?, "the record")
+            .or((get::<i64>(row, 2)? != 32).then(|| "its seal has the wrong size".to_owned())))
+    })?;
+    let sql = "SELECT key FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit_chains WHERE id = audit.key >> 40)";
+    inspection.each_row(snapshot, "audit", sql, |_| Ok(Some("it belongs to no log".to_owned())))
+}
+
+/// What the index says must be what the records say: a search relies on it.
+fn look_at_blocks(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    inspection.each_row(snapshot, "audit_blocks", "SELECT key FROM audit_blocks", |row| {
+        let key: i64 = get(row, 0)?;
+        let (chain, last) = (chain_of(key), number_of(key));
+        if last == 0 || last % BLOCK != 0 {
+            return Ok(Some("it is not the end of a block".to_owned()));
+        }
+        let found = Block::find(snapshot, key)?;
+        let expected = Block::of_records(snapshot, chain, last)?;
+        Ok((found != Some(expected)).then(|| "it does not say what its records say".to_owned()))
+    })
+}

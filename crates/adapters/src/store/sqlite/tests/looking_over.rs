@@ -1,0 +1,133 @@
+//! That looking a store over misses no table: each is listed, and each is damaged once to see that it is noticed.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use bosun_core::{
+    ContentHash, Outcome, Spec, Timestamp,
+    audit::{Action, Record},
+    conversation::{ConversationKey, History},
+    machine,
+    transcript::Message,
+};
+use bosun_engine::{
+    resource::{Change, Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource},
+    store::{
+        Append, Document, Records as _, Request, RequestKey, Store as _,
+        conversations::{Exchange, Joining, Part},
+    },
+    testing::scribe::{self, Scribe},
+};
+use rusqlite::Connection;
+
+use super::Directory;
+use crate::store::sqlite::{
+    Sqlite,
+    inspect::{self, tables::TABLES},
+};
+
+/// What somebody, or a disk, may do to each table.
+const DAMAGES: &[(&str, &str)] = &[
+    ("writer", "DELETE FROM writer"),
+    ("queries", "UPDATE queries SET status = 'running' WHERE id = (SELECT min(id) FROM queries)"),
+    ("journal", "UPDATE journal SET body = '{}' WHERE key = (SELECT min(key) FROM journal)"),
+    ("documents", "UPDATE documents SET body = '[]' WHERE id = (SELECT min(id) FROM documents)"),
+    ("requests", "UPDATE requests SET uid = zeroblob(16)"),
+    ("requests", "UPDATE requests SET fingerprint = x'00'"),
+    ("blobs", "INSERT INTO blobs (hash, query) VALUES (zeroblob(32), 999)"),
+    ("audit", "UPDATE audit SET body = '{}' WHERE key = (SELECT min(key) FROM audit)"),
+    ("audit", "DELETE FROM audit WHERE key = (SELECT min(key) + 3 FROM audit)"),
+    ("audit", "INSERT INTO audit SELECT 99 << 40 | 1, body, mac FROM audit LIMIT 1"),
+    ("audit_chains", "UPDATE audit_chains SET seq = seq + 1"),
+    ("audit_chains", "UPDATE audit_chains SET let_go = 5"),
+    ("audit_blocks", "UPDATE audit_blocks SET terms = x'00000000'"),
+    ("audit_blocks", "UPDATE audit_blocks SET last_at = last_at - 1"),
+    ("audit_blocks", "INSERT INTO audit_blocks VALUES (1 << 40 | 7, 0, 0, x'')"),
+    ("usage_of_calls", "UPDATE usage_of_calls SET latency = 'x'"),
+    ("usage_of_calls", "UPDATE usage_of_calls SET errors = calls + 1"),
+    ("usage_of_queries", "UPDATE usage_of_queries SET tally = '[]'"),
+    ("conversations", "UPDATE conversations SET latest = 99"),
+    ("conversations", "UPDATE conversations SET messages = 0"),
+    ("exchanges", "UPDATE exchanges SET body = 'x'"),
+    ("exchanges", "UPDATE exchanges SET messages = messages + 1"),
+    ("exchanges", "UPDATE exchanges SET conversation = 99"),
+    ("resources", "UPDATE resources SET body = 'x'"),
+    ("resources", "UPDATE resources SET kind = 'Dream'"),
+];
+
+/// A store with something in each of its tables.
+async fn full(directory: &Directory) {
+    let store = Sqlite::open(directory.path()).unwrap();
+    let mut scribe = Scribe::new("default", "a", 1);
+    let key = ConversationKey { memory: "default".into(), id: "talk".into() };
+    let request = Request {
+        key: RequestKey { actor: "local".into(), route: "queries", key: "k".into() },
+        fingerprint: ContentHash::of(b"asked"),
+    };
+    let joins = Some(Part::Joins(Joining { key: key.clone(), alone: false, history: None }));
+    // A document that says what its hash says.
+    let body = History::default().to_document().unwrap();
+    let document = Document { hash: ContentHash::of(body.as_bytes()), body: body.into() };
+    let spec = Spec { toolset: document.hash, ..scribe::spec() };
+    let created = scribe.create_as(spec);
+    let created = Append { toolset: Some(document), request: Some(request), conversation: joins, ..created };
+    scribe.send(&store, created);
+    scribe.append(&store, machine::start_turn(scribe.head()));
+    scribe.ask_outside(&store, Duration::from_secs(600));
+    let events = scribe.deliver(&Outcome::success("done"), false);
+    scribe.append(&store, events);
+    let mut events = machine::start_turn(scribe.head());
+    let mut ahead = scribe.clone();
+    ahead.write(events.clone());
+    events.extend(ahead.reply(Vec::new()));
+    let mut append = scribe.write(events);
+    append.conversation = Some(Part::Adds(Exchange {
+        key,
+        query: scribe.head().uid,
+        name: scribe.head().name.clone(),
+        at: Timestamp(1),
+        kept_until: Timestamp(i64::MAX / 2),
+        messages: vec![Message::User("hello".into())].into(),
+    }));
+    scribe.send(&store, append);
+    let act = |at| Record::of_act(Timestamp(at), Action::KeysReloaded, None, None);
+    let position = store.record(&"default".parse().unwrap(), (0..300).map(act).collect()).unwrap();
+    store.durable(position).await.unwrap();
+    assert!(store.tend_records(Timestamp(0)).await.unwrap());
+    let manifest = Manifest {
+        key: ResourceKey::new(Kind::Agent, "default".parse().unwrap(), "agent"),
+        description: Description::default(),
+    };
+    let stored = StoredResource { manifest, generation: 1, created_at: Timestamp(1), updated_at: Timestamp(1) };
+    let change = ResourceChange { what: Change::Keep(Box::new(stored)), record: act(1) };
+    store.change_resource(change).await.unwrap();
+    store.close().await.unwrap();
+}
+
+fn tables(connection: &Connection) -> BTreeSet<String> {
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
+    connection.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[tokio::test]
+async fn every_table_of_the_schema_is_looked_over() {
+    let directory = Directory::new();
+    full(&directory).await;
+    let listed: BTreeSet<_> = TABLES.iter().map(|(table, _)| (*table).to_owned()).collect();
+    let damaged: BTreeSet<_> = DAMAGES.iter().map(|(table, _)| (*table).to_owned()).collect();
+    let there = tables(&directory.connection());
+    assert_eq!(listed, there, "left: what is looked over; right: what there is");
+    assert_eq!(damaged, there, "left: what this test damages; right: what there is");
+    let faults = inspect::inspect(directory.path()).faults;
+    assert!(faults.is_empty(), "{faults:?}");
+    let database = directory.path().join("bosun.db");
+    let pristine = std::fs::read(&database).unwrap();
+    for (table, damage) in DAMAGES {
+        std::fs::write(&database, &pristine).unwrap();
+        let connection = Connection::open(&database).unwrap();
+        connection.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF").unwrap();
+        assert_ne!(connection.execute(damage, []).unwrap(), 0, "{damage}: it has rows to be damaged");
+        drop(connection);
+        let faults = inspect::inspect(directory.path()).faults;
+        assert!(!faults.is_empty(), "{table}: {damage} was not noticed");
+    }
+}
