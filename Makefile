@@ -5,7 +5,7 @@ CARGO ?= cargo
 LOCKED := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: conformance docs-page help setup demo serve install test fmt lint unit doc deny chaos interop bench fuzz clean
+.PHONY: conformance docs-page help setup demo serve install test fmt lint unit doc deny chaos interop otel bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ serve: ## a server on 127.0.0.1:8080 with the example agents
 install: ## put `bosun` where cargo puts programs
 	$(CARGO) install --quiet $(LOCKED) --path crates/bosun
 
-test: setup lint unit doc ## everything that CI runs
+test: setup lint unit otel doc ## everything that CI runs
 
 fmt: ## format the code
 	$(CARGO) fmt --all
@@ -64,6 +64,10 @@ interop: ## the Zod converter and the stand-in for model APIs against the real p
 	interop/zod/run.sh
 	interop/json-schema/run.sh
 	interop/models/run.sh
+
+otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of the program, and of nothing else
+	$(CARGO) clippy $(LOCKED) --workspace --all-targets --features bosun/otel -- -D warnings
+	$(CARGO) test $(LOCKED) --workspace --features bosun/otel --bin bosun --test it -- telemetry:: traces::
 
 docs-page: ## /docs in a real browser, held against the description of the API (needs npm)
 	interop/docs-page/run.sh

@@ -16,13 +16,14 @@ use bosun_adapters::{
     manifests::{self, Library},
     runner::builtin::Builtins,
     secret::Secrets,
-    store::sqlite::{OpenError, Sqlite},
+    store::sqlite::{OpenError, Sqlite, audit::acts},
 };
 use bosun_edges::auth::Access;
 use bosun_engine::{Engine, SystemClock, resource::Assemble, store::StoreStats};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    time::MissedTickBehavior,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -31,11 +32,15 @@ use crate::{access::Doorkeeper, config::Config};
 /// How long work in hand may take when a server is to stop.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
+/// How often the server looks for what was done beside it.
+const ACTS_LOOKED_AT: Duration = Duration::from_secs(2);
+
 /// A server that takes no requests yet.
 #[derive(Debug)]
 pub(crate) struct App {
     engine: Engine,
     doorkeeper: Option<Doorkeeper>,
+    data: PathBuf,
     hosts: Vec<String>,
     max_connections: usize,
     /// The names of all agents.
@@ -43,7 +48,8 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) async fn open(config: &Config) -> anyhow::Result<Self> {
+    /// `exports_spans` says whether somebody collects them.
+    pub(crate) async fn open(config: &Config, exports_spans: bool) -> anyhow::Result<Self> {
         let doorkeeper = match &config.auth {
             Some(path) => Some(Doorkeeper::open(path).await.context("the keys cannot be used")?),
             None => None,
@@ -65,9 +71,10 @@ impl App {
         let blobs = config.data.join("blobs");
         let blobs = Directory::open(&blobs)
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
-        let engine = Engine::start(store, Arc::new(blobs), library, clock, config.settings()).await?;
+        let settings = bosun_engine::Settings { exports_spans, ..config.settings() };
+        let engine = Engine::start(store, Arc::new(blobs), library, clock, settings).await?;
         let (hosts, max_connections) = (config.allow_host.clone(), config.max_connections);
-        Ok(Self { engine, doorkeeper, hosts, max_connections, agents })
+        Ok(Self { engine, doorkeeper, data: config.data.clone(), hosts, max_connections, agents })
     }
 
     /// Serves until `stopping` fires and everything in hand has ended. Streams end when the engine
@@ -78,7 +85,7 @@ impl App {
             match self.doorkeeper {
                 Some(doorkeeper) => {
                     let hangup = signal(SignalKind::hangup()).context("signals cannot be listened for")?;
-                    doorkeeper.run(hangup, stopping.clone()).await;
+                    doorkeeper.run(hangup, stopping.clone(), &self.engine).await;
                     Ok(())
                 }
                 None => Ok::<_, anyhow::Error>(()),
@@ -91,12 +98,40 @@ impl App {
             stopping.cancelled().await;
             self.engine.drain(GRACE).await;
         };
-        let ((), (), watched) = tokio::join!(served, drained, doors);
+        let acts = take_acts(&self.engine, &self.data, stopping);
+        let ((), (), watched, ()) = tokio::join!(served, drained, doors, acts);
         watched?;
         let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");
         closed.context("the last commit failed; what was answered is safe")
+    }
+}
+
+/// Puts on record what was done beside the server, at its start and from then on.
+async fn take_acts(engine: &Engine, data: &Path, stopping: &CancellationToken) {
+    let mut look = tokio::time::interval(ACTS_LOOKED_AT);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            _ = look.tick() => {}
+        }
+        let (dir, taken) = (data.to_owned(), tokio::task::spawn_blocking);
+        match taken(move || acts::take(&dir)).await {
+            Ok(Ok(None)) => {}
+            // They stay where they are until they are on record, and are then recorded again rather than lost.
+            Ok(Ok(Some(taken))) => match engine.record_acts(taken.records.clone()).await {
+                Ok(()) => {
+                    if let Err(error) = taken.forget() {
+                        tracing::error!(error = %error, "acts that are on record cannot be taken out of their file");
+                    }
+                }
+                Err(error) => tracing::error!(error = %error, "acts beside the server cannot be put on record"),
+            },
+            Ok(Err(error)) => tracing::error!(error = %error, "acts beside the server cannot be read"),
+            Err(error) => tracing::error!(error = %error, "acts beside the server cannot be read"),
+        }
     }
 }
 

@@ -127,6 +127,7 @@ impl Config {
                 AuditedArguments::Redacted => Arguments::Redacted,
                 AuditedArguments::Full => Arguments::Full,
             },
+            exports_spans: false,
         }
     }
 

@@ -107,6 +107,14 @@ impl Default for Namespace {
     }
 }
 
+impl Namespace {
+    /// Where acts are on record that concern the server and none of its tenants.
+    #[must_use]
+    pub fn of_server() -> Self {
+        Self("bosun-server".into())
+    }
+}
+
 impl QueryName {
     /// The name of a query whose client did not choose one.
     #[must_use]

@@ -55,6 +55,7 @@ pub mod template;
 mod text;
 pub mod time;
 pub mod tool;
+pub mod trace;
 pub mod transcript;
 pub mod usage;
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ContentHash, conversation, message, transcript::Message};
+use crate::{ContentHash, conversation, message, trace::TraceContext, transcript::Message};
 
 /// A query as it was frozen at submit. Nothing that changes later in a catalogue or a manifest
 /// reaches it; only secrets and permissions are looked up live.
@@ -55,6 +55,9 @@ pub struct Spec {
     /// What was asked for, where it may be asked for again: the same request is then answered with this query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<ContentHash>,
+    /// The caller's trace, in which everything that the query does goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 impl Spec {

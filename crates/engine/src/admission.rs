@@ -171,7 +171,7 @@ impl Line {
             let Some(seat) = Admission::take_seat(inner, key) else { return Ok(()) };
             let live = inner.desk.entry(key);
             if live.claim().await {
-                inner.tasks.spawn(driver::drive(live, seat, *inherited));
+                inner.tasks.spawn(driver::drive(live, seat, *inherited, None));
             }
             inner.admission.leave(1);
             self.last = Some(key.0.clone());

@@ -48,12 +48,13 @@ impl Engine {
         Ok(self.inner.store.usage(namespace, since).await?)
     }
 
-    /// Records an act of somebody who runs the server, durably.
+    /// Records acts that concern the server and no tenant, and that nobody did through the engine, durably: they
+    /// have been done, so nothing is undone if that fails.
     ///
     /// # Errors
-    /// If the store fails: then the act must not be done.
-    pub async fn record_act(&self, namespace: &Namespace, record: Record) -> Result<(), EngineError> {
-        let position = self.inner.store.record(namespace, vec![record])?;
+    /// If the store fails.
+    pub async fn record_acts(&self, records: Vec<Record>) -> Result<(), EngineError> {
+        let position = self.inner.store.record(&Namespace::of_server(), records)?;
         Ok(self.inner.store.durable(position).await?)
     }
 

@@ -5,7 +5,8 @@
 //! added or deleted while it runs does not reach it.
 
 use bosun_core::{
-    ContentHash, Namespace, QueryUid,
+    Actor, ContentHash, Namespace, QueryUid,
+    audit::{Action, Record},
     conversation::{ConversationKey, History},
     query::TargetKind,
 };
@@ -123,11 +124,16 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn forget(&self, namespace: Namespace, wanted: Wanted) -> Result<usize, EngineError> {
+    pub async fn forget(&self, by: Actor, namespace: Namespace, wanted: Wanted) -> Result<usize, EngineError> {
         self.detached(async move |inner| {
+            let record =
+                Record::of_act(inner.clock.now(), Action::ConversationDeleted, Some(&by), Some(wanted.to_string()));
+            let record = Box::new(record);
             let mut forgotten = 0;
             loop {
-                let removal = Removal::Conversations(namespace.clone(), wanted.clone());
+                // However many pieces it takes, it is one act: the first of them says so.
+                let record = (forgotten == 0).then(|| record.clone());
+                let removal = Removal::Conversations(namespace.clone(), wanted.clone(), record);
                 match inner.store.remove(removal, inner.clock.now()).await? {
                     0 => return Ok(forgotten),
                     count => forgotten += count,

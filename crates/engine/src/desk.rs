@@ -26,6 +26,7 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard, Notify, futures::Notified, wa
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    chronicle,
     herald::News,
     metrics::Metrics,
     store::{
@@ -365,6 +366,7 @@ impl Locked<'_> {
         let transcript = Transcript::new(&entry).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
         let records = audit::of_entries(&head, &transcript, [&*entry], self.live.arguments);
         self.live.metrics.note(&records);
+        chronicle::tell(&head, [&*entry]);
         let position = store.append(Append {
             head: Arc::clone(&head),
             seen: 0,
@@ -438,6 +440,7 @@ impl Locked<'_> {
             })
         });
         self.live.metrics.note(&records);
+        chronicle::tell(head, entries.iter().map(|entry| &**entry));
         let append = Append {
             head: Arc::clone(&state.head),
             seen,

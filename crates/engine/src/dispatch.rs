@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Instant};
 
 use bosun_core::{CallId, Outcome, machine::outcome_code};
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use tracing::Instrument as _;
 
-use crate::{Results, StoreError, driver::Driver, fault, runner::InsideCall, turn};
+use crate::{Results, StoreError, driver::Driver, fault, runner::InsideCall, spans, turn};
 
 struct Prepared {
     call: InsideCall,
@@ -127,8 +128,18 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
     })))
 }
 
-#[tracing::instrument(name = "tool.call", skip_all, fields(call = %prepared.call.id, tool = %prepared.call.tool.name))]
 async fn perform(driver: &Driver, prepared: Prepared) -> Outcome {
+    let exported = driver.inner.settings.exports_spans;
+    let span = spans::call(exported, &prepared.call);
+    let collected = exported.then(|| span.clone());
+    let outcome = run_inside(driver, prepared).instrument(span).await;
+    if let Some(span) = collected {
+        spans::finished(&span, &outcome);
+    }
+    outcome
+}
+
+async fn run_inside(driver: &Driver, prepared: Prepared) -> Outcome {
     let Prepared { call, timeout, .. } = prepared;
     let began = Instant::now();
     let runner = driver.inner.resources.registry().runner(&call.tool.binding).cloned();

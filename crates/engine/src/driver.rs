@@ -14,18 +14,18 @@ use bosun_core::{
 };
 
 use futures_util::FutureExt;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
-use crate::{StoreError, admission::Seat, desk::Live, dispatch, engine::Inner, fault, large, turn};
+use crate::{StoreError, admission::Seat, desk::Live, dispatch, engine::Inner, fault, large, spans, turn};
 
 /// How long a driver waits before it reads again after a failed write.
 pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 
 /// Drives a query that the caller has claimed, for as long as it has its seat. One that is inherited
-/// may have been left in the middle.
-pub(crate) async fn drive(live: Arc<Live>, seat: Seat, inherited: bool) {
+/// may have been left in the middle. `cause` is the span of whoever had it taken up, where spans are collected.
+pub(crate) async fn drive(live: Arc<Live>, seat: Seat, inherited: bool, cause: Option<Span>) {
     let inner = Arc::clone(seat.inner());
-    let span = tracing::info_span!("query.run", query = %live.key.1);
+    let span = spans::run(&inner, &live, cause).await;
     let driver = Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: inherited };
     guarded(driver).instrument(span).await;
 }
@@ -122,6 +122,7 @@ impl Driver {
         if !matches!(next, Next::Wait | Next::End) && !self.inner.draining.is_cancelled() {
             return Ok(Step::Next(next));
         }
+        spans::rests(&self.inner, &state.head, &state.transcript);
         locked.release();
         if matches!(next, Next::Wait) {
             self.inner.desk.keep(&self.live);

@@ -13,9 +13,11 @@ use bosun_core::{
     query::{ModelOptions, TargetKind, View},
     schema::SchemaCache,
     tool::{catalog::Selection, toolset::Mode},
+    trace::TraceContext,
     transcript::Message,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Span;
 
 use crate::{
     Blobs, Clock, EngineError, Store, StoreError,
@@ -51,6 +53,8 @@ pub struct Settings {
     pub max_queued: usize,
     /// What the audit log says about the arguments of calls.
     pub audited_arguments: Arguments,
+    /// Whether somebody collects spans: then they say more, and models are told of ours instead of the caller's.
+    pub exports_spans: bool,
 }
 
 impl Default for Settings {
@@ -60,6 +64,7 @@ impl Default for Settings {
             max_running: 256,
             max_queued: 10_000,
             audited_arguments: Arguments::default(),
+            exports_spans: false,
         }
     }
 }
@@ -100,6 +105,8 @@ pub struct Submission {
     pub warnings: Vec<String>,
     /// How the client will call this request if it has to repeat it.
     pub request: Option<RequestKey>,
+    /// The trace that the request is part of.
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// What is asked.
@@ -144,6 +151,7 @@ impl Submission {
             annotations: BTreeMap::new(),
             warnings: Vec::new(),
             request: None,
+            trace: None,
         }
     }
 
@@ -594,7 +602,8 @@ impl Inner {
         if let Some(seat) = Admission::enter(self, &live.key)
             && locked.claim()
         {
-            self.tasks.spawn(driver::drive(Arc::clone(live), seat, false));
+            let cause = self.settings.exports_spans.then(Span::current);
+            self.tasks.spawn(driver::drive(Arc::clone(live), seat, false, cause));
         }
     }
 

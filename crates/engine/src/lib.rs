@@ -7,6 +7,7 @@
 mod admission;
 mod audit;
 pub mod blob;
+mod chronicle;
 pub mod clock;
 mod conversation;
 mod deadlines;
@@ -31,6 +32,7 @@ mod resources;
 pub mod results;
 mod retention;
 pub mod runner;
+mod spans;
 pub mod store;
 mod submit;
 #[cfg(any(test, feature = "testing"))]

@@ -288,7 +288,13 @@ impl Store for Memory {
         }
         let mut forgotten = 0;
         let doomed: Vec<_> = match removal {
-            Removal::Conversations(namespace, wanted) => return Ok(shelves.talks.forget(&namespace, &wanted)),
+            Removal::Conversations(namespace, wanted, record) => {
+                let forgotten = shelves.talks.forget(&namespace, &wanted);
+                if let Some(record) = record.filter(|_| forgotten > 0) {
+                    shelves.write_down(&namespace, vec![*record]);
+                }
+                return Ok(forgotten);
+            }
             Removal::Query(namespace, uid, record) => {
                 let key = (namespace, uid);
                 let found = shelves.queries.contains_key(&key);

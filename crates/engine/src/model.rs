@@ -7,6 +7,7 @@ use bosun_core::{
     QueryUid,
     query::{ModelOptions, Usage},
     tool::toolset::Toolset,
+    trace::TraceContext,
     transcript::Message,
 };
 use serde_json::Value;
@@ -20,6 +21,11 @@ pub trait Model: Send + Sync + 'static {
     /// complete, the answer is an error, whatever had arrived. Retries happen inside as long as no
     /// text has been pushed; after that the engine begins a new attempt, which readers are told of.
     async fn reply(&self, request: &ModelRequest, deltas: &dyn Deltas) -> Result<ModelReply, ModelError>;
+
+    /// Whose API it is, in the words of OpenTelemetry's conventions.
+    fn provider(&self) -> &'static str {
+        "bosun"
+    }
 }
 
 /// Everything that one turn needs.
@@ -35,6 +41,8 @@ pub struct ModelRequest {
     pub options: ModelOptions,
     /// What the answer must be. A model that can be held to it should be; it is checked in any case.
     pub answer: Option<AnswerFormat>,
+    /// Where the turn stands in a trace. A model that is asked over HTTP passes it on.
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// A JSON Schema that the answer must fit, and a name for it.

@@ -92,8 +92,8 @@ pub enum Removal {
     /// Those that have been kept for long enough; and requests and conversations that have been remembered for
     /// long enough.
     Outdated,
-    /// Conversations, or what one query has said in them.
-    Conversations(Namespace, conversations::Wanted),
+    /// Conversations, or what one query has said in them, and what the audit log says of that if anything was deleted.
+    Conversations(Namespace, conversations::Wanted, Option<Box<Record>>),
 }
 
 impl Append {

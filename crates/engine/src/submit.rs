@@ -86,6 +86,7 @@ impl Inner {
             annotations: submission.annotations,
             warnings,
             request,
+            trace: submission.trace,
         };
         Ok((spec, toolset))
     }

@@ -11,6 +11,7 @@ use bosun_core::{
     tool::toolset::Toolset,
     transcript::Message,
 };
+use tracing::Instrument as _;
 
 use crate::{
     StoreError,
@@ -19,6 +20,7 @@ use crate::{
     driver::Driver,
     fault, large,
     model::{AnswerFormat, Deltas, Model, ModelCall, ModelError, ModelReply, ModelRequest},
+    spans,
 };
 
 /// A turn that breaks off after text has been seen is begun again this often.
@@ -61,7 +63,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     let reply = tokio::select! {
         // The model first: one that answers at once costs no timer.
         biased;
-        reply = ask(&*model, &name, &request, &deltas) => reply,
+        reply = ask(driver.inner.settings.exports_spans, &*model, &name, &request, &deltas) => reply,
         () = ended.cancelled() => return Ok(()),
         // The attempt is lost, not the query: the next process begins it again.
         () = driver.inner.draining.cancelled() => return Ok(()),
@@ -136,22 +138,18 @@ async fn fail(driver: &Driver, error: &ModelError) -> Result<(), StoreError> {
     Ok(())
 }
 
-#[tracing::instrument(
-    name = "model.reply",
-    skip_all,
-    fields(uid = %request.query, turn = request.turn, model = name, input_tokens, output_tokens)
-)]
 async fn ask(
+    exported: bool,
     model: &dyn Model,
     name: &str,
     request: &ModelRequest,
     deltas: &dyn Deltas,
 ) -> Result<ModelReply, ModelError> {
-    let reply = model.reply(request, deltas).await;
-    #[cfg(feature = "otel")]
-    if let Ok(reply) = &reply {
-        let span = tracing::Span::current();
-        span.record("input_tokens", reply.usage.prompt_tokens).record("output_tokens", reply.usage.completion_tokens);
+    let span = spans::turn(exported, name, model.provider(), request);
+    let collected = exported.then(|| span.clone());
+    let reply = model.reply(request, deltas).instrument(span).await;
+    if let Some(span) = collected {
+        spans::replied(&span, &reply);
     }
     reply
 }
@@ -195,6 +193,7 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
             toolset,
             tools_allowed: !head.tools_spent,
             options: spec.options,
+            trace: spans::trace_of_turn(inner, &head, &transcript),
             answer: spec
                 .output_schema
                 .as_ref()

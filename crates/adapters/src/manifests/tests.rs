@@ -207,7 +207,8 @@ async fn fallbacks_are_asked_in_order() {
     let toolset = Arc::new(Toolset::merge(Mode::Ark, vec![], vec![]));
     let messages = vec![Message::User("x".into())];
     let (query, options) = (QueryUid::new(0, [0; 10]), Default::default());
-    let request = ModelRequest { query, turn: 1, messages, toolset, tools_allowed: true, options, answer: None };
+    let request =
+        ModelRequest { query, turn: 1, messages, toolset, tools_allowed: true, options, answer: None, trace: None };
     let reply = registry.model(&default_namespace(), "a").unwrap().reply(&request, &Nowhere).await.unwrap();
     assert_eq!((reply.text.as_deref(), reply.answered_by.as_deref()), (Some("I am c"), Some("c")));
     let shown = format!("{:?}", registry.model(&default_namespace(), "e").unwrap().reply(&request, &Nowhere).await);
@@ -261,6 +262,7 @@ async fn the_example_plays_the_rfcs_first_example() {
                     tools_allowed: true,
                     options: Default::default(),
                     answer: None,
+                    trace: None,
                 },
                 &Nowhere,
             )

@@ -57,6 +57,10 @@ impl Model for Fallback {
         }
         Err(error)
     }
+
+    fn provider(&self) -> &'static str {
+        self.first.provider()
+    }
 }
 
 fn is_out_of_reach(error: &ModelError) -> bool {

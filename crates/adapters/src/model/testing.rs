@@ -91,6 +91,7 @@ pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
         tools_allowed: true,
         options: ModelOptions::default(),
         answer: None,
+        trace: None,
     }
 }
 

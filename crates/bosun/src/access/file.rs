@@ -6,7 +6,7 @@
 use std::{ops::Range, path::Path, time::Duration};
 
 use bosun_adapters::fault::{Fault, Faults};
-use bosun_core::{Actor, Timestamp, tool::parse_duration};
+use bosun_core::{Actor, Timestamp, audit::Action, tool::parse_duration};
 use bosun_edges::auth::{
     EndUsers, Grant, Namespaces, Right, Rights,
     jwt::{Issuer, Jwks},
@@ -62,6 +62,26 @@ pub(crate) struct Provider {
 pub(crate) enum KeySource {
     File(std::path::PathBuf),
     Url(String),
+}
+
+/// What has become of each key: added, changed or revoked. One that is gone from the file is revoked.
+pub(crate) fn changes(before: &KeyFile, after: &KeyFile) -> Vec<(Action, String)> {
+    fn find<'f>(file: &'f KeyFile, id: &str) -> Option<&'f Key> {
+        file.keys.iter().find(|listed| listed.id == id).map(|listed| &listed.key)
+    }
+    let of_each = after.keys.iter().filter_map(|Listed { id, key, .. }| {
+        let action = match find(before, id) {
+            Some(known) if known == key => None,
+            None if key.revoked => None,
+            Some(known) if known.revoked && key.revoked => None,
+            Some(known) if !known.revoked && key.revoked => Some(Action::KeyRevoked),
+            Some(known) if !known.revoked => Some(Action::KeyChanged),
+            Some(_) | None => Some(Action::KeyAdded),
+        };
+        Some((action?, id.clone()))
+    });
+    let gone = before.keys.iter().filter(|listed| !listed.key.revoked && find(after, &listed.id).is_none());
+    of_each.chain(gone.map(|listed| (Action::KeyRevoked, listed.id.clone()))).collect()
 }
 
 pub(crate) fn parse(file: &Path, text: &str) -> Result<KeyFile, Faults> {

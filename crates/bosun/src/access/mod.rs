@@ -17,12 +17,13 @@ use std::{
 
 use anyhow::Context;
 use bosun_adapters::fault::Faults;
+use bosun_core::audit::{Action, Record};
 use bosun_edges::auth::{
     Access, Policy,
     jwt::{Issuer, Jwks},
     keys::Keyring,
 };
-use bosun_engine::SystemClock;
+use bosun_engine::{Engine, SystemClock};
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, MissedTickBehavior},
@@ -87,7 +88,13 @@ impl Doorkeeper {
     }
 
     /// Keeps everything up to date until `stopping` fires. `hangup` brings SIGHUP.
-    pub(crate) async fn run(mut self, mut hangup: tokio::signal::unix::Signal, stopping: CancellationToken) {
+    /// What changes is put on record with `engine`.
+    pub(crate) async fn run(
+        mut self,
+        mut hangup: tokio::signal::unix::Signal,
+        stopping: CancellationToken,
+        engine: &Engine,
+    ) {
         let mut look = tokio::time::interval(FILE_LOOKED_AT);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut refresh = tokio::time::interval_at(Instant::now() + KEYS_FETCHED, KEYS_FETCHED);
@@ -95,8 +102,8 @@ impl Doorkeeper {
         loop {
             tokio::select! {
                 () = stopping.cancelled() => return,
-                _ = look.tick() => self.look().await,
-                _ = hangup.recv() => self.look().await,
+                _ = look.tick() => self.look(engine).await,
+                _ = hangup.recv() => self.look(engine).await,
                 _ = refresh.tick() => self.fetch().await,
                 () = keys_wanted.notified() => self.fetch_if_due().await,
             }
@@ -104,7 +111,7 @@ impl Doorkeeper {
     }
 
     /// Takes the file up if it has changed.
-    async fn look(&mut self) {
+    async fn look(&mut self, engine: &Engine) {
         let text = match read(&self.path) {
             Ok(text) if self.text.as_ref() == Some(&text) => return,
             Ok(text) => text,
@@ -112,6 +119,7 @@ impl Doorkeeper {
                 // Said once for each state of the file, not every other second.
                 if self.text.take().is_some() {
                     tracing::error!(%faults, "the keys cannot be read; those that were in force stay so");
+                    record(engine, vec![(Action::KeysRefused, "the file cannot be read".to_owned())]).await;
                 }
                 return;
             }
@@ -121,13 +129,21 @@ impl Doorkeeper {
         match parsed {
             Ok(file) => {
                 self.fetched = vec![Jwks::default(); file.issuers.len()];
-                self.file = file;
-                // A key that was revoked does not wait for an identity provider.
+                let before = std::mem::replace(&mut self.file, file);
+                // A key that was revoked waits neither for the disk nor for an identity provider.
                 self.publish();
+                let (keys, issuers) = (self.file.keys.len(), self.file.issuers.len());
+                let mut acts = vec![(Action::KeysReloaded, format!("{keys} keys, {issuers} issuers"))];
+                acts.extend(file::changes(&before, &self.file));
+                record(engine, acts).await;
                 self.fetch().await;
-                tracing::info!(keys = self.file.keys.len(), issuers = self.file.issuers.len(), "keys were read again");
+                tracing::info!(keys, issuers, "keys were read again");
             }
-            Err(faults) => tracing::error!(%faults, "the keys are unusable; those that were in force stay so"),
+            Err(faults) => {
+                tracing::error!(%faults, "the keys are unusable; those that were in force stay so");
+                let found = format!("{} faults in the file", faults.iter().count());
+                record(engine, vec![(Action::KeysRefused, found)]).await;
+            }
         }
     }
 
@@ -161,6 +177,16 @@ impl Doorkeeper {
             |(provider, keys): (&file::Provider, &Jwks)| Issuer { keys: keys.clone(), ..provider.issuer.clone() };
         let issuers = self.file.issuers.iter().zip(&self.fetched).map(with_keys).collect();
         self.policy.send_replace(Arc::new(Policy::guarded(keys, issuers)));
+    }
+}
+
+/// Puts what has happened to keys into the audit log. Who edited the file is not known. It has happened, whether
+/// or not it can be recorded: a store that does not take records must not keep a revoked key in force.
+async fn record(engine: &Engine, acts: Vec<(Action, String)>) {
+    let now = engine.now();
+    let of = |(action, detail)| Record::of_act(now, action, None, Some(detail));
+    if let Err(error) = engine.record_acts(acts.into_iter().map(of).collect()).await {
+        tracing::error!(error = %error, "a change of keys is in force and not in the audit log");
     }
 }
 

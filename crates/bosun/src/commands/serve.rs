@@ -44,7 +44,7 @@ impl Serve {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let config = self.config;
         config.check()?;
-        telemetry::start(config.log)?;
+        let telemetry = telemetry::start(config.log)?;
         if let Some(fault) = &config.fault {
             bosun_engine::fault::plan(fault).map_err(|error| Usage(error.to_string()))?;
         }
@@ -54,7 +54,7 @@ impl Serve {
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("cannot listen on {}; `--listen 127.0.0.1:0` takes a free port", config.listen))?;
-        let app = App::open(&config).await?;
+        let app = App::open(&config, telemetry.exports_spans()).await?;
         writeln!(
             std::io::stdout(),
             "listening on http://{} with {}, data in {}",
@@ -65,7 +65,9 @@ impl Serve {
         if config.until_stdin_ends {
             stop_with_stdin(stopping.clone());
         }
-        app.serve(listener, &stopping).await?;
+        let served = app.serve(listener, &stopping).await;
+        telemetry.finish();
+        served?;
         Ok(ExitCode::SUCCESS)
     }
 }

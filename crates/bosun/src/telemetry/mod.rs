@@ -2,7 +2,8 @@
 //!
 //! `RUST_LOG` chooses how much, in the words of `tracing` (`RUST_LOG=bosun=debug`). Ids are logged;
 //! prompts, arguments, results and secrets never are. With the feature `otel`, spans also go to the collector that
-//! `OTEL_EXPORTER_OTLP_ENDPOINT` names.
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` names, whatever `RUST_LOG` says. A program without it says so once and runs on:
+//! the variable is often set for everything on a machine.
 
 mod fields;
 #[cfg(feature = "otel")]
@@ -10,6 +11,8 @@ mod otel;
 
 use std::io::IsTerminal;
 
+#[cfg(feature = "otel")]
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// How a line looks.
@@ -22,31 +25,71 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// What was started, for whoever stops it.
+#[derive(Debug, Default)]
+pub(crate) struct Telemetry {
+    #[cfg(feature = "otel")]
+    exporter: Option<otel::Exporter>,
+}
+
+impl Telemetry {
+    /// Whether somebody collects spans.
+    pub(crate) fn exports_spans(&self) -> bool {
+        #[cfg(feature = "otel")]
+        return self.exporter.is_some();
+        #[cfg(not(feature = "otel"))]
+        false
+    }
+
+    /// Sends what has not been sent yet. Blocks for as long as that takes, which is not long.
+    pub(crate) fn finish(self) {
+        #[cfg(feature = "otel")]
+        if let Some(exporter) = self.exporter {
+            exporter.flush();
+        }
+    }
+}
+
 /// Starts logging. The first call in a process counts.
-pub(crate) fn start(format: LogFormat) -> anyhow::Result<()> {
+pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
     let filter = EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env()?;
-    let registry = tracing_subscriber::registry().with(filter).with(spans()?);
-    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    #[cfg(feature = "otel")]
+    if let Some((spans, exporter)) = otel::start()? {
+        // Each has its own filter: whoever wants fewer lines does not want fewer spans.
+        let spans = spans.with_filter(tracing_subscriber::filter::LevelFilter::INFO);
+        let registry = tracing_subscriber::registry().with(spans);
+        match format {
+            LogFormat::Text => registry.with(lines().compact().with_filter(filter)).try_init()?,
+            LogFormat::Json => registry.with(objects().with_filter(filter)).try_init()?,
+        }
+        return Ok(Telemetry { exporter: Some(exporter) });
+    }
+    let registry = tracing_subscriber::registry().with(filter);
     match format {
-        LogFormat::Text => registry.with(lines.with_ansi(wants_colour()).compact()).try_init()?,
-        LogFormat::Json => registry.with(lines.json().flatten_event(true).fmt_fields(fields::JsonObject)).try_init()?,
+        LogFormat::Text => registry.with(lines().compact()).try_init()?,
+        LogFormat::Json => registry.with(objects()).try_init()?,
     }
-    Ok(())
+    #[cfg(not(feature = "otel"))]
+    for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
+        if std::env::var_os(variable).is_some_and(|endpoint| !endpoint.is_empty()) {
+            tracing::warn!(variable, "no spans are sent: this program was built without the feature `otel`");
+            break;
+        }
+    }
+    Ok(Telemetry::default())
 }
 
-/// What sends spans to a collector, if there is one.
-#[cfg(feature = "otel")]
-fn spans() -> anyhow::Result<Option<otel::Spans>> {
-    otel::endpoint().map(otel::Spans::start).transpose()
+type Stderr = fn() -> std::io::Stderr;
+
+/// What writes lines for machines.
+fn objects<S>() -> fmt::Layer<S, fields::JsonObject, fmt::format::Format<fmt::format::Json>, Stderr> {
+    lines().json().flatten_event(true).fmt_fields(fields::JsonObject)
 }
 
-/// This program was built without it; a collector that is named all the same is told of.
-#[cfg(not(feature = "otel"))]
-fn spans() -> anyhow::Result<tracing_subscriber::layer::Identity> {
-    if std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT").is_some_and(|endpoint| !endpoint.is_empty()) {
-        anyhow::bail!("OTEL_EXPORTER_OTLP_ENDPOINT is set, and this program was built without the feature `otel`");
-    }
-    Ok(tracing_subscriber::layer::Identity::new())
+/// What writes the lines, in either format.
+fn lines<S>() -> fmt::Layer<S, fmt::format::DefaultFields, fmt::format::Format, Stderr> {
+    let lines = fmt::layer().with_writer(std::io::stderr as Stderr);
+    lines.with_target(false).with_ansi(wants_colour())
 }
 
 /// Colour is for people who look at a terminal and have not asked for plain text.

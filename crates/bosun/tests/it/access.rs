@@ -245,6 +245,47 @@ async fn a_key_that_is_revoked_opens_nothing_and_what_it_opened_is_closed() {
 }
 
 #[tokio::test]
+async fn what_becomes_of_keys_is_in_the_audit_log() {
+    let office = Office::new();
+    office.create(&["ci"]).await;
+    let (_, auditor) = office.create(&["auditor", "--namespace", "*", "--right", "audit"]).await;
+    let server = office.serve().await;
+    let authorization = format!("Bearer {auditor}");
+    let mut seen = 0;
+    // Looks until the log has said what is expected of it, and nothing else.
+    let mut says = async |expect: &[(&str, &str)]| {
+        server.signal("-HUP");
+        loop {
+            let (status, page) = server.get("/v1/audit?namespace=bosun-server", &authorization).await;
+            assert_eq!(status, 200, "{page}");
+            let items = page["items"].as_array().unwrap();
+            let text = |item: &Value, name: &str| item[name].as_str().unwrap().to_owned();
+            let said: Vec<_> =
+                items.iter().rev().map(|item| (text(item, "action"), text(item, "detail"))).skip(seen).collect();
+            if said.len() >= expect.len() {
+                let said: Vec<_> = said.iter().map(|(action, detail)| (action.as_str(), detail.as_str())).collect();
+                assert_eq!(said, expect);
+                seen += said.len();
+                return;
+            }
+        }
+    };
+    office.create(&["new"]).await;
+    says(&[("keys.reloaded", "3 keys, 0 issuers"), ("key.added", "new")]).await;
+    let good = office.text();
+    std::fs::write(office.file(), format!("{good}\n[[key]]\nid = \"broken\"\n")).unwrap();
+    says(&[("keys.refused", "5 faults in the file")]).await;
+    std::fs::write(office.file(), &good).unwrap();
+    says(&[("keys.reloaded", "3 keys, 0 issuers")]).await;
+    assert!(office.keys(&["revoke", "ci"]).await.status.success());
+    says(&[("keys.reloaded", "3 keys, 0 issuers"), ("key.revoked", "ci")]).await;
+    let (before, of_new) = good.split_at(good.rfind("[[key]]").unwrap());
+    assert!(of_new.contains("id = \"new\""), "{good}");
+    std::fs::write(office.file(), before).unwrap();
+    says(&[("keys.reloaded", "2 keys, 0 issuers"), ("key.added", "ci"), ("key.revoked", "new")]).await;
+}
+
+#[tokio::test]
 async fn a_file_of_keys_that_others_can_change_is_refused() {
     let office = Office::new();
     office.create(&["ci"]).await;

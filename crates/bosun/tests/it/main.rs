@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod acts;
 mod architecture;
 mod audit;
 mod canaries;
@@ -38,4 +39,5 @@ mod shutdown;
 mod sse;
 mod store_files;
 mod support;
+mod traces;
 mod upgrades;

@@ -86,8 +86,29 @@ pub enum Action {
     ResourceUpdated,
     #[serde(rename = "resource.deleted")]
     ResourceDeleted,
+    /// Conversations, or what one query has said in them; `detail` is `<memory>/<conversation>`.
+    #[serde(rename = "conversation.deleted")]
+    ConversationDeleted,
+    /// The file of keys was read anew; what became of each key is a record of its own.
     #[serde(rename = "keys.reloaded")]
     KeysReloaded,
+    /// The file of keys is unusable: those that were in force stay so.
+    #[serde(rename = "keys.refused")]
+    KeysRefused,
+    #[serde(rename = "key.added")]
+    KeyAdded,
+    /// What it may do, or its secret.
+    #[serde(rename = "key.changed")]
+    KeyChanged,
+    /// It was revoked, or is not in the file any more.
+    #[serde(rename = "key.revoked")]
+    KeyRevoked,
+    /// Somebody made a copy of the store; `detail` is where.
+    #[serde(rename = "store.backed_up")]
+    StoreBackedUp,
+    /// Records that were kept for long enough were let go; `detail` is the last of them.
+    #[serde(rename = "audit.shortened")]
+    AuditShortened,
     /// The last record under the old key; `detail` is the id of the new one.
     #[serde(rename = "audit.key_rotated")]
     AuditKeyRotated,

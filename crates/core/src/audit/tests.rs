@@ -146,6 +146,7 @@ fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
         annotations: Default::default(),
         warnings: Vec::new(),
         request: None,
+        trace: None,
     };
     let created = Entry { seq: 1, at: Timestamp(1_000), event: Event::Created { spec: Arc::new(spec), by: by() } };
     let uid = QueryUid::new(1, [1; 10]);

@@ -37,6 +37,7 @@ pub(super) fn spec(limits: Limits) -> Spec {
         annotations: Default::default(),
         warnings: Vec::new(),
         request: None,
+        trace: None,
     }
 }
 
@@ -45,6 +46,7 @@ fn rich_spec() -> Spec {
     use crate::{
         conversation::{ConversationKey, Frozen},
         query::{ModelOptions, TargetKind},
+        trace::TraceContext,
         transcript::Message,
     };
     Spec {
@@ -58,6 +60,8 @@ fn rich_spec() -> Spec {
             key: ConversationKey { memory: "default".into(), id: "c".into() },
             history: Some(ContentHash::of(b"history")),
         }),
+        trace: TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Some("congo=1"))
+            .map(Arc::new),
         ..spec(Limits::default())
     }
 }

@@ -144,8 +144,15 @@ impl Sample {
             | Action::ResourceCreated
             | Action::ResourceUpdated
             | Action::ResourceDeleted
+            | Action::ConversationDeleted
             | Action::KeysReloaded
+            | Action::KeysRefused
+            | Action::KeyAdded
+            | Action::KeyChanged
+            | Action::KeyRevoked
+            | Action::StoreBackedUp
             | Action::AuditKeyRotated
+            | Action::AuditShortened
             | Action::AuditBroken => None,
         }
     }

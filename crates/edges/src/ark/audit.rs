@@ -23,7 +23,7 @@ pub(super) const OPERATION: Operation = Operation {
     path: "/audit",
     id: "listAuditRecords",
     summary: "Who did what, newest first, in pages; as lines with `Accept: application/x-ndjson`",
-    parameters: &["actor", "tool", "query", "from", "to", "cursor", "limit"],
+    parameters: &["actor", "tool", "query", "action", "from", "to", "cursor", "limit"],
     body: Body::None,
     answer: Answer::Json(schema::<Page>),
     errors: &[],

@@ -201,7 +201,7 @@ async fn read(engine: &Engine, options: &Options, wanted: Wanted) -> Result<Conv
 
 /// `DELETE …/conversations`
 pub(super) async fn forget_all(engine: &Engine, options: &Options) -> Result<(), ApiError> {
-    engine.forget(options.namespace(), options.conversations.clone()).await?;
+    engine.forget(options.actor().clone(), options.namespace(), options.conversations.clone()).await?;
     Ok(())
 }
 
@@ -209,7 +209,7 @@ pub(super) async fn forget_all(engine: &Engine, options: &Options) -> Result<(),
 pub(super) async fn forget(engine: &Engine, options: &Options) -> Result<(), ApiError> {
     let query = Some(options.name.clone()).filter(|name| !name.is_empty());
     let wanted = Wanted { id: Some(options.call.clone()), query, ..options.conversations.clone() };
-    match engine.forget(options.namespace(), wanted).await? {
+    match engine.forget(options.actor().clone(), options.namespace(), wanted).await? {
         0 => Err(not_found(options)),
         _ => Ok(()),
     }

@@ -245,6 +245,7 @@ pub(super) fn usage(usage: Usage) -> wire::TokenUsage {
         completion_tokens: usage.completion_tokens,
         total_tokens: usage.total(),
         cached_tokens: Some(usage.cached_tokens).filter(|tokens| *tokens > 0),
+        cache_write_tokens: Some(usage.cache_write_tokens).filter(|tokens| *tokens > 0),
     }
 }
 
@@ -258,6 +259,8 @@ fn open_calls(head: &Head, transcript: &Transcript) -> Vec<wire::ToolCall> {
                 name: asked.tool.clone(),
                 arguments: asked.arguments.clone(),
                 deadline: deadline.to_rfc3339(),
+                traceparent: transcript.spec.trace.as_ref().map(ToString::to_string),
+                tracestate: transcript.spec.trace.as_ref().and_then(|trace| trace.state()).map(str::to_owned),
             })
         })
         .collect()
@@ -317,4 +320,22 @@ fn ark_content(transcript: &Transcript) -> Option<String> {
 /// From creation to the end, as a person would measure it: waiting for tools included.
 pub(super) fn whole_duration(transcript: &Transcript) -> Option<String> {
     transcript.end.as_ref().map(|end| duration::format(end.at.since(transcript.created_at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(cached_tokens: u64, cache_write_tokens: u64, expect: &str) {
+        let counted = Usage { prompt_tokens: 90, completion_tokens: 9, cached_tokens, cache_write_tokens };
+        assert_eq!(serde_json::to_string(&usage(counted)).unwrap(), expect);
+    }
+
+    #[test]
+    fn tokens_of_caches_stand_only_where_an_api_reports_them() {
+        check(0, 0, r#"{"promptTokens":90,"completionTokens":9,"totalTokens":99}"#);
+        check(40, 0, r#"{"promptTokens":90,"completionTokens":9,"totalTokens":99,"cachedTokens":40}"#);
+        check(0, 50, r#"{"promptTokens":90,"completionTokens":9,"totalTokens":99,"cacheWriteTokens":50}"#);
+    }
 }

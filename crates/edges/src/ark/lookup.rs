@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bosun_core::{QueryName, Timestamp, tool::parse_duration, usage::Hour};
+use bosun_core::{QueryName, Timestamp, audit::Action, tool::parse_duration, usage::Hour};
 use bosun_engine::store::Search;
 use serde_json::{Value, json};
 
@@ -40,6 +40,7 @@ pub(super) struct Lookup {
     actor: Option<String>,
     tool: Option<String>,
     query: Option<QueryName>,
+    action: Option<Action>,
     from: Option<When>,
     to: Option<When>,
     since: Option<When>,
@@ -56,6 +57,7 @@ impl Lookup {
             "actor" => self.actor = Some(value.to_owned()),
             "tool" => self.tool = Some(value.to_owned()),
             "query" => self.query = Some(value.parse().map_err(|_| "the name of a query")?),
+            "action" => self.action = Some(read_action(value).ok_or("an action such as `call.delivered`")?),
             "from" => self.from = when()?,
             "to" => self.to = when()?,
             "since" => self.since = when()?,
@@ -78,6 +80,7 @@ impl Lookup {
             actor: self.actor.clone(),
             tool: self.tool.clone(),
             query: self.query.clone(),
+            action: self.action,
             from: self.from.map(|when| when.at(now)),
             to: self.to.map(|when| when.at(now)),
             before: self.cursor,
@@ -95,6 +98,11 @@ impl Lookup {
     }
 }
 
+/// An action by the word that records have for it.
+fn read_action(text: &str) -> Option<Action> {
+    serde_json::from_value(Value::from(text)).ok()
+}
+
 /// A parameter, described.
 pub(super) fn parameter(name: &str) -> Value {
     const TIME: &str = "^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z|[1-9][0-9]{0,3}(s|m|h))$";
@@ -106,6 +114,9 @@ pub(super) fn parameter(name: &str) -> Value {
             json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253}),
             "Only what concerns this query",
         ),
+        "action" => {
+            in_query(json!({"type": "string", "examples": ["call.delivered"]}), "Only what was done in this way")
+        }
         "from" => in_query(json!({"type": "string", "pattern": TIME}), "Not before this time, or so long ago"),
         "to" => in_query(json!({"type": "string", "pattern": TIME}), "Before this time"),
         "since" => {
@@ -146,6 +157,7 @@ mod tests {
     fn every_parameter_is_taken_and_described() {
         for (name, good, bad) in [
             ("query", "a-query", "No Query"),
+            ("action", "call.delivered", "call.dreamt_of"),
             ("from", "1h", "soon"),
             ("to", "2026-11-15", "2026-15-11"),
             ("since", "24h", "x"),

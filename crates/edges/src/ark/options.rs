@@ -243,7 +243,7 @@ impl Options {
             "type" => self.events.kind = Some(value.to_owned()),
             "reason" => self.events.reason = Some(value.to_owned()),
             "lastEventId" => self.last_event_id = Some(value.to_owned()).filter(|id| !id.is_empty()),
-            "actor" | "tool" | "query" | "from" | "to" | "since" | "cursor" | "top" => {
+            "actor" | "tool" | "query" | "action" | "from" | "to" | "since" | "cursor" | "top" => {
                 if key == "query" {
                     self.conversations.query = Some(value.to_owned()).filter(|query| !query.is_empty());
                 }

@@ -101,6 +101,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
                 route: "queries",
                 key,
             }),
+            trace: None,
         },
     })
 }

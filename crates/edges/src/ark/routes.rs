@@ -50,7 +50,9 @@ use crate::{
         error::{ApiError, Code},
         extract::{JsonBody, OptionalJson},
         json::{Findings, Object},
-        metrics, warning,
+        metrics,
+        trace::Trace,
+        warning,
     },
 };
 
@@ -201,9 +203,11 @@ async fn list_queries(State(app): State<App>, options: Options) -> Result<Respon
 async fn create_query(
     State(app): State<App>,
     options: Options,
+    Trace(trace): Trace,
     JsonBody(body): JsonBody,
 ) -> Result<Response, ApiError> {
-    let request::NewQuery { submission, wait, stream } = request::read(&app.engine, &options, body)?;
+    let request::NewQuery { mut submission, wait, stream } = request::read(&app.engine, &options, body)?;
+    submission.trace = trace;
     let warnings = submission.warnings.clone();
     let Submitted { snapshot, replayed } = app.engine.submit(submission, wait.filter(|_| !stream)).await?;
     let mut response = if stream {
@@ -238,8 +242,14 @@ async fn update_query(
 }
 
 /// `POST …/models/{name}/query`
-async fn query_model(State(app): State<App>, options: Options, JsonBody(body): JsonBody) -> Result<Response, ApiError> {
-    let (submission, wait) = model_query::read(&options, body)?;
+async fn query_model(
+    State(app): State<App>,
+    options: Options,
+    Trace(trace): Trace,
+    JsonBody(body): JsonBody,
+) -> Result<Response, ApiError> {
+    let (mut submission, wait) = model_query::read(&options, body)?;
+    submission.trace = trace;
     let warnings = submission.warnings.clone();
     let submitted = app.engine.submit(submission, wait).await?;
     Ok(with_warnings(Json(model_query::answer(&submitted.snapshot)?), &warnings))

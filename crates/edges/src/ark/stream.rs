@@ -18,6 +18,7 @@ use bosun_core::{
     content::Large,
     event::{AskedCall, Route},
     machine::outcome_code,
+    trace::TraceContext,
 };
 use bosun_engine::{Engine, Snapshot, Watch, Watched, metrics::OpenStream};
 use futures_util::stream;
@@ -117,6 +118,8 @@ fn events(
 pub(crate) struct Narrator {
     uid: QueryUid,
     name: QueryName,
+    /// That of the query, for those who run its calls.
+    trace: Option<Arc<TraceContext>>,
     /// What later entries of a call do not repeat.
     calls: HashMap<CallId, Told>,
     ended: bool,
@@ -132,8 +135,13 @@ struct Told {
 impl Narrator {
     /// `snapshot` knows the calls that were asked for before the reader came.
     pub(crate) fn new(snapshot: &Snapshot) -> Self {
-        let mut narrator =
-            Self { uid: snapshot.head.uid, name: snapshot.head.name.clone(), calls: HashMap::new(), ended: false };
+        let mut narrator = Self {
+            uid: snapshot.head.uid,
+            name: snapshot.head.name.clone(),
+            trace: snapshot.transcript.spec.trace.clone(),
+            calls: HashMap::new(),
+            ended: false,
+        };
         for call in snapshot.transcript.calls() {
             narrator.remember(&call.asked, call.started_at.unwrap_or(call.asked_at));
         }
@@ -255,16 +263,22 @@ impl Narrator {
     fn tell_asked(&self, asked: &AskedCall) -> Option<(&'static str, Value)> {
         match &asked.route {
             // `args` is the RFC's word, `arguments` everybody else's.
-            Route::Outside { deadline } => Some((
-                "tool_call",
-                json!({
+            Route::Outside { deadline } => {
+                let mut data = json!({
                     "id": asked.call,
                     "name": asked.tool,
                     "args": asked.arguments,
                     "arguments": asked.arguments,
                     "deadline": deadline.to_rfc3339(),
-                }),
-            )),
+                });
+                if let Some(trace) = &self.trace {
+                    data["traceparent"] = trace.to_string().into();
+                    if let Some(state) = trace.state() {
+                        data["tracestate"] = state.into();
+                    }
+                }
+                Some(("tool_call", data))
+            }
             Route::Refused { code, message } => Some((
                 "tool_finished",
                 json!({

@@ -108,6 +108,11 @@ pub(super) struct ToolCall {
     pub(super) name: String,
     pub(super) arguments: Value,
     pub(super) deadline: String,
+    /// Where in a trace the call belongs, for whoever runs it: W3C's header. Only of queries that were created in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) traceparent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tracestate: Option<String>,
 }
 
 /// A call that has its outcome.
@@ -158,6 +163,8 @@ pub(super) struct TokenUsage {
     pub(super) total_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cache_write_tokens: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

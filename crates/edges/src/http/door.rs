@@ -3,7 +3,7 @@
 //! It is one layer and not four: each layer of a router costs every request copies of all that lies behind
 //! it. A request is seen first and forgotten last, so that a refusal has an id and is counted, too.
 
-use std::panic::AssertUnwindSafe;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use axum::{
     Router,
@@ -12,7 +12,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt;
-use std::sync::Arc;
 use tracing::Instrument;
 
 use super::{
@@ -33,7 +32,8 @@ struct Door {
 /// Puts `router` behind the door, and answers what it has no route for.
 pub(crate) fn behind(router: Router, app: App) -> Router {
     let hosts = Hosts::new(&app.hosts, !app.access.is_open());
-    let door = Door { app, hosts, observer: Observer::default() };
+    let observer = Observer::new(app.engine.settings().exports_spans);
+    let door = Door { app, hosts, observer };
     router
         .fallback(crate::ark::refused::no_route)
         .method_not_allowed_fallback(async || {
@@ -42,8 +42,8 @@ pub(crate) fn behind(router: Router, app: App) -> Router {
         .layer(middleware::from_fn_with_state(Arc::new(door), pass))
 }
 
-async fn pass(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let seen = door.observer.see(&request);
+async fn pass(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+    let seen = door.observer.see(&mut request);
     let answer = async {
         let answered = AssertUnwindSafe(door.answer(request, next)).catch_unwind().await;
         let response = answered.unwrap_or_else(observe::panicked);

@@ -11,4 +11,5 @@ pub(crate) mod metrics;
 mod observe;
 pub(crate) mod serve;
 pub(crate) mod sse;
+pub(crate) mod trace;
 pub(crate) mod warning;

@@ -6,7 +6,10 @@
 use std::{
     any::Any,
     hash::{BuildHasher as _, RandomState},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Instant,
 };
 
@@ -20,25 +23,20 @@ use tracing::Span;
 use super::{
     error::{Cause, internal},
     metrics::Requests,
+    trace::{self, TRACEPARENT, Trace, Tracer},
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// W3C's: the caller's trace, in which the request goes on.
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const LONGEST_ID: usize = 128;
 
 /// Gives every request its id.
 #[derive(Debug)]
 pub(super) struct Observer {
+    /// Where spans are collected.
+    tracer: Option<Tracer>,
     /// Tells the ids of this process from those of others.
     process: u64,
     next: AtomicU64,
-}
-
-impl Default for Observer {
-    fn default() -> Self {
-        Self { process: RandomState::new().hash_one(std::process::id()), next: AtomicU64::new(1) }
-    }
 }
 
 /// A request that has come in and is not answered yet.
@@ -50,22 +48,32 @@ pub(super) struct Seen {
     path: Option<MatchedPath>,
     /// Around everything that is done for the request.
     pub(super) span: Span,
+    is_collected: bool,
 }
 
 impl Observer {
+    pub(super) fn new(exports_spans: bool) -> Self {
+        let process = RandomState::new().hash_one(std::process::id());
+        Self { tracer: exports_spans.then(Tracer::default), process, next: AtomicU64::new(1) }
+    }
+
     /// Wraps a request in its span. Paths are logged as their route: names may be private, routes are not.
-    pub(super) fn see(&self, request: &Request) -> Seen {
+    pub(super) fn see(&self, request: &mut Request) -> Seen {
         let (id, method) = (self.id_of(request), request.method().clone());
         let path = request.extensions().get::<MatchedPath>().cloned();
         let route = route(path.as_ref());
         let text = id.to_str().unwrap_or_default();
         // The status is a field of what is logged, not of the span: a span that learns it later has its fields
         // written anew for every request, and nearly all requests log nothing.
-        let span = match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
-            Some(traceparent) => tracing::info_span!("http.request", request = text, %method, route, traceparent),
-            None => tracing::info_span!("http.request", request = text, %method, route),
+        let span = if let Some(tracer) = &self.tracer {
+            collected(tracer, request, text, method.as_str(), route)
+        } else {
+            match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
+                Some(traceparent) => tracing::info_span!("http.request", request = text, %method, route, traceparent),
+                None => tracing::info_span!("http.request", request = text, %method, route),
+            }
         };
-        Seen { began: Instant::now(), id, method, path, span }
+        Seen { began: Instant::now(), id, method, path, span, is_collected: self.tracer.is_some() }
     }
 
     /// The client's id, if it can be taken as one; else a new one.
@@ -91,6 +99,9 @@ fn route(path: Option<&MatchedPath>) -> &str {
 impl Seen {
     /// The request is answered.
     pub(super) fn end(self, requests: &Requests, response: &mut Response) {
+        if self.is_collected {
+            self.span.record("status", response.status().as_u16());
+        }
         requests.count(&self.method, route(self.path.as_ref()), response.status(), self.began.elapsed());
         response.headers_mut().insert(REQUEST_ID, self.id);
     }
@@ -101,6 +112,24 @@ pub(super) fn log_cause(response: &Response) {
     if let Some(Cause(cause)) = response.extensions().get::<Cause>() {
         log(response.status(), &**cause);
     }
+}
+
+/// The span of a request whose spans are collected, which then says its status too; whoever keeps the trace of the
+/// request finds it in its extensions.
+fn collected(tracer: &Tracer, request: &mut Request, id: &str, method: &str, route: &str) -> Span {
+    let caller = trace::of_caller(request.headers());
+    let own = tracer.begin(caller.as_ref()).map(Arc::new);
+    let span = tracing::info_span!(
+        "http.request",
+        request = id,
+        method,
+        route,
+        traceparent = caller.as_ref().map(tracing::field::display),
+        trace = own.as_ref().map(tracing::field::display),
+        status = tracing::field::Empty,
+    );
+    request.extensions_mut().insert(Trace(own));
+    span
 }
 
 fn log(status: StatusCode, cause: &(dyn std::error::Error + 'static)) {

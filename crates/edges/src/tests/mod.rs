@@ -13,4 +13,5 @@ mod queries;
 mod rfc;
 mod serving;
 mod streaming;
+mod traces;
 mod world;

@@ -5,7 +5,7 @@
 //! once is ordered as their appends are. Whoever wants to be alone in a conversation is refused in the
 //! transaction of its creation, if another query of it is open then, or has ended since the history was read.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use bosun_core::{
@@ -116,6 +116,19 @@ pub struct Wanted {
     pub id: Option<String>,
     /// A query by its name or its uid: only what it has said.
     pub query: Option<String>,
+}
+
+/// `<memory>/<conversation>`, with `*` for all of them, and the query if it is only of one.
+impl fmt::Display for Wanted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What nobody has checked may be as long as a URL.
+        let clip = |text: &Option<String>| text.as_deref().unwrap_or("*").chars().take(256).collect::<String>();
+        write!(formatter, "{}/{}", clip(&self.memory), clip(&self.id))?;
+        match &self.query {
+            Some(_) => write!(formatter, " of query {}", clip(&self.query)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Wanted {

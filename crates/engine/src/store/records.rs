@@ -7,7 +7,7 @@
 use async_trait::async_trait;
 use bosun_core::{
     Namespace, QueryName, Timestamp,
-    audit::Record,
+    audit::{Action, Record},
     usage::{Hour, Usage},
 };
 
@@ -19,6 +19,7 @@ pub struct Search {
     pub actor: Option<String>,
     pub tool: Option<String>,
     pub query: Option<QueryName>,
+    pub action: Option<Action>,
     /// Not before.
     pub from: Option<Timestamp>,
     /// Before.
@@ -35,6 +36,7 @@ impl Search {
         is(&self.actor, &record.actor)
             && is(&self.tool, &record.tool)
             && (self.query.is_none() || self.query == record.query)
+            && self.action.is_none_or(|action| action == record.action)
             && self.from.is_none_or(|from| record.at >= from)
             && self.to.is_none_or(|to| record.at < to)
     }

@@ -4,14 +4,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bosun_core::{Actor, QueryUid, Timestamp, conversation::ConversationKey, machine, transcript::Message};
+use bosun_core::{
+    Actor, QueryUid, Timestamp,
+    audit::{Action, Record},
+    conversation::ConversationKey,
+    machine,
+    transcript::Message,
+};
 
 use super::{
     scribe::{Scribe, document},
     store_contract::{Place, conflicts, durable, namespace, removal},
 };
 use crate::store::{
-    Append, Position, Removal, Store, StoreError,
+    Append, Position, Removal, Search, Store, StoreError,
     conversations::{Exchange, Frame, Joining, Listing, Part, Said, Size, Wanted},
 };
 
@@ -241,7 +247,8 @@ pub(super) async fn what_is_forgotten_is_gone_and_numbers_are_not_given_twice(mu
         talk(&*store, number, key.clone(), &format!("answer {number}")).await;
     }
     let forget = async |wanted: Wanted| {
-        let removal = Removal::Conversations(namespace("default"), wanted);
+        let record = Record::of_act(Timestamp(0), Action::ConversationDeleted, None, None);
+        let removal = Removal::Conversations(namespace("default"), wanted, Some(Box::new(record)));
         store.remove(removal, Timestamp(0)).await.expect("writable")
     };
     let of_a = |query: &str| Wanted { id: Some("a".into()), query: Some(query.into()), ..Wanted::default() };
@@ -261,6 +268,9 @@ pub(super) async fn what_is_forgotten_is_gone_and_numbers_are_not_given_twice(mu
     assert_eq!(forget(Wanted { query: Some("q6".into()), ..Wanted::default() }).await, 1);
     let left = store.conversations(&namespace("default"), &Wanted::default(), None, 9).await.expect("readable");
     assert_eq!(left, Listing::default());
+    let search = Search { action: Some(Action::ConversationDeleted), limit: 9, ..Search::default() };
+    let recorded = store.search(&namespace("default"), &search).await.expect("readable").records;
+    assert_eq!(recorded.len(), 4, "what was deleted is on record, and what was not is not");
 }
 
 pub(super) async fn a_conversation_that_nobody_goes_on_with_is_forgotten_in_time(mut place: Box<dyn Place>) {

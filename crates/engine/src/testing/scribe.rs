@@ -266,6 +266,7 @@ pub fn spec() -> Spec {
         annotations: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
         request: None,
+        trace: None,
     }
 }
 

@@ -37,6 +37,10 @@ pub struct Messages {
 }
 
 impl Wire for Messages {
+    fn provider(&self) -> &'static str {
+        "anthropic"
+    }
+
     fn address(&self, base: &str, _: &str, _: Option<&str>) -> Result<Url, &'static str> {
         let mut url = remote::base(base)?;
         let has_version = url.path().ends_with("/v1");

@@ -42,6 +42,13 @@ pub enum Host {
 }
 
 impl Wire for ChatCompletions {
+    fn provider(&self) -> &'static str {
+        match self.host {
+            Host::OpenAi => "openai",
+            Host::Azure => "azure.ai.openai",
+        }
+    }
+
     fn address(&self, base: &str, model: &str, version: Option<&str>) -> Result<Url, &'static str> {
         let mut url = remote::base(base)?;
         let deployment = match self.host {

@@ -115,6 +115,9 @@ impl Default for Timeouts {
 
 /// One wire format: where a turn is sent, how it is written, and how its answer is read.
 pub(crate) trait Wire: fmt::Debug + Send + Sync + 'static {
+    /// Whose API it is, in the words of OpenTelemetry's conventions.
+    fn provider(&self) -> &'static str;
+
     /// Where requests go. The text of an error never holds `base`, which may be a secret.
     fn address(&self, base: &str, model: &str, version: Option<&str>) -> Result<Url, &'static str>;
 
@@ -329,6 +332,10 @@ impl<W: Wire> Model for Remote<W> {
             earlier = Some(reply);
         }
         Err(ModelError::Incomplete(format!("the model paused its turn {LONGEST_PAUSE} times")))
+    }
+
+    fn provider(&self) -> &'static str {
+        self.wire.provider()
     }
 }
 

@@ -14,6 +14,10 @@ use crate::secret::{
     binding::{Destination, Part},
 };
 
+/// W3C's: where the request stands in a trace.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
 /// Everything that is sent, and what must not come back in an error.
 pub(super) struct Prepared {
     pub(super) url: Url,
@@ -98,6 +102,12 @@ impl Settings<'_> {
             written.query_pairs().for_each(|(_, value)| redaction.add(&Secret::new(value.into_owned())));
         }
         let mut headers = HeaderMap::new();
+        if let Some(trace) = &request.trace {
+            // First: what a manifest says goes before it.
+            headers.extend(HeaderValue::try_from(trace.to_string()).ok().map(|parent| (TRACEPARENT, parent)));
+            let state = trace.state().and_then(|state| HeaderValue::from_str(state).ok());
+            headers.extend(state.map(|state| (TRACESTATE, state)));
+        }
         for (name, value) in self.wire.headers(key.as_ref().map(Secret::expose), version) {
             headers.insert(name, sensitive(name, &value)?);
         }

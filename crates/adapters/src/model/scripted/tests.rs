@@ -72,6 +72,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         tools_allowed: true,
         options: Default::default(),
         answer: None,
+        trace: None,
     }
 }
 

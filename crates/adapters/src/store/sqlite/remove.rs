@@ -4,7 +4,7 @@
 //! not notice it; whoever wants more gone asks again. With a query go its journal and, if it was the
 //! last that referred to it, its toolset. That it answered a request is remembered for a while.
 
-use bosun_core::{ContentHash, Timestamp};
+use bosun_core::{ContentHash, Namespace, Timestamp, audit::Record};
 use bosun_engine::{
     fault,
     store::{REQUESTS_KEPT, Rejection, Removal},
@@ -74,16 +74,25 @@ impl Open {
                 self.connection.prepare_cached(FORGET)?.execute(params![now.0, REQUESTS_AT_MOST])?;
                 return Ok(doomed.len() + self.forget_outdated(now)?);
             }
-            Removal::Conversations(namespace, wanted) => return self.forget(namespace, wanted),
-            Removal::Query(namespace, _, record) if !doomed.is_empty() => {
-                let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
-                let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-                self.book.write(&self.connection, pages, namespace, &lines)?;
-                self.book.finish(&self.connection, pages)?;
+            Removal::Conversations(namespace, wanted, record) => {
+                let forgotten = self.forget(namespace, wanted)?;
+                if let Some(record) = record.as_ref().filter(|_| forgotten > 0) {
+                    self.write_act(namespace, record, pages)?;
+                }
+                return Ok(forgotten);
             }
+            Removal::Query(namespace, _, record) if !doomed.is_empty() => self.write_act(namespace, record, pages)?,
             Removal::Query(..) => {}
         }
         Ok(doomed.len())
+    }
+
+    /// What the audit log says of the change that this transaction makes.
+    pub(super) fn write_act(&self, namespace: &Namespace, record: &Record, pages: &mut Pages) -> rusqlite::Result<()> {
+        let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
+        let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        self.book.write(&self.connection, pages, namespace, &lines)?;
+        self.book.finish(&self.connection, pages)
     }
 
     fn doomed(&self, removal: &Removal, now: Timestamp) -> rusqlite::Result<Vec<Doomed>> {

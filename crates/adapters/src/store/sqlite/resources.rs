@@ -3,7 +3,7 @@
 //! They are few and change seldom, so each change is a transaction of its own, made by the same thread
 //! that writes journals. One that this version cannot read is left out of the list, loudly, and stays.
 
-use bosun_core::{Namespace, Timestamp, audit::Record};
+use bosun_core::{Namespace, Timestamp};
 use bosun_engine::{
     StoreError, fault,
     resource::{Change, Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource},
@@ -12,7 +12,7 @@ use bosun_engine::{
 use rusqlite::{Connection, Row, params};
 
 use super::{
-    audit::{Lines, Pages},
+    audit::Pages,
     group::{Open, unavailable},
 };
 
@@ -28,21 +28,13 @@ impl Open {
             return Err(Rejection::Fenced);
         }
         self.write_resource(&change.what).map_err(unavailable)?;
-        let pages = self.write_act(change.what.key(), &change.record).map_err(unavailable)?;
+        let mut pages = Pages::default();
+        self.write_act(&change.what.key().namespace, &change.record, &mut pages).map_err(unavailable)?;
         fault::point("store.resource");
         self.run("COMMIT").map_err(unavailable)?;
         fault::point("store.resource_kept");
         self.book.turn(pages);
         Ok(())
-    }
-
-    fn write_act(&self, key: &ResourceKey, record: &Record) -> rusqlite::Result<Pages> {
-        let mut pages = Pages::default();
-        let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
-        let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-        self.book.write(&self.connection, &mut pages, &key.namespace, &lines)?;
-        self.book.finish(&self.connection, &pages)?;
-        Ok(pages)
     }
 
     fn write_resource(&self, change: &Change) -> rusqlite::Result<()> {

@@ -6,6 +6,7 @@
 //! now and then: whoever keeps those in another place also sees that a whole log was replaced by an
 //! earlier one. Against whoever has the key, none of this helps.
 
+pub mod acts;
 mod chain;
 mod heads;
 mod key;

@@ -1,0 +1,201 @@
+//! Every act is on record: each route that changes something, and what is done beside the server.
+//!
+//! The table below says for every changing operation of `/openapi.json` what the audit log must say when it went
+//! well. An operation that the table does not have fails the test, so a new route cannot be forgotten.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::{
+    program::{bosun, run, stderr},
+    resources::api,
+    support::{
+        scenes::{self, Scene},
+        server::{Death, Server, World},
+        soon, until,
+    },
+};
+
+const MEMORY: &str = r#"
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Memory
+metadata: {name: default}
+spec: {maxMessages: 20}
+"#;
+
+/// A server, and what its log has said so far.
+struct Log {
+    server: Server,
+    seen: u64,
+    /// The operations that were called.
+    called: BTreeSet<String>,
+}
+
+impl Log {
+    /// Calls `operation`, which must go well, with `{…}` of its path filled in from `names`; the log of `namespace`
+    /// must say exactly `expect`, in this order.
+    async fn check(&mut self, operation: &str, names: &[&str], body: Option<Value>, expect: &[&str]) -> Value {
+        self.check_in("default", operation, names, body, expect).await
+    }
+
+    async fn check_in(
+        &mut self,
+        namespace: &str,
+        operation: &str,
+        names: &[&str],
+        body: Option<Value>,
+        expect: &[&str],
+    ) -> Value {
+        let (method, template) = operation.split_once(' ').unwrap();
+        let mut path = template.to_owned();
+        for name in names {
+            let (open, close) = (path.find('{').unwrap(), path.find('}').unwrap());
+            path.replace_range(open..=close, name);
+        }
+        let answer = api(&self.server, &method.to_uppercase(), &path, body.as_ref()).await;
+        assert!(answer.status < 300, "{operation}: {} {}", answer.status, answer.text);
+        let page = api(&self.server, "GET", &format!("/v1/audit?namespace={namespace}&limit=1000"), None).await;
+        let mut said = Vec::new();
+        for record in page.body["items"].as_array().unwrap().iter().rev() {
+            if namespace != "default" || record["seq"].as_u64().unwrap() > self.seen {
+                said.push(record["action"].as_str().unwrap().to_owned());
+                assert!(record["actor"] == "local" || is_by_itself(&said[said.len() - 1]), "{operation}: {record}");
+            }
+        }
+        if namespace == "default" {
+            self.seen = page.body["items"][0]["seq"].as_u64().unwrap_or_default();
+        }
+        assert_eq!(said, expect, "{operation}");
+        self.called.insert(operation.split('?').next().unwrap().to_owned());
+        answer.body
+    }
+}
+
+/// What nobody outside does.
+fn is_by_itself(action: &str) -> bool {
+    matches!(action, "call.handed_out" | "query.completed")
+}
+
+fn outside(name: &str) -> Option<Value> {
+    Some(scenes::query(name, Scene::Quick))
+}
+
+#[tokio::test]
+async fn every_route_that_changes_something_is_in_the_audit_log() {
+    let world = World::new();
+    std::fs::write(world.path("manifests").join("memory.yaml"), MEMORY).unwrap();
+    let mut log = Log { server: world.start().await, seen: 0, called: BTreeSet::new() };
+
+    let config = json!({"openai": {"baseUrl": "http://127.0.0.1:9/v1"}});
+    for (kind, body) in [
+        ("agents", json!({"name": "x", "prompt": "Be brief."})),
+        ("models", json!({"name": "x", "provider": "openai", "model": "m", "config": config})),
+        ("tools", json!({"name": "x", "spec": {"type": "external", "description": "Asks the client"}})),
+        ("memories", json!({"name": "x", "maxMessages": 20})),
+        ("teams", json!({"name": "x", "strategy": "sequential", "members": [{"name": "x", "type": "agent"}]})),
+        ("mcp-servers", json!({"name": "x", "address": {"value": "http://127.0.0.1:9/mcp"}, "transport": "http"})),
+    ] {
+        log.check(&format!("post /v1/{kind}"), &[], Some(body), &["resource.created"]).await;
+        let change = Some(json!({"metadata": {"labels": {"a": "b"}}, "spec": {}}));
+        log.check(&format!("put /v1/{kind}/{{name}}"), &["x"], change, &["resource.updated"]).await;
+        log.check(&format!("delete /v1/{kind}/{{name}}"), &["x"], None, &["resource.deleted"]).await;
+    }
+    let settings = json!({"metadata": {"name": "settings"}, "data": {"tone": "kind"}});
+    let raw = "post /v1/resources/api/{version}/{kind}";
+    log.check(raw, &["v1", "configmaps"], Some(settings), &["resource.created"]).await;
+    let agent =
+        json!({"apiVersion": "ark.mckinsey.com/v1alpha1", "kind": "Agent", "metadata": {"name": "raw"}, "spec": {}});
+    let raw = "post /v1/resources/apis/{group}/{version}/{kind}";
+    log.check(raw, &["ark.mckinsey.com", "v1alpha1", "agents"], Some(agent), &["resource.created"]).await;
+    let made = Some(json!({"name": "made"}));
+    log.check_in("made", "post /v1/namespaces", &[], made, &["resource.created"]).await;
+
+    let asked = ["query.created", "call.handed_out"];
+    let delivered = ["call.delivered", "query.completed"];
+    log.check("post /v1/queries?wait=20s", &[], outside("a"), &asked).await;
+    let result = json!({"toolName": "lookup", "toolResult": "42"});
+    log.check("post /v1/queries/{name}/tool-result", &["a"], Some(result.clone()), &delivered).await;
+    let uploaded = log.check("post /v1/queries?wait=20s", &[], outside("b"), &asked).await;
+    let call = uploaded["toolCalls"][0]["id"].as_str().unwrap().to_owned();
+    let upload = "put /v1/queries/{name}/tool-calls/{id}/result";
+    log.check(upload, &["b", &call], Some(json!("42")), &delivered).await;
+    log.check("post /v1/queries?wait=20s", &[], outside("c"), &asked).await;
+    let held = json!({"toolName": "lookup", "toolResult": "42", "continueExecution": false});
+    let holds = ["call.delivered", "query.held"];
+    log.check("post /v1/queries/{name}/tool-result", &["c"], Some(held), &holds).await;
+    let goes_on = ["query.continued", "query.completed"];
+    log.check("post /v1/queries/{name}/continue", &["c"], None, &goes_on).await;
+    for (name, operation, body) in [
+        ("d", "patch /v1/queries/{name}/cancel", None),
+        ("e", "post /v1/queries/{name}/cancel", Some(json!({"reason": "enough"}))),
+        ("f", "put /v1/queries/{name}", Some(json!({"cancel": true}))),
+    ] {
+        log.check("post /v1/queries?wait=20s", &[], outside(name), &asked).await;
+        log.check(operation, &[name], body, &["query.cancelled"]).await;
+    }
+    log.check("delete /v1/queries/{name}", &["d"], None, &["query.deleted"]).await;
+    log.check("post /v1/queries?wait=20s", &[], outside("g"), &asked).await;
+    let both = ["query.cancelled", "query.deleted"];
+    log.check("delete /v1/queries/{name}", &["g"], None, &both).await;
+    let prompt = Some(json!({"prompt": "text"}));
+    let model = ["query.created", "query.completed"];
+    log.check("post /v1/models/{name}/query", &["scripted"], prompt, &model).await;
+
+    for id in ["one", "two"] {
+        let mut query = scenes::query(&format!("said-{id}"), Scene::Text);
+        query["conversationId"] = id.into();
+        log.check("post /v1/queries?wait=20s", &[], Some(query), &model).await;
+    }
+    let forgotten = ["conversation.deleted"];
+    let part = "delete /v1/conversations/{id}/queries/{name}/messages";
+    log.check(part, &["one", "said-one"], None, &forgotten).await;
+    log.check("delete /v1/conversations/{id}", &["two"], None, &forgotten).await;
+    log.check("delete /v1/conversations", &[], None, &forgotten).await;
+    log.check("delete /v1/conversations", &[], None, &[]).await;
+
+    // Both forms of a path are one operation.
+    let described = api(&log.server, "GET", "/openapi.json", None).await.body;
+    let changing = described["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {
+        let path = path.replace("/namespaces/{namespace}/", "/");
+        let methods = methods
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|method| matches!(method.as_str(), "post" | "put" | "patch" | "delete"));
+        methods.map(move |method| format!("{method} {path}")).collect::<Vec<_>>()
+    });
+    let changing: BTreeSet<_> = changing.collect();
+    assert_eq!(log.called, changing, "left: what this test expects something of; right: what there is");
+}
+
+#[tokio::test]
+async fn a_backup_is_on_record_whether_or_not_a_server_runs() {
+    let world = World::new();
+    let mut server = world.start().await;
+    let recorded = async |server: &Server| {
+        let page = api(server, "GET", "/v1/audit?namespace=bosun-server", None).await.body;
+        page["items"].as_array().unwrap().clone()
+    };
+    let backup = async |to: &str| {
+        let made = run(bosun().args(["backup", "--data"]).arg(world.data()).arg(world.path(to))).await;
+        assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+        assert_eq!(stderr(&made), "");
+    };
+    let acts = world.data().join("audit.acts");
+    let is_taken = || std::fs::metadata(&acts).is_ok_and(|file| file.len() == 0);
+    backup("beside").await;
+    until("the server takes the act over", is_taken).await;
+    server.terminate();
+    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    backup("alone").await;
+    assert!(!is_taken());
+    let server = world.start().await;
+    until("the next server takes the act over", is_taken).await;
+    let items = recorded(&server).await;
+    let of = |index: usize| (items[index]["action"].as_str().unwrap(), items[index]["detail"].as_str().unwrap());
+    assert_eq!(items.len(), 2, "{items:?}");
+    assert!(of(0).0 == "store.backed_up" && of(0).1.ends_with("/alone"), "{items:?}");
+    assert!(of(1).0 == "store.backed_up" && of(1).1.ends_with("/beside"), "{items:?}");
+    assert!(items[0]["actor"].as_str().unwrap().starts_with("uid:"), "{items:?}");
+}

@@ -1,0 +1,60 @@
+//! What the program's log says of a query: one line for each entry of its journal.
+//!
+//! Entries are the only things that happen to a query, so nothing that happens is missing, and each line has
+//! the query and, where there is one, the call. A query that fails is told to everybody (`info`), the rest to
+//! whoever asks (`RUST_LOG=bosun_engine=debug`). There are no prompts, no arguments, no results and no messages.
+
+use bosun_core::{Entry, Event, Head, Outcome, event::Route};
+
+/// Tells of entries that have just been folded into `head`.
+pub(crate) fn tell<'a>(head: &Head, entries: impl IntoIterator<Item = &'a Entry>) {
+    // One comparison for all of them, where nobody listens.
+    if tracing::enabled!(tracing::Level::INFO) {
+        entries.into_iter().for_each(|entry| tell_one(head, &entry.event));
+    }
+}
+
+fn tell_one(head: &Head, event: &Event) {
+    let (namespace, query) = (&head.namespace, &head.name);
+    match event {
+        Event::Created { .. } => {
+            tracing::debug!(%namespace, %query, uid = %head.uid, agent = head.agent, "query was taken on");
+        }
+        Event::TurnStarted { turn, attempt, .. } => tracing::debug!(%namespace, %query, turn, attempt, "turn began"),
+        Event::TurnEnded { turn, calls, .. } => tracing::debug!(%namespace, %query, turn, calls, "turn ended"),
+        Event::CallAsked(asked) => {
+            let (call, tool) = (&asked.call, &asked.tool);
+            match &asked.route {
+                Route::Inside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was asked for"),
+                Route::Outside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was handed out"),
+                // The name of the tool may be anything here: it is the model's own.
+                Route::Refused { code, .. } => tracing::debug!(%namespace, %query, %call, code, "call was refused"),
+            }
+        }
+        Event::CallStarted { call, attempt } => {
+            tracing::debug!(%namespace, %query, %call, attempt, "call was started");
+        }
+        Event::CallFinished { call, outcome } => {
+            tracing::debug!(%namespace, %query, %call, outcome = word(outcome), "call was finished");
+        }
+        Event::CallResolved { call, outcome, .. } => {
+            tracing::debug!(%namespace, %query, %call, outcome = word(outcome), "call was delivered");
+        }
+        Event::CallExpired { call } => tracing::debug!(%namespace, %query, %call, "call expired"),
+        Event::LoopNoticed { call } => tracing::debug!(%namespace, %query, %call, "call goes round in circles"),
+        Event::Held { .. } => tracing::debug!(%namespace, %query, "query is held"),
+        Event::Continued { .. } => tracing::debug!(%namespace, %query, "query goes on"),
+        Event::Recovered => tracing::debug!(%namespace, %query, "query was taken over"),
+        Event::Completed => tracing::debug!(%namespace, %query, "query completed"),
+        Event::Failed { code, .. } => tracing::info!(%namespace, %query, code, "query failed"),
+        Event::Cancelled { .. } => tracing::debug!(%namespace, %query, "query was cancelled"),
+    }
+}
+
+/// A client's code may be anything; what it means to say is that the tool failed.
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Success { .. } => "success",
+        Outcome::Failure { .. } => "failure",
+    }
+}

@@ -1,0 +1,140 @@
+//! The spans of a query's work.
+//!
+//! Where nobody collects spans they only name what a line of the log belongs to, and have no more fields than
+//! that takes. Where somebody does, they also say what the conventions for GenAI want to know, and where in the
+//! caller's trace they belong: `traceparent` is the span above them, `trace` is the span itself where its id must be known
+//! elsewhere. No prompt, answer, argument or result is ever a field.
+
+use std::sync::Arc;
+
+use bosun_core::{ContentHash, Head, Outcome, Transcript, trace::TraceContext, transcript::Ending};
+use tracing::{Span, field::Empty};
+
+use crate::{
+    desk::Live,
+    engine::Inner,
+    model::{ModelError, ModelReply, ModelRequest},
+    runner::InsideCall,
+};
+
+/// One stretch of a query's work, from when it is taken up until it waits or ends. `cause` is what had it taken
+/// up, which may belong to another trace.
+pub(crate) async fn run(inner: &Inner, live: &Live, cause: Option<Span>) -> Span {
+    let query = &live.key.1;
+    if !inner.settings.exports_spans {
+        return tracing::info_span!("query.run", %query);
+    }
+    // What cannot be read is found by the driver, which says so.
+    let known = match live.lock(&*inner.store).await {
+        Ok(locked) => locked.state().map(|state| (Arc::clone(&state.head), Arc::clone(&state.transcript))),
+        Err(_) => None,
+    };
+    let Some((head, transcript)) = known else { return tracing::info_span!("query.run", %query) };
+    let spec = &transcript.spec;
+    let span = tracing::info_span!(
+        "query.run",
+        namespace = %head.namespace,
+        %query,
+        uid = %head.uid,
+        agent = head.agent,
+        target = spec.target.as_str(),
+        conversation = spec.conversation.as_ref().map(|conversation| conversation.key.id.as_str()),
+        traceparent = spec.trace.as_ref().map(tracing::field::display),
+        state = Empty,
+        error = Empty,
+    );
+    if let Some(cause) = cause {
+        span.follows_from(&cause);
+    }
+    span
+}
+
+/// How a stretch of work ended, said to the span that it is in.
+pub(crate) fn rests(inner: &Inner, head: &Head, transcript: &Transcript) {
+    if inner.settings.exports_spans {
+        let span = Span::current();
+        span.record("state", head.status().as_str());
+        if let Some(Ending::Failed { code, .. }) = transcript.end.as_ref().map(|end| &end.how) {
+            span.record("error", code.as_str());
+        }
+    }
+}
+
+/// Where one turn stands in the trace of its query: what a model is told. Where nobody collects spans it is
+/// the caller's own span.
+pub(crate) fn trace_of_turn(inner: &Inner, head: &Head, transcript: &Transcript) -> Option<Arc<TraceContext>> {
+    let trace = transcript.spec.trace.as_ref()?;
+    if !inner.settings.exports_spans {
+        return Some(Arc::clone(trace));
+    }
+    let (turn, attempt) = (head.turn.to_be_bytes(), head.attempt.to_be_bytes());
+    Some(Arc::new(trace.at(span_id(&[head.uid.as_bytes(), &turn, &attempt]))))
+}
+
+/// The same for the same parts, and never made twice: an attempt is not repeated under its number.
+fn span_id(parts: &[&[u8]]) -> u64 {
+    let hash = ContentHash::of_parts(parts);
+    hash.as_bytes().first_chunk().map_or(1, |bytes| u64::from_be_bytes(*bytes)).max(1)
+}
+
+/// One request to a model.
+pub(crate) fn turn(exported: bool, model: &str, provider: &str, request: &ModelRequest) -> Span {
+    let (uid, turn) = (request.query, request.turn);
+    if !exported {
+        return tracing::info_span!("model.reply", %uid, turn, model);
+    }
+    let trace = request.trace.as_ref().map(tracing::field::display);
+    tracing::info_span!(
+        "model.reply",
+        %uid,
+        turn,
+        model,
+        provider,
+        trace,
+        answered_by = Empty,
+        input_tokens = Empty,
+        output_tokens = Empty,
+        cached_tokens = Empty,
+        cache_write_tokens = Empty,
+        error = Empty,
+    )
+}
+
+/// What a model answered, said to its span.
+pub(crate) fn replied(span: &Span, reply: &Result<ModelReply, ModelError>) {
+    match reply {
+        Ok(reply) => {
+            let usage = reply.usage;
+            span.record("input_tokens", usage.prompt_tokens).record("output_tokens", usage.completion_tokens);
+            if usage.cached_tokens > 0 {
+                span.record("cached_tokens", usage.cached_tokens);
+            }
+            if usage.cache_write_tokens > 0 {
+                span.record("cache_write_tokens", usage.cache_write_tokens);
+            }
+            if let Some(name) = &reply.answered_by {
+                span.record("answered_by", name.as_str());
+            }
+        }
+        Err(error) => {
+            span.record("error", error.code());
+        }
+    }
+}
+
+/// One run of an inside tool.
+pub(crate) fn call(exported: bool, call: &InsideCall) -> Span {
+    let (id, tool) = (call.id, &call.tool.name);
+    if !exported {
+        return tracing::info_span!("tool.call", call = %id, tool);
+    }
+    let kind = call.tool.binding.kind();
+    tracing::info_span!("tool.call", call = %id, tool, kind, attempt = call.attempt, error = Empty)
+}
+
+/// What a tool answered, said to its span.
+pub(crate) fn finished(span: &Span, outcome: &Outcome) {
+    if let Outcome::Failure { code, .. } = outcome {
+        span.record("error", code.as_str());
+    }
+}
