@@ -89,7 +89,7 @@ impl App {
                 None => Ok::<_, anyhow::Error>(()),
             }
         };
-        let router = bosun_edges::router(bosun_edges::App { engine: self.engine.clone(), access, hosts: self.hosts });
+        let router = bosun_edges::router(bosun_edges::App::new(self.engine.clone(), access, self.hosts));
         let served = bosun_edges::serve(listener, router, stopping.cancelled(), GRACE);
         let drained = async {
             stopping.cancelled().await;

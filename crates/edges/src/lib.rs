@@ -11,7 +11,7 @@ mod http;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use bosun_engine::Engine;
 
@@ -19,21 +19,37 @@ use http::metrics::Requests;
 
 pub use http::serve::serve;
 
-/// What every handler works on.
+/// What every handler works on. Cheap to clone: each request does, several times.
 #[derive(Clone, Debug)]
-pub struct App {
+pub struct App(Arc<Served>);
+
+/// The parts of an [`App`].
+#[derive(Debug)]
+pub struct Served {
     pub engine: Engine,
     /// Who may do what.
     pub access: auth::Access,
     /// Names under which the server may be asked for, beside those of its machine.
-    pub hosts: Vec<String>,
+    hosts: Vec<String>,
+    requests: Requests,
+}
+
+impl App {
+    /// A server of `engine` for those whom `access` lets in, under the names of its machine and these `hosts`.
+    #[must_use]
+    pub fn new(engine: Engine, access: auth::Access, hosts: Vec<String>) -> Self {
+        Self(Arc::new(Served { engine, access, hosts, requests: Requests::default() }))
+    }
+}
+
+impl Deref for App {
+    type Target = Served;
+    fn deref(&self) -> &Served {
+        &self.0
+    }
 }
 
 /// All routes of the server, with everything that guards them.
 pub fn router(app: App) -> axum::Router {
-    let draining = app.engine.draining().clone();
-    let hosts = http::guard::Hosts::new(&app.hosts, !app.access.is_open());
-    let requests = Arc::new(Requests::default());
-    let exports_spans = app.engine.settings().exports_spans;
-    http::guarded(ark::routes::router(app, Arc::clone(&requests)), draining, hosts, requests, exports_spans)
+    http::door::behind(ark::routes::router(app.clone()), app)
 }

@@ -1,14 +1,19 @@
 //! The queries that somebody is busy with right now.
 //!
 //! A query has an entry here only while a task drives it, a request changes it or a reader watches
-//! it; a waiting query has none. Whoever appends keeps the entry until the append is durable, so
-//! what is here and what is in the store never disagree for a reader of both. There is one entry
-//! for each name, and its lock is what orders all changes of the query within the process.
+//! it. Of those that wait for their client, only the last few stay: most results come within a moment,
+//! and to read such a query again would be the largest part of taking its result. Whoever appends
+//! keeps the entry until the append is durable, so what is here and what is in the store never
+//! disagree for a reader of both. There is one entry for each name, and its lock is what orders all
+//! changes of the query within the process.
 
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bosun_core::{
@@ -17,7 +22,7 @@ use bosun_core::{
     head::FoldError,
     transcript::Message,
 };
-use tokio::sync::{Mutex as AsyncMutex, MutexGuard, watch};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard, Notify, futures::Notified, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -36,12 +41,15 @@ pub type Key = (Namespace, QueryName);
 /// How many entries are kept for watchers that are a little behind; the others read the journal.
 const RECENT: usize = 256;
 
-#[derive(Default)]
 pub(crate) struct Desk {
     /// What the audit log says about the arguments of calls.
     arguments: Arguments,
     metrics: Arc<Metrics>,
     open: Mutex<HashMap<Key, Weak<Live>>>,
+    /// Queries that wait for their client, the longest waiting first.
+    waiting: Mutex<VecDeque<Arc<Live>>>,
+    /// How many of those are kept. As many as may run at once: then they take no more memory than work does.
+    max_waiting: usize,
 }
 
 /// One query that somebody is busy with.
@@ -51,8 +59,12 @@ pub(crate) struct Live {
     arguments: Arguments,
     metrics: Arc<Metrics>,
     slot: AsyncMutex<Slot>,
+    /// Whether the desk keeps it although nobody is busy with it. Changes under the lock of those that it keeps.
+    is_kept: AtomicBool,
     /// Counts up with every entry.
     changed: watch::Sender<u64>,
+    /// Told when the server has nothing more to do for the query, or does not know what it has.
+    settled: Notify,
     /// What readers are told: by the herald, when entries are durable, and of every delta.
     told: watch::Sender<Arc<News>>,
     has_herald: Mutex<bool>,
@@ -98,8 +110,8 @@ pub(crate) enum Text {
 }
 
 impl Desk {
-    pub(crate) fn new(arguments: Arguments, metrics: Arc<Metrics>) -> Self {
-        Self { arguments, metrics, open: Mutex::default() }
+    pub(crate) fn new(arguments: Arguments, metrics: Arc<Metrics>, max_waiting: usize) -> Self {
+        Self { arguments, metrics, open: Mutex::default(), waiting: Mutex::default(), max_waiting }
     }
 
     /// The one entry for `key`, made if need be.
@@ -114,7 +126,9 @@ impl Desk {
             arguments: self.arguments,
             metrics: Arc::clone(&self.metrics),
             slot: AsyncMutex::default(),
+            is_kept: AtomicBool::default(),
             changed: watch::Sender::new(0),
+            settled: Notify::new(),
             told: watch::Sender::new(Arc::default()),
             has_herald: Mutex::default(),
             draft: Mutex::default(),
@@ -124,9 +138,45 @@ impl Desk {
         live
     }
 
+    /// Keeps a query at hand that waits for its client, in place of the one that has waited longest.
+    pub(crate) fn keep(&self, live: &Arc<Live>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if live.is_kept.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        waiting.push_back(Arc::clone(live));
+        let surplus = if waiting.len() > self.max_waiting { waiting.pop_front() } else { None };
+        if let Some(surplus) = &surplus {
+            surplus.is_kept.store(false, Ordering::Relaxed);
+        }
+        // To drop the last reference takes the other lock.
+        drop(waiting);
+        drop(surplus);
+    }
+
+    /// Lets go of a query that has ended: the store may delete it without a word.
+    fn let_go(&self, live: &Live) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !live.is_kept.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let found = waiting.iter().rposition(|kept| std::ptr::eq(&**kept, live));
+        let kept = found.and_then(|index| waiting.remove(index));
+        drop(waiting);
+        drop(kept);
+    }
+
+    /// The queries that are kept although nobody is busy with them.
+    #[cfg(test)]
+    pub(crate) fn at_hand(&self) -> Vec<Key> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|live| live.key.clone()).collect()
+    }
+
     /// How many queries somebody is busy with.
     pub(crate) fn len(&self) -> usize {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        open.len() - waiting.iter().filter(|live| Arc::strong_count(live) == 1).count()
     }
 }
 
@@ -197,6 +247,7 @@ impl Live {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = CancellationToken::new();
         drop(slot);
         self.notify();
+        self.settled.notify_waiters();
     }
 
     /// Fires when the query has ended, whoever ended it.
@@ -207,6 +258,11 @@ impl Live {
     /// Told of every entry from now on, durable or not.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    /// Resolves when the query has settled after this was called, or has to be looked at again.
+    pub(crate) fn settled(&self) -> Notified<'_> {
+        self.settled.notified()
     }
 
     /// Where readers are told of what is durable, and of text.
@@ -336,6 +392,7 @@ impl Locked<'_> {
     pub(crate) fn forget(&mut self) {
         self.slot.state = None;
         self.live.notify();
+        self.live.settled.notify_waiters();
     }
 
     /// Appends `events` in one piece and folds them in. Nothing happens if there are none.
@@ -401,8 +458,7 @@ impl Locked<'_> {
             }
             Err(error) => {
                 // Memory is ahead of the store now.
-                self.slot.state = None;
-                self.live.notify();
+                self.forget();
                 return Err(error);
             }
         }
@@ -410,10 +466,17 @@ impl Locked<'_> {
         state.recent.extend(entries);
         let surplus = state.recent.len().saturating_sub(RECENT);
         state.recent.drain(..surplus);
-        if state.head.status().is_final() {
+        let status = state.head.status();
+        if status.is_final() {
             self.live.ended().cancel();
+            if let Some(desk) = self.live.desk.upgrade() {
+                desk.let_go(self.live);
+            }
         }
         self.live.notify();
+        if status.is_settled() {
+            self.live.settled.notify_waiters();
+        }
         Ok(position)
     }
 }

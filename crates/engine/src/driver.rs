@@ -124,6 +124,9 @@ impl Driver {
         }
         spans::rests(&self.inner, &state.head, &state.transcript);
         locked.release();
+        if matches!(next, Next::Wait) {
+            self.inner.desk.keep(&self.live);
+        }
         drop(locked);
         // The entry must not leave the desk before the store has what it knows.
         if let Err(error) = self.inner.make_durable(&self.live, position).await {

@@ -1,7 +1,7 @@
 //! The way in: submit, deliver, resume, cancel, read.
 //!
-//! Every change runs as a task of its own, so a caller that goes away never leaves half a change
-//! behind, and answers only when what it answers would survive a power cut.
+//! Every change [outlives](Outliving) whoever asked for it, so a caller that goes away never leaves half a
+//! change behind, and answers only when what it answers would survive a power cut.
 
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use bosun_core::{
     transcript::Message,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{Instrument as _, Span};
+use tracing::Span;
 
 use crate::{
     Blobs, Clock, EngineError, Store, StoreError,
@@ -28,6 +28,7 @@ use crate::{
     desk::{Brings, Desk, Key, Live, Locked, State},
     driver, fault,
     metrics::Metrics,
+    outliving::Outliving,
     registry::AgentLimits,
     resource::Assemble,
     resources::Resources,
@@ -274,7 +275,7 @@ impl Engine {
             resources,
             clock,
             settings,
-            desk: Arc::new(Desk::new(settings.audited_arguments, Arc::clone(&metrics))),
+            desk: Arc::new(Desk::new(settings.audited_arguments, Arc::clone(&metrics), settings.max_running)),
             metrics,
             toolsets: Toolsets::default(),
             schemas: Arc::new(SchemaCache::new(SCHEMAS_KEPT)),
@@ -300,7 +301,7 @@ impl Engine {
     /// # Errors
     /// If the agent, its model or a tool does not exist, the name or the key is taken, too many wait already,
     /// or the store fails.
-    #[tracing::instrument(name = "query.submit", skip_all, fields(agent = %submission.agent))]
+    #[tracing::instrument(level = "debug", name = "query.submit", skip_all, fields(agent = %submission.agent))]
     pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Submitted, EngineError> {
         self.detached(async move |inner| {
             let uid = new_uid(&*inner.clock)?;
@@ -365,7 +366,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or the store fails. What became of each result is in the report.
-    #[tracing::instrument(name = "query.deliver", skip_all, fields(query = %key.1, results = deliveries.len()))]
+    #[tracing::instrument(level = "debug", name = "query.deliver", skip_all, fields(query = %key.1, results = deliveries.len()))]
     pub async fn deliver(
         &self,
         by: Actor,
@@ -574,10 +575,8 @@ impl Engine {
         if self.inner.draining.is_cancelled() {
             return Err(EngineError::ShuttingDown);
         }
-        let (running, tasks) = (change(Arc::clone(&self.inner)), &self.inner.tasks);
-        let exported = self.inner.settings.exports_spans;
-        let done = if exported { tasks.spawn(running.in_current_span()) } else { tasks.spawn(running) };
-        done.await.map_err(EngineError::Crashed)?
+        let running = change(Arc::clone(&self.inner));
+        Outliving::new(self.inner.tasks.track_future(running)).await
     }
 }
 
@@ -650,20 +649,19 @@ impl Inner {
 
     /// Waits until the server has nothing more to do for the query, at most for `patience`.
     async fn settle(&self, live: &Live, patience: Duration) -> Result<Snapshot, EngineError> {
-        let mut changes = live.subscribe();
         let mut over = pin!(tokio::time::sleep(patience));
         loop {
-            changes.mark_unchanged();
+            // Before the look, so that nothing that happens after it is missed.
+            let mut settled = pin!(live.settled());
+            settled.as_mut().enable();
             let locked = live.lock(&*self.store).await?;
-            let settled = Self::state_of(&locked, &live.key)?.head.status().is_settled();
+            let is_settled = Self::state_of(&locked, &live.key)?.head.status().is_settled();
             drop(locked);
-            let give_up = settled || self.draining.is_cancelled();
-            if give_up {
+            if is_settled || self.draining.is_cancelled() {
                 return self.read(live).await;
             }
             tokio::select! {
-                // The sender lives as long as `live`.
-                _ = changes.changed() => {}
+                () = settled => {}
                 () = &mut over => return self.read(live).await,
                 () = self.draining.cancelled() => {}
             }

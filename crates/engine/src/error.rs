@@ -60,9 +60,6 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error("the operating system has no randomness for a new id")]
     NoRandomness(#[source] getrandom::Error),
-    /// A bug: the task that made the change panicked.
-    #[error("the change crashed")]
-    Crashed(#[source] tokio::task::JoinError),
 }
 
 fn said(violations: &[Violation]) -> String {

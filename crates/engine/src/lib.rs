@@ -23,6 +23,7 @@ mod large;
 pub mod memory;
 pub mod metrics;
 pub mod model;
+mod outliving;
 pub mod registry;
 pub mod resource;
 mod resources;

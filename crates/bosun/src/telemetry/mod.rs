@@ -5,6 +5,7 @@
 //! `OTEL_EXPORTER_OTLP_ENDPOINT` names, whatever `RUST_LOG` says. A program without it says so once and runs on:
 //! the variable is often set for everything on a machine.
 
+mod fields;
 #[cfg(feature = "otel")]
 mod otel;
 
@@ -59,14 +60,19 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
         let registry = tracing_subscriber::registry().with(spans);
         match format {
             LogFormat::Text => registry.with(lines().compact().with_filter(filter)).try_init()?,
-            LogFormat::Json => registry.with(lines().json().flatten_event(true).with_filter(filter)).try_init()?,
+            LogFormat::Json => {
+                let lines = lines().json().flatten_event(true).fmt_fields(fields::JsonObject);
+                registry.with(lines.with_filter(filter)).try_init()?;
+            }
         }
         return Ok(Telemetry { exporter: Some(exporter) });
     }
     let registry = tracing_subscriber::registry().with(filter);
     match format {
         LogFormat::Text => registry.with(lines().compact()).try_init()?,
-        LogFormat::Json => registry.with(lines().json().flatten_event(true)).try_init()?,
+        LogFormat::Json => {
+            registry.with(lines().json().flatten_event(true).fmt_fields(fields::JsonObject)).try_init()?
+        }
     }
     #[cfg(not(feature = "otel"))]
     for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {

@@ -26,8 +26,7 @@ async fn a_cycle_waits_for_two_commits_at_most() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = Client::of(&format!("http://{}", listener.local_addr().unwrap()));
     let stopping = CancellationToken::new();
-    let router =
-        bosun_edges::router(bosun_edges::App { engine: engine.clone(), access: Access::open(), hosts: Vec::new() });
+    let router = bosun_edges::router(bosun_edges::App::new(engine.clone(), Access::open(), Vec::new()));
     let mut server = JoinSet::new();
     let stopped = stopping.clone();
     server.spawn(async move {

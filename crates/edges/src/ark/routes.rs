@@ -2,13 +2,10 @@
 //!
 //! Each exists twice: under `/v1/namespaces/{namespace}/…`, and under `/v1/…` with `?namespace=`.
 
-use std::{
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{sync::LazyLock, time::Duration};
 
 use axum::{
-    Extension, Router,
+    Router,
     extract::{Request, State},
     handler::Handler as _,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
@@ -41,7 +38,6 @@ use super::{
 use crate::{
     App,
     auth::{
-        Access,
         Right::{Audit, Deliver, Manage, Read, Run},
         gate::{
             self,
@@ -54,7 +50,7 @@ use crate::{
         error::{ApiError, Code},
         extract::{JsonBody, OptionalJson},
         json::{Findings, Object},
-        metrics::{self, Requests},
+        metrics,
         trace::Trace,
         warning,
     },
@@ -78,9 +74,13 @@ macro_rules! routes {
         pub(crate) const $table: &[Route] =
             &[$($(Route { path: $path, method: stringify!($method), needs: $needs },)+)*];
 
-        fn $build(access: &Access) -> Router<App> {
-            let gate = |needs: Needs| middleware::from_fn_with_state((access.clone(), needs), gate::check);
-            Router::new()$(.route($path, MethodRouter::new()$(.$method($handler.layer(gate($needs))))+))*
+        /// Adds these routes, below `prefix`. They are not nested: to strip a prefix costs every request.
+        fn $build(router: Router<App>, app: &App, prefix: &str) -> Router<App> {
+            let gate = |needs: Needs| middleware::from_fn_with_state((app.clone(), needs), gate::check);
+            router$(.route(
+                &format!("{prefix}{}", $path),
+                MethodRouter::new()$(.$method($handler.layer(gate($needs))))+,
+            ))*
         }
     };
 }
@@ -142,13 +142,10 @@ routes! {
     }
 }
 
-pub(crate) fn router(app: App, requests: Arc<Requests>) -> Router {
-    let resources = resources(&app.access);
-    server(&app.access)
-        .nest("/v1", resources.clone())
-        .nest("/v1/namespaces/{namespace}", resources)
-        .layer(Extension(requests))
-        .with_state(app)
+pub(crate) fn router(app: App) -> Router {
+    let router = server(Router::new(), &app, "");
+    let router = resources(router, &app, "/v1");
+    resources(router, &app, "/v1/namespaces/{namespace}").with_state(app)
 }
 
 /// `GET /openapi.json`: this API, described.
@@ -178,8 +175,8 @@ async fn ready(State(app): State<App>) -> (StatusCode, Json<wire::Service>) {
 }
 
 /// `GET /metrics`
-async fn figures(State(app): State<App>, Extension(requests): Extension<Arc<Requests>>) -> Result<Response, ApiError> {
-    metrics::answer(&app.engine, &requests).await
+async fn figures(State(app): State<App>) -> Result<Response, ApiError> {
+    metrics::answer(&app.engine, &app.requests).await
 }
 
 /// `GET …/audit`

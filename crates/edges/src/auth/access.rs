@@ -61,6 +61,8 @@ pub struct Access {
     clock: Arc<dyn Clock>,
     /// Told when a token names a key that its issuer may have published meanwhile.
     keys_wanted: Arc<Notify>,
+    /// What an open server grants to everybody.
+    everything: Arc<Grant>,
 }
 
 impl fmt::Debug for Access {
@@ -79,7 +81,7 @@ impl Access {
     /// Follows what is sent to `policy`. Whoever sends listens to `keys_wanted`, and answers by sending.
     #[must_use]
     pub fn new(policy: watch::Receiver<Arc<Policy>>, clock: Arc<dyn Clock>, keys_wanted: Arc<Notify>) -> Self {
-        Self { policy, clock, keys_wanted }
+        Self { policy, clock, keys_wanted, everything: Arc::new(Grant::everything()) }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -87,9 +89,9 @@ impl Access {
     }
 
     /// Who sent `headers`, and what they may do; `None` is all that anybody learns of why not.
-    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Option<(Proof, Grant)> {
+    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Option<(Proof, Arc<Grant>)> {
         let policy = Arc::clone(&self.policy.borrow());
-        let Some(guarded) = &policy.0 else { return Some((Proof::Open, Grant::everything())) };
+        let Some(guarded) = &policy.0 else { return Some((Proof::Open, Arc::clone(&self.everything))) };
         let credential = credential::read(headers)?;
         match guarded.verify(&credential, self.clock.now()) {
             Ok(verified) => Some(verified),
@@ -104,7 +106,7 @@ impl Access {
     }
 
     /// Keys are rotated: the provider may have published the one that signed this token.
-    async fn verify_with_new_keys(&self, credential: &Credential) -> Option<(Proof, Grant)> {
+    async fn verify_with_new_keys(&self, credential: &Credential) -> Option<(Proof, Arc<Grant>)> {
         let mut policy = self.policy.clone();
         policy.mark_unchanged();
         self.keys_wanted.notify_one();
@@ -114,7 +116,7 @@ impl Access {
     }
 
     /// Resolves when what was granted on `proof` is not granted any more.
-    pub(super) async fn withdrawn(mut self, proof: Proof, grant: Grant) {
+    pub(super) async fn withdrawn(mut self, proof: Proof, grant: Arc<Grant>) {
         loop {
             let now = self.clock.now();
             if !self.policy.borrow_and_update().still_grants(&proof, &grant, now) {
@@ -154,13 +156,13 @@ impl Policy {
 }
 
 impl Guarded {
-    fn verify(&self, credential: &Credential, now: Timestamp) -> Result<(Proof, Grant), Option<TokenError>> {
+    fn verify(&self, credential: &Credential, now: Timestamp) -> Result<(Proof, Arc<Grant>), Option<TokenError>> {
         let (public, secret) = match credential {
             Credential::Pair(public, secret) => (Some(public.as_str()), secret),
             Credential::Bearer(secret) => (None, secret),
         };
         if let Some((digest, grant)) = self.keys.verify(public, secret, now) {
-            return Ok((Proof::Key(digest), grant.clone()));
+            return Ok((Proof::Key(digest), Arc::new(grant.clone())));
         }
         // Only a token has dots, and only `Bearer` carries one.
         if public.is_some() || !secret.contains('.') {
@@ -169,7 +171,7 @@ impl Guarded {
         let mut reason = None;
         for issuer in &self.issuers {
             match issuer.verify(secret, now) {
-                Ok(grant) => return Ok((Proof::Token(issuer.id.clone()), grant)),
+                Ok(grant) => return Ok((Proof::Token(issuer.id.clone()), Arc::new(grant))),
                 // With several issuers, the one whose keys may be old is the one to ask.
                 Err(error) if reason != Some(TokenError::UnknownKey) => reason = Some(error),
                 Err(_) => {}

@@ -6,6 +6,7 @@
 //! grant is withdrawn ends there.
 
 use std::{
+    borrow::Cow,
     future::Future,
     ops::Deref,
     pin::Pin,
@@ -15,7 +16,7 @@ use std::{
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    extract::{FromRequestParts, Query, RawPathParams, Request, State},
+    extract::{FromRequestParts, RawPathParams, Request, State},
     http::{HeaderMap, HeaderName, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -24,9 +25,12 @@ use bosun_core::{Actor, Namespace};
 use hyper::body::{Frame, SizeHint};
 
 use super::{Access, Grant, Namespaces, Right, access::Proof};
-use crate::http::{
-    error::{ApiError, Code, clip, internal},
-    json::Findings,
+use crate::{
+    App,
+    http::{
+        error::{ApiError, Code, clip, internal},
+        json::Findings,
+    },
 };
 
 /// ARK's name for the end user that a program acts for.
@@ -118,7 +122,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Place {
 
 /// Lets a request through to its handler, or answers it.
 pub(crate) async fn check(
-    State((access, needs)): State<(Access, Needs)>,
+    State((app, needs)): State<(App, Needs)>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -126,7 +130,7 @@ pub(crate) async fn check(
         return Ok(next.run(request).await);
     }
     let (mut parts, body) = request.into_parts();
-    let Some((proof, grant)) = access.authenticate(&parts.headers).await else { return Err(unauthorized()) };
+    let Some((proof, grant)) = app.access.authenticate(&parts.headers).await else { return Err(unauthorized()) };
     if let Some(right) = needs.right().filter(|right| !grant.rights.has(*right)) {
         let message = format!("this needs the right `{}`, which the key does not have", right.as_str());
         return Err(ApiError::new(Code::RightMissing, message));
@@ -145,9 +149,9 @@ pub(crate) async fn check(
         Needs::Nothing | Needs::Somebody | Needs::Everywhere(_) => {}
     }
     let (actor, warning) = speak_for(&grant, &parts.headers)?;
-    parts.extensions.insert(Caller { actor, warning, grant: Arc::new(grant.clone()) });
+    parts.extensions.insert(Caller { actor, warning, grant: Arc::clone(&grant) });
     let response = next.run(Request::from_parts(parts, body)).await;
-    Ok(if proof == Proof::Open { response } else { revocable(response, access, proof, grant) })
+    Ok(if proof == Proof::Open { response } else { revocable(response, &app.access, proof, grant) })
 }
 
 /// The same for a header that is missing, and for a key that is unknown, over or revoked.
@@ -168,11 +172,9 @@ async fn requested_namespace(parts: &mut Parts) -> Result<Option<Namespace>, Api
     let path = RawPathParams::from_request_parts(parts, &())
         .await
         .map_err(|_| ApiError::new(Code::InvalidParameter, "the path is not UTF-8"))?;
-    let Query(query) = Query::<Vec<(String, String)>>::from_request_parts(parts, &())
-        .await
-        .map_err(|_| ApiError::new(Code::InvalidParameter, "the query string is not readable"))?;
-    let of_path = path.iter().filter(|(name, _)| *name == "namespace").map(|(_, value)| value);
-    let of_query = query.iter().filter(|(name, _)| name == "namespace").map(|(_, value)| value.as_str());
+    let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+    let of_path = path.iter().filter(|(name, _)| *name == "namespace").map(|(_, value)| Cow::Borrowed(value));
+    let of_query = query.filter(|(name, _)| name == "namespace").map(|(_, value)| value);
     let mut findings = Findings::new(Code::InvalidParameter, Vec::new());
     let mut named: Option<Namespace> = None;
     for text in of_path.chain(of_query) {
@@ -209,11 +211,11 @@ fn speak_for(grant: &Grant, headers: &HeaderMap) -> Result<(Actor, Option<&'stat
 }
 
 /// An answer that ends when its grant does. One of known length ends soon by itself.
-fn revocable(response: Response, access: Access, proof: Proof, grant: Grant) -> Response {
+fn revocable(response: Response, access: &Access, proof: Proof, grant: Arc<Grant>) -> Response {
     if response.body().size_hint().exact().is_some() {
         return response;
     }
-    let withdrawn = Box::pin(access.withdrawn(proof, grant));
+    let withdrawn = Box::pin(access.clone().withdrawn(proof, grant));
     response.map(|body| Body::new(Revocable { body, withdrawn, over: false })).into_response()
 }
 

@@ -6,7 +6,7 @@
 //! on is the last on its connection.
 
 use axum::{
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderValue, header},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -19,11 +19,8 @@ use super::error::ApiError;
 /// What an operator's machinery asks to the end.
 const PROBES: &[&str] = &["/health", "/ready"];
 
-pub(super) async fn refuse_what_is_new(
-    State(draining): State<CancellationToken>,
-    request: Request,
-    next: Next,
-) -> Response {
+/// Answers a request, unless the server has begun to stop.
+pub(super) async fn answer(draining: &CancellationToken, request: Request, next: Next) -> Response {
     let mut response = if draining.is_cancelled() && !PROBES.contains(&request.uri().path()) {
         ApiError::from(EngineError::ShuttingDown).into_response()
     } else {

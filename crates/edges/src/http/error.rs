@@ -202,7 +202,7 @@ impl From<EngineError> for ApiError {
             EngineError::Store(StoreError::MissingBlob(_)) => {
                 (Code::ResultLost, "the content of this result is not in the store any more".into())
             }
-            EngineError::NoRandomness(_) | EngineError::Crashed(_) => (Code::InternalError, INTERNAL.into()),
+            EngineError::NoRandomness(_) => (Code::InternalError, INTERNAL.into()),
         };
         Self { code, message, details: Vec::new(), cause: Some(Arc::new(error)) }
     }

@@ -7,21 +7,16 @@
 //! address, which no page can make its own, and by the names that its operator lists. There is no CORS
 //! here, so pages of other origins cannot read answers either.
 
-use std::{net::IpAddr, sync::Arc};
+use std::net::IpAddr;
 
-use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, HeaderName, header, uri::Authority},
-    middleware::Next,
-    response::{IntoResponse, Response},
-};
+use axum::http::{HeaderMap, HeaderName, header, uri::Authority};
 
 use super::error::{ApiError, Code};
 
 /// The names that a request may call the server by.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Hosts {
-    listed: Arc<[String]>,
+    listed: Vec<String>,
     /// Whoever asks has to prove who they are, so addresses of this machine in its network will do.
     guarded: bool,
 }
@@ -42,7 +37,8 @@ impl Hosts {
         known && !authority.as_str().contains('@')
     }
 
-    fn check(&self, target: Option<&Authority>, headers: &HeaderMap) -> Result<(), ApiError> {
+    /// Whether the request is for this server, and no page of another one sends it.
+    pub(super) fn check(&self, target: Option<&Authority>, headers: &HeaderMap) -> Result<(), ApiError> {
         let host = single(headers, header::HOST).and_then(|host| host.parse::<Authority>().ok());
         let host = host.filter(|host| self.include(host)).ok_or_else(|| {
             let message = "`Host` must name this server: localhost, its address, or a name of `--allow-host`";
@@ -67,13 +63,6 @@ impl Hosts {
         } else {
             Err(ApiError::new(Code::OriginNotAllowed, "web pages of other origins may not use this server"))
         }
-    }
-}
-
-pub(super) async fn known_host(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    match hosts.check(request.uri().authority(), request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
     }
 }
 

@@ -14,12 +14,11 @@ use std::{
 };
 
 use axum::{
-    extract::{MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, StatusCode},
-    middleware::Next,
+    extract::{MatchedPath, Request},
+    http::{HeaderName, HeaderValue, Method, StatusCode},
     response::{IntoResponse, Response},
 };
-use tracing::Instrument;
+use tracing::Span;
 
 use super::{
     error::{Cause, internal},
@@ -30,10 +29,9 @@ use super::{
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LONGEST_ID: usize = 128;
 
-/// What is kept about requests.
+/// Gives every request its id.
 #[derive(Debug)]
 pub(super) struct Observer {
-    requests: Arc<Requests>,
     /// Where spans are collected.
     tracer: Option<Tracer>,
     /// Tells the ids of this process from those of others.
@@ -41,62 +39,84 @@ pub(super) struct Observer {
     next: AtomicU64,
 }
 
+/// A request that has come in and is not answered yet.
+#[derive(Debug)]
+pub(super) struct Seen {
+    began: Instant,
+    id: HeaderValue,
+    method: Method,
+    path: Option<MatchedPath>,
+    /// Around everything that is done for the request.
+    pub(super) span: Span,
+    is_collected: bool,
+}
+
 impl Observer {
-    pub(super) fn new(requests: Arc<Requests>, exports_spans: bool) -> Self {
+    pub(super) fn new(exports_spans: bool) -> Self {
         let process = RandomState::new().hash_one(std::process::id());
-        Self { requests, tracer: exports_spans.then(Tracer::default), process, next: AtomicU64::new(1) }
+        Self { tracer: exports_spans.then(Tracer::default), process, next: AtomicU64::new(1) }
+    }
+
+    /// Wraps a request in its span. Paths are logged as their route: names may be private, routes are not.
+    pub(super) fn see(&self, request: &mut Request) -> Seen {
+        let (id, method) = (self.id_of(request), request.method().clone());
+        let path = request.extensions().get::<MatchedPath>().cloned();
+        let route = route(path.as_ref());
+        let text = id.to_str().unwrap_or_default();
+        // The status is a field of what is logged, not of the span: a span that learns it later has its fields
+        // written anew for every request, and nearly all requests log nothing. Where spans are collected it must be.
+        let span = if let Some(tracer) = &self.tracer {
+            collected(tracer, request, text, method.as_str(), route)
+        } else {
+            match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
+                Some(traceparent) => tracing::info_span!("http.request", request = text, %method, route, traceparent),
+                None => tracing::info_span!("http.request", request = text, %method, route),
+            }
+        };
+        Seen { began: Instant::now(), id, method, path, span, is_collected: self.tracer.is_some() }
     }
 
     /// The client's id, if it can be taken as one; else a new one.
-    fn id_of(&self, request: &Request) -> String {
+    fn id_of(&self, request: &Request) -> HeaderValue {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b'/');
-        let sent = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
-        match sent.filter(|id| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(is_plain)) {
-            Some(id) => id.to_owned(),
-            None => format!("{:08x}-{:x}", self.process >> 32, self.next.fetch_add(1, Ordering::Relaxed)),
+        let is_id =
+            |id: &HeaderValue| (1..=LONGEST_ID).contains(&id.len()) && id.as_bytes().iter().copied().all(is_plain);
+        match request.headers().get(REQUEST_ID).filter(|id| is_id(id)) {
+            Some(id) => id.clone(),
+            None => {
+                let id = format!("{:08x}-{:x}", self.process >> 32, self.next.fetch_add(1, Ordering::Relaxed));
+                // Hexadecimal digits are always a value.
+                HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("0"))
+            }
         }
     }
 }
 
-/// Wraps a request in its span. Paths are logged as their route: names may be private, routes are not.
-pub(super) async fn observe(State(observer): State<Arc<Observer>>, mut request: Request, next: Next) -> Response {
-    let began = Instant::now();
-    let path = request.extensions().get::<MatchedPath>().cloned();
-    let route = path.as_ref().map_or("none", MatchedPath::as_str);
-    let (id, method) = (observer.id_of(&request), request.method().clone());
-    // The status is a field of what is logged, not of the span: a span that learns it later has its fields
-    // written anew for every request, and nearly all requests log nothing.
-    let span = if let Some(tracer) = &observer.tracer {
-        collected(tracer, &mut request, &id, method.as_str(), route)
-    } else {
-        match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
-            Some(traceparent) => tracing::info_span!("http.request", request = id, %method, route, traceparent),
-            None => tracing::info_span!("http.request", request = id, %method, route),
+fn route(path: Option<&MatchedPath>) -> &str {
+    path.map_or("none", MatchedPath::as_str)
+}
+
+impl Seen {
+    /// The request is answered.
+    pub(super) fn end(self, requests: &Requests, response: &mut Response) {
+        if self.is_collected {
+            self.span.record("status", response.status().as_u16());
         }
-    };
-    let collected = observer.tracer.is_some().then(|| span.clone());
-    let mut response = async {
-        let response = next.run(request).await;
-        if let Some(Cause(cause)) = response.extensions().get::<Cause>() {
-            log(response.status(), &**cause);
-        }
-        response
+        requests.count(&self.method, route(self.path.as_ref()), response.status(), self.began.elapsed());
+        response.headers_mut().insert(REQUEST_ID, self.id);
     }
-    .instrument(span)
-    .await;
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(REQUEST_ID, id);
+}
+
+/// Says why a request was not done, where that is known.
+pub(super) fn log_cause(response: &Response) {
+    if let Some(Cause(cause)) = response.extensions().get::<Cause>() {
+        log(response.status(), &**cause);
     }
-    if let Some(span) = collected {
-        span.record("status", response.status().as_u16());
-    }
-    observer.requests.count(&method, route, response.status(), began.elapsed());
-    response
 }
 
 /// The span of a request whose spans are collected, which then says its status too; whoever keeps the trace of the
 /// request finds it in its extensions.
-fn collected(tracer: &Tracer, request: &mut Request, id: &str, method: &str, route: &str) -> tracing::Span {
+fn collected(tracer: &Tracer, request: &mut Request, id: &str, method: &str, route: &str) -> Span {
     let caller = trace::of_caller(request.headers());
     let own = tracer.begin(caller.as_ref()).map(Arc::new);
     let span = tracing::info_span!(

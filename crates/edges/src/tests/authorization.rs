@@ -21,6 +21,7 @@ use super::{
     world::{Answer, World, calculating, plain, with_calculator},
 };
 use crate::{
+    App,
     ark::routes::{RESOURCES, Route, SERVER},
     auth::{
         Access, EndUsers, Grant, Namespaces, Policy, Right, Rights,
@@ -214,8 +215,9 @@ async fn what_is_in_no_namespace_is_open_or_for_anybody_with_a_key() {
 #[tokio::test]
 async fn what_concerns_all_namespaces_needs_the_right_in_all_of_them() {
     let access = Access::new(policy(keys()).subscribe(), Arc::new(SystemClock), Arc::default());
-    let gate = middleware::from_fn_with_state((access, Needs::Everywhere(Right::Audit)), gate::check);
     let mut world = world().await;
+    let app = App::new(world.engine.clone(), access, Vec::new());
+    let gate = middleware::from_fn_with_state((app, Needs::Everywhere(Right::Audit)), gate::check);
     world.router = Router::new().route("/figures", get(async || "42").layer(gate));
     for (id, status) in [("any", 200), ("own", 403), ("both", 403), ("only-audit", 403), ("revoked", 401)] {
         assert_eq!(ask(&world, "get", "/figures", Some(&format!("Bearer sk-{id}"))).await.status, status, "{id}");

@@ -10,16 +10,13 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::oneshot,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::task::TaskTracker;
 
 use super::{
     streaming::{Event, Parser, told_by_journal},
     world::{World, calculating, plain, with_calculator},
 };
-use crate::{
-    http::{self, guard::Hosts},
-    serve,
-};
+use crate::{App, auth::Access, http::door, serve};
 
 /// A server that runs until it is told to stop.
 struct Running {
@@ -300,9 +297,9 @@ async fn a_panic_is_an_answer_without_a_reason() {
     async fn broken() -> &'static str {
         panic!("the secret reason")
     }
-    let hosts = Hosts::new(&[], false);
-    let router = Router::new().route("/broken", get(broken));
-    let router = http::guarded(router, CancellationToken::new(), hosts, Arc::default(), false);
+    let world = World::new(calculating()).await;
+    let app = App::new(world.engine.clone(), Access::open(), Vec::new());
+    let router = door::behind(Router::new().route("/broken", get(broken)), app);
     let server = Running::start(router, Duration::ZERO).await;
     let request = "GET /broken HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let answer = server.raw(request).await;

@@ -79,14 +79,14 @@ impl World {
         )
         .await
         .unwrap();
-        let router = crate::router(App { engine: engine.clone(), access: Access::open(), hosts: Vec::new() });
+        let router = crate::router(App::new(engine.clone(), Access::open(), Vec::new()));
         Self { engine, router, store, blobs, model, ledger, clock }
     }
 
     /// The same server with keys: who may do what is the last that was sent.
     pub(super) fn guarded(mut self, policy: &watch::Sender<Arc<Policy>>) -> Self {
         let access = Access::new(policy.subscribe(), Arc::clone(&self.clock) as _, Arc::default());
-        self.router = crate::router(App { engine: self.engine.clone(), access, hosts: Vec::new() });
+        self.router = crate::router(App::new(self.engine.clone(), access, Vec::new()));
         self
     }
 

@@ -179,9 +179,9 @@ async fn a_name_is_given_once_and_the_same_request_meets_its_query() {
 async fn a_caller_that_goes_away_cancels_nothing() {
     let world = World::new(ScriptedModel::always(vec![Turn::say("hello")])).await;
     {
-        let submitted = world.engine.submit(submission("q", vec![]), None);
+        // It waits for the answer. Polled once, so that the change is under way, and dropped.
+        let submitted = world.engine.submit(submission("q", vec![]), PATIENCE);
         tokio::pin!(submitted);
-        // Polled once, so that the change is under way, and dropped.
         assert!(futures_util::poll!(submitted.as_mut()).is_pending());
     }
     tokio::time::sleep(Duration::from_millis(1)).await;

@@ -14,7 +14,7 @@ use super::world::{
     submission,
 };
 use crate::{
-    EngineError, Store, Submission,
+    EngineError, Settings, Store, Submission,
     registry::AgentLimits,
     testing::{Ledger, ScriptedModel, Turn},
 };
@@ -48,12 +48,37 @@ async fn a_whole_cycle_waits_for_the_disk_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_query_is_in_nobodys_memory() {
+async fn nobody_is_busy_with_a_query_that_waits() {
     let world = World::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(world.engine.busy(), 0);
     assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "thanks");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_those_that_wait_only_as_many_stay_at_hand_as_may_run_at_once() {
+    let settings = Settings { max_running: 2, ..Settings::default() };
+    let world = World::with_settings(ask_then_say(), Ledger::open(), settings).await;
+    let desk = &world.engine.inner.desk;
+    // Time stands still but for this: whoever has something to do does it first.
+    let all_are_done = || tokio::time::sleep(Duration::from_millis(1));
+    let mut waiting = Vec::new();
+    for name in ["a", "b", "c"] {
+        let submitted = world.engine.submit(submission(name, vec![outside("ask")]), PATIENCE).await.unwrap();
+        waiting.push((key(name), call(&submitted.snapshot, 0)));
+        all_are_done().await;
+    }
+    assert_eq!(desk.at_hand(), [key("b"), key("c")], "the one that waited longest went");
+    // At hand or in the store only, a query gets its result; and one that has ended is let go.
+    for (key, call) in waiting {
+        let report =
+            world.engine.deliver(Actor::local(), key, vec![delivery(call, "42")], false, PATIENCE).await.unwrap();
+        assert_completed(&report.snapshot, "thanks");
+    }
+    all_are_done().await;
+    assert_eq!(desk.at_hand(), []);
+    assert_eq!(world.engine.busy(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,7 +34,8 @@ impl Connector {
     ///
     /// `FULL` makes a commit wait for the disk. The log is written back by [`super::checkpoint`], not
     /// by whichever commit happens to make it too long. It is kept at its size, since overwriting a
-    /// file is faster than growing one.
+    /// file is faster than growing one. The cache is small: SQLite walks all of it after a commit that
+    /// split a page, and what is not in it is in the operating system's.
     pub(super) fn write(&self) -> rusqlite::Result<Connection> {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.execute_batch(
@@ -43,7 +44,7 @@ impl Connector {
              PRAGMA fullfsync = ON;
              PRAGMA wal_autocheckpoint = 0;
              PRAGMA journal_size_limit = 67108864;
-             PRAGMA cache_size = -16384;",
+             PRAGMA cache_size = -4096;",
         )?;
         connection.set_prepared_statement_cache_capacity(32);
         #[cfg(test)]
