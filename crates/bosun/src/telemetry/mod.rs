@@ -71,7 +71,7 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
     match format {
         LogFormat::Text => registry.with(lines().compact()).try_init()?,
         LogFormat::Json => {
-            registry.with(lines().json().flatten_event(true).fmt_fields(fields::JsonObject)).try_init()?
+            registry.with(lines().json().flatten_event(true).fmt_fields(fields::JsonObject)).try_init()?;
         }
     }
     #[cfg(not(feature = "otel"))]
