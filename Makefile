@@ -5,7 +5,7 @@ CARGO ?= cargo
 LOCKED := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: conformance help setup demo serve install test fmt lint unit doc deny chaos interop otel bench fuzz clean
+.PHONY: conformance docs-page help setup demo serve install test fmt lint unit doc deny chaos interop otel bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,11 +50,11 @@ deny: ## check dependencies with cargo-deny, which is installed where missing (a
 	else echo "the database of advisories is out of reach: advisories are NOT checked"; fi
 
 chaos: ## the proofs at their full scale: thousands of kills, races and cuts (about an hour)
-	BOSUN_CHAOS_KILLS=2000 BOSUN_RACE_CALLS=100000 BOSUN_PARALLEL_ROUNDS=5000 BOSUN_DEADLINE_RACES=20000 \
+	BOSUN_CHAOS_KILLS=2000 BOSUN_CONVERSATION_KILLS=1000 BOSUN_RACE_CALLS=100000 BOSUN_PARALLEL_ROUNDS=5000 BOSUN_DEADLINE_RACES=20000 \
 	BOSUN_CANCEL_RACES=20000 BOSUN_EARLY_RESULTS=20000 BOSUN_SSE_CUTS=5000 BOSUN_DISK_FAULTS=200 BOSUN_DISK_FILLS=200 \
 	BOSUN_TORN_LOGS=200 BOSUN_SIGNALS=200 BOSUN_UPGRADE_KILLS=200 BOSUN_OVERLOAD=10000 \
 	$(CARGO) test $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 \
-	chaos:: races:: sse:: disasters:: shutdown:: upgrades:: overload::
+	chaos:: conversations:: races:: sse:: disasters:: shutdown:: upgrades:: overload::
 	BOSUN_SLOW_SOCKETS=1000 $(CARGO) test $(LOCKED) -p bosun-edges -- --nocapture slow_clients
 
 conformance: ## generated requests against every route of docs/openapi.json (needs Python)
@@ -68,6 +68,9 @@ interop: ## the Zod converter and the stand-in for model APIs against the real p
 otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of the program, and of nothing else
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets --features bosun/otel -- -D warnings
 	$(CARGO) test $(LOCKED) --workspace --features bosun/otel --bin bosun --test it -- telemetry:: traces::
+
+docs-page: ## /docs in a real browser, held against the description of the API (needs npm)
+	interop/docs-page/run.sh
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run

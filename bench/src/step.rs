@@ -7,10 +7,8 @@ use std::{fmt::Write as _, fs, sync::Arc, time::Duration};
 
 use anyhow::{Context, ensure};
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets};
-use bosun_core::{Actor, Limits, Namespace, Status, query::View, tool::toolset::Mode};
-use bosun_engine::{
-    Engine, Settings, Submission, SystemClock, blob::MemoryBlobs, memory::Memory, registry::AgentLimits,
-};
+use bosun_core::{Actor, Limits, Namespace, Status, tool::toolset::Mode};
+use bosun_engine::{Engine, Settings, Submission, SystemClock, blob::MemoryBlobs, memory::Memory};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
@@ -63,23 +61,8 @@ async fn spend(engine: &Engine, input: &str) -> anyhow::Result<f64> {
 }
 
 fn submission(input: &str) -> Submission {
-    Submission {
-        by: Actor::local(),
-        namespace: Namespace::default(),
-        name: None,
-        agent: "math-assistant".into(),
-        input: input.into(),
-        client_tools: Vec::new(),
-        mode: Mode::Ark,
-        selected_tools: None,
-        limits: AgentLimits::default(),
-        view: View::Ark,
-        session_id: None,
-        labels: std::collections::BTreeMap::new(),
-        annotations: std::collections::BTreeMap::new(),
-        warnings: Vec::new(),
-        request: None,
-    }
+    let asked = Submission::to_agent(Actor::local(), Namespace::default(), "math-assistant", input);
+    Submission { mode: Mode::Ark, ..asked }
 }
 
 async fn engine() -> anyhow::Result<Engine> {

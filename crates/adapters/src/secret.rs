@@ -2,10 +2,10 @@
 //!
 //! A manifest names a secret; its value is read when a call is made, so a rotated key works at once
 //! and a missing one hurts only the calls that need it. A reference is bound to the namespace of the
-//! manifest it stands in: nothing here can name another namespace's secret. A secret that lies beside a
-//! key `allowed-hosts` goes to those hosts and no other, whoever wrote the manifest. There is no fallback
-//! to the process's own credentials.
+//! manifest it stands in: nothing here can name another namespace's secret. [`binding`] says to which hosts
+//! it goes. There is no fallback to the process's own credentials.
 
+pub mod binding;
 mod forms;
 
 use std::{
@@ -16,6 +16,8 @@ use std::{
 
 use bosun_core::{Namespace, tool::SecretRef};
 use zeroize::Zeroizing;
+
+use self::binding::{Destination, Part, Reach};
 
 /// The largest secret that is read: a certificate chain with its key.
 const LARGEST: u64 = 64 * 1024;
@@ -64,6 +66,17 @@ pub enum Source {
     Reference(SecretRef),
 }
 
+impl Source {
+    /// The name of the secret, if it is one.
+    #[must_use]
+    pub fn secret(&self) -> Option<&str> {
+        match self {
+            Self::Literal(_) => None,
+            Self::Reference(reference) => Some(&reference.name),
+        }
+    }
+}
+
 /// Why a secret could not be read. The texts name it and never hold its value.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
@@ -73,6 +86,16 @@ pub enum SecretError {
     BadReference { name: String, key: String },
     #[error("secret `{name}` may not be sent to `{host}`: its key `{ALLOWED_HOSTS}` does not list that host")]
     HostNotAllowed { name: String, host: String },
+    #[error(
+        "secret `{name}` may not be sent to `{address}` by a stored model: no manifest in a file of namespace `{namespace}` \
+         sends it there; list the host in `<secrets>/{namespace}/{name}/{ALLOWED_HOSTS}`, or describe the model in a file"
+    )]
+    NotGranted { namespace: Namespace, name: String, address: String },
+    #[error(
+        "secret `{name}` may not be sent in the body of a request by a stored model; use `apiKey` or `headers`, or describe \
+         the model in a file"
+    )]
+    NotInBody { name: String },
     #[error("secret `{name}`/`{key}` points outside the directory of secrets")]
     Outside { name: String, key: String },
     #[error("secret `{name}`/`{key}` is larger than {LARGEST} bytes")]
@@ -86,6 +109,22 @@ pub enum SecretError {
         #[source]
         source: std::io::Error,
     },
+}
+
+impl SecretError {
+    /// Whether the secret may not go where it was to be sent; otherwise it could not be read.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::HostNotAllowed { .. } | Self::NotGranted { .. } | Self::NotInBody { .. } => true,
+            Self::Missing { .. }
+            | Self::BadReference { .. }
+            | Self::Outside { .. }
+            | Self::TooLarge { .. }
+            | Self::NotText { .. }
+            | Self::Unreadable { .. } => false,
+        }
+    }
 }
 
 /// Where secrets are kept: a directory laid out as Kubernetes mounts them, and the environment.
@@ -112,29 +151,22 @@ impl Secrets {
         Self { directory, environment: kept.map(|(name, value)| (name, Secret::new(value))).collect() }
     }
 
-    /// The value of `source` at this moment, to be sent to `host`.
+    /// The value of `source` at this moment, to be sent as `part` of a request; `None` if it is optional and absent.
     ///
     /// # Errors
-    /// If the secret is absent, or is bound to other hosts.
+    /// If it may not be sent there, or as [`Secrets::resolve`].
     pub async fn resolve_for(
         &self,
         namespace: &Namespace,
         source: &Source,
-        host: &str,
+        part: Part,
+        to: Destination<'_>,
+        reach: &Reach,
     ) -> Result<Option<Secret>, SecretError> {
-        let resolved = self.resolve(namespace, source).await?;
-        let Source::Reference(SecretRef { name, key, .. }) = source else { return Ok(resolved) };
-        let beside = SecretRef { name: name.clone(), key: ALLOWED_HOSTS.to_owned(), optional: true };
-        let hosts = match self.resolve(namespace, &Source::Reference(beside)).await? {
-            Some(hosts) if resolved.is_some() && key != ALLOWED_HOSTS => hosts,
-            _ => return Ok(resolved),
-        };
-        let mut patterns = hosts.expose().split([',', '\n']).map(str::trim).filter(|pattern| !pattern.is_empty());
-        if patterns.any(|pattern| is_host(pattern, host)) {
-            Ok(resolved)
-        } else {
-            Err(SecretError::HostNotAllowed { name: name.clone(), host: clip(host) })
+        if let Source::Reference(reference) = source {
+            self.permit(namespace, reference, part, to, reach).await?;
         }
+        self.resolve(namespace, source).await
     }
 
     /// The value of `source` at this moment; `None` if it is optional and absent.
@@ -171,20 +203,6 @@ impl Secrets {
             format!("put it into `{file}`")
         };
         Err(SecretError::Missing { namespace: namespace.clone(), name: name.clone(), key: key.clone(), hint })
-    }
-}
-
-/// Whether `host` is what `pattern` says. A pattern without a star is one host, and no part of another's name.
-fn is_host(pattern: &str, host: &str) -> bool {
-    let host = host.strip_suffix('.').unwrap_or(host);
-    match pattern.strip_prefix("*.") {
-        Some(domain) => {
-            host.len() > domain.len() + 1
-                && host.is_char_boundary(host.len() - domain.len())
-                && host[host.len() - domain.len()..].eq_ignore_ascii_case(domain)
-                && host.as_bytes()[host.len() - domain.len() - 1] == b'.'
-        }
-        None => host.eq_ignore_ascii_case(pattern),
     }
 }
 
@@ -342,41 +360,6 @@ mod tests {
             let error = resolve(&secrets, "default", &reference(name, "key")).await.unwrap_err();
             assert!(error.contains(expect), "{error}");
         }
-    }
-
-    #[tokio::test]
-    async fn a_secret_goes_to_its_hosts_and_no_other() {
-        let root = tempfile::tempdir().unwrap();
-        write(root.path(), "default/openai/api-key", "k");
-        write(root.path(), "default/openai/allowed-hosts", "api.openai.com\n*.example.com\n");
-        write(root.path(), "default/free/api-key", "k");
-        let secrets = Secrets::new(Some(root.path().to_owned()), []);
-        let to = async |name: &str, host: &str| {
-            let source = reference(name, "api-key");
-            secrets.resolve_for(&Namespace::default(), &source, host).await.map(|secret| secret.is_some())
-        };
-        for host in ["api.openai.com", "API.openai.com", "api.openai.com.", "a.example.com", "b.a.example.com"] {
-            assert!(to("openai", host).await.unwrap(), "{host}");
-        }
-        for host in [
-            "evil.example",
-            "api.openai.com.evil.example",
-            "xapi.openai.com",
-            "openai.com",
-            "example.com",
-            ".example.com",
-            "evilexample.com",
-            "127.0.0.1",
-            "",
-            "ü.example.org",
-        ] {
-            let refused = to("openai", host).await.unwrap_err().to_string();
-            assert!(refused.contains("may not be sent to") && !refused.contains("k`"), "{host}: {refused}");
-        }
-        assert!(
-            to("free", "anywhere.example").await.unwrap(),
-            "a secret without a list is bound by its manifest alone"
-        );
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub(crate) struct App {
     doorkeeper: Option<Doorkeeper>,
     data: PathBuf,
     hosts: Vec<String>,
+    max_connections: usize,
     /// The names of all agents.
     pub(crate) agents: Vec<String>,
 }
@@ -72,7 +73,8 @@ impl App {
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
         let settings = bosun_engine::Settings { exports_spans, ..config.settings() };
         let engine = Engine::start(store, Arc::new(blobs), library, clock, settings).await?;
-        Ok(Self { engine, doorkeeper, data: config.data.clone(), hosts: config.allow_host.clone(), agents })
+        let (hosts, max_connections) = (config.allow_host.clone(), config.max_connections);
+        Ok(Self { engine, doorkeeper, data: config.data.clone(), hosts, max_connections, agents })
     }
 
     /// Serves until `stopping` fires and everything in hand has ended. Streams end when the engine
@@ -90,7 +92,8 @@ impl App {
             }
         };
         let router = bosun_edges::router(bosun_edges::App::new(self.engine.clone(), access, self.hosts));
-        let served = bosun_edges::serve(listener, router, stopping.cancelled(), GRACE);
+        let terms = bosun_edges::Terms { max_connections: self.max_connections, grace: GRACE };
+        let served = bosun_edges::serve(listener, router, stopping.cancelled(), terms);
         let drained = async {
             stopping.cancelled().await;
             self.engine.drain(GRACE).await;

@@ -67,6 +67,10 @@ pub(crate) struct Config {
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     max_queued: usize,
+    /// Connections at the same time; others are refused for the moment
+    #[arg(long, value_name = "NUMBER", default_value_t = 16_384, help_heading = "Limits",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub(crate) max_connections: usize,
 
     /// Keep an audit log, or none
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = switch, action = clap::ArgAction::Set,

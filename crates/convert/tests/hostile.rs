@@ -151,19 +151,36 @@ fn every_value_of_a_file_may_be_of_another_type() {
         include_str!("../../../fixtures/convert/langchain/tools.in.json"),
     ] {
         let format = read(text, Options::default()).unwrap().format;
-        let value: Value = serde_json::from_str(text).unwrap();
         let others = [json!(null), json!(7), json!("x"), json!([]), json!({}), json!([{}]), json!([7])];
-        for (index, pointer) in pointers(&value).into_iter().enumerate() {
+        let parts = parts(&serde_json::from_str(text).unwrap());
+        let places = parts.iter().flat_map(|(part, places)| places.iter().map(move |place| (part, place)));
+        for (index, (part, place)) in places.enumerate() {
             // Each place gets two of them, and all places together get all of them.
             for other in [&others[index % others.len()], &others[(index / 3 + 1) % others.len()]] {
-                let mut changed = value.clone();
-                *changed.pointer_mut(&pointer).unwrap() = other.clone();
+                let mut changed = part.clone();
+                *changed.pointer_mut(place).unwrap() = other.clone();
                 let text = changed.to_string();
                 let checked = check(&text, Options { from: Some(format), zod: None });
                 assert!(write(&checked.tools, Format::ArkManifest).is_ok());
             }
         }
     }
+}
+
+/// The documents in which values are changed, and the places of these. An export of n8n is looked at node by node, each
+/// with its own connections, since a node is read by itself; as a whole only down to its nodes.
+fn parts(value: &Value) -> Vec<(Value, Vec<String>)> {
+    let Some(nodes) = value["nodes"].as_array() else { return vec![(value.clone(), pointers(value))] };
+    let mut places = pointers(value);
+    places.retain(|place| place.matches('/').count() <= if place.starts_with("/nodes/") { 2 } else { 1 });
+    let mut parts = vec![(value.clone(), places)];
+    for node in nodes {
+        let name = node["name"].as_str().unwrap();
+        let part = json!({"nodes": [node], "connections": {name: value["connections"][name]}});
+        let places = pointers(&part);
+        parts.push((part, places));
+    }
+    parts
 }
 
 /// JSON pointers to all values inside of one.

@@ -17,7 +17,7 @@ use bosun_engine::Engine;
 
 use http::metrics::Requests;
 
-pub use http::serve::serve;
+pub use http::serve::{Terms, serve};
 
 /// What every handler works on. Cheap to clone: each request does, several times.
 #[derive(Clone, Debug)]

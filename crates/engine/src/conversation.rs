@@ -73,13 +73,15 @@ impl Inner {
         let (memory, alone) = (name.to_owned(), asked.alone);
         let Some(id) = asked.id.clone() else {
             // Nothing can have been said in a conversation that begins now.
-            return Ok(Some(Joining { key: ConversationKey { memory, id: uid.to_string() }, alone, history: None }));
+            let key = ConversationKey { memory, id: uid.to_string() };
+            return Ok(Some(Joining { key, alone, after: None, history: None }));
         };
         let key = ConversationKey { memory, id };
         let said = self.store.history(namespace, &key, window.frame()).await?;
+        let after = said.last().map(|said| said.query);
         let messages: Vec<_> = said.iter().flat_map(|said| said.messages.iter().cloned()).collect();
         let history = if messages.is_empty() { None } else { Some(document(&History { messages })?) };
-        Ok(Some(Joining { key, alone, history }))
+        Ok(Some(Joining { key, alone, after, history }))
     }
 }
 

@@ -29,6 +29,7 @@ use crate::{
     driver, fault,
     metrics::Metrics,
     outliving::Outliving,
+    parameters::Parameter,
     registry::AgentLimits,
     resource::Assemble,
     resources::Resources,
@@ -83,7 +84,7 @@ pub struct Submission {
     pub model: Option<String>,
     pub input: Input,
     /// What is filled in where the input and the agent's prompt have a place for it.
-    pub parameters: BTreeMap<String, String>,
+    pub parameters: BTreeMap<String, Parameter>,
     pub options: ModelOptions,
     /// What the answer must be; the agent's own where absent.
     pub output_schema: Option<Arc<serde_json::Value>>,

@@ -30,6 +30,8 @@ pub enum EngineError {
     InputTemplate(#[source] BadTemplate),
     #[error("the input needs parameters: {0}")]
     MissingParameters(#[source] MissingValues),
+    #[error("parameters have no value in namespace {namespace}: {}", unresolved.join("; "))]
+    UnresolvedParameters { namespace: Namespace, unresolved: Vec<String> },
     #[error("`outputSchema` is not taken: {0}")]
     InvalidOutputSchema(#[source] SchemaError),
     #[error("tool `{tool}` cannot be called: {source}")]

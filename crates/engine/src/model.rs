@@ -98,6 +98,9 @@ pub enum ModelError {
     Malformed(String),
     #[error("model is not usable: {0}")]
     Misconfigured(String),
+    /// It would have to send a secret to where that may not go.
+    #[error("model is not usable: {0}")]
+    SecretNotAllowed(String),
 }
 
 impl ModelError {
@@ -112,6 +115,7 @@ impl ModelError {
             Self::TooLong(_) => "model_output_limit",
             Self::Malformed(_) => "model_malformed",
             Self::Misconfigured(_) => "model_misconfigured",
+            Self::SecretNotAllowed(_) => crate::resource::SECRET_NOT_ALLOWED,
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
+use async_trait::async_trait;
 use bosun_core::{Namespace, Timestamp, audit::Record};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -151,6 +152,9 @@ pub enum Origin {
     Builtin,
 }
 
+/// The code of a fault: a manifest would send a secret to where it may not go.
+pub const SECRET_NOT_ALLOWED: &str = "secret_not_allowed";
+
 /// One thing that is wrong with a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestFault {
@@ -218,12 +222,13 @@ pub struct Checked {
 }
 
 /// Reads manifests and builds what the engine reaches for.
+#[async_trait]
 pub trait Assemble: Send + Sync + 'static {
     /// Whether a client may store this manifest. What it refers to need not exist yet.
     ///
     /// # Errors
     /// With everything that is wrong with it.
-    fn check(&self, manifest: &Manifest) -> Result<Checked, Vec<ManifestFault>>;
+    async fn check(&self, manifest: &Manifest) -> Result<Checked, Vec<ManifestFault>>;
 
     /// Everything that is described, by files and by `stored`. It never fails: what was stored by another
     /// version of the program and is not readable any more is there, with its faults.
@@ -234,8 +239,9 @@ pub trait Assemble: Send + Sync + 'static {
 #[derive(Debug)]
 struct Fixed(Registry);
 
+#[async_trait]
 impl Assemble for Fixed {
-    fn check(&self, _: &Manifest) -> Result<Checked, Vec<ManifestFault>> {
+    async fn check(&self, _: &Manifest) -> Result<Checked, Vec<ManifestFault>> {
         let message = "this server has a fixed set of resources".to_owned();
         Err(vec![ManifestFault { code: "fixed_resources", message, hint: None }])
     }

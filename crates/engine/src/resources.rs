@@ -116,7 +116,7 @@ impl Engine {
 impl Inner {
     async fn keep(&self, by: &Actor, action: Action, stored: StoredResource) -> Result<ChangedResource, EngineError> {
         let key = stored.manifest.key.clone();
-        let checked = self.resources.assembler.check(&stored.manifest);
+        let checked = self.resources.assembler.check(&stored.manifest).await;
         let checked = checked.map_err(|faults| ResourceError::Invalid { key: key.clone(), faults })?;
         let registry = self.change_resources(by, action, Change::Keep(Box::new(stored))).await?;
         let resource = find(&registry, &key).ok_or(ResourceError::NotFound(key))?;

@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::{
     EngineError, Registry, Submission, direct,
     engine::{Inner, Input},
+    parameters,
     store::conversations::Joining,
 };
 
@@ -35,13 +36,15 @@ impl Inner {
     /// Freezes what a query will need: agent, model, limits and tools as they are now.
     pub(crate) fn prepare(
         &self,
-        submission: Submission,
+        mut submission: Submission,
         joins: Option<&Joining>,
         request: Option<ContentHash>,
     ) -> Result<(Spec, Arc<Toolset>), EngineError> {
         // One registry for the whole query: a change in the middle is for the next one.
         let registry = self.resources.registry();
-        let answerer = self.answerer(&registry, &submission)?;
+        let asked = std::mem::take(&mut submission.parameters);
+        let parameters = parameters::resolve(&registry, &submission.namespace, asked)?;
+        let answerer = self.answerer(&registry, &submission, &parameters)?;
         let mut warnings = submission.warnings;
         warnings.extend(registry.warn_of_idle(&answerer.tools));
         let output_schema = submission.output_schema.or(answerer.output_schema);
@@ -52,8 +55,8 @@ impl Inner {
         let toolset = self.toolsets.share(toolset);
         let (input, template, messages) = match submission.input {
             // A text without parameters is no template: its braces are braces.
-            Input::Text(text) if submission.parameters.is_empty() => (text, None, Vec::new()),
-            Input::Text(text) => (fill_in(&text, &submission.parameters)?, Some(text), Vec::new()),
+            Input::Text(text) if parameters.is_empty() => (text, None, Vec::new()),
+            Input::Text(text) => (fill_in(&text, &parameters)?, Some(text), Vec::new()),
             Input::Messages(messages) => (last_words(&messages), None, messages),
         };
         let template = template.filter(|template| *template != input);
@@ -68,7 +71,7 @@ impl Inner {
             input,
             template,
             messages,
-            parameters: submission.parameters,
+            parameters,
             options: submission.options,
             output_schema,
             conversation: joins.map(|joining| Frozen {
@@ -88,7 +91,12 @@ impl Inner {
         Ok((spec, toolset))
     }
 
-    fn answerer(&self, registry: &Registry, submission: &Submission) -> Result<Answerer, EngineError> {
+    fn answerer(
+        &self,
+        registry: &Registry,
+        submission: &Submission,
+        parameters: &BTreeMap<String, String>,
+    ) -> Result<Answerer, EngineError> {
         let (namespace, name) = (&submission.namespace, &submission.agent);
         let alone = |model: &str, tools| Answerer {
             model: model.to_owned(),
@@ -98,7 +106,7 @@ impl Inner {
             output_schema: None,
         };
         match submission.target {
-            TargetKind::Agent => self.agent(registry, submission),
+            TargetKind::Agent => self.agent(registry, submission, parameters),
             TargetKind::Model => {
                 find_model(registry, namespace, name)?;
                 Ok(alone(name, Vec::new()))
@@ -113,7 +121,12 @@ impl Inner {
         }
     }
 
-    fn agent(&self, registry: &Registry, submission: &Submission) -> Result<Answerer, EngineError> {
+    fn agent(
+        &self,
+        registry: &Registry,
+        submission: &Submission,
+        parameters: &BTreeMap<String, String>,
+    ) -> Result<Answerer, EngineError> {
         let namespace = &submission.namespace;
         let agent = registry
             .agent(namespace, &submission.agent)
@@ -138,7 +151,7 @@ impl Inner {
         }
         Ok(Answerer {
             model: model.clone(),
-            prompt: agent.prompt_for(&submission.parameters)?,
+            prompt: agent.prompt_for(parameters)?,
             tools,
             limits: agent.limits.narrow(self.settings.limits),
             output_schema: agent.output_schema.clone(),

@@ -16,7 +16,7 @@ use tracing::Instrument as _;
 use crate::{
     StoreError,
     desk::Live,
-    direct,
+    direct, documents,
     driver::Driver,
     fault, large,
     model::{AnswerFormat, Deltas, Model, ModelCall, ModelError, ModelReply, ModelRequest},
@@ -225,7 +225,7 @@ pub(crate) async fn toolset(
     if let Some(toolset) = inner.toolsets.get(hash) {
         return Ok(Ok(toolset));
     }
-    let Some(document) = inner.store.document(hash).await? else {
+    let Some(document) = documents::read(driver, hash).await? else {
         return Ok(Err(ModelError::Misconfigured(format!("toolset {hash} is not in the store"))));
     };
     match Toolset::from_document(&document) {
@@ -239,7 +239,7 @@ async fn history(driver: &Driver, transcript: &Transcript) -> Result<Result<Hist
     let Some(hash) = transcript.spec.conversation.as_ref().and_then(|conversation| conversation.history) else {
         return Ok(Ok(History::default()));
     };
-    let Some(document) = driver.inner.store.document(hash).await? else {
+    let Some(document) = documents::read(driver, hash).await? else {
         return Ok(Err(ModelError::Misconfigured(format!("history {hash} is not in the store"))));
     };
     let read = History::from_document(&document);

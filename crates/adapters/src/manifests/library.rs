@@ -3,13 +3,14 @@
 //! The files are read once, when the server starts, and must be in order as they stand. What clients
 //! store is read by the same code whenever something changes, and a registry is built of both. A file
 //! wins over a stored manifest of the same name, and says that it does. A stored manifest may refer to
-//! what is not there (yet), as in a cluster.
+//! what is not there (yet), as in a cluster, but sends a secret only where [`binding`](crate::secret::binding) says.
 
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
 };
 
+use async_trait::async_trait;
 use bosun_core::Tool;
 use bosun_engine::{
     Registry,
@@ -19,8 +20,13 @@ use bosun_engine::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Connections, Drafts, Manifests, agent, document, reference};
-use crate::{fault::Fault, runner::builtin::Builtins, secret::Secrets, yaml::Reading};
+use super::{Connections, Drafts, Manifests, agent, document, model, reference};
+use crate::{
+    fault::Fault,
+    runner::builtin::Builtins,
+    secret::{Secrets, binding::Grants},
+    yaml::Reading,
+};
 
 /// The manifests of a server, and what it takes to put them to use.
 #[derive(Debug)]
@@ -28,6 +34,8 @@ pub struct Library {
     files: Manifests,
     builtins: Arc<Builtins>,
     secrets: Arc<Secrets>,
+    /// Where the files send secrets; what clients store may send them there, too.
+    grants: Arc<Grants>,
     /// Kept from one registry to the next, with all that is known of the servers at their other ends.
     connections: Arc<Connections>,
 }
@@ -35,19 +43,25 @@ pub struct Library {
 impl Library {
     #[must_use]
     pub fn new(files: Manifests, secrets: Arc<Secrets>, builtins: Arc<Builtins>) -> Self {
-        Self { files, builtins, secrets, connections: Arc::default() }
+        let grants = Arc::new(model::grants(&files.models));
+        Self { files, builtins, secrets, grants, connections: Arc::default() }
     }
 }
 
+#[async_trait]
 impl Assemble for Library {
-    fn check(&self, manifest: &Manifest) -> Result<Checked, Vec<ManifestFault>> {
+    async fn check(&self, manifest: &Manifest) -> Result<Checked, Vec<ManifestFault>> {
         if manifest.key.kind == Kind::Namespace {
             return Ok(Checked::default());
         }
-        let reading = Reading::of_client();
-        Drafts::default().read_document(&reading, &document::of_manifest(manifest), &self.builtins);
+        let (mut drafts, reading) = (Drafts::default(), Reading::of_client());
+        drafts.read_document(&reading, &document::of_manifest(manifest), &self.builtins);
         let warnings = reading.take_warnings();
-        let faults: Vec<_> = reading.into_faults().into_iter().map(to_manifest_fault).collect();
+        let mut faults: Vec<_> = reading.into_faults().into_iter().map(to_manifest_fault).collect();
+        for mut model in drafts.models.into_iter().map(|draft| draft.value.model) {
+            model.bind(&self.grants);
+            faults.extend(model.check_secrets(&self.secrets).await);
+        }
         if faults.is_empty() { Ok(Checked { warnings }) } else { Err(faults) }
     }
 
@@ -74,6 +88,7 @@ impl Assemble for Library {
         for resource in &mut all.resources {
             resource.hides_stored = hidden.contains(&resource.manifest.key);
         }
+        drafts.models.iter_mut().for_each(|draft| draft.value.model.bind(&self.grants));
         drafts.add_to(&mut all, &self.builtins);
         all.build_with(&self.secrets, Arc::clone(&self.builtins), &self.connections)
     }

@@ -70,8 +70,6 @@ pub struct Manifests {
     pub config_maps: Vec<ConfigMap>,
     /// All of them, as they were written.
     pub resources: Vec<Resource>,
-    /// What is in order and has no effect in this version.
-    pub notes: Vec<Fault>,
 }
 
 /// Reads every `*.yaml` and `*.yml` file of `directories` and of the directories in them.
@@ -79,6 +77,11 @@ pub struct Manifests {
 /// # Errors
 /// With everything that is wrong, if anything is.
 pub fn load(directories: &[PathBuf], builtins: &Builtins) -> Result<Manifests, Faults> {
+    review(directories, builtins).0
+}
+
+/// The same, and beside it, whether or not anything is wrong, what is in order and has no effect in this version.
+pub fn review(directories: &[PathBuf], builtins: &Builtins) -> (Result<Manifests, Faults>, Vec<Fault>) {
     let mut faults = Vec::new();
     let mut parsed = Vec::new();
     for file in files::find(directories, &mut faults) {
@@ -97,7 +100,7 @@ pub fn load(directories: &[PathBuf], builtins: &Builtins) -> Result<Manifests, F
     faults.retain(|fault| !is_script(&fault.file));
     parsed.retain(|(file, _)| !is_script(file));
     if faults.is_empty() && parsed.iter().all(|(_, documents)| documents.is_empty()) {
-        return Err(files::nothing_found(directories));
+        return (Err(files::nothing_found(directories)), Vec::new());
     }
 
     let mut drafts = Drafts::default();
@@ -106,7 +109,8 @@ pub fn load(directories: &[PathBuf], builtins: &Builtins) -> Result<Manifests, F
             faults.extend(drafts.read(file, document, builtins));
         }
     }
-    drafts.resolve(builtins, faults)
+    let notes = drafts.resources.iter().filter_map(note).collect();
+    (drafts.resolve(builtins, faults), notes)
 }
 
 /// What was read so far; references are not followed yet.
@@ -212,7 +216,6 @@ impl Drafts {
             tools: tools.into_iter().map(|((namespace, _), tool)| (namespace, tool)).collect(),
             memories: memories.into_iter().map(|located| located.value).collect(),
             config_maps: config_maps.into_values().collect(),
-            notes: resources.iter().filter_map(note).collect(),
             resources: resources.into_iter().map(|located| located.value).collect(),
         };
         Faults::none_or(faults, manifests)

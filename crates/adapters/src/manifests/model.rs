@@ -12,7 +12,10 @@ use std::{
 };
 
 use bosun_core::Namespace;
-use bosun_engine::Model;
+use bosun_engine::{
+    Model,
+    resource::{ManifestFault, SECRET_NOT_ALLOWED},
+};
 
 use super::{
     document::{Document, Located, Metadata},
@@ -27,7 +30,10 @@ use crate::{
         remote::{self, Config, Connections, OWN_HEADERS, Timeouts},
         scripted::{Script, Scripted},
     },
-    secret::{Secret, Secrets, Source},
+    secret::{
+        Secret, Secrets, Source,
+        binding::{Destination, Grants, Part, Reach},
+    },
     yaml::{Data, Fields, Node, Text, duration},
 };
 
@@ -45,6 +51,50 @@ pub struct ModelManifest {
     pub fallback: Vec<String>,
 }
 
+impl ModelManifest {
+    /// Holds the secrets of a model that a client has stored to where the files send them.
+    pub(super) fn bind(&mut self, grants: &Arc<Grants>) {
+        let (config, own) = match &mut self.provider {
+            Provider::OpenAi(config, ChatCompletions { host: Host::OpenAi, .. }) => (config, Some(openai::BASE_URL)),
+            // Everybody's own resource has its own name.
+            Provider::OpenAi(config, ChatCompletions { host: Host::Azure, .. }) => (config, None),
+            Provider::Anthropic(config, _) => (config, Some(anthropic::BASE_URL)),
+            Provider::Scripted(_) => return,
+        };
+        config.reach = Reach::Stored { grants: Arc::clone(grants), own };
+    }
+
+    /// Every secret that may not go where this model would send it, as far as that can be told before a call: an
+    /// address that is a secret itself is looked at then.
+    pub(super) async fn check_secrets(&self, secrets: &Secrets) -> Vec<ManifestFault> {
+        let Some(config) = self.provider.config() else { return Vec::new() };
+        let Some(url) = config.literal_url() else { return Vec::new() };
+        let to = Destination { url: &url, kept_in: None };
+        let mut faults = Vec::new();
+        for (field, part, source) in config.sent() {
+            let Source::Reference(reference) = source else { continue };
+            if let Err(error) = secrets.permit(&self.namespace, reference, part, to, &config.reach).await {
+                let code = if error.is_refusal() { SECRET_NOT_ALLOWED } else { "bad_value" };
+                faults.push(ManifestFault { code, message: format!("`{field}`: {error}"), hint: None });
+            }
+        }
+        faults
+    }
+}
+
+/// Where these models, which are described by files, send which secrets.
+pub(super) fn grants(models: &[ModelManifest]) -> Grants {
+    let mut grants = Grants::default();
+    for model in models {
+        let Some(config) = model.provider.config() else { continue };
+        let Some(url) = config.literal_url() else { continue };
+        for (_, _, source) in config.sent().filter(|(_, part, _)| *part != Part::Body) {
+            grants.add(&model.namespace, source, &url);
+        }
+    }
+    grants
+}
+
 /// Who answers for a model.
 #[derive(Clone, Debug)]
 pub enum Provider {
@@ -52,6 +102,16 @@ pub enum Provider {
     OpenAi(Box<Config>, ChatCompletions),
     Anthropic(Box<Config>, Messages),
     Scripted(Arc<Script>),
+}
+
+impl Provider {
+    /// How it is reached, if it is somewhere else.
+    fn config(&self) -> Option<&Config> {
+        match self {
+            Self::OpenAi(config, _) | Self::Anthropic(config, _) => Some(config),
+            Self::Scripted(_) => None,
+        }
+    }
 }
 
 /// A model with the places of its references.
@@ -231,7 +291,7 @@ struct Common {
 impl Common {
     fn into_config(self, model: Source, base_url: Source, version: Option<Source>, timeouts: Timeouts) -> Config {
         let Self { api_key, headers, properties, stream } = self;
-        Config { model, base_url, api_key, version, headers, properties, stream, timeouts }
+        Config { model, base_url, api_key, version, headers, properties, stream, timeouts, reach: Reach::File }
     }
 }
 

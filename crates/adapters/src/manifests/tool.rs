@@ -30,6 +30,10 @@ const LANGUAGES: &[&str] = &["bash", "python", "node", "ts"];
 /// The longest script that ARK takes.
 const LARGEST_SCRIPT: usize = 64 * 1024;
 
+/// The name that means something else where tools are read by their names. A file may still give it to a tool: agents
+/// find it, and so does `GET …/resources/…`.
+const USAGE: &str = "usage";
+
 /// A tool, and what it refers to.
 #[derive(Debug)]
 pub(super) struct ToolDraft {
@@ -45,6 +49,11 @@ pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>, builtins: &Builtins
         let message = format!("there is no type of tools `{}`", kind.value);
         spec.fault(kind.place, "unsupported_kind", message, KNOWN);
         return None;
+    }
+    if metadata.name == USAGE && spec.reading().is_of_client() {
+        let message =
+            format!("a stored tool cannot be called `{USAGE}`: `GET …/tools/{USAGE}` tells how tools are used");
+        spec.fault(metadata.place, "reserved_name", message, "give it another name");
     }
     let mut references = Vec::new();
     let tool = binding(kind, &spec, builtins, &mut references);

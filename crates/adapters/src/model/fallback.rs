@@ -71,7 +71,8 @@ fn is_out_of_reach(error: &ModelError) -> bool {
         ModelError::Incomplete(_)
         | ModelError::TooLong(_)
         | ModelError::Malformed(_)
-        | ModelError::Misconfigured(_) => false,
+        | ModelError::Misconfigured(_)
+        | ModelError::SecretNotAllowed(_) => false,
     }
 }
 

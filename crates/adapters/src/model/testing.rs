@@ -1,7 +1,9 @@
 //! What the tests of all wire formats share: a conversation, an ear for deltas, and the corpus of answers.
 
+pub(crate) mod corpus;
+
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -23,7 +25,7 @@ use super::{
     retry::Backoff,
     standin::{self, Plays, StandIn},
 };
-use crate::secret::{Secret, Source};
+use crate::secret::{Secret, Source, binding::Reach};
 
 pub(crate) fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models")
@@ -59,6 +61,7 @@ pub(crate) fn config(base_url: &str) -> Config {
         properties: Vec::new(),
         stream: true,
         timeouts: Timeouts::default(),
+        reach: Reach::default(),
     }
 }
 
@@ -150,24 +153,6 @@ pub(crate) fn failing(status: u16, message: &str) -> standin::Answer {
 /// The stream of the corpus with this name.
 pub(crate) fn stream_of(wire: &str, name: &str) -> Vec<u8> {
     std::fs::read(fixtures().join(wire).join("streams").join(name).with_extension("sse")).unwrap()
-}
-
-/// Every file of a directory of the corpus, with the file of the reply that stands beside it.
-pub(crate) fn corpus(wire: &str, directory: &str, extension: &str) -> Vec<(String, Vec<u8>, PathBuf)> {
-    let mut cases = Vec::new();
-    for entry in fixtures().join(wire).join(directory).read_dir().unwrap() {
-        let path = entry.unwrap().path();
-        if path.to_str().unwrap().ends_with(extension) {
-            let reply = PathBuf::from(path.to_str().unwrap().replace(extension, ".reply.json"));
-            cases.push((path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap(), reply));
-        }
-    }
-    cases.sort_by(|left, right| left.0.cmp(&right.0));
-    cases
-}
-
-pub(crate) fn expected(file: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
 }
 
 pub(crate) fn shown(answer: &Answer) -> Value {

@@ -80,12 +80,13 @@ pub(crate) struct Delivered {
 pub(crate) struct Client {
     http: reqwest::Client,
     server: String,
-    namespace: String,
+    /// The key's own where absent: the server knows which that is.
+    namespace: Option<String>,
 }
 
 impl Client {
     /// With `key`, every request proves who it comes from: the secret of a key, both its halves, or a token.
-    pub(crate) fn new(server: &str, namespace: &str, key: Option<&Key>) -> anyhow::Result<Self> {
+    pub(crate) fn new(server: &str, namespace: Option<String>, key: Option<&Key>) -> anyhow::Result<Self> {
         let server = server.trim_end_matches('/');
         let url = Url::parse(server).with_context(|| format!("`{server}` is not a URL"))?;
         anyhow::ensure!(matches!(url.scheme(), "http" | "https"), "`{server}` is not an http URL");
@@ -105,7 +106,7 @@ impl Client {
             .no_proxy()
             .build()
             .context("the HTTP client does not start")?;
-        Ok(Self { http, server: server.to_owned(), namespace: namespace.to_owned() })
+        Ok(Self { http, server: server.to_owned(), namespace })
     }
 
     pub(crate) fn server(&self) -> &str {
@@ -114,7 +115,10 @@ impl Client {
 
     /// The address of the queries of the namespace, or of what stands below them.
     pub(crate) fn queries_url(&self, below: &str) -> String {
-        format!("{}/v1/namespaces/{}/queries{below}", self.server, self.namespace)
+        match &self.namespace {
+            Some(namespace) => format!("{}/v1/namespaces/{namespace}/queries{below}", self.server),
+            None => format!("{}/v1/queries{below}", self.server),
+        }
     }
 
     /// Creates a query and follows it in the same answer.

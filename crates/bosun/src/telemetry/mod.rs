@@ -60,19 +60,14 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
         let registry = tracing_subscriber::registry().with(spans);
         match format {
             LogFormat::Text => registry.with(lines().compact().with_filter(filter)).try_init()?,
-            LogFormat::Json => {
-                let lines = lines().json().flatten_event(true).fmt_fields(fields::JsonObject);
-                registry.with(lines.with_filter(filter)).try_init()?;
-            }
+            LogFormat::Json => registry.with(objects().with_filter(filter)).try_init()?,
         }
         return Ok(Telemetry { exporter: Some(exporter) });
     }
     let registry = tracing_subscriber::registry().with(filter);
     match format {
         LogFormat::Text => registry.with(lines().compact()).try_init()?,
-        LogFormat::Json => {
-            registry.with(lines().json().flatten_event(true).fmt_fields(fields::JsonObject)).try_init()?;
-        }
+        LogFormat::Json => registry.with(objects()).try_init()?,
     }
     #[cfg(not(feature = "otel"))]
     for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
@@ -84,9 +79,16 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
     Ok(Telemetry::default())
 }
 
+type Stderr = fn() -> std::io::Stderr;
+
+/// What writes lines for machines.
+fn objects<S>() -> fmt::Layer<S, fields::JsonObject, fmt::format::Format<fmt::format::Json>, Stderr> {
+    lines().json().flatten_event(true).fmt_fields(fields::JsonObject)
+}
+
 /// What writes the lines, in either format.
-fn lines<S>() -> fmt::Layer<S, fmt::format::DefaultFields, fmt::format::Format, fn() -> std::io::Stderr> {
-    let lines = fmt::layer().with_writer(std::io::stderr as fn() -> std::io::Stderr);
+fn lines<S>() -> fmt::Layer<S, fmt::format::DefaultFields, fmt::format::Format, Stderr> {
+    let lines = fmt::layer().with_writer(std::io::stderr as Stderr);
     lines.with_target(false).with_ansi(wants_colour())
 }
 

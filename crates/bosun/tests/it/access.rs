@@ -194,6 +194,25 @@ async fn a_client_needs_a_key_and_its_secret_is_nowhere_in_the_log() {
 }
 
 #[tokio::test]
+async fn a_query_without_a_namespace_is_one_of_the_keys_own() {
+    let office = Office::new();
+    let (_, secret) = office.create(&["ci", "--namespace", "team-a", "--namespace", "default"]).await;
+    let server = office.serve().await;
+    let ask = async |further: &[&str]| {
+        let mut command = bosun();
+        command.args(["query", "--agent", "math-assistant", "What is 25% of 8,432?", "--server", &server.base]);
+        run(command.args(further).env("BOSUN_KEY", &secret)).await
+    };
+    // The agents of the examples are in `default`, and not in the namespace that the key means.
+    let refused = ask(&[]).await;
+    assert!(stderr(&refused).contains("Agent 'math-assistant' not found in namespace team-a"), "{}", stderr(&refused));
+    let asked = ask(&["--namespace", "default", "--name", "q", "--timeout", "20s"]).await;
+    assert!(!stderr(&asked).contains("namespace"), "{}", stderr(&asked));
+    let (status, _) = server.get("/v1/namespaces/default/queries/q", &format!("Bearer {secret}")).await;
+    assert_eq!(status, 200);
+}
+
+#[tokio::test]
 async fn a_key_that_is_revoked_opens_nothing_and_what_it_opened_is_closed() {
     let office = Office::new();
     let (_, secret) = office.create(&["ci"]).await;

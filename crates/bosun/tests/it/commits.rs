@@ -30,7 +30,8 @@ async fn a_cycle_waits_for_two_commits_at_most() {
     let mut server = JoinSet::new();
     let stopped = stopping.clone();
     server.spawn(async move {
-        bosun_edges::serve(listener, router, stopped.cancelled(), Duration::from_secs(1)).await;
+        let terms = bosun_edges::Terms { max_connections: 100, grace: Duration::from_secs(1) };
+        bosun_edges::serve(listener, router, stopped.cancelled(), terms).await;
     });
 
     let before = engine.store().stats();

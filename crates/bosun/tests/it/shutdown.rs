@@ -42,7 +42,7 @@ async fn a_signal_under_load_loses_nothing_that_was_acknowledged() {
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
     let mut times = Vec::new();
     for _ in 0..signals {
-        play.answered(rng.within(1..80)).await;
+        play.client().answered(rng.within(1..80)).await;
         tokio::time::sleep(Duration::from_micros(rng.within(0..8_000))).await;
         let begun = Instant::now();
         server.terminate();

@@ -313,7 +313,7 @@ async fn a_copy_made_under_load_is_whole_and_can_be_gone_on_from() {
     introduce(&announce, &server);
     let clients = play.begin(12);
     for number in 0..3 {
-        play.answered(60).await;
+        play.client().answered(60).await;
         let name = format!("before-{number}");
         let created = play.client().post("", &scenes::query(&name, Scene::Text)).await;
         assert_eq!(created.status, 200, "{}", created.body);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bosun_core::{message, template};
-use bosun_engine::Input;
+use bosun_core::{message, template, tool::ConfigRef};
+use bosun_engine::{Input, parameters::Parameter};
 use serde_json::Value;
 
 use crate::http::{
@@ -59,7 +59,7 @@ fn read_messages(fields: &mut Object, findings: &mut Findings) -> Option<Input> 
 }
 
 /// The values for the places in the input and in the agent's prompt.
-pub(super) fn read_parameters(fields: &mut Object, findings: &mut Findings) -> BTreeMap<String, String> {
+pub(super) fn read_parameters(fields: &mut Object, findings: &mut Findings) -> BTreeMap<String, Parameter> {
     let path = fields.path_of("parameters");
     let mut read = BTreeMap::new();
     for (index, item) in fields.list("parameters", findings).unwrap_or_default().into_iter().enumerate() {
@@ -75,7 +75,7 @@ pub(super) fn read_parameters(fields: &mut Object, findings: &mut Findings) -> B
     read
 }
 
-fn read_parameter(parameter: &mut Object, findings: &mut Findings) -> Option<(String, String)> {
+fn read_parameter(parameter: &mut Object, findings: &mut Findings) -> Option<(String, Parameter)> {
     let (missing, path) = (!parameter.has("name"), parameter.path_of("name"));
     let name = parameter.text("name", findings);
     if missing {
@@ -83,23 +83,63 @@ fn read_parameter(parameter: &mut Object, findings: &mut Findings) -> Option<(St
     } else if name.as_deref().is_some_and(|name| !template::is_name(name)) {
         findings.fault(path, "invalid_name", "must be letters, digits and `_`, and not begin with a digit");
     }
-    let path = parameter.path_of("valueFrom");
-    if parameter.take("valueFrom").is_some() {
-        let message = "is not served in a query: write the `value` itself";
-        findings.refuse(Code::UnsupportedField, path, "unsupported_field", message);
-        let _ = parameter.take("value");
-        return None;
-    }
     let path = parameter.path_of("value");
-    match parameter.take("value") {
-        Some(Value::String(value)) => name.map(|name| (name, value)),
-        Some(other) => {
+    let reference = parameter.object("valueFrom", findings);
+    let value = match (parameter.take("value"), reference) {
+        (Some(Value::String(value)), None) => Some(Parameter::Value(value)),
+        (None, Some(reference)) => read_reference(reference, findings).map(Parameter::ConfigMap),
+        (Some(_), Some(reference)) => {
+            findings.fault(path, "value_twice", "stands beside `valueFrom`: leave one of them out");
+            read_reference(reference, findings);
+            None
+        }
+        (Some(other), None) => {
             findings.fault(path, "wrong_type", format!("must be a string, not {}", kind_of(&other)));
             None
         }
-        None => {
+        (None, None) => {
             findings.fault(path, "missing", "is missing");
             None
         }
+    };
+    Some((name?, value?))
+}
+
+/// Places of ARK's that a query's parameter cannot come from, and why.
+const UNSERVED: &[(&str, &str)] = &[
+    (
+        "secretKeyRef",
+        "is not served in a query: a parameter is read by the model, and by everybody who may see the query",
+    ),
+    ("queryParameterRef", "is not served in a query: it is the query's own parameters that it would refer to"),
+    ("serviceRef", "is not served: there are no services without a cluster; write the address as `value`"),
+];
+
+/// Where a value is kept: in a config map of the query's namespace, and nowhere else.
+fn read_reference(mut from: Object, findings: &mut Findings) -> Option<ConfigRef> {
+    let mut refused = false;
+    for (kind, why) in UNSERVED {
+        let path = from.path_of(kind);
+        if from.take(kind).is_some() {
+            findings.refuse(Code::UnsupportedField, path, "unsupported_field", *why);
+            refused = true;
+        }
     }
+    let path = from.path_of("configMapKeyRef");
+    let (is_missing, reference) = (!from.has("configMapKeyRef"), from.object("configMapKeyRef", findings));
+    from.finish(findings);
+    if is_missing && !refused {
+        findings.fault(path, "missing", "is missing: a parameter's `valueFrom` is a `configMapKeyRef{name, key}`");
+    }
+    let mut reference = reference?;
+    let mut required = |field: &str| {
+        if !reference.has(field) {
+            findings.fault(reference.path_of(field), "missing", "is missing");
+        }
+        reference.text(field, findings)
+    };
+    let (name, key) = (required("name"), required("key"));
+    let optional = reference.flag("optional", findings).unwrap_or_default();
+    reference.finish(findings);
+    Some(ConfigRef { name: name?, key: key?, optional }).filter(|_| !refused)
 }

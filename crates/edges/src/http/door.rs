@@ -3,7 +3,7 @@
 //! It is one layer and not four: each layer of a router costs every request copies of all that lies behind
 //! it. A request is seen first and forgotten last, so that a refusal has an id and is counted, too.
 
-use std::panic::AssertUnwindSafe;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use axum::{
     Router,
@@ -12,7 +12,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt;
-use std::sync::Arc;
 use tracing::Instrument;
 
 use super::{

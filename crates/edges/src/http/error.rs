@@ -85,6 +85,7 @@ codes! {
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
     ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
     InvalidResource = UNPROCESSABLE_ENTITY "invalid_resource",
+    SecretNotAllowed = UNPROCESSABLE_ENTITY "secret_not_allowed",
     // What the request names is not there, or not in the state for it.
     QueryNotFound = NOT_FOUND "query_not_found",
     AgentNotFound = NOT_FOUND "agent_not_found",
@@ -176,7 +177,9 @@ impl From<EngineError> for ApiError {
                 return Self::new(Code::InvalidToolArguments, message).with_details(details.collect());
             }
             EngineError::InputTemplate(_) => (Code::InvalidTemplate, error.to_string()),
-            EngineError::MissingParameters(_) => (Code::MissingParameters, error.to_string()),
+            EngineError::MissingParameters(_) | EngineError::UnresolvedParameters { .. } => {
+                (Code::MissingParameters, error.to_string())
+            }
             EngineError::InvalidOutputSchema(_) => (Code::InvalidOutputSchema, error.to_string()),
             EngineError::ToolUnusable { .. } => (Code::InvalidToolDefinitions, error.to_string()),
             EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
@@ -238,8 +241,10 @@ fn of_resource(error: &ResourceError) -> ApiError {
             ApiError::new(Code::ManagedByServer, message)
         }
         ResourceError::Invalid { faults, .. } => {
-            let is_unsupported = |fault: &ManifestFault| fault.code == Code::UnsupportedField.as_str();
-            let code = if faults.iter().all(is_unsupported) { Code::UnsupportedField } else { Code::InvalidResource };
+            // Where one thing is wrong and nothing else, its own code says it.
+            let all_are = |code: &Code| faults.iter().all(|fault| fault.code == code.as_str());
+            let own = [Code::UnsupportedField, Code::SecretNotAllowed];
+            let code = own.into_iter().find(all_are).unwrap_or(Code::InvalidResource);
             let sentences: Vec<_> = faults.iter().map(|fault| fault.message.as_str()).collect();
             let detail =
                 |fault: &ManifestFault| json!({"code": fault.code, "message": fault.message, "hint": fault.hint});

@@ -64,7 +64,7 @@ impl Observer {
         let route = route(path.as_ref());
         let text = id.to_str().unwrap_or_default();
         // The status is a field of what is logged, not of the span: a span that learns it later has its fields
-        // written anew for every request, and nearly all requests log nothing. Where spans are collected it must be.
+        // written anew for every request, and nearly all requests log nothing.
         let span = if let Some(tracer) = &self.tracer {
             collected(tracer, request, text, method.as_str(), route)
         } else {

@@ -1,11 +1,13 @@
 //! The server: accepts connections and gives each what it may use.
 //!
 //! A client that is slow to ask, slow to read or that never goes away costs one connection for a
-//! while and nothing else. On shutdown no new connection is taken, requests in hand are answered,
+//! while and nothing else. There is room for so many connections; who comes when all of it is taken is
+//! told so at once, and those who are in go on being served. On shutdown no new connection is taken, requests in hand are answered,
 //! and what has not ended by then is cut. No request is lost by that: what was answered is durable,
 //! and what was not may be repeated.
 
 use std::{
+    convert::Infallible,
     future::Future,
     io,
     pin::{Pin, pin},
@@ -21,6 +23,7 @@ use axum::{
     Router,
     body::{Body, Bytes, HttpBody},
     extract::Request,
+    response::IntoResponse,
 };
 use hyper::{
     body::{Frame, Incoming, SizeHint},
@@ -37,6 +40,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
+use super::error::{ApiError, Code};
+
 /// A client may take this long to send its headers, also between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A client that is answered before it has sent its whole body is listened to for so long: until it
@@ -46,28 +51,49 @@ const HEAR_OUT: Duration = Duration::from_secs(5);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The request line and all headers together.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
-/// Connections above this wait to be accepted.
-const MAX_CONNECTIONS: usize = 16 * 1024;
+/// So many of those who find no place are told so at the same time; more are only shut out.
+const MAX_TURNED_AWAY: usize = 256;
+/// How long one who finds no place may take to hear it.
+const TURN_AWAY: Duration = Duration::from_secs(1);
 /// So long a connection without a request stays when the server stops: what its client is about to send
 /// gets an answer, and not a broken connection of which nobody knows what it broke.
 const LINGER: Duration = Duration::from_millis(500);
 /// The pause after an accept that failed for lack of something, usually file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Serves `router` until `shutdown` resolves, then lets requests in hand end within `grace`. What `router`
+/// How a server treats its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How many there may be at the same time.
+    pub max_connections: usize,
+    /// How long requests in hand may take when the server is to stop.
+    pub grace: Duration,
+}
+
+/// Serves `router` until `shutdown` resolves, then lets requests in hand end within their grace. What `router`
 /// says to requests that still come in is its own affair.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>, grace: Duration) {
+pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>, terms: Terms) {
+    let Terms { max_connections, grace } = terms;
     let connections = TaskTracker::new();
     let (drain, cut) = (CancellationToken::new(), CancellationToken::new());
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut room = Room::new(max_connections);
     let mut shutdown = pin!(shutdown);
     loop {
-        let (stream, place) = tokio::select! {
+        let stream = tokio::select! {
             biased;
             () = &mut shutdown => break,
-            accepted = accept(&listener, &places) => accepted,
+            stream = accept(&listener) => stream,
         };
-        connections.spawn(attend(stream, router.clone(), drain.clone(), cut.clone(), place));
+        match room.find() {
+            Found::Place(place) => {
+                connections.spawn(attend(stream, router.clone(), drain.clone(), cut.clone(), place));
+            }
+            Found::Doorstep(place) => {
+                connections.spawn(turn_away(stream, cut.clone(), place));
+            }
+            // Dropped, and so closed: whoever sends thousands does not read.
+            Found::Nothing => {}
+        }
     }
     drop(listener);
     connections.close();
@@ -83,12 +109,43 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
     }
 }
 
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-    // The semaphore is never closed, so there is always a permit.
-    let place = Arc::clone(places).acquire_owned().await.ok();
+/// The places for connections, and for those who are told that there is none.
+struct Room {
+    places: Arc<Semaphore>,
+    doorstep: Arc<Semaphore>,
+    is_full: bool,
+}
+
+enum Found {
+    Place(OwnedSemaphorePermit),
+    Doorstep(OwnedSemaphorePermit),
+    Nothing,
+}
+
+impl Room {
+    fn new(places: usize) -> Self {
+        let doorstep = Arc::new(Semaphore::new(MAX_TURNED_AWAY));
+        Self { places: Arc::new(Semaphore::new(places)), doorstep, is_full: false }
+    }
+
+    /// Says it once when the room fills up, and not for everybody who comes then.
+    fn find(&mut self) -> Found {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        if place.is_err() && !self.is_full {
+            tracing::warn!("all places for connections are taken; others are turned away");
+        }
+        self.is_full = place.is_err();
+        match place {
+            Ok(place) => Found::Place(place),
+            Err(_) => Arc::clone(&self.doorstep).try_acquire_owned().map_or(Found::Nothing, Found::Doorstep),
+        }
+    }
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
+            Ok((stream, _)) => return stream,
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::warn!(error = %error, "cannot accept connections");
@@ -111,7 +168,7 @@ async fn attend(
     router: Router,
     drain: CancellationToken,
     cut: CancellationToken,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: OwnedSemaphorePermit,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = %error, "connection keeps Nagle's algorithm");
@@ -136,6 +193,30 @@ async fn attend(
                 () = cut.cancelled() => return,
             }
         }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(error = %error, "connection broke");
+    }
+}
+
+/// Answers one request with the news that there is no place.
+async fn turn_away(stream: TcpStream, cut: CancellationToken, _place: OwnedSemaphorePermit) {
+    let sending = Arc::new(AtomicBool::new(false));
+    let watched = Arc::clone(&sending);
+    let service = service_fn(move |request: Request<Incoming>| {
+        drop(watch(request.into_body(), &watched));
+        let message = "the server has no place for another connection right now";
+        std::future::ready(Ok::<_, Infallible>(ApiError::new(Code::Overloaded, message).into_response()))
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(TURN_AWAY)
+        .max_header_size(MAX_HEADER_BYTES)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(Impatient { stream, stalled: None, sending, hearing_out: None }), service);
+    let ended = tokio::select! {
+        ended = connection => ended,
+        () = cut.cancelled() => return,
     };
     if let Err(error) = ended {
         tracing::debug!(error = %error, "connection broke");

@@ -66,6 +66,43 @@ async fn parameters_are_filled_into_the_input() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_parameter_that_comes_from_nowhere_is_told_with_its_place() {
+    let world = World::new(saying("Hello.")).await;
+    let check = async |parameter: Value, code: &str, faults: Value| {
+        let mut named = json!({"name": "p"});
+        named.as_object_mut().unwrap().extend(parameter.as_object().unwrap().clone());
+        let answer = world.post("/v1/queries", &with("q", &json!({"parameters": [named]}))).await;
+        assert_eq!(answer.refusal(), (422, code), "{}", answer.body);
+        let told = answer.body["error"]["details"].as_array().cloned().unwrap_or_default();
+        let told: Vec<_> = told.iter().map(|fault| json!([fault["path"], fault["code"]])).collect();
+        assert_eq!(json!(told), faults, "{}", answer.body);
+    };
+    let key = json!({"name": "n", "key": "k"});
+    let from = |kind: &str| json!({"valueFrom": {kind: key}});
+    let at = |field: &str| format!("parameters[0].{field}");
+    for kind in ["secretKeyRef", "queryParameterRef", "serviceRef"] {
+        let place = at(&format!("valueFrom.{kind}"));
+        check(from(kind), "unsupported_field", json!([[place, "unsupported_field"]])).await;
+    }
+    check(json!({}), "invalid_request", json!([[at("value"), "missing"]])).await;
+    check(
+        json!({"valueFrom": 5}),
+        "invalid_request",
+        json!([[at("valueFrom"), "wrong_type"], [at("value"), "missing"]]),
+    )
+    .await;
+    check(json!({"valueFrom": {}}), "invalid_request", json!([[at("valueFrom.configMapKeyRef"), "missing"]])).await;
+    let both = json!({"value": "v", "valueFrom": {"configMapKeyRef": key}});
+    check(both, "invalid_request", json!([[at("value"), "value_twice"]])).await;
+    let part = json!({"valueFrom": {"configMapKeyRef": {"name": 5, "optional": "no"}}});
+    let places = ["name", "key", "optional"].map(|field| at(&format!("valueFrom.configMapKeyRef.{field}")));
+    let faults = json!([[places[0], "wrong_type"], [places[1], "missing"], [places[2], "wrong_type"]]);
+    check(part, "invalid_request", faults).await;
+    check(from("configMapKeyRef"), "missing_parameters", json!([])).await;
+    assert_eq!(world.get("/v1/queries").await.ok()["count"], 0, "none of them was taken on");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_model_alone_answers_without_prompt_and_tools() {
     let world = World::new(saying("Forty-two.")).await;
     let body = json!({"name": "q", "input": "What is it?", "target": {"type": "model", "name": "default"}});

@@ -16,7 +16,7 @@ use super::{
     streaming::{Event, Parser, told_by_journal},
     world::{World, calculating, plain, with_calculator},
 };
-use crate::{App, auth::Access, http::door, serve};
+use crate::{App, Terms, auth::Access, http::door, serve};
 
 /// A server that runs until it is told to stop.
 struct Running {
@@ -27,11 +27,15 @@ struct Running {
 
 impl Running {
     async fn start(router: Router, grace: Duration) -> Self {
+        Self::start_on(router, Terms { max_connections: 16 * 1024, grace }).await
+    }
+
+    async fn start_on(router: Router, terms: Terms) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let tasks = TaskTracker::new();
-        tasks.spawn(async move { serve(listener, router, async { drop(stopped.await) }, grace).await });
+        tasks.spawn(async move { serve(listener, router, async { drop(stopped.await) }, terms).await });
         tasks.close();
         Self { address, stop, tasks }
     }
@@ -388,6 +392,63 @@ async fn a_crowd_of_slow_clients_stands_in_nobodys_way() {
         assert_eq!(answer.starts_with("HTTP/1.1 408"), is_body, "{number}: {answer}");
     }
     assert!(before.elapsed() < Duration::from_secs(60), "{:?}", before.elapsed());
+}
+
+/// Five that are slow and three that are honest take all places. Others are told so, whatever they send; the honest
+/// ones go on being served; and when the slow ones' time is over, there is room again.
+#[tokio::test]
+async fn who_finds_no_place_is_told_and_those_who_are_in_are_served() {
+    let world = World::new(calculating()).await;
+    let terms = Terms { max_connections: 8, grace: Duration::ZERO };
+    let server = Running::start_on(world.router.clone(), terms).await;
+    let mut honest = Vec::new();
+    for _ in 0..3 {
+        let mut connection = server.connect().await;
+        ask(&mut connection, "GET /health").await;
+        honest.push(connection);
+    }
+    let mut slow = Vec::new();
+    for _ in 0..5 {
+        let mut connection = server.connect().await;
+        connection.write_all(b"GET /health HTTP/1.1\r\nhost: ").await.unwrap();
+        slow.push(connection);
+    }
+    let length = 4 << 20;
+    let large = format!(
+        "POST /v1/queries HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{}",
+        "x".repeat(length)
+    );
+    let small = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned();
+    for request in [&small, &large, &small] {
+        let refused = server.raw(request).await;
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+        assert!(refused.contains("retry-after: ") && refused.contains("connection: close"), "{refused}");
+        assert!(refused.contains(r#""code":"overloaded""#), "{refused}");
+        for connection in &mut honest {
+            assert!(ask(connection, "GET /v1/queries").await.starts_with("HTTP/1.1 200 "));
+        }
+    }
+    // A crowd before the door: each is told, or shut out at once, and nobody is kept waiting.
+    let mut crowd = Vec::new();
+    for _ in 0..400 {
+        crowd.push(server.connect().await);
+    }
+    for connection in &mut crowd {
+        // It may be shut out before it has asked.
+        let _ = connection.write_all(small.as_bytes()).await;
+        let answer = read_to_end(connection).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    }
+    for connection in &mut honest {
+        assert!(ask(connection, "GET /v1/queries").await.starts_with("HTTP/1.1 200 "));
+    }
+    // From here on time passes as soon as nobody has anything to do.
+    tokio::time::pause();
+    for mut connection in slow {
+        assert_eq!(read_to_end(&mut connection).await, "");
+    }
+    let answer = ask(&mut server.connect().await, "GET /health").await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
 #[tokio::test]

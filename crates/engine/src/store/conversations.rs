@@ -3,7 +3,7 @@
 //! A query adds its messages in the transaction of its completion, so a conversation is always the completed
 //! queries of it, in the order in which they completed, and nothing else. What several queries would add at
 //! once is ordered as their appends are. Whoever wants to be alone in a conversation is refused in the
-//! transaction of its creation, if another query of it is open then.
+//! transaction of its creation, if another query of it is open then, or has ended since the history was read.
 
 use std::{fmt, sync::Arc};
 
@@ -29,8 +29,10 @@ pub enum Part {
 #[derive(Clone, Debug)]
 pub struct Joining {
     pub key: ConversationKey,
-    /// Only if no other query of it is open.
+    /// Only if no other query of it is open, and none has added to it behind `after`.
     pub alone: bool,
+    /// The query that had added to it last when `history` was read.
+    pub after: Option<QueryUid>,
     /// What was said before; kept as long as the query.
     pub history: Option<Document>,
 }

@@ -27,8 +27,8 @@ fn key(memory: &str, id: &str) -> ConversationKey {
     ConversationKey { memory: memory.into(), id: id.into() }
 }
 
-fn joining(key: ConversationKey, alone: bool) -> Option<Part> {
-    Some(Part::Joins(Joining { key, alone, history: None }))
+fn joining(key: ConversationKey, alone: bool, after: Option<QueryUid>) -> Option<Part> {
+    Some(Part::Joins(Joining { key, alone, after, history: None }))
 }
 
 /// A question and its answer.
@@ -49,7 +49,18 @@ fn exchange(scribe: &Scribe, key: ConversationKey, answer: &str) -> Exchange {
 
 /// A query that joins the conversation and waits.
 fn open(store: &dyn Store, scribe: &mut Scribe, key: ConversationKey, alone: bool) -> Position {
-    let append = Append { conversation: joining(key, alone), ..scribe.create() };
+    open_after(store, scribe, key, alone, None)
+}
+
+/// The same with a history that ends with the query `after`.
+fn open_after(
+    store: &dyn Store,
+    scribe: &mut Scribe,
+    key: ConversationKey,
+    alone: bool,
+    after: Option<QueryUid>,
+) -> Position {
+    let append = Append { conversation: joining(key, alone, after), ..scribe.create() };
     scribe.send(store, append)
 }
 
@@ -174,7 +185,16 @@ pub(super) async fn who_wants_to_be_alone_in_a_conversation_is(mut place: Box<dy
     // Ended and joined in one commit.
     let cancelled = machine::cancel(easy.head(), None, &Actor::local());
     easy.append(&*store, cancelled);
-    let position = open(&*store, &mut scribe(8), talk.clone(), true);
+    let mut next = scribe(8);
+    let position = open_after(&*store, &mut next, talk.clone(), true, Some(first.uid()));
+    durable(&*store, position).await;
+    // Whoever read the history before the last query ended does not know all of it: in one commit, and in two.
+    complete(&*store, &mut next, talk.clone(), "done, too");
+    let lost = open_after(&*store, &mut scribe(10), talk.clone(), true, Some(first.uid()));
+    assert!(busy(lost).await);
+    let lost = open_after(&*store, &mut scribe(11), talk.clone(), true, None);
+    assert!(busy(lost).await);
+    let position = open_after(&*store, &mut scribe(12), talk.clone(), true, Some(next.uid()));
     durable(&*store, position).await;
     drop(store);
     let store = place.open();
@@ -275,7 +295,7 @@ pub(super) async fn a_history_goes_with_the_last_query_that_has_it(mut place: Bo
     let shared = document("{\"messages\":[]}");
     let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
     for scribe in &mut scribes {
-        let joins = Joining { key: key("default", "talk"), alone: false, history: Some(shared.clone()) };
+        let joins = Joining { key: key("default", "talk"), alone: false, after: None, history: Some(shared.clone()) };
         let append = Append { conversation: Some(Part::Joins(joins)), ..scribe.create() };
         scribe.send(&*store, append);
     }

@@ -3,11 +3,15 @@
 //! Nothing here is a mock: [`ScriptedModel`] and [`Ledger`] are real implementations of the traits
 //! that say what they will do and remember what they did.
 
+mod append_clauses;
 pub mod blob_contract;
 mod clock;
+mod content_clauses;
 mod conversation_clauses;
+mod finding_clauses;
 mod ledger;
 mod record_clauses;
+mod removal_clauses;
 pub mod scribe;
 mod scripted_model;
 pub mod store_contract;

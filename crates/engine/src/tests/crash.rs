@@ -1,7 +1,6 @@
 //! What a crash may not lose, and what it may not repeat.
 
 use std::{
-    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,24 +9,17 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{
-    ContentHash, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp,
-    audit::Record,
-    conversation::ConversationKey,
-    usage::{Hour, Usage},
-};
+use bosun_core::{Namespace, Outcome, QueryName, Status};
 use serde_json::json;
 
-use super::world::{PATIENCE, World, assert_completed, call, key, outside, submission};
+use super::{
+    faulty::{Faults, Faulty},
+    world::{PATIENCE, World, assert_completed, call, key, outside, submission},
+};
 use crate::{
     AskedConversation, Store, StoreError, Submission,
     memory::Memory,
-    resource::{ResourceChange, StoredResource},
-    store::{
-        Answered, Append, Conversations, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search,
-        StoreStats, Stored, Wanted,
-        conversations::{self, Conversation, Frame, Listing, Said},
-    },
+    store::{Append, Conversations, Position, Stored},
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -71,14 +63,18 @@ async fn a_call_in_the_middle_runs_again_only_if_it_may() {
     assert!(matches!(unknown, Outcome::Failure { code, .. } if code == "outcome_unknown"), "{unknown:?}");
 }
 
-/// A store that dies at the `n`th write: either before or after it was kept, the caller cannot tell.
+/// Dies at the `n`th write: either before or after it was kept, the caller cannot tell.
 struct Dying {
-    memory: Memory,
     writes_left: AtomicU64,
     keeps_last: bool,
 }
 
 impl Dying {
+    fn after(writes: u64, keeps_last: bool, memory: &Memory) -> Arc<Faulty<Self>> {
+        let faults = Self { writes_left: AtomicU64::new(writes), keeps_last };
+        Arc::new(Faulty { memory: memory.reopen(), faults })
+    }
+
     fn dead(&self) -> bool {
         self.writes_left.load(Ordering::SeqCst) == 0
     }
@@ -89,137 +85,35 @@ fn gone() -> StoreError {
 }
 
 #[async_trait]
-impl Records for Dying {
-    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
-        self.memory.record(namespace, records)
-    }
-
-    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
-        self.memory.search(namespace, search).await
-    }
-
-    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
-        self.memory.usage(namespace, since).await
-    }
-}
-
-#[async_trait]
-impl Conversations for Dying {
-    async fn history(
-        &self,
-        namespace: &Namespace,
-        key: &ConversationKey,
-        frame: Frame,
-    ) -> Result<Vec<Said>, StoreError> {
-        self.memory.history(namespace, key, frame).await
-    }
-
-    async fn conversations(
-        &self,
-        namespace: &Namespace,
-        wanted: &conversations::Wanted,
-        after: Option<QueryUid>,
-        limit: usize,
-    ) -> Result<Listing<Conversation>, StoreError> {
-        self.memory.conversations(namespace, wanted, after, limit).await
-    }
-
-    async fn said(
-        &self,
-        namespace: &Namespace,
-        wanted: &conversations::Wanted,
-        after: Option<QueryUid>,
-        limit: usize,
-    ) -> Result<Listing<Said>, StoreError> {
-        self.memory.said(namespace, wanted, after, limit).await
-    }
-}
-
-#[async_trait]
-impl Store for Dying {
-    fn append(&self, append: Append) -> Result<Position, StoreError> {
+impl Faults for Dying {
+    fn append(&self, memory: &Memory, append: Append) -> Result<Position, StoreError> {
         match self.writes_left.load(Ordering::SeqCst) {
             0 => Err(gone()),
             1 => {
                 self.writes_left.store(0, Ordering::SeqCst);
                 if self.keeps_last {
-                    self.memory.append(append)?;
+                    memory.append(append)?;
                 }
                 Err(gone())
             }
             left => {
                 self.writes_left.store(left - 1, Ordering::SeqCst);
-                self.memory.append(append)
+                memory.append(append)
             }
         }
     }
 
-    async fn durable(&self, position: Position) -> Result<(), StoreError> {
-        if self.dead() { Err(gone()) } else { self.memory.durable(position).await }
+    async fn durable(&self, memory: &Memory, position: Position) -> Result<(), StoreError> {
+        if self.dead() { Err(gone()) } else { memory.durable(position).await }
     }
 
-    fn last_position(&self) -> Position {
-        self.memory.last_position()
-    }
-
-    async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
-        if self.dead() { Err(gone()) } else { self.memory.load(namespace, name).await }
-    }
-
-    async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
-        self.memory.answered(namespace, key).await
-    }
-
-    async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
-        self.memory.remove(removal, now).await
-    }
-
-    async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
-        self.memory.change_resource(change).await
-    }
-
-    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
-        self.memory.resources().await
-    }
-
-    async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
-        self.memory.document(hash).await
-    }
-
-    async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
-        self.memory.referred(blobs).await
-    }
-
-    async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
-        self.memory.list(namespace, page).await
-    }
-
-    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
-        self.memory.runnable(wanted).await
-    }
-
-    async fn count_waiting(&self) -> Result<usize, StoreError> {
-        self.memory.count_waiting().await
-    }
-
-    async fn count_runnable(&self) -> Result<usize, StoreError> {
-        self.memory.count_runnable().await
-    }
-
-    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {
-        self.memory.due(now, limit).await
-    }
-
-    async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.memory.next_deadline().await
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.memory.stats()
-    }
-
-    async fn close(&self) -> Result<(), StoreError> {
-        self.memory.close().await
+    async fn load(
+        &self,
+        memory: &Memory,
+        namespace: &Namespace,
+        name: &QueryName,
+    ) -> Result<Option<Stored>, StoreError> {
+        if self.dead() { Err(gone()) } else { memory.load(namespace, name).await }
     }
 }
 
@@ -235,8 +129,7 @@ async fn dying_at_every_write_loses_nothing_acknowledged_and_repeats_nothing_for
             ]));
             let ledger = Arc::new(Ledger::open());
             let memory = Arc::new(Memory::new());
-            let dying = Dying { memory: memory.reopen(), writes_left: AtomicU64::new(writes), keeps_last };
-            let dying = Arc::new(dying);
+            let dying = Dying::after(writes, keeps_last, &memory);
             let world =
                 World::on_store(Arc::clone(&dying) as _, memory, Arc::clone(&script), Arc::clone(&ledger)).await;
             let acknowledged = tokio::time::timeout(
@@ -277,8 +170,7 @@ async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies
         for keeps_last in [false, true] {
             let memory = Arc::new(Memory::new());
             let script = Arc::new(ScriptedModel::always(vec![Turn::say("hello")]));
-            let dying = Dying { memory: memory.reopen(), writes_left: AtomicU64::new(writes), keeps_last };
-            let dying = Arc::new(dying);
+            let dying = Dying::after(writes, keeps_last, &memory);
             let ledger = Arc::new(Ledger::open());
             let world = World::on_store(Arc::clone(&dying) as _, memory, script, ledger).await;
             for name in ["first", "second"] {
@@ -300,7 +192,7 @@ async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies
     }
 }
 
-async fn after_death(world: World, dying: &Dying) -> World {
+async fn after_death(world: World, dying: &Faulty<Dying>) -> World {
     let memory = Arc::new(dying.memory.reopen());
     let model = Arc::clone(&world.model);
     let ledger = Arc::clone(&world.ledger);

@@ -2,6 +2,7 @@
 
 mod admission;
 mod crash;
+mod faulty;
 mod large;
 mod refusing;
 mod running;

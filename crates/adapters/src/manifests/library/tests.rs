@@ -81,23 +81,68 @@ fn a_prompt_is_filled_in_with_parameters() {
     assert_eq!(raw.prompt_for(&std::collections::BTreeMap::new()).unwrap().unwrap(), "Two lines\nof {{ prompt }}\n");
 }
 
-#[test]
-fn what_a_client_stores_is_checked_as_a_file_is() {
+#[tokio::test]
+async fn what_a_client_stores_is_checked_as_a_file_is() {
     let library = library();
-    let check = |kind, spec: Value| library.check(&manifest(kind, "x", &spec));
-    let checked = check(Kind::Agent, json!({"prompt": "Hi", "modelRef": {"name": "gone"}, "colour": "red"})).unwrap();
+    let check = async |kind, spec: Value| library.check(&manifest(kind, "x", &spec)).await;
+    let asked = json!({"prompt": "Hi", "modelRef": {"name": "gone"}, "colour": "red"});
+    let checked = check(Kind::Agent, asked).await.unwrap();
     assert_eq!(checked.warnings, ["unknown field `spec.colour` was ignored"]);
-    let codes =
-        |kind, spec: Value| -> Vec<&str> { check(kind, spec).unwrap_err().iter().map(|fault| fault.code).collect() };
-    assert_eq!(codes(Kind::Agent, json!({"prompt": 5, "overrides": []})), ["wrong_type", "unsupported_field"]);
-    assert_eq!(codes(Kind::Tool, json!({"type": "http"})), ["missing_field"]);
-    assert_eq!(codes(Kind::Model, json!({})), ["missing_field", "missing_field"]);
+    let codes = async |kind, spec: Value| -> Vec<&str> {
+        check(kind, spec).await.unwrap_err().iter().map(|fault| fault.code).collect()
+    };
+    assert_eq!(codes(Kind::Agent, json!({"prompt": 5, "overrides": []})).await, ["wrong_type", "unsupported_field"]);
+    assert_eq!(codes(Kind::Tool, json!({"type": "http"})).await, ["missing_field"]);
+    assert_eq!(codes(Kind::Model, json!({})).await, ["missing_field", "missing_field"]);
     let script = json!({"provider": "scripted", "config": {"scripted": {"file": "/etc/passwd"}}});
-    assert_eq!(codes(Kind::Model, script), ["unsupported_field"]);
-    let faults = library.check(&manifest(Kind::Agent, "Not A Name", &json!({}))).unwrap_err();
+    assert_eq!(codes(Kind::Model, script).await, ["unsupported_field"]);
+    let faults = library.check(&manifest(Kind::Agent, "Not A Name", &json!({}))).await.unwrap_err();
     assert_eq!(faults[0].code, "bad_value");
-    assert!(check(Kind::ConfigMap, json!({"data": {"a": "b"}})).is_ok());
-    assert_eq!(codes(Kind::ConfigMap, json!({"data": {"a": 5}})), ["wrong_type"]);
+    assert!(check(Kind::ConfigMap, json!({"data": {"a": "b"}})).await.is_ok());
+    assert_eq!(codes(Kind::ConfigMap, json!({"data": {"a": 5}})).await, ["wrong_type"]);
+    let faults = library.check(&manifest(Kind::Tool, "usage", &json!({"type": "external"}))).await.unwrap_err();
+    assert_eq!(faults[0].code, "reserved_name");
+    assert!(library.check(&manifest(Kind::Agent, "usage", &json!({}))).await.is_ok(), "only tools are read there");
+}
+
+/// A model as a client stores it, whose every field may be a reference to the secret `openai`.
+fn model_of_client(provider: &str, base_url: &Value, settings: &Value) -> Value {
+    let mut config = settings.clone();
+    config["baseUrl"] = base_url.clone();
+    json!({"provider": provider, "model": {"value": "m"}, "config": {provider: config}})
+}
+
+#[tokio::test]
+async fn a_stored_model_sends_secrets_where_files_send_them_and_to_its_providers_own_api() {
+    let library = library();
+    let secret = json!({"valueFrom": {"secretKeyRef": {"name": "openai", "key": "api-key"}}});
+    let check = async |provider: &str, base_url: &Value, settings: Value| -> Vec<String> {
+        let spec = model_of_client(provider, base_url, &settings);
+        let faults = library.check(&manifest(Kind::Model, "x", &spec)).await.err().unwrap_or_default();
+        faults.into_iter().map(|fault| format!("{} {}", fault.code, fault.message)).collect()
+    };
+    let at = |url: &str| json!({"value": url});
+    let key = json!({"apiKey": secret});
+    let header = json!({"headers": [{"name": "x-key", "value": secret}]});
+    let property = json!({"properties": {"user": secret}});
+    assert_eq!(check("openai", &at("https://api.openai.com/v1"), key.clone()).await, [""; 0]);
+    assert_eq!(check("anthropic", &at("https://api.anthropic.com"), key.clone()).await, [""; 0]);
+    // What is written into the manifest is the client's own.
+    assert_eq!(check("openai", &at("https://evil.example"), json!({"apiKey": {"value": "mine"}})).await, [""; 0]);
+    for (provider, url, settings) in [
+        ("openai", "https://evil.example/v1", key.clone()),
+        ("openai", "https://api.anthropic.com/v1", key.clone()),
+        ("anthropic", "https://api.openai.com", key.clone()),
+        ("azure", "https://somebody.openai.azure.com", key),
+        ("openai", "https://api.openai.com/v1", header),
+        ("openai", "https://api.openai.com/v1", property),
+    ] {
+        let refused = check(provider, &at(url), settings.clone()).await;
+        assert_eq!(refused.len(), 1, "{provider} {url} {settings}: {refused:?}");
+        assert!(refused[0].starts_with("secret_not_allowed `"), "{refused:?}");
+    }
+    // Where it goes is known when it is asked, and is decided then.
+    assert_eq!(check("openai", &secret, json!({"apiKey": secret})).await, [""; 0]);
 }
 
 #[test]

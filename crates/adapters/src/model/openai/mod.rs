@@ -13,6 +13,9 @@ use super::remote::{self, Answer, Failure, Reader, Turn, Wire};
 /// Under which name a turn keeps what only these APIs understand.
 const WIRE: &str = "openai";
 
+/// OpenAI's own API.
+pub const BASE_URL: &str = "https://api.openai.com";
+
 /// The version of Azure's API that is asked for where a manifest names none.
 pub const AZURE_VERSION: &str = "2024-10-21";
 

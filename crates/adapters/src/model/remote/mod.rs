@@ -29,7 +29,10 @@ use super::{
     shown::Shown,
     sse::SseError,
 };
-use crate::secret::{Secrets, Source};
+use crate::secret::{
+    Secrets, Source,
+    binding::{Part, Reach},
+};
 
 pub(crate) use answer::error_message;
 pub use connections::Connections;
@@ -66,6 +69,27 @@ pub struct Config {
     pub properties: Vec<(String, Source)>,
     pub stream: bool,
     pub timeouts: Timeouts,
+    /// Where its secrets may be sent.
+    pub reach: Reach,
+}
+
+impl Config {
+    /// The address, if it is written in the manifest.
+    pub(crate) fn literal_url(&self) -> Option<Url> {
+        match &self.base_url {
+            Source::Literal(text) => base(text.expose()).ok(),
+            Source::Reference(_) => None,
+        }
+    }
+
+    /// Everything that may be a secret and goes to the address, with the field that it stands in.
+    pub(crate) fn sent(&self) -> impl Iterator<Item = (&str, Part, &Source)> {
+        let headers = self.headers.iter().map(|(name, source)| (name.as_str(), Part::Header, source));
+        let properties = self.properties.iter().map(|(name, source)| (name.as_str(), Part::Body, source));
+        let key = self.api_key.iter().map(|source| ("apiKey", Part::Key, source));
+        let version = self.version.iter().map(|source| ("version", Part::Body, source));
+        [("model", Part::Body, &self.model)].into_iter().chain(key).chain(version).chain(headers).chain(properties)
+    }
 }
 
 /// How long an answer may keep us waiting. The query's own time limit stands above all of these.

@@ -9,7 +9,10 @@ use reqwest::{
 use serde_json::Value;
 
 use super::{Config, Failure, Turn, Wire};
-use crate::secret::{Secret, SecretError, Secrets, Source};
+use crate::secret::{
+    Secret, SecretError, Secrets, Source,
+    binding::{Destination, Part},
+};
 
 /// W3C's: where the request stands in a trace.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -56,6 +59,7 @@ impl Redaction {
                 ModelError::TooLong(message) => ModelError::TooLong(clean(message)),
                 ModelError::Malformed(message) => ModelError::Malformed(clean(message)),
                 ModelError::Misconfigured(message) => ModelError::Misconfigured(clean(message)),
+                ModelError::SecretNotAllowed(message) => ModelError::SecretNotAllowed(clean(message)),
                 open @ ModelError::CircuitOpen { .. } => open,
             }),
         }
@@ -85,19 +89,17 @@ impl Settings<'_> {
         let base = self.secrets.resolve(self.namespace, &config.base_url).await;
         let base = base.map_err(|error| unresolved("baseUrl", &error))?.ok_or_else(|| absent("baseUrl"))?;
         // What says where the request goes is known; the rest goes there only if it may.
-        let written = self::base(base.expose()).ok();
-        let host = written.as_ref().and_then(Url::host_str).unwrap_or_default();
-        let model = self.maybe("model", Some(&config.model), host).await?.ok_or_else(|| absent("model"))?;
-        let key = self.maybe("apiKey", config.api_key.as_ref(), host).await?;
-        let version = self.maybe("version", config.version.as_ref(), host).await?;
+        let written = self::base(base.expose()).map_err(bad_base)?;
+        let to = Destination { url: &written, kept_in: config.base_url.secret() };
+        let model = self.maybe("model", Some(&config.model), Part::Body, to).await?.ok_or_else(|| absent("model"))?;
+        let key = self.maybe("apiKey", config.api_key.as_ref(), Part::Key, to).await?;
+        let version = self.maybe("version", config.version.as_ref(), Part::Body, to).await?;
         let version = version.as_ref().map(Secret::expose);
-        let url = (self.wire.address(base.expose(), model.expose(), version))
-            .map_err(|problem| ModelError::Misconfigured(format!("`baseUrl` {problem}")))?;
+        let url = self.wire.address(base.expose(), model.expose(), version).map_err(bad_base)?;
         // Of the address as it was written: what the wire format adds to it is no secret.
         if let Some((_, query)) = base.expose().split_once('?') {
             redaction.add(&Secret::new(query.to_owned()));
-            let values = written.iter().flat_map(Url::query_pairs);
-            values.for_each(|(_, value)| redaction.add(&Secret::new(value.into_owned())));
+            written.query_pairs().for_each(|(_, value)| redaction.add(&Secret::new(value.into_owned())));
         }
         let mut headers = HeaderMap::new();
         if let Some(trace) = &request.trace {
@@ -111,7 +113,7 @@ impl Settings<'_> {
         }
         key.iter().for_each(|key| redaction.add(key));
         for (name, source) in &config.headers {
-            if let Some(value) = self.maybe(name, Some(source), host).await? {
+            if let Some(value) = self.maybe(name, Some(source), Part::Header, to).await? {
                 let spelled = HeaderName::try_from(name.as_str())
                     .map_err(|_| ModelError::Misconfigured(format!("`{name}` is not the name of a header")))?;
                 headers.insert(spelled, sensitive(name, value.expose())?);
@@ -120,7 +122,7 @@ impl Settings<'_> {
         }
         let mut properties = Vec::with_capacity(config.properties.len());
         for (name, source) in &config.properties {
-            if let Some(value) = self.maybe(name, Some(source), host).await? {
+            if let Some(value) = self.maybe(name, Some(source), Part::Body, to).await? {
                 properties.push((name.as_str(), property(value.expose())));
                 // What is written in the manifest is a setting, and an error should be able to speak of it.
                 if matches!(source, Source::Reference(_)) {
@@ -134,15 +136,28 @@ impl Settings<'_> {
         Ok(Prepared { url, headers, body, redaction })
     }
 
-    async fn maybe(&self, what: &str, source: Option<&Source>, host: &str) -> Result<Option<Secret>, ModelError> {
+    async fn maybe(
+        &self,
+        what: &str,
+        source: Option<&Source>,
+        part: Part,
+        to: Destination<'_>,
+    ) -> Result<Option<Secret>, ModelError> {
         let Some(source) = source else { return Ok(None) };
-        let resolved = self.secrets.resolve_for(self.namespace, source, host).await;
+        let resolved = self.secrets.resolve_for(self.namespace, source, part, to, &self.config.reach).await;
         resolved.map_err(|error| unresolved(what, &error))
     }
 }
 
 fn unresolved(what: &str, error: &SecretError) -> ModelError {
+    if error.is_refusal() {
+        return ModelError::SecretNotAllowed(format!("`{what}`: {error}"));
+    }
     ModelError::Misconfigured(format!("`{what}` cannot be resolved: {error}"))
+}
+
+fn bad_base(problem: &'static str) -> ModelError {
+    ModelError::Misconfigured(format!("`baseUrl` {problem}"))
 }
 
 fn absent(what: &str) -> ModelError {

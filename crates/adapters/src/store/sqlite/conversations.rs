@@ -24,6 +24,8 @@ use super::{
 const AT_MOST: usize = 64;
 
 const FIND: &str = "SELECT id, messages FROM conversations WHERE namespace = ?1 AND memory = ?2 AND name = ?3";
+const LATEST: &str = "SELECT query FROM conversations JOIN exchanges ON exchanges.id = latest \
+     WHERE namespace = ?1 AND memory = ?2 AND conversations.name = ?3";
 const ADD: &str = "INSERT INTO conversations (namespace, memory, name, messages, latest, expires) \
      VALUES (?1, ?2, ?3, 0, 0, ?4)";
 const ADD_EXCHANGE: &str = "INSERT INTO exchanges (conversation, query, name, at, first, messages, tokens, body) \
@@ -55,6 +57,10 @@ impl QueuedExchange {
         let body = History { messages: exchange.messages.to_vec() }.to_document()?;
         let size = Size::of(&exchange.messages, body.len());
         Ok(Self { exchange, size, body })
+    }
+
+    pub(super) fn key(&self) -> &ConversationKey {
+        &self.exchange.key
     }
 }
 
@@ -90,6 +96,14 @@ impl Open {
         ])?;
         let row = params![id, before + size.messages, latest, exchange.kept_until.0];
         connection.prepare_cached(CHANGE)?.execute(row).map(|_| ())
+    }
+
+    /// The query that had added to a conversation last at the last commit.
+    pub(super) fn latest_in(&self, namespace: &Namespace, key: &ConversationKey) -> rusqlite::Result<Option<QueryUid>> {
+        let mut statement = self.connection.prepare_cached(LATEST)?;
+        let latest =
+            statement.query_row(params![namespace.as_str(), key.memory, key.id], |row| row.get(0)).optional()?;
+        Ok(latest.map(QueryUid::from_bytes))
     }
 
     /// The queries of a conversation that were open at the last commit.

@@ -209,6 +209,8 @@ struct Plan<'a> {
     queries: HashMap<(&'a Namespace, QueryUid), Standing<'a>>,
     names: HashSet<(&'a Namespace, &'a QueryName)>,
     requests: HashSet<(&'a Namespace, &'a RequestKey)>,
+    /// The query that adds last to each conversation that is added to.
+    added: HashMap<(&'a Namespace, &'a ConversationKey), QueryUid>,
     /// Appends that are kept, and the row of their query.
     kept: Vec<(usize, i64)>,
     rejected: BTreeMap<Position, Rejection>,
@@ -330,6 +332,7 @@ impl Open {
         standing.has_ended = head.status().is_final();
         standing.bytes += append.rows.iter().map(|row| row.body.len()).sum::<usize>();
         plan.kept.push((index, standing.id));
+        plan.added.extend(append.adds.as_ref().map(|adds| ((&head.namespace, adds.key()), head.uid)));
         Ok(Ok(()))
     }
 
@@ -355,8 +358,8 @@ impl Open {
         statement.exists(params![namespace.as_str(), key.actor, key.route, key.key])
     }
 
-    /// Whether the creation wants to be alone in its conversation and is not. What the group does before it
-    /// counts: queries that it creates, and queries that it ends.
+    /// Whether the creation wants to be alone in its conversation and is not, or does not know all of it. What the
+    /// group does before it counts: queries that it creates, and queries that it ends.
     fn is_busy(&self, plan: &Plan<'_>, append: &Queued) -> rusqlite::Result<bool> {
         let Some(joining) = append.joins.as_ref().filter(|joining| joining.alone) else { return Ok(false) };
         let namespace = &append.head.namespace;
@@ -368,7 +371,14 @@ impl Open {
             return Ok(true);
         }
         let open = self.open_in(namespace, &conversations::text(&joining.key))?;
-        Ok(open.into_iter().any(|uid| plan.queries.get(&(namespace, uid)).is_none_or(|query| !query.has_ended)))
+        if open.into_iter().any(|uid| plan.queries.get(&(namespace, uid)).is_none_or(|query| !query.has_ended)) {
+            return Ok(true);
+        }
+        let latest = match plan.added.get(&(namespace, &joining.key)) {
+            Some(uid) => Some(*uid),
+            None => self.latest_in(namespace, &joining.key)?,
+        };
+        Ok(latest != joining.after)
     }
 
     fn write(&mut self, epoch: i64, group: &[Queued], plan: &Plan<'_>) -> Result<(), Fault> {

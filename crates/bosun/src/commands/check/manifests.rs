@@ -47,10 +47,9 @@ impl Manifests {
             return Vec::new();
         }
         let paths: Vec<PathBuf> = self.files.iter().map(|file| file.path.clone()).collect();
-        match manifests::load(&paths, &Builtins::new(Arc::new(SystemClock))) {
-            Ok(manifests) => manifests.notes.into_iter().filter_map(|note| self.problem(note)).collect(),
-            Err(faults) => faults.into_iter().filter_map(|fault| self.problem(fault)).collect(),
-        }
+        let (manifests, notes) = manifests::review(&paths, &Builtins::new(Arc::new(SystemClock)));
+        let faults = manifests.err().into_iter().flatten();
+        faults.chain(notes).filter_map(|fault| self.problem(fault)).collect()
     }
 
     fn problem(&self, fault: bosun_adapters::fault::Fault) -> Option<(String, Problem)> {

@@ -34,14 +34,14 @@ impl<'a> Run<'a> {
         name: &'static str,
         body: &Value,
     ) -> anyhow::Result<Self> {
-        let client = Client::new(server, "default", None)?;
+        let client = Client::new(server, None, None)?;
         let stream = client.create(body).await?;
         Ok(Self { timeline, client, name, stream, last_id: None })
     }
 
     /// Goes on with another server, from the last event that was seen.
     pub(super) async fn reattach(self, server: &str) -> anyhow::Result<Self> {
-        let client = Client::new(server, "default", None)?;
+        let client = Client::new(server, None, None)?;
         let stream = client.follow(self.name, self.last_id.as_deref()).await?;
         Ok(Self { client, stream, ..self })
     }

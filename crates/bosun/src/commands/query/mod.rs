@@ -51,9 +51,9 @@ pub(crate) struct Query {
     /// Key of the server: its secret, both its halves as pk-…:sk-…, or a token
     #[arg(long, value_name = "KEY", env = "BOSUN_KEY", hide_env_values = true)]
     key: Option<Key>,
-    /// Where the agent is, and the query will be
-    #[arg(long, default_value = "default")]
-    namespace: String,
+    /// Where the agent is, and the query will be; the key's own namespace where absent
+    #[arg(long)]
+    namespace: Option<String>,
     /// Name of the query; made up where absent
     #[arg(long)]
     name: Option<String>,
@@ -68,7 +68,7 @@ pub(crate) struct Query {
 impl Query {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let tools = LocalTools::read(self.tools.as_deref(), self.runs)?;
-        let client = Client::new(&self.server, &self.namespace, self.key.as_ref())?;
+        let client = Client::new(&self.server, self.namespace, self.key.as_ref())?;
         let name = self.name.unwrap_or_else(made_up_name);
         let mut body = json!({
             "name": name,

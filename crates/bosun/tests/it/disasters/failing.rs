@@ -44,7 +44,7 @@ async fn a_failing_disk_loses_nothing_that_was_acknowledged() {
     let mut breaker = Breaker { world: &world, disk: &disk, announce, play: &play, server, witness, tally };
     let mut choices = rng.branch(2);
     for _ in 0..faults {
-        breaker.play.answered(choices.within(1..60)).await;
+        breaker.play.client().answered(choices.within(1..60)).await;
         if let Err(complaint) = breaker.try_one(&mut choices).await {
             proof.violation(complaint);
         }
@@ -131,7 +131,7 @@ impl Breaker<'_> {
         if matches!(ending, Ending::Mended | Ending::MendedAndPowerCut) {
             self.disk.mend();
             self.witness.sees_that_work_goes_on().await;
-            self.play.answered(rng.within(0..60)).await;
+            self.play.client().answered(rng.within(0..60)).await;
         }
         if ending != Ending::Mended {
             assert_eq!(self.server.kill().await, Death::Killed);

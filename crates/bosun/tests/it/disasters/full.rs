@@ -39,7 +39,7 @@ async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
 
     let (mut deaths, mut refused_starts) = (0, 0);
     for _ in 0..fills {
-        play.answered(rng.within(1..60)).await;
+        play.client().answered(rng.within(1..60)).await;
         volume.fill(&server, rng.within(0..256 << 10));
         for seen in [witness.is_refused().await, witness.can_read().await] {
             proof.violations(seen.err());

@@ -77,7 +77,7 @@ async fn killed_under_load(rng: &Rng) -> World {
     let mut server = world.start().await;
     introduce(&announce, &server);
     let clients = play.begin(CLIENTS);
-    play.answered(rng.branch(2).within(60..200)).await;
+    play.client().answered(rng.branch(2).within(60..200)).await;
     assert_eq!(server.kill().await, Death::Killed);
     drop(clients);
     world

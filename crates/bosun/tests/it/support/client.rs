@@ -130,6 +130,13 @@ impl Client {
         self.answers.subscribe()
     }
 
+    /// Waits until there are so many more answers.
+    pub(crate) async fn answered(&self, more: u64) {
+        let mut answers = self.answers();
+        let goal = *answers.borrow() + more;
+        soon("answers", answers.wait_for(|count| *count >= goal)).await.expect("clients");
+    }
+
     /// How often the server said that it cannot work right now, by code.
     pub(crate) fn refusals(&self) -> BTreeMap<String, u64> {
         self.refusals.lock().expect("the refusals").clone()

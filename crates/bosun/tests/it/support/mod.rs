@@ -6,6 +6,7 @@
 
 pub(crate) mod client;
 pub(crate) mod disk;
+pub(crate) mod killer;
 pub(crate) mod oracle;
 pub(crate) mod play;
 pub(crate) mod proof;

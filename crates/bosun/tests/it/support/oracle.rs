@@ -197,7 +197,8 @@ fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
     }
 }
 
-fn messages(entries: &[Entry]) -> Vec<Message> {
+/// What the model of a query without a history was shown, and has answered.
+pub(crate) fn messages(entries: &[Entry]) -> Vec<Message> {
     let Some(mut transcript) = entries.first().and_then(Transcript::new) else { return Vec::new() };
     entries[1..].iter().for_each(|entry| transcript.apply(entry));
     // The agent of the scenes has the tool that pages.

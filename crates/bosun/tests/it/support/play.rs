@@ -100,13 +100,6 @@ impl Play {
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
-
-    /// Waits until the clients have got so many more answers.
-    pub(crate) async fn answered(&self, more: u64) {
-        let mut answers = self.client.answers();
-        let goal = *answers.borrow() + more;
-        soon("answers", answers.wait_for(|count| *count >= goal)).await.expect("clients");
-    }
 }
 
 /// The clients at work.

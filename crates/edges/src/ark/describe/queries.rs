@@ -134,10 +134,17 @@ fn message() -> Value {
 }
 
 fn parameter() -> Value {
+    let reference = json!({"type": "object", "required": ["name", "key"],
+        "properties": {"name": {"type": "string"}, "key": {"type": "string"}, "optional": {"type": "boolean"}}});
     json!({
         "type": "object",
-        "required": ["name", "value"],
-        "properties": {"name": {"type": "string", "minLength": 1}, "value": {"type": "string"}},
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string", "minLength": 1},
+            "value": {"type": "string"},
+            "valueFrom": {"type": "object", "required": ["configMapKeyRef"], "properties": {"configMapKeyRef": reference}},
+        },
+        "oneOf": [{"required": ["value"]}, {"required": ["valueFrom"]}],
     })
 }
 

@@ -6,7 +6,7 @@
 use bosun_engine::{
     Registry,
     registry::Window,
-    resource::{Availability, Manifest, Origin, Resource},
+    resource::{Availability, Kind, Manifest, Origin, Resource},
 };
 use serde_json::{Map, Value, json};
 
@@ -35,22 +35,40 @@ fn word(availability: &Availability) -> &'static str {
     if availability.is_available { "True" } else { "False" }
 }
 
-fn available(registry: &Registry, resource: &Resource) -> &'static str {
-    word(&resource.availability(registry))
-}
-
 fn phase(availability: &Availability) -> &'static str {
     if availability.is_available { "ready" } else { "error" }
 }
 
-fn names(resource: &Resource) -> (String, String) {
-    let Manifest { key, .. } = &resource.manifest;
-    (key.name.clone(), key.namespace.to_string())
+/// A tool may be described by an annotation, as ARK has it.
+fn description(resource: &Resource) -> Option<String> {
+    let Manifest { key, description } = &resource.manifest;
+    let annotated = || description.annotations.get("description").cloned();
+    text(&description.spec, "description").or_else(|| if key.kind == Kind::Tool { annotated() } else { None })
+}
+
+fn listed(resource: &Resource, availability: &Availability) -> wire::Listed {
+    let key = &resource.manifest.key;
+    wire::Listed {
+        name: key.name.clone(),
+        namespace: key.namespace.to_string(),
+        description: description(resource),
+        available: word(availability),
+        annotations: resource.manifest.description.annotations.clone(),
+    }
+}
+
+fn detail(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Detail {
+    wire::Detail {
+        identity: identity(resource, warnings),
+        description: description(resource),
+        available: word(&resource.availability(registry)),
+        status: status(registry, resource),
+    }
 }
 
 fn identity(resource: &Resource, mut warnings: Vec<String>) -> wire::Identity {
-    let (name, namespace) = names(resource);
-    let kind = resource.manifest.key.kind.as_str();
+    let Manifest { key, description } = &resource.manifest;
+    let (name, kind) = (key.name.clone(), key.kind.as_str());
     if resource.hides_stored {
         warnings.push(format!("a stored {kind} '{name}' has no effect, since a file describes one of that name"));
     }
@@ -61,9 +79,9 @@ fn identity(resource: &Resource, mut warnings: Vec<String>) -> wire::Identity {
     };
     wire::Identity {
         name,
-        namespace,
-        labels: resource.manifest.description.labels.clone(),
-        annotations: resource.manifest.description.annotations.clone(),
+        namespace: key.namespace.to_string(),
+        labels: description.labels.clone(),
+        annotations: description.annotations.clone(),
         managed_by,
         generation,
         creation_timestamp: created_at,
@@ -87,15 +105,11 @@ pub(super) fn status(registry: &Registry, resource: &Resource) -> wire::Status {
 }
 
 pub(crate) fn listed_agent(registry: &Registry, resource: &Resource) -> wire::ListedAgent {
-    let ((name, namespace), spec) = (names(resource), spec(resource));
+    let spec = spec(resource);
     wire::ListedAgent {
-        name,
-        namespace,
-        description: text(&spec, "description"),
+        listed: listed(resource, &resource.availability(registry)),
         model_ref: model_of(&spec),
         prompt: text(&spec, "prompt"),
-        available: available(registry, resource),
-        annotations: resource.manifest.description.annotations.clone(),
     }
 }
 
@@ -110,8 +124,7 @@ pub(crate) fn agent(registry: &Registry, resource: &Resource, warnings: Vec<Stri
     // What ARK would have filled in.
     spec.entry("modelRef").or_insert_with(|| model_ref.clone());
     wire::Agent {
-        identity: identity(resource, warnings),
-        description: text(&spec, "description"),
+        detail: detail(registry, resource, warnings),
         model_ref,
         prompt: text(&spec, "prompt"),
         parameters: list(&spec, "parameters"),
@@ -120,9 +133,7 @@ pub(crate) fn agent(registry: &Registry, resource: &Resource, warnings: Vec<Stri
         overrides: Vec::new(),
         is_a2a: false,
         skills: Vec::new(),
-        available: available(registry, resource),
         spec,
-        status: status(registry, resource),
     }
 }
 
@@ -137,17 +148,13 @@ fn value_of(spec: &Map<String, Value>, name: &str) -> Option<String> {
 }
 
 pub(crate) fn listed_model(registry: &Registry, resource: &Resource) -> wire::ListedModel {
-    let ((name, namespace), spec) = (names(resource), spec(resource));
-    let availability = resource.availability(registry);
+    let (spec, availability) = (spec(resource), resource.availability(registry));
     wire::ListedModel {
-        name,
-        namespace,
+        listed: listed(resource, &availability),
         kind: provider(&spec),
         provider: provider(&spec),
         model: value_of(&spec, "model"),
-        available: word(&availability),
         phase: phase(&availability),
-        annotations: resource.manifest.description.annotations.clone(),
     }
 }
 
@@ -157,65 +164,41 @@ pub(crate) fn model(registry: &Registry, resource: &Resource, warnings: Vec<Stri
     let config = spec.get("config").cloned().unwrap_or_else(|| json!({}));
     let address = provider.as_ref().and_then(|provider| config[provider]["baseUrl"]["value"].as_str());
     wire::Model {
-        identity: identity(resource, warnings),
+        detail: detail(registry, resource, warnings),
         kind: provider.clone(),
         resolved_address: address.map(str::to_owned),
         provider,
         model: value_of(&spec, "model"),
         config,
         fallback: list(&spec, "fallback").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        available: available(registry, resource),
-        status: status(registry, resource),
     }
 }
 
 pub(crate) fn listed_tool(registry: &Registry, resource: &Resource) -> wire::ListedTool {
-    let ((name, namespace), spec) = (names(resource), spec(resource));
-    let description = &resource.manifest.description;
     wire::ListedTool {
-        name,
-        namespace,
-        description: described(resource, &spec),
-        kind: text(&spec, "type"),
-        available: available(registry, resource),
-        labels: description.labels.clone(),
-        annotations: description.annotations.clone(),
+        listed: listed(resource, &resource.availability(registry)),
+        kind: text(&resource.manifest.description.spec, "type"),
+        labels: resource.manifest.description.labels.clone(),
     }
-}
-
-fn described(resource: &Resource, spec: &Map<String, Value>) -> Option<String> {
-    text(spec, "description").or_else(|| resource.manifest.description.annotations.get("description").cloned())
 }
 
 pub(crate) fn tool(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Tool {
     let spec = spec(resource);
-    wire::Tool {
-        identity: identity(resource, warnings),
-        description: described(resource, &spec),
-        kind: text(&spec, "type"),
-        available: available(registry, resource),
-        spec,
-        status: status(registry, resource),
-    }
+    wire::Tool { detail: detail(registry, resource, warnings), kind: text(&spec, "type"), spec }
 }
 
 pub(crate) fn listed_memory(registry: &Registry, resource: &Resource) -> wire::ListedMemory {
-    let (name, namespace) = names(resource);
-    let spec = memory_spec(registry, resource);
     let availability = resource.availability(registry);
-    wire::ListedMemory { name, namespace, description: spec.description.clone(), spec, status: phase(&availability) }
+    wire::ListedMemory {
+        listed: listed(resource, &availability),
+        spec: memory_spec(registry, resource),
+        status: phase(&availability),
+    }
 }
 
 pub(crate) fn memory(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Memory {
     let spec = memory_spec(registry, resource);
-    wire::Memory {
-        identity: identity(resource, warnings),
-        description: spec.description.clone(),
-        config: spec.clone(),
-        spec,
-        available: available(registry, resource),
-        status: status(registry, resource),
-    }
+    wire::Memory { detail: detail(registry, resource, warnings), config: spec.clone(), spec }
 }
 
 fn memory_spec(registry: &Registry, resource: &Resource) -> wire::MemorySpec {
@@ -225,19 +208,15 @@ fn memory_spec(registry: &Registry, resource: &Resource) -> wire::MemorySpec {
         Window::Messages(messages) => (Some(messages), None),
         Window::Tokens(tokens) => (None, Some(tokens)),
     };
-    wire::MemorySpec { kind: "buffer", max_messages, max_tokens, description: text(&spec(resource), "description") }
+    wire::MemorySpec { kind: "buffer", max_messages, max_tokens, description: description(resource) }
 }
 
 pub(crate) fn listed_team(registry: &Registry, resource: &Resource) -> wire::ListedTeam {
-    let ((name, namespace), spec) = (names(resource), spec(resource));
-    let availability = resource.availability(registry);
+    let (spec, availability) = (spec(resource), resource.availability(registry));
     wire::ListedTeam {
-        name,
-        namespace,
-        description: text(&spec, "description"),
+        listed: listed(resource, &availability),
         strategy: text(&spec, "strategy"),
         members_count: list(&spec, "members").len(),
-        available: word(&availability),
         status: phase(&availability),
     }
 }
@@ -245,48 +224,40 @@ pub(crate) fn listed_team(registry: &Registry, resource: &Resource) -> wire::Lis
 pub(crate) fn team(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Team {
     let spec = spec(resource);
     wire::Team {
-        identity: identity(resource, warnings),
-        description: text(&spec, "description"),
+        detail: detail(registry, resource, warnings),
         strategy: text(&spec, "strategy"),
         members: list(&spec, "members"),
         graph: spec.get("graph").cloned(),
         max_turns: spec.get("maxTurns").cloned(),
         selector: spec.get("selector").cloned(),
-        available: available(registry, resource),
         spec,
-        status: status(registry, resource),
+    }
+}
+
+/// Where a server for tools is; nobody asks it.
+fn endpoint(resource: &Resource, availability: Availability) -> wire::Endpoint {
+    let spec = spec(resource);
+    wire::Endpoint {
+        address: value_of(&spec, "address"),
+        transport: text(&spec, "transport"),
+        status_message: availability.message,
+        tool_count: 0,
     }
 }
 
 pub(crate) fn server(registry: &Registry, resource: &Resource) -> wire::McpServer {
-    let ((name, namespace), spec) = (names(resource), spec(resource));
     let availability = resource.availability(registry);
     wire::McpServer {
-        name,
-        namespace,
-        description: text(&spec, "description"),
-        address: value_of(&spec, "address"),
-        transport: text(&spec, "transport"),
-        available: word(&availability),
-        status_message: availability.message,
-        tool_count: 0,
+        listed: listed(resource, &availability),
+        endpoint: endpoint(resource, availability),
         authorization: None,
-        annotations: resource.manifest.description.annotations.clone(),
     }
 }
 
 pub(crate) fn server_detail(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::McpServerDetail {
-    let spec = spec(resource);
-    let availability = resource.availability(registry);
     wire::McpServerDetail {
-        identity: identity(resource, warnings),
-        description: text(&spec, "description"),
-        address: value_of(&spec, "address"),
-        transport: text(&spec, "transport"),
-        available: word(&availability),
-        status_message: availability.message,
-        tool_count: 0,
-        spec,
-        status: status(registry, resource),
+        detail: detail(registry, resource, warnings),
+        endpoint: endpoint(resource, resource.availability(registry)),
+        spec: spec(resource),
     }
 }

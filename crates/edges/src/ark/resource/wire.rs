@@ -42,16 +42,33 @@ pub(crate) struct Status {
     pub(super) conditions: Vec<Condition>,
 }
 
-/// An agent in a list.
+/// What every resource has in a list.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ListedAgent {
+pub(crate) struct Listed {
     pub(super) name: String,
     pub(super) namespace: String,
     pub(super) description: Option<String>,
-    pub(super) model_ref: String,
-    pub(super) prompt: Option<String>,
     pub(super) available: &'static str,
     pub(super) annotations: Texts,
+}
+
+/// What every resource has where it stands alone.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Detail {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    pub(super) description: Option<String>,
+    pub(super) available: &'static str,
+    pub(super) status: Status,
+}
+
+/// An agent in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedAgent {
+    #[serde(flatten)]
+    pub(super) listed: Listed,
+    pub(super) model_ref: String,
+    pub(super) prompt: Option<String>,
 }
 
 /// An agent: flat as ARK's API has it, and with the `spec` that clients of its custom resources read.
@@ -59,8 +76,7 @@ pub(crate) struct ListedAgent {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Agent {
     #[serde(flatten)]
-    pub(super) identity: Identity,
-    pub(super) description: Option<String>,
+    pub(super) detail: Detail,
     pub(super) model_ref: Value,
     pub(super) prompt: Option<String>,
     pub(super) parameters: Vec<Value>,
@@ -70,30 +86,26 @@ pub(crate) struct Agent {
     #[serde(rename = "isA2A")]
     pub(super) is_a2a: bool,
     pub(super) skills: Vec<Value>,
-    pub(super) available: &'static str,
     pub(super) spec: Map<String, Value>,
-    pub(super) status: Status,
 }
 
 /// A model in a list. `type` is the provider, as clients of older versions of ARK read it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListedModel {
-    pub(super) name: String,
-    pub(super) namespace: String,
+    #[serde(flatten)]
+    pub(super) listed: Listed,
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
     pub(super) provider: Option<String>,
     pub(super) model: Option<String>,
-    pub(super) available: &'static str,
     pub(super) phase: &'static str,
-    pub(super) annotations: Texts,
 }
 
 /// A model. There is no `spec`: ARK's API has none here, and in a manifest `model` is an object.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Model {
     #[serde(flatten)]
-    pub(super) identity: Identity,
+    pub(super) detail: Detail,
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
     pub(super) provider: Option<String>,
@@ -101,41 +113,32 @@ pub(crate) struct Model {
     pub(super) config: Value,
     pub(super) fallback: Vec<String>,
     pub(super) resolved_address: Option<String>,
-    pub(super) available: &'static str,
-    pub(super) status: Status,
 }
 
 /// A tool in a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListedTool {
-    pub(super) name: String,
-    pub(super) namespace: String,
-    pub(super) description: Option<String>,
+    #[serde(flatten)]
+    pub(super) listed: Listed,
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
-    pub(super) available: &'static str,
     pub(super) labels: Texts,
-    pub(super) annotations: Texts,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Tool {
     #[serde(flatten)]
-    pub(super) identity: Identity,
-    pub(super) description: Option<String>,
+    pub(super) detail: Detail,
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
-    pub(super) available: &'static str,
     pub(super) spec: Map<String, Value>,
-    pub(super) status: Status,
 }
 
 /// A memory in a list. ARK has no `spec` here; its n8n nodes look for one.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListedMemory {
-    pub(super) name: String,
-    pub(super) namespace: String,
-    pub(super) description: Option<String>,
+    #[serde(flatten)]
+    pub(super) listed: Listed,
     pub(super) spec: MemorySpec,
     pub(super) status: &'static str,
 }
@@ -143,12 +146,9 @@ pub(crate) struct ListedMemory {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Memory {
     #[serde(flatten)]
-    pub(super) identity: Identity,
-    pub(super) description: Option<String>,
+    pub(super) detail: Detail,
     pub(super) config: MemorySpec,
     pub(super) spec: MemorySpec,
-    pub(super) available: &'static str,
-    pub(super) status: Status,
 }
 
 /// How much of a conversation is shown.
@@ -168,12 +168,10 @@ pub(crate) struct MemorySpec {
 /// A team in a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListedTeam {
-    pub(super) name: String,
-    pub(super) namespace: String,
-    pub(super) description: Option<String>,
+    #[serde(flatten)]
+    pub(super) listed: Listed,
     pub(super) strategy: Option<String>,
     pub(super) members_count: usize,
-    pub(super) available: &'static str,
     pub(super) status: &'static str,
 }
 
@@ -181,45 +179,41 @@ pub(crate) struct ListedTeam {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Team {
     #[serde(flatten)]
-    pub(super) identity: Identity,
-    pub(super) description: Option<String>,
+    pub(super) detail: Detail,
     pub(super) strategy: Option<String>,
     pub(super) members: Vec<Value>,
     pub(super) graph: Option<Value>,
     pub(super) max_turns: Option<Value>,
     pub(super) selector: Option<Value>,
-    pub(super) available: &'static str,
     pub(super) spec: Map<String, Value>,
-    pub(super) status: Status,
+}
+
+/// Where an MCP server is.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Endpoint {
+    pub(super) address: Option<String>,
+    pub(super) transport: Option<String>,
+    pub(super) status_message: String,
+    pub(super) tool_count: u32,
 }
 
 /// An MCP server in a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct McpServer {
-    pub(super) name: String,
-    pub(super) namespace: String,
-    pub(super) description: Option<String>,
-    pub(super) address: Option<String>,
-    pub(super) transport: Option<String>,
-    pub(super) available: &'static str,
-    pub(super) status_message: String,
-    pub(super) tool_count: u32,
+    #[serde(flatten)]
+    pub(super) listed: Listed,
+    #[serde(flatten)]
+    pub(super) endpoint: Endpoint,
     pub(super) authorization: Option<Value>,
-    pub(super) annotations: Texts,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct McpServerDetail {
     #[serde(flatten)]
-    pub(super) identity: Identity,
-    pub(super) description: Option<String>,
-    pub(super) address: Option<String>,
-    pub(super) transport: Option<String>,
-    pub(super) available: &'static str,
-    pub(super) status_message: String,
-    pub(super) tool_count: u32,
+    pub(super) detail: Detail,
+    #[serde(flatten)]
+    pub(super) endpoint: Endpoint,
     pub(super) spec: Map<String, Value>,
-    pub(super) status: Status,
 }
 
 /// That something is gone.

@@ -63,7 +63,7 @@ async fn full(directory: &Directory) {
         key: RequestKey { actor: "local".into(), route: "queries", key: "k".into() },
         fingerprint: ContentHash::of(b"asked"),
     };
-    let joins = Some(Part::Joins(Joining { key: key.clone(), alone: false, history: None }));
+    let joins = Some(Part::Joins(Joining { key: key.clone(), alone: false, after: None, history: None }));
     // A document that says what its hash says.
     let body = History::default().to_document().unwrap();
     let document = Document { hash: ContentHash::of(body.as_bytes()), body: body.into() };

@@ -1,0 +1,236 @@
+//! Where a secret may be sent.
+//!
+//! What its key `allowed-hosts` lists binds every manifest. Where there is no list, a manifest in a file sends
+//! a secret wherever it says, since whoever writes files could read the secret as well. A manifest that a client
+//! has stored does not: it sends a secret to where a file of its namespace sends it, to its provider's own API,
+//! and to an address that is kept in that very secret. It never puts one into the body of a request, which an
+//! API may keep for whoever owns the key beside it. `docs/decisions/006-secrets-and-hosts.md` has the reasons.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bosun_core::{Namespace, tool::SecretRef};
+use reqwest::Url;
+
+use super::{ALLOWED_HOSTS, SecretError, Secrets, Source, clip};
+
+/// What a secret becomes in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The key of the API.
+    Key,
+    Header,
+    Body,
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    pub url: &'a Url,
+    /// The name of the secret that the address is kept in, if it is one.
+    pub kept_in: Option<&'a str>,
+}
+
+/// How far the secrets of a manifest go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// The manifest is a file.
+    #[default]
+    File,
+    /// A client has stored it. `own` is the address of the provider's own API, where it has one.
+    Stored { grants: Arc<Grants>, own: Option<&'static str> },
+}
+
+impl Reach {
+    fn includes(&self, namespace: &Namespace, name: &str, part: Part, to: Destination<'_>) -> bool {
+        match self {
+            Self::File => true,
+            Self::Stored { grants, own } => {
+                let is_own = || own.is_some_and(|own| Url::parse(own).is_ok_and(|own| own.origin() == to.url.origin()));
+                to.kept_in == Some(name) || grants.include(namespace, name, to.url) || (part == Part::Key && is_own())
+            }
+        }
+    }
+}
+
+/// To which addresses the files of a server send which secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants(BTreeSet<(Namespace, String, String)>);
+
+impl Grants {
+    /// Notes that a file of `namespace` sends `source` to `url`.
+    pub fn add(&mut self, namespace: &Namespace, source: &Source, url: &Url) {
+        if let Source::Reference(SecretRef { name, .. }) = source {
+            self.0.insert((namespace.clone(), name.clone(), origin(url)));
+        }
+    }
+
+    fn include(&self, namespace: &Namespace, name: &str, url: &Url) -> bool {
+        self.0.contains(&(namespace.clone(), name.to_owned(), origin(url)))
+    }
+}
+
+/// Scheme, host and port: another port of the same machine is another service.
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+impl Secrets {
+    /// Whether a secret may go where a manifest wants to send it. Says so whether or not there is such a secret.
+    ///
+    /// # Errors
+    /// If it may not, or if that cannot be found out.
+    pub async fn permit(
+        &self,
+        namespace: &Namespace,
+        SecretRef { name, .. }: &SecretRef,
+        part: Part,
+        to: Destination<'_>,
+        reach: &Reach,
+    ) -> Result<(), SecretError> {
+        if part == Part::Body && matches!(reach, Reach::Stored { .. }) {
+            return Err(SecretError::NotInBody { name: clip(name) });
+        }
+        let beside = SecretRef { name: name.clone(), key: ALLOWED_HOSTS.to_owned(), optional: true };
+        let Some(listed) = self.resolve(namespace, &Source::Reference(beside)).await? else {
+            if reach.includes(namespace, name, part, to) {
+                return Ok(());
+            }
+            let (namespace, address) = (namespace.clone(), clip(&origin(to.url)));
+            return Err(SecretError::NotGranted { namespace, name: clip(name), address });
+        };
+        let host = to.url.host_str().unwrap_or_default();
+        let mut patterns = listed.expose().split([',', '\n']).map(str::trim).filter(|pattern| !pattern.is_empty());
+        if patterns.any(|pattern| is_host(pattern, host)) {
+            Ok(())
+        } else {
+            Err(SecretError::HostNotAllowed { name: clip(name), host: clip(host) })
+        }
+    }
+}
+
+/// Whether `host` is what `pattern` says. A pattern without a star is one host, and no part of another's name.
+fn is_host(pattern: &str, host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    match pattern.strip_prefix("*.") {
+        Some(domain) => {
+            host.len() > domain.len() + 1
+                && host.is_char_boundary(host.len() - domain.len())
+                && host[host.len() - domain.len()..].eq_ignore_ascii_case(domain)
+                && host.as_bytes()[host.len() - domain.len() - 1] == b'.'
+        }
+        None => host.eq_ignore_ascii_case(pattern),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const OWN: &str = "https://api.openai.com";
+
+    fn write(root: &Path, path: &str, content: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    fn reference(name: &str) -> SecretRef {
+        SecretRef { name: name.into(), key: "api-key".into(), optional: false }
+    }
+
+    fn stored() -> Reach {
+        let mut grants = Grants::default();
+        let granted = Url::parse("https://models.example.org/v1").unwrap();
+        grants.add(&Namespace::default(), &Source::Reference(reference("openai")), &granted);
+        Reach::Stored { grants: Arc::new(grants), own: Some(OWN) }
+    }
+
+    #[tokio::test]
+    async fn a_secret_with_a_list_goes_to_its_hosts_and_no_other() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "default/openai/allowed-hosts", "api.openai.com\n*.example.com\n");
+        let secrets = Secrets::new(Some(root.path().to_owned()), []);
+        for reach in [Reach::File, stored()] {
+            let to = async |host: &str| {
+                let url = Url::parse(&format!("https://{host}/v1")).unwrap();
+                let to = Destination { url: &url, kept_in: None };
+                let permitted =
+                    secrets.permit(&Namespace::default(), &reference("openai"), Part::Key, to, &reach).await;
+                permitted.map_err(|error| error.to_string())
+            };
+            for host in ["api.openai.com", "API.openai.com", "api.openai.com.", "a.example.com", "b.a.example.com"] {
+                assert_eq!(to(host).await, Ok(()), "{host}");
+            }
+            for host in [
+                "evil.example",
+                "api.openai.com.evil.example",
+                "xapi.openai.com",
+                "openai.com",
+                "example.com",
+                "evilexample.com",
+                "127.0.0.1",
+                "ü.example.org",
+                // A list is the whole list, also where a file sends the secret elsewhere.
+                "models.example.org",
+            ] {
+                let refused = to(host).await.unwrap_err();
+                assert!(refused.contains("its key `allowed-hosts` does not list that host"), "{host}: {refused}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_list_a_file_says_where_and_a_client_only_where_a_file_does() {
+        let secrets = Secrets::default();
+        let check = async |reach: &Reach, namespace: &str, name: &str, part, to: &str, kept_in| {
+            let url = Url::parse(to).unwrap();
+            let to = Destination { url: &url, kept_in };
+            secrets.permit(&namespace.parse().unwrap(), &reference(name), part, to, reach).await.is_ok()
+        };
+        for part in [Part::Key, Part::Header, Part::Body] {
+            assert!(check(&Reach::File, "default", "openai", part, "http://anywhere.example", None).await);
+        }
+        let stored = stored();
+        for (namespace, name, part, to, kept_in, expect) in [
+            ("default", "openai", Part::Key, "https://models.example.org/v2?x=1", None, true),
+            ("default", "openai", Part::Header, "https://models.example.org", None, true),
+            ("default", "openai", Part::Body, "https://models.example.org", None, false),
+            ("default", "openai", Part::Key, "http://models.example.org", None, false),
+            ("default", "openai", Part::Key, "https://models.example.org:8443", None, false),
+            ("default", "openai", Part::Key, "https://models.example.org.", None, false),
+            ("default", "other", Part::Key, "https://models.example.org", None, false),
+            ("team-b", "openai", Part::Key, "https://models.example.org", None, false),
+            ("default", "other", Part::Key, "https://api.openai.com/v1", None, true),
+            ("default", "other", Part::Header, "https://api.openai.com/v1", None, false),
+            ("default", "other", Part::Key, "http://api.openai.com/v1", None, false),
+            ("default", "other", Part::Key, "https://api.openai.com:444/v1", None, false),
+            ("default", "other", Part::Key, "https://evil.example", Some("other"), true),
+            ("default", "other", Part::Key, "https://evil.example", Some("openai"), false),
+            ("default", "other", Part::Body, "https://evil.example", Some("other"), false),
+        ] {
+            let found = check(&stored, namespace, name, part, to, kept_in).await;
+            assert_eq!(found, expect, "{namespace}/{name} as {part:?} to {to}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_says_what_to_do_and_not_whether_there_is_such_a_secret() {
+        let secrets = Secrets::default();
+        let url = Url::parse("http://127.0.0.1:9/v1?key=cnry").unwrap();
+        let to = Destination { url: &url, kept_in: None };
+        let refused = secrets.permit(&Namespace::default(), &reference("none"), Part::Key, to, &stored()).await;
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "secret `none` may not be sent to `http://127.0.0.1:9` by a stored model: no manifest in a file of namespace \
+             `default` sends it there; list the host in `<secrets>/default/none/allowed-hosts`, or describe the model in a file"
+        );
+        let refused = secrets.permit(&Namespace::default(), &reference("none"), Part::Body, to, &stored()).await;
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "secret `none` may not be sent in the body of a request by a stored model; use `apiKey` or `headers`, or \
+             describe the model in a file"
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! Kill -9 while many queries add to the same conversations.
+//!
+//! The model is behind HTTP, in this process, and keeps every request, so what a model was shown is known
+//! beyond every kill. The oracle then holds four things against each other: what clients were told, the
+//! journals, the stored conversations, and what the model was asked.
+//!
+//! What this does not test: forgetting. Conversations only grow here, so that every history that was ever
+//! shown can be found again in what is stored.
+
+mod oracle;
+mod talk;
+
+use std::{path::Path, sync::Arc};
+
+use bosun_adapters::model::{
+    scripted::Script,
+    standin::{Plays, StandIn},
+};
+use bosun_engine::fault::POINTS;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::support::{
+    client::{Address, Client},
+    killer::Killer,
+    proof::{Proof, scale, seed},
+    rng::Rng,
+    server::{Death, World},
+};
+
+/// How many queries are in flight at every moment.
+const CLIENTS: u64 = 20;
+
+/// How much of a conversation a query is shown.
+#[derive(Clone, Copy, Debug)]
+enum Window {
+    Messages(usize),
+    Tokens(usize),
+}
+
+/// A conversation that several clients have at once.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    memory: &'static str,
+    id: &'static str,
+    window: Window,
+    /// Its queries want to be alone in it.
+    alone: bool,
+}
+
+/// The windows are those of [`manifests`], and small: most histories are cut.
+const ROOMS: &[Room] = &[
+    Room { memory: "few", id: "one", window: Window::Messages(7), alone: false },
+    Room { memory: "few", id: "two", window: Window::Messages(7), alone: false },
+    Room { memory: "small", id: "one", window: Window::Tokens(150), alone: false },
+    Room { memory: "small", id: "two", window: Window::Tokens(150), alone: false },
+    Room { memory: "few", id: "alone", window: Window::Messages(7), alone: true },
+];
+
+/// The points that this load comes by: all commits on the way of a query but for those of what nobody does here.
+fn points() -> Vec<&'static str> {
+    const ELSEWHERE: &[&str] = &["expire.", "delete.", "resume.", "blob.", "store.remove", "upgrade.", "resource"];
+    POINTS.iter().copied().filter(|point| !ELSEWHERE.iter().any(|part| point.contains(part))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversation_has_every_answered_query_once_and_in_order_after_kill_9() {
+    let (seed, kills) = (seed(), scale("BOSUN_CONVERSATION_KILLS", 34));
+    let test = "conversations::a_conversation_has_every_answered_query_once_and_in_order_after_kill_9";
+    let mut proof = Proof::begin(test, seed, &[("BOSUN_CONVERSATION_KILLS", kills)]);
+    let rng = Rng::new(seed);
+    let script = Script::parse(Path::new("script.yaml"), SCRIPT).expect("a script");
+    let model = StandIn::recording(Plays::Script(Arc::new(script))).await.expect("a port");
+    let world = World::new();
+    std::fs::write(world.path("manifests").join("talk.yaml"), manifests(&model.url())).expect("manifests");
+
+    let (announce, address) = watch::channel(Address::default());
+    let talk = talk::Talk::new(Client::new(address), rng.branch(1));
+    let clients = talk.begin(CLIENTS);
+    let mut killer = Killer::new(&world, announce, talk.client(), rng.branch(2));
+    let points = points();
+    killer.carry_out(kills, &points).await;
+    let mut last = killer.start().await;
+    let told = clients.end().await;
+    assert_eq!(last.kill().await, Death::Killed);
+
+    let (figures, violations) = oracle::judge(&world, &told, &model.requests());
+    proof.violations(violations);
+    let (done, faults) = killer.result(kills, &points);
+    proof.violations(faults);
+    let figures = json!({
+        "deaths": killer.deaths, "in_flight": CLIENTS, "starts": killer.starts, "conversations": ROOMS.len(),
+        "queries": figures.queries, "completed": figures.completed, "model_requests": figures.requests,
+        "histories": figures.histories, "histories_cut": figures.cut, "recoveries": figures.recoveries,
+        "asked_for_queries_that_were_lost": figures.lost, "busy": talk.client().refusals(),
+    });
+    if proof.is_broken() {
+        eprintln!("the files of this run are kept in {}", world.keep().display());
+    }
+    proof.finish(done, &figures);
+}
+
+/// One turn, calls inside and outside, and an API that refuses: only what completes is to be remembered.
+const SCRIPT: &str = "\
+scenes:
+  - when: 'inside '
+    turns:
+      - call:
+          - {tool: calculator, arguments: {expression: '6 * 7'}}
+      - say: \"{{ input }}: {{ result[0] }}\"
+  - when: 'outside '
+    turns:
+      - say: Let me look.
+        call:
+          - {tool: lookup, arguments: {key: one}}
+      - say: \"{{ input }}: {{ result[0] }}\"
+  - when: 'refused '
+    turns:
+      - fail: {status: 400, message: Not that}
+otherwise:
+  - say: \"{{ input }}: well said\"
+";
+
+fn manifests(model: &str) -> String {
+    format!(
+        "\
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {{name: remote}}
+spec: {{provider: openai, model: {{value: some}}, config: {{openai: {{baseUrl: {{value: '{model}/v1'}}, apiKey: {{value: none}}}}}}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {{name: talker}}
+spec: {{prompt: Talk., modelRef: {{name: remote}}, tools: [{{type: builtin, name: calculator}}]}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Memory
+metadata: {{name: few}}
+spec: {{maxMessages: 7}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Memory
+metadata: {{name: small}}
+spec: {{maxTokens: 150}}
+"
+    )
+}

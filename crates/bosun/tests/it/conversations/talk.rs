@@ -1,0 +1,252 @@
+//! Clients that talk in the same conversations without a pause, and keep what they were told.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::ROOMS;
+use crate::support::{
+    client::{Answer, Client},
+    rng::Rng,
+    soon,
+};
+
+/// What a client does with one query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// Is answered at once.
+    Said,
+    /// The model calls a tool of the server.
+    Inside,
+    /// The model calls a tool of the client.
+    Outside,
+    /// The same, and the client cancels instead of answering.
+    Cancelled,
+    /// The model's API refuses.
+    Refused,
+}
+
+impl Manner {
+    /// Whatever kills there are on the way.
+    fn end(self) -> &'static str {
+        match self {
+            Self::Said | Self::Inside | Self::Outside => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Refused => "failed",
+        }
+    }
+}
+
+const MANNERS: &[Manner] =
+    &[Manner::Said, Manner::Said, Manner::Inside, Manner::Outside, Manner::Cancelled, Manner::Refused];
+
+/// What one client was told about one query.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) name: String,
+    /// Which of the [`ROOMS`].
+    pub(super) room: usize,
+    /// The queries of that conversation of which somebody knew, before this one was begun, that they were completed.
+    pub(super) known: Vec<String>,
+    /// How it is to end.
+    pub(super) meant: &'static str,
+    /// State and answer, as the client saw them at the end.
+    pub(super) ended: Option<(String, Option<String>)>,
+    /// What the client itself found wrong.
+    pub(super) violations: Vec<String>,
+}
+
+/// The clients, and what they share.
+#[derive(Debug)]
+pub(super) struct Talk {
+    client: Client,
+    rng: Rng,
+    next: AtomicU64,
+    /// No new queries are begun.
+    closing: AtomicBool,
+    /// Of each room, the queries of which somebody was told that they are completed.
+    completed: Mutex<Vec<Vec<String>>>,
+    told: Mutex<Vec<Told>>,
+}
+
+impl Talk {
+    pub(super) fn new(client: Client, rng: Rng) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            rng,
+            next: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            completed: Mutex::new(vec![Vec::new(); ROOMS.len()]),
+            told: Mutex::default(),
+        })
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Begins with so many queries in flight at every moment.
+    pub(super) fn begin(self: &Arc<Self>, clients: u64) -> Clients {
+        let mut working = JoinSet::new();
+        for client in 0..clients {
+            working.spawn(Arc::clone(self).work(client));
+        }
+        Clients { talk: Arc::clone(self), working }
+    }
+
+    async fn work(self: Arc<Self>, client: u64) {
+        let room = usize::try_from(client).expect("a small number") % ROOMS.len();
+        while !self.closing.load(Ordering::Relaxed) {
+            self.ask(room).await;
+        }
+    }
+
+    async fn ask(&self, room: usize) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut rng = self.rng.branch(number);
+        let manner = *rng.pick(MANNERS);
+        let name = format!("t{number}");
+        let known = self.completed.lock().expect("the completed ones")[room].clone();
+        let meant = manner.end();
+        let told = Told { name, room, known, meant, ended: None, violations: Vec::new() };
+        let mut talker = Talker { client: &self.client, manner, rng, told };
+        talker.talk().await;
+        let told = talker.told;
+        if matches!(&told.ended, Some((state, _)) if state == "completed") {
+            self.completed.lock().expect("the completed ones")[room].push(told.name.clone());
+        }
+        self.told.lock().expect("what was told").push(told);
+    }
+}
+
+/// The clients at work.
+#[derive(Debug)]
+pub(super) struct Clients {
+    talk: Arc<Talk>,
+    working: JoinSet<()>,
+}
+
+impl Clients {
+    /// Lets every query that was begun come to its end, asks once more in each conversation, and hands over what
+    /// the clients were told.
+    pub(super) async fn end(mut self) -> Vec<Told> {
+        self.talk.closing.store(true, Ordering::Relaxed);
+        while let Some(ended) = soon("the end of every query", self.working.join_next()).await {
+            ended.expect("a client");
+        }
+        for room in 0..ROOMS.len() {
+            soon("one more answer", self.talk.ask(room)).await;
+        }
+        std::mem::take(&mut *self.talk.told.lock().expect("what was told"))
+    }
+}
+
+/// A client that asks one query.
+struct Talker<'a> {
+    client: &'a Client,
+    manner: Manner,
+    rng: Rng,
+    told: Told,
+}
+
+impl Talker<'_> {
+    async fn talk(&mut self) {
+        let body = self.body();
+        let mut query = self.create(&body).await;
+        // A query has one call, so it cannot pause more often than a few kills make it.
+        for _ in 0..40 {
+            match query.state() {
+                "queued" | "running" => query = self.look().await,
+                "waiting" if self.manner == Manner::Cancelled => query = self.cancel().await,
+                "waiting" => query = self.deliver(&query).await,
+                state @ ("completed" | "failed" | "cancelled") => {
+                    let response = query.body["response"].as_str().map(str::to_owned);
+                    self.told.ended = Some((state.to_owned(), response));
+                    return;
+                }
+                other => return self.fault(format!("{} with state `{other}`: {}", query.status, query.body)),
+            }
+        }
+        self.fault(format!("does not get on: {}", query.body));
+    }
+
+    fn fault(&mut self, what: impl Into<String>) {
+        self.told.violations.push(what.into());
+    }
+
+    /// The input names the query, so that a request to the model can be told from every other, and is as long as
+    /// chance will have it, so that windows in tokens end anywhere.
+    fn body(&mut self) -> Value {
+        let room = ROOMS[self.told.room];
+        let scene = match self.manner {
+            Manner::Said => "said",
+            Manner::Inside => "inside",
+            Manner::Outside | Manner::Cancelled => "outside",
+            Manner::Refused => "refused",
+        };
+        let length = usize::try_from(self.rng.within(0..120)).expect("a small number");
+        json!({
+            "name": self.told.name,
+            "input": format!("{scene} {} {}", self.told.name, "x".repeat(length)),
+            "target": {"type": "agent", "name": "talker"},
+            "memory": {"name": room.memory},
+            "conversationId": room.id,
+            "conversationPolicy": if room.alone { "reject" } else { "allow" },
+            "toolSource": "hybrid",
+            "externalTools": [{
+                "name": "lookup",
+                "description": "Looks something up where only the client can",
+                "parameters": {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]},
+            }],
+        })
+    }
+
+    /// Creates the query under a name of its own, so that it can be repeated safely.
+    async fn create(&mut self, body: &Value) -> Answer {
+        let path = if self.rng.chance(70) { "?wait=20s" } else { "" };
+        loop {
+            let answer = self.client.insist(Method::POST, path, Some(body)).await.answer;
+            if answer.code() == "conversation_busy" {
+                self.client.bide(&answer).await;
+                continue;
+            }
+            if !(200..=202).contains(&answer.status) {
+                self.fault(format!("creation was answered with {}: {}", answer.status, answer.body));
+            }
+            return answer;
+        }
+    }
+
+    async fn look(&mut self) -> Answer {
+        let answer = self.client.get(&format!("/{}?wait=20s&view=rfc", self.told.name)).await;
+        if answer.status != 200 {
+            self.fault(format!("was acknowledged and is answered with {}: {}", answer.status, answer.body));
+        }
+        answer
+    }
+
+    async fn cancel(&mut self) -> Answer {
+        let path = format!("/{}/cancel", self.told.name);
+        self.client.insist(Method::PATCH, &path, Some(&json!({}))).await;
+        self.look().await
+    }
+
+    async fn deliver(&mut self, query: &Answer) -> Answer {
+        let calls = query.waiting_calls();
+        let [(call, _)] = calls.as_slice() else {
+            self.fault(format!("waits for something else than one call: {}", query.body));
+            return self.look().await;
+        };
+        let result = json!({"toolCallId": call, "toolResult": format!("{} was found", self.told.name)});
+        let posted = self.client.post(&format!("/{}/tool-result", self.told.name), &result).await;
+        if posted.status != 200 {
+            self.fault(format!("a result was answered with {}: {}", posted.status, posted.body));
+        }
+        self.look().await
+    }
+}

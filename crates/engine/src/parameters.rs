@@ -1,0 +1,62 @@
+//! What a query brings for the places of its input and of its agent's prompt.
+//!
+//! A value is written in the query, or kept in a config map of its namespace. It is looked up once, when the query is
+//! taken on, and stays with the query: a config map that changes is for the next one. Secrets are no values here: what
+//! is filled in is read by the model, and by everybody who may see the query.
+
+use std::collections::BTreeMap;
+
+use bosun_core::{Namespace, tool::ConfigRef};
+use serde::Serialize;
+
+use crate::{EngineError, Registry, resource::Kind};
+
+/// One value, or where to find it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Parameter {
+    Value(String),
+    ConfigMap(ConfigRef),
+}
+
+/// All values; what an optional reference does not find is empty.
+///
+/// # Errors
+/// With every reference that leads nowhere.
+pub(crate) fn resolve(
+    registry: &Registry,
+    namespace: &Namespace,
+    asked: BTreeMap<String, Parameter>,
+) -> Result<BTreeMap<String, String>, EngineError> {
+    let mut unresolved = Vec::new();
+    let mut values = BTreeMap::new();
+    for (name, parameter) in asked {
+        let value = match parameter {
+            Parameter::Value(value) => Ok(value),
+            Parameter::ConfigMap(reference) => look_up(registry, namespace, &reference),
+        };
+        match value {
+            Ok(value) => {
+                values.insert(name, value);
+            }
+            Err(missing) => unresolved.push(format!("`{name}` refers to {missing}")),
+        }
+    }
+    if unresolved.is_empty() {
+        return Ok(values);
+    }
+    Err(EngineError::UnresolvedParameters { namespace: namespace.clone(), unresolved })
+}
+
+/// The text that a reference leads to, or what is missing.
+fn look_up(registry: &Registry, namespace: &Namespace, reference: &ConfigRef) -> Result<String, String> {
+    let ConfigRef { name, key, optional } = reference;
+    let map = registry.resource(Kind::ConfigMap, namespace, name);
+    let text = map.as_ref().and_then(|map| map.manifest.description.spec.get("data")?.get(key)?.as_str());
+    match text {
+        Some(text) => Ok(text.to_owned()),
+        None if *optional => Ok(String::new()),
+        None if map.is_some() => Err(format!("key `{key}` of ConfigMap `{name}`")),
+        None => Err(format!("ConfigMap `{name}`")),
+    }
+}

@@ -1,0 +1,285 @@
+//! The clauses of the store's contract that are about appends: their order, their durability, and which of two is kept.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "compiled for tests only: a failure here is a failed test")]
+
+use std::sync::Arc;
+
+use bosun_core::{Actor, Entry, Event, QueryName, Status, Timestamp, machine};
+use futures_util::future::join_all;
+
+use super::{
+    scribe::Scribe,
+    store_contract::{LONG, Place, conflicts, durable, fold, load, namespace, page},
+};
+use crate::store::{Append, Position, StoreError};
+
+pub(super) async fn what_was_appended_is_loaded(mut place: Box<dyn Place>) {
+    let store = place.open();
+    durable(&*store, Position::default()).await;
+    let mut scribe = Scribe::new("default", "a", 1);
+    let created = scribe.create();
+    let entries: Vec<Entry> = created.entries.iter().map(|entry| Entry::clone(entry)).collect();
+    assert!(load(&*store, &scribe).await.is_none());
+    let position = scribe.send(&*store, created);
+    durable(&*store, position).await;
+    let stored = load(&*store, &scribe).await.expect("the query is there");
+    assert_eq!(&stored.head, scribe.head());
+    assert_eq!(stored.entries, entries);
+    // Asking again, and asking about the past, costs nothing and says the same.
+    durable(&*store, position).await;
+    assert_eq!(store.last_position(), position);
+}
+
+pub(super) async fn positions_ascend_and_durable_implies_all_earlier_ones(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut scribes: Vec<_> = (1..=20).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    let mut last = Position::default();
+    for scribe in &mut scribes {
+        let position = scribe.start_and_pause(&*store, LONG);
+        assert!(position > last);
+        last = position;
+    }
+    durable(&*store, last).await;
+    for scribe in &scribes {
+        let stored = load(&*store, scribe).await.expect("earlier appends are durable too");
+        assert_eq!(&stored.head, scribe.head());
+        assert_eq!(fold(&stored), stored.head);
+    }
+}
+
+pub(super) async fn appends_that_nobody_awaits_ride_along(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let before = store.stats();
+    let mut scribe = Scribe::new("default", "a", 1);
+    let position = scribe.start_and_pause(&*store, LONG);
+    durable(&*store, position).await;
+    let after = store.stats();
+    assert_eq!(after.appends - before.appends, 3);
+    // None, if the store had committed them by itself before anybody asked.
+    assert!(after.awaited_commits - before.awaited_commits <= 1);
+    durable(&*store, position).await;
+    assert_eq!(store.stats().awaited_commits, after.awaited_commits, "what is durable is not waited for");
+}
+
+pub(super) async fn a_wait_that_is_given_up_loses_nothing(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut first = Scribe::new("default", "a", 1);
+    let position = first.start(&*store);
+    let mut waiting = store.durable(position);
+    let _ = futures_util::poll!(&mut waiting);
+    drop(waiting);
+    let mut second = Scribe::new("default", "b", 2);
+    let position = second.start(&*store);
+    durable(&*store, position).await;
+    assert!(load(&*store, &first).await.is_some());
+}
+
+pub(super) async fn a_conflict_does_not_sink_its_neighbours(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut shared = Scribe::new("default", "shared", 1);
+    let position = shared.start(&*store);
+    durable(&*store, position).await;
+    let mut stale = shared.clone();
+
+    let (mut before, mut after) = (Scribe::new("default", "before", 2), Scribe::new("default", "after", 3));
+    let first = before.start(&*store);
+    let kept = shared.append(&*store, machine::start_turn(shared.head()));
+    let lost = stale.append(&*store, machine::cancel(stale.head(), None, &Actor::local()));
+    let last = after.start(&*store);
+    durable(&*store, last).await;
+    durable(&*store, first).await;
+    durable(&*store, kept).await;
+    match store.durable(lost).await {
+        Err(StoreError::Conflict(uid)) => assert_eq!(uid, shared.uid()),
+        other => panic!("a stale append must conflict, not {other:?}"),
+    }
+    assert!(conflicts(&*store, lost).await, "whoever asks again is told the same");
+    assert_eq!(&load(&*store, &shared).await.expect("it exists").head, shared.head());
+    assert!(load(&*store, &before).await.is_some() && load(&*store, &after).await.is_some());
+}
+
+pub(super) async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_number_fits(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut rightful = Scribe::new("default", "a", 1);
+    let position = rightful.start(&*store);
+    durable(&*store, position).await;
+    let mut stale = rightful.clone();
+    let mut late = rightful.clone();
+
+    rightful.append(&*store, machine::start_turn(rightful.head()));
+    let lost = stale.append(&*store, machine::start_turn(stale.head()));
+    // Entry 2 exists, and so this one would seem to follow.
+    let fits = stale.append(&*store, machine::cancel(stale.head(), None, &Actor::local()));
+    assert!(conflicts(&*store, fits).await);
+    assert!(conflicts(&*store, lost).await);
+    // Also long after the conflict was found.
+    let again = stale.append(&*store, machine::cancel(rightful.head(), None, &Actor::local()));
+    assert!(conflicts(&*store, again).await);
+    // The rightful writer notices nothing; and `late`, which built on the same entry, may not pass.
+    let position = rightful.append(&*store, rightful.reply(Vec::new()));
+    let late = late.append(&*store, machine::cancel(late.head(), None, &Actor::local()));
+    durable(&*store, position).await;
+    assert!(conflicts(&*store, late).await);
+    let stored = load(&*store, &rightful).await.expect("it exists");
+    assert_eq!(&stored.head, rightful.head());
+    assert_eq!(fold(&stored), stored.head);
+}
+
+pub(super) async fn a_writer_that_loads_again_can_go_on(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut first = Scribe::new("default", "a", 1);
+    let position = first.start(&*store);
+    durable(&*store, position).await;
+    let mut second = first.clone();
+    let position = first.append(&*store, machine::start_turn(first.head()));
+    durable(&*store, position).await;
+    let lost = second.append(&*store, machine::start_turn(second.head()));
+    assert!(conflicts(&*store, lost).await);
+    second.reload(&*store).await;
+    let position = second.append(&*store, machine::cancel(second.head(), None, &Actor::local()));
+    durable(&*store, position).await;
+    assert_eq!(load(&*store, &second).await.expect("it exists").head.status(), Status::Cancelled);
+}
+
+pub(super) async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut scribe = Scribe::new("default", "a", 1);
+    let created = scribe.create();
+    let started = scribe.write(machine::start_turn(scribe.head()));
+    let unknown = store.append(started.clone()).expect("the store is open");
+    assert!(conflicts(&*store, unknown).await, "an append to a query that was never created");
+    let position = store.append(created.clone()).expect("the store is open");
+    durable(&*store, position).await;
+    let twice = store.append(created.clone()).expect("the store is open");
+    assert!(conflicts(&*store, twice).await, "a second creation of the same query");
+
+    let ended = scribe.write(scribe.reply(Vec::new()));
+    let broken: [(&str, Append); 4] = [
+        ("a gap behind the stored entries", Append { seen: 1, ..ended.clone() }),
+        ("a gap within", Append { entries: vec![Arc::clone(&ended.entries[1])], seen: 1, ..started.clone() }),
+        ("a head of another moment", Append { head: Arc::clone(&ended.head), ..started.clone() }),
+        ("no entries", Append { entries: Vec::new(), ..started.clone() }),
+    ];
+    for (fault, append) in broken {
+        let position = store.append(append).expect("the store is open");
+        assert!(conflicts(&*store, position).await, "{fault}");
+    }
+    let position = store.append(started).expect("the store is open");
+    durable(&*store, position).await;
+    let position = store.append(ended).expect("the store is open");
+    durable(&*store, position).await;
+    assert_eq!(&load(&*store, &scribe).await.expect("it exists").head, scribe.head());
+}
+
+pub(super) async fn a_name_is_taken_once_in_a_namespace(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut owner = Scribe::new("default", "a", 1);
+    let mut second = Scribe::new("default", "a", 2);
+    let mut elsewhere = Scribe::new("other", "a", 3);
+    // Both in one commit, and once more when the owner is there.
+    owner.start(&*store);
+    let same_commit = second.start(&*store);
+    let builds_on_it = second.append(&*store, machine::start_turn(second.head()));
+    let position = elsewhere.start(&*store);
+    durable(&*store, position).await;
+    let later = Scribe::new("default", "a", 4).start(&*store);
+    for position in [same_commit, builds_on_it, later] {
+        match store.durable(position).await {
+            Err(StoreError::NameTaken(name)) => assert_eq!(name, owner.head().name),
+            other => panic!("the name must be taken, not {other:?}"),
+        }
+    }
+    assert_eq!(load(&*store, &owner).await.expect("it exists").head.uid, owner.uid());
+    assert_eq!(load(&*store, &elsewhere).await.expect("it exists").head.uid, elsewhere.uid());
+}
+
+pub(super) async fn namespaces_are_separate(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut here = Scribe::new("here", "a", 1);
+    let mut there = Scribe::new("there", "a", 2);
+    let mut only_there = Scribe::new("there", "b", 3);
+    here.start(&*store);
+    there.start(&*store);
+    let position = only_there.start(&*store);
+    durable(&*store, position).await;
+    let name = &only_there.head().name;
+    assert!(store.load(&namespace("here"), name).await.expect("readable").is_none());
+    for (place, expect) in [("here", 1), ("there", 2), ("nowhere", 0)] {
+        let listed = store.list(&namespace(place), &page(10)).await.expect("readable");
+        assert_eq!((listed.total, listed.queries.len(), listed.more), (expect, expect as usize, false), "{place}");
+        assert!(listed.queries.iter().all(|(head, _)| head.namespace == namespace(place)));
+    }
+}
+
+pub(super) async fn a_load_sees_whole_appends_only(mut place: Box<dyn Place>) {
+    const APPENDS: u64 = 40;
+    let store = place.open();
+    let mut scribe = Scribe::new("default", "a", 1);
+    let position = scribe.start(&*store);
+    durable(&*store, position).await;
+    let reader = scribe.clone();
+    let writing = async {
+        for _ in 0..APPENDS {
+            let events = [
+                Event::Held { until: Timestamp(9), by: Actor::local() },
+                Event::Continued { by: Actor::local() },
+                Event::Recovered,
+            ];
+            let position = scribe.append(&*store, events.into());
+            durable(&*store, position).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let reading = async {
+        let mut seen = 0;
+        while seen < 1 + 3 * APPENDS {
+            let stored = load(&*store, &reader).await.expect("it exists");
+            assert_eq!(stored.head.seq, stored.entries.len() as u64);
+            assert_eq!(stored.head.seq % 3, 1, "three entries at a time");
+            assert!(stored.head.seq >= seen, "a later load never sees less");
+            assert_eq!(fold(&stored), stored.head);
+            seen = stored.head.seq;
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::join!(writing, reading);
+}
+
+pub(super) async fn many_writers_at_once_all_get_through(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let writers = (1..=32).map(|number| {
+        let store = Arc::clone(&store);
+        async move {
+            let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+            let position = scribe.start_and_pause(&*store, LONG);
+            durable(&*store, position).await;
+            let position = scribe.resolve_and_complete(&*store);
+            durable(&*store, position).await;
+            let stored = load(&*store, &scribe).await.expect("what is durable is loaded");
+            assert_eq!(&stored.head, scribe.head());
+            assert_eq!(stored.head.status(), Status::Completed);
+        }
+    });
+    join_all(writers).await;
+    let listed = store.list(&namespace("default"), &page(100)).await.expect("readable");
+    assert_eq!(listed.total, 32);
+    assert!(store.stats().awaited_commits <= 64, "nobody waits twice");
+}
+
+pub(super) async fn closing_commits_and_then_refuses(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut scribe = Scribe::new("default", "a", 1);
+    let position = scribe.start(&*store);
+    let mut stale = scribe.clone();
+    stale.append(&*store, machine::start_turn(stale.head()));
+    let lost = scribe.append(&*store, machine::start_turn(scribe.head()));
+    store.close().await.expect("the last commit succeeds");
+    durable(&*store, position).await;
+    assert!(conflicts(&*store, lost).await, "what was decided before is still told");
+    let late: QueryName = "late".parse().expect("a good name");
+    let refused = store.append(Scribe::new("default", late.as_str(), 2).create());
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    drop(store);
+    let store = place.open();
+    assert_eq!(&load(&*store, &scribe).await.expect("nobody awaited it, but it was appended").head, stale.head());
+}

@@ -1,0 +1,232 @@
+//! The clauses of the store's contract that are about what is stored: whatever it is, it comes back as it was.
+
+#![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
+
+use std::{collections::HashSet, sync::Arc};
+
+use bosun_core::{
+    Actor, Content, ContentHash, Event, Outcome, Spec, Timestamp,
+    audit::{Action, Record},
+    content::Large,
+};
+
+use super::{
+    scribe::{Scribe, document, spec},
+    store_contract::{LONG, Place, conflicts, durable, fold, load, namespace, page},
+};
+use crate::{
+    resource::{Change, Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource},
+    store::{Search, Store},
+};
+
+pub(super) async fn a_document_is_stored_once_whoever_brings_it(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let shared = document(r#"[{"name":"look_up"}]"#);
+    for number in 1..=3 {
+        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+        let mut append = scribe.create();
+        append.toolset = Some(if number == 2 { document("2") } else { shared.clone() });
+        let position = scribe.send(&*store, append);
+        durable(&*store, position).await;
+    }
+    assert_eq!(store.document(shared.hash).await.expect("readable"), Some(shared.body));
+    assert_eq!(store.document(document("2").hash).await.expect("readable").as_deref(), Some("2"));
+    assert_eq!(store.document(ContentHash::of(b"never")).await.expect("readable"), None);
+}
+
+pub(super) async fn a_later_process_finds_the_same_and_can_fold_it(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut scribes: Vec<_> = (1..=24).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    for scribe in &mut scribes {
+        scribe.start(&*store);
+    }
+    // A walk through every kind of step, the same each time, each query a step further than the last.
+    for round in 0..24_u32 {
+        for (index, scribe) in (0..).zip(&mut scribes).skip(round as usize) {
+            if let Some(append) = scribe.step((round * 24 + index).wrapping_mul(0x9E37_79B1) >> 8) {
+                scribe.send(&*store, append);
+            }
+        }
+    }
+    durable(&*store, store.last_position()).await;
+    let mut before = Vec::new();
+    for scribe in &scribes {
+        before.push(load(&*store, scribe).await.expect("it exists"));
+    }
+    drop(store);
+    let store = place.open();
+    for (scribe, before) in scribes.iter().zip(before) {
+        let after = load(&*store, scribe).await.expect("it exists");
+        assert_eq!(&after.head, scribe.head());
+        assert_eq!((&after.head, &after.entries), (&before.head, &before.entries));
+        assert_eq!(fold(&after), after.head);
+    }
+    let statuses = scribes.iter().map(|scribe| scribe.head().status());
+    assert!(statuses.clone().collect::<HashSet<_>>().len() >= 4, "{:?}", statuses.collect::<Vec<_>>());
+}
+
+/// Texts that have broken stores, terminals and JSON readers.
+const HOSTILE: &[&str] = &[
+    "",
+    "'; DROP TABLE journal; --",
+    "\"quoted\" \\back\\slashed\\ `ticked`",
+    "\0nul\0 and \u{1}\u{1f}\u{7f}",
+    r"\u0000 \ud800 \x00 %00 %s %n ${jndi:x} {{x}}",
+    "\r\n\t line ends \u{2028}\u{2029}",
+    "\u{202e}right to left\u{202c} \u{200b}\u{feff}",
+    "naïve 中文 \u{1f469}\u{200d}\u{1f680} e\u{301}",
+    "NULL",
+    "{\"v\":99,\"kind\":\"completed\"}",
+];
+
+fn hostile_spec(text: &str) -> Spec {
+    Spec {
+        agent: text.into(),
+        model: text.into(),
+        prompt: Some(text.into()),
+        input: text.into(),
+        session_id: Some(text.into()),
+        labels: [(text.to_owned(), text.to_owned())].into(),
+        annotations: [(text.to_owned(), text.to_owned())].into(),
+        warnings: vec![text.into()],
+        ..spec()
+    }
+}
+
+pub(super) async fn hostile_texts_come_back_as_they_were(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut scribes = Vec::new();
+    for (number, text) in (1..).zip(HOSTILE) {
+        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+        let mut created = scribe.create_as(hostile_spec(text));
+        created.toolset = Some(document(text));
+        scribe.send(&*store, created);
+        scribe.ask_outside(&*store, LONG);
+        let outcome = Outcome::Failure {
+            code: (*text).into(),
+            message: (*text).into(),
+            content: Some(serde_json::json!({*text: [text]}).into()),
+        };
+        let mut events = scribe.deliver(&outcome, false);
+        events.push(Event::Failed { code: (*text).into(), message: (*text).into() });
+        let append = scribe.write(events);
+        let entry = append.entries[0].clone();
+        let position = scribe.send(&*store, append);
+        durable(&*store, position).await;
+        scribes.push((scribe, *text, entry));
+    }
+    drop(store);
+    let store = place.open();
+    for (scribe, text, resolved) in &scribes {
+        let stored = load(&*store, scribe).await.expect("it exists");
+        assert_eq!(&stored.head, scribe.head(), "{text:?}");
+        assert_eq!(fold(&stored), stored.head, "{text:?}");
+        assert_eq!(stored.entries[0].event, Event::Created { spec: Arc::new(hostile_spec(text)), by: Actor::local() });
+        assert!(stored.entries.contains(resolved), "{text:?}");
+        assert_eq!(store.document(document(text).hash).await.expect("readable").as_deref(), Some(*text));
+    }
+    let listed = store.list(&namespace("default"), &page(100)).await.expect("readable");
+    assert_eq!(listed.total, HOSTILE.len() as u64);
+}
+
+pub(super) async fn large_values_come_back_as_they_were(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let text = "x\"\\\n中".repeat((1 << 20) / 7);
+    let mut scribe = Scribe::new("default", &"a".repeat(253), 1);
+    let mut created = scribe.create_as(hostile_spec(&text));
+    created.toolset = Some(document(&text));
+    scribe.send(&*store, created);
+    scribe.ask_outside(&*store, LONG);
+    let events = scribe.deliver(&Outcome::success(text.as_str()), false);
+    let position = scribe.append(&*store, events.clone());
+    durable(&*store, position).await;
+    drop(store);
+    let store = place.open();
+    let stored = load(&*store, &scribe).await.expect("it exists");
+    assert!(&stored.head == scribe.head() && fold(&stored) == stored.head);
+    assert!(stored.entries.last().is_some_and(|entry| entry.event == events[0]));
+    assert!(store.document(document(&text).hash).await.expect("readable").as_deref() == Some(&*text));
+}
+
+pub(super) async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let large = |text: &str| Large::of(&text.into()).0;
+    let refer = |scribe: &mut Scribe, store: &dyn Store, text: &str| {
+        let outcome = Outcome::Success { content: Content::Large(large(text)) };
+        let events = scribe.deliver(&outcome, false);
+        scribe.append(store, events)
+    };
+    let all = ["one", "two", "three"].map(|text| large(text).hash);
+    let mut scribes = [Scribe::new("default", "a", 1), Scribe::new("other", "b", 2), Scribe::new("default", "c", 3)];
+    for scribe in &mut scribes {
+        scribe.start_and_pause(&*store, LONG);
+    }
+    assert!(store.referred(&all).await.expect("the store is readable").is_empty());
+    // Two queries refer to the same blob, and one tries in vain.
+    refer(&mut scribes[0], &*store, "one");
+    let mut rival = scribes[2].clone();
+    let last = refer(&mut scribes[2], &*store, "one");
+    let in_vain = refer(&mut rival, &*store, "three");
+    durable(&*store, last).await;
+    assert!(conflicts(&*store, in_vain).await);
+    let position = refer(&mut scribes[1], &*store, "two");
+    durable(&*store, position).await;
+    let expect = HashSet::from([all[0], all[1]]);
+    assert_eq!(store.referred(&all).await.expect("the store is readable"), expect);
+    assert_eq!(store.referred(&all[1..]).await.expect("the store is readable"), HashSet::from([all[1]]));
+    let stored = load(&*store, &scribes[1]).await.expect("the query is there");
+    assert_eq!(fold(&stored), stored.head);
+    drop(store);
+    let store = place.open();
+    assert_eq!(store.referred(&all).await.expect("the store is readable"), expect);
+}
+
+pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn Place>) {
+    let stored = |kind: Kind, namespace_of: &str, name: &str, generation: u64| StoredResource {
+        manifest: Manifest {
+            key: ResourceKey::new(kind, namespace(namespace_of), name),
+            description: Description {
+                labels: [("team".to_owned(), "r\u{0}ed \u{1f980}".to_owned())].into(),
+                annotations: [("a/b".to_owned(), generation.to_string())].into(),
+                spec: serde_json::json!({"z": 1, "a": {"n": 18_446_744_073_709_551_615_u64, "f": 0.1}})
+                    .as_object()
+                    .expect("an object")
+                    .clone(),
+            },
+        },
+        generation,
+        created_at: Timestamp(7),
+        updated_at: Timestamp(7 + generation as i64),
+    };
+    let change = |what: Change| ResourceChange {
+        record: Record::of_act(Timestamp(9), Action::ResourceUpdated, None, Some(what.key().name.clone())),
+        what,
+    };
+    let keep = |resource: &StoredResource| change(Change::Keep(Box::new(resource.clone())));
+    let remove = |resource: &StoredResource| change(Change::Remove(resource.manifest.key.clone()));
+    let store = place.open();
+    assert_eq!(store.resources().await.expect("readable"), []);
+    let first = stored(Kind::Agent, "default", "a", 1);
+    let other_kind = stored(Kind::Model, "default", "a", 1);
+    let other_namespace = stored(Kind::Agent, "other", "a", 1);
+    for resource in [&other_kind, &other_namespace, &first] {
+        store.change_resource(keep(resource)).await.expect("kept");
+    }
+    let all = [first.clone(), other_namespace.clone(), other_kind.clone()];
+    assert_eq!(store.resources().await.expect("readable"), all);
+    let second = stored(Kind::Agent, "default", "a", 2);
+    store.change_resource(keep(&second)).await.expect("replaced");
+    store.change_resource(remove(&other_kind)).await.expect("removed");
+    // There is nothing to remove, and that is no fault.
+    store.change_resource(remove(&other_kind)).await.expect("removed");
+    let left = [second, other_namespace];
+    assert_eq!(store.resources().await.expect("readable"), left);
+    drop(store);
+    let store = place.open();
+    assert_eq!(store.resources().await.expect("readable"), left);
+    let found = store.search(&namespace("default"), &Search { limit: 10, ..Search::default() }).await;
+    // Each change has its line, in the log of its namespace.
+    assert_eq!(found.expect("readable").records.len(), 5);
+    store.close().await.expect("closed");
+    assert!(store.change_resource(keep(&first)).await.is_err());
+}

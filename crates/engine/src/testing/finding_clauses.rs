@@ -1,0 +1,177 @@
+//! The clauses of the store's contract that are about finding queries: in lists, by their deadlines, and by their work.
+
+#![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
+
+use std::time::Duration;
+
+use bosun_core::{Actor, Event, Outcome, Status, Timestamp, machine};
+
+use super::{
+    scribe::Scribe,
+    store_contract::{LONG, Place, durable, namespace},
+};
+use crate::store::{Page, Runnable, Store, Wanted};
+
+pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<dyn Place>) {
+    let store = place.open();
+    // Created out of order: it is the id that says which one is younger.
+    for number in [3, 1, 5, 2, 4] {
+        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+        scribe.start_and_pause(&*store, LONG);
+        let position = if number % 2 == 0 { scribe.resolve_and_complete(&*store) } else { scribe.position() };
+        durable(&*store, position).await;
+    }
+    let names = async |page: Page| {
+        let listed = store.list(&namespace("default"), &page).await.expect("readable");
+        let names: Vec<_> = listed.queries.iter().map(|(head, _)| head.name.to_string()).collect();
+        for (head, created) in &listed.queries {
+            assert_eq!(created.seq, 1);
+            assert!(matches!(created.event, Event::Created { .. }), "lists show the input");
+            assert_eq!(created.at, head.created_at);
+        }
+        (names.join(" "), listed.more, listed.total)
+    };
+    let uid = |number| Some(Scribe::new("default", "any", number).uid());
+    let (all, waiting, done) = (None, Some(Status::Waiting), Some(Status::Completed));
+    let cases = [
+        (9, None, all, ("q5 q4 q3 q2 q1", false, 5)),
+        (5, None, all, ("q5 q4 q3 q2 q1", false, 5)),
+        (2, None, all, ("q5 q4", true, 5)),
+        (2, uid(4), all, ("q3 q2", true, 5)),
+        (2, uid(2), all, ("q1", false, 5)),
+        (2, uid(1), all, ("", false, 5)),
+        (0, None, all, ("", true, 5)),
+        (2, None, waiting, ("q5 q3", true, 3)),
+        (2, uid(4), waiting, ("q3 q1", false, 3)),
+        (9, None, done, ("q4 q2", false, 2)),
+    ];
+    for (limit, before, status, (expect, more, total)) in cases {
+        let page = Page { limit, before, status };
+        assert_eq!(names(page.clone()).await, (expect.to_owned(), more, total), "{page:?}");
+    }
+}
+
+pub(super) async fn what_is_due_comes_most_overdue_first(mut place: Box<dyn Place>) {
+    let store = place.open();
+    assert_eq!(store.next_deadline().await.expect("readable"), None);
+    let mut scribes: Vec<_> = [(1, 300), (2, 100), (3, 200)]
+        .map(|(number, seconds)| {
+            let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+            scribe.start_and_pause(&*store, Duration::from_secs(seconds));
+            scribe
+        })
+        .into();
+    let running = Scribe::new("default", "running", 4).start(&*store);
+    durable(&*store, running).await;
+    let deadlines: Vec<_> = scribes.iter().map(|scribe| scribe.head().deadline().expect("it waits")).collect();
+    let due = async |now: Timestamp, limit: usize| {
+        let due = store.due(now, limit).await.expect("readable");
+        due.into_iter().map(|(_, name)| name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(store.next_deadline().await.expect("readable"), Some(deadlines[1]));
+    assert_eq!(due(Timestamp(deadlines[1].0 - 1), 9).await, "");
+    assert_eq!(due(deadlines[1], 9).await, "q2");
+    assert_eq!(due(deadlines[0], 9).await, "q2 q3 q1");
+    assert_eq!(due(deadlines[0], 2).await, "q2 q3");
+
+    // An answer ends the wait, a hold begins another, and the end of a query ends all.
+    let position = scribes[1].resolve_and_complete(&*store);
+    durable(&*store, position).await;
+    assert_eq!(due(deadlines[0], 9).await, "q3 q1");
+    let events = scribes[2].deliver(&Outcome::success("held"), true);
+    let position = scribes[2].append(&*store, events);
+    durable(&*store, position).await;
+    assert_eq!(store.next_deadline().await.expect("readable"), Some(deadlines[0]));
+    let held_until = scribes[2].head().deadline().expect("it is held");
+    assert_eq!(due(held_until, 9).await, "q1 q3");
+    for index in [0, 2] {
+        let events = machine::cancel(scribes[index].head(), None, &Actor::local());
+        let position = scribes[index].append(&*store, events);
+        durable(&*store, position).await;
+    }
+    assert_eq!(store.next_deadline().await.expect("readable"), None);
+    assert_eq!(due(Timestamp(i64::MAX), 9).await, "");
+}
+
+pub(super) async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut scribe = Scribe::new("default", "a", 1);
+    scribe.start(&*store);
+    scribe.append(&*store, machine::start_turn(scribe.head()));
+    let ways = vec![machine::Way::Outside { timeout: LONG }, machine::Way::Inside { repeatable: true }];
+    let position = scribe.append(&*store, scribe.reply(ways));
+    durable(&*store, position).await;
+    drop(store);
+    let store = place.open();
+    assert_eq!(store.next_deadline().await.expect("readable"), scribe.head().deadline());
+    assert_eq!(runnable(&*store, Wanted { limit: 9, ..Wanted::default() }).await, "a*");
+}
+
+/// The names in the order in which they come; a star marks what is inherited.
+async fn runnable(store: &dyn Store, wanted: Wanted) -> String {
+    let found = store.runnable(wanted).await.expect("readable");
+    let word = |Runnable { key, inherited }| format!("{}{}", key.1, if inherited { "*" } else { "" });
+    found.into_iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+pub(super) async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut queued: Vec<_> = [3, 1, 2].map(|number| Scribe::new("default", &format!("q{number}"), number)).into();
+    for scribe in &mut queued {
+        scribe.start(&*store);
+    }
+    let mut waiting = Scribe::new("default", "waiting", 4);
+    waiting.start_and_pause(&*store, LONG);
+    let mut done = Scribe::new("default", "done", 5);
+    done.start_and_pause(&*store, LONG);
+    done.resolve_and_complete(&*store);
+    let mut thinking = Scribe::new("default", "thinking", 6);
+    thinking.start(&*store);
+    let position = thinking.append(&*store, machine::start_turn(thinking.head()));
+    durable(&*store, position).await;
+    let wanted = |limit: usize, except: &[&Scribe]| Wanted {
+        limit,
+        except: except.iter().map(|scribe| (scribe.head().namespace.clone(), scribe.head().name.clone())).collect(),
+        after: None,
+    };
+    assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1 q2 q3 thinking");
+    assert_eq!(store.count_runnable().await.expect("readable"), 4);
+    drop(store);
+
+    let store = place.open();
+    assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3* thinking*");
+    assert_eq!(runnable(&*store, wanted(2, &[])).await, "q1* q2*");
+    assert_eq!(runnable(&*store, wanted(2, &[&queued[1], &queued[0]])).await, "q2* thinking*");
+    assert_eq!(runnable(&*store, wanted(0, &[])).await, "");
+    // What this process creates or takes up is its own.
+    Scribe::new("default", "new", 7).start(&*store);
+    queued[0].reload(&*store).await;
+    let events = machine::recover(queued[0].head());
+    let position = queued[0].append(&*store, events);
+    durable(&*store, position).await;
+    assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3 thinking* new");
+    assert_eq!(store.count_runnable().await.expect("readable"), 5);
+}
+
+pub(super) async fn namespaces_take_turns(mut place: Box<dyn Place>) {
+    let store = place.open();
+    for (namespace, name, number) in
+        [("a", "a1", 1), ("a", "a2", 2), ("a", "a3", 3), ("a", "a4", 4), ("b", "b1", 5), ("c", "c1", 6), ("c", "c2", 7)]
+    {
+        Scribe::new(namespace, name, number).start(&*store);
+    }
+    durable(&*store, store.last_position()).await;
+    let cases = [
+        (None, 12, "a1 b1 c1 a2 c2 a3 a4"),
+        (None, 9, "a1 b1 c1 a2 c2 a3"),
+        (None, 4, "a1 b1 c1 a2"),
+        (Some("a"), 4, "b1 c1 a1 c2"),
+        (Some("b"), 2, "c1 a1"),
+        (Some("c"), 1, "a1"),
+        (Some("z"), 1, "a1"),
+    ];
+    for (after, limit, expect) in cases {
+        let found = runnable(&*store, Wanted { after: after.map(namespace), limit, ..Wanted::default() }).await;
+        assert_eq!(found, expect, "{after:?} {limit}");
+    }
+}

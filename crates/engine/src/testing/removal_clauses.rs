@@ -1,0 +1,142 @@
+//! The clauses of the store's contract that are about the end of what is stored, and about requests, which outlive it.
+
+#![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
+
+use std::time::Duration;
+
+use bosun_core::{Actor, ContentHash, Timestamp, machine};
+
+use super::{
+    scribe::{Scribe, document, spec},
+    store_contract::{LONG, Place, conflicts, durable, load, namespace, page, removal},
+};
+use crate::store::{Answered, Append, REQUESTS_KEPT, Removal, Request, RequestKey, StoreError};
+
+fn request(key: &str, body: &str) -> Request {
+    let key = RequestKey { actor: "somebody".into(), route: "queries", key: key.into() };
+    Request { key, fingerprint: ContentHash::of(body.as_bytes()) }
+}
+
+pub(super) async fn a_request_is_answered_once_under_its_key(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let create = |scribe: &mut Scribe, request: Request| {
+        let append = Append { request: Some(request), ..scribe.create() };
+        scribe.send(&*store, append)
+    };
+    let mut first = Scribe::new("default", "first", 1);
+    let mut same_key = Scribe::new("default", "same-key", 2);
+    let kept = create(&mut first, request("k1", "body"));
+    // In the same commit, and once more when the first is there.
+    let lost = create(&mut same_key, request("k1", "body"));
+    durable(&*store, kept).await;
+    let later = create(&mut Scribe::new("default", "later", 3), request("k1", "other"));
+    for position in [lost, later] {
+        let refused = store.durable(position).await;
+        assert!(matches!(refused, Err(StoreError::RequestTaken)), "{refused:?}");
+    }
+    // Another key, another namespace, another actor and another door have nothing to do with it.
+    let mut actor = request("k1", "body");
+    actor.key.actor = "somebody else".into();
+    let mut route = request("k1", "body");
+    route.key.route = "messages";
+    for (namespace, name, request) in [
+        ("default", "a", request("k2", "body")),
+        ("other", "b", request("k1", "body")),
+        ("default", "c", actor),
+        ("default", "d", route),
+    ] {
+        let position = create(&mut Scribe::new(namespace, name, 4 + u32::from(name.as_bytes()[0])), request);
+        durable(&*store, position).await;
+    }
+    let found = store.answered(&namespace("default"), &request("k1", "").key).await.expect("readable");
+    let expected =
+        Answered { fingerprint: ContentHash::of(b"body"), uid: first.uid(), name: first.head().name.clone() };
+    assert_eq!(found, Some(expected));
+    assert_eq!(store.answered(&namespace("default"), &request("k3", "").key).await.expect("readable"), None);
+}
+
+pub(super) async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let (mut doomed, mut other) = (Scribe::new("default", "a", 1), Scribe::new("default", "b", 2));
+    let append = Append { request: Some(request("k", "body")), ..doomed.create() };
+    doomed.send(&*store, append);
+    doomed.ask_outside(&*store, LONG);
+    other.start_and_pause(&*store, LONG);
+    // It is deleted behind what was appended before, awaited or not.
+    let (this, now) = (removal(&doomed), Timestamp(1_000));
+    assert_eq!(store.remove(this.clone(), now).await.expect("writable"), 1);
+    assert!(load(&*store, &doomed).await.is_none());
+    assert!(load(&*store, &other).await.is_some());
+    assert_eq!(store.next_deadline().await.expect("readable"), other.head().deadline());
+    assert_eq!(store.remove(this, now).await.expect("writable"), 0, "it is gone already");
+    let lost = doomed.append(&*store, machine::cancel(doomed.head(), None, &Actor::local()));
+    assert!(conflicts(&*store, lost).await, "nothing can be added to it");
+    let answered = async |key: &str| {
+        let found = store.answered(&namespace("default"), &request(key, "").key).await.expect("readable");
+        found.map(|answered| answered.uid)
+    };
+    assert_eq!(answered("k").await, Some(doomed.uid()), "that it was is remembered");
+
+    let mut heir = Scribe::new("default", "a", 3);
+    let position = heir.start(&*store);
+    durable(&*store, position).await;
+    assert_eq!(load(&*store, &heir).await.expect("the name is free").head.uid, heir.uid());
+    drop(store);
+    let store = place.open();
+    assert_eq!(load(&*store, &heir).await.expect("it stays").head.uid, heir.uid());
+    let answered = async |now: Timestamp| {
+        assert_eq!(store.remove(Removal::Outdated, now).await.expect("writable"), 0);
+        store.answered(&namespace("default"), &request("k", "").key).await.expect("readable").is_some()
+    };
+    let forgotten = now.after(REQUESTS_KEPT);
+    assert!(answered(Timestamp(forgotten.0 - 1)).await);
+    assert!(!answered(forgotten).await, "and forgotten in time");
+}
+
+pub(super) async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut waiting = Scribe::new("default", "waiting", 1);
+    waiting.start_and_pause(&*store, LONG);
+    let mut ended: Vec<_> = (2..=400).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    for (seconds, scribe) in (1..).zip(&mut ended) {
+        let mut spec = spec();
+        spec.limits.ttl = Duration::from_secs(seconds);
+        let created = scribe.create_as(spec);
+        scribe.send(&*store, created);
+        scribe.append(&*store, machine::cancel(scribe.head(), None, &Actor::local()));
+    }
+    durable(&*store, store.last_position()).await;
+    let until: Vec<_> = ended.iter().map(|scribe| scribe.head().kept_until().expect("it has ended")).collect();
+    let left = async |now: Timestamp| {
+        // A little at a time, until there is nothing more to do.
+        while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
+        store.list(&namespace("default"), &page(0)).await.expect("readable").total
+    };
+    assert_eq!(left(Timestamp(until[0].0 - 1)).await, 400);
+    assert_eq!(left(until[0]).await, 399);
+    assert!(load(&*store, &ended[0]).await.is_none() && load(&*store, &ended[1]).await.is_some());
+    assert_eq!(left(Timestamp(i64::MAX)).await, 1, "what has not ended stays");
+    assert!(load(&*store, &waiting).await.is_some());
+}
+
+pub(super) async fn a_toolset_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let shared = document("shared");
+    let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    for scribe in &mut scribes {
+        let created = Append { toolset: Some(shared.clone()), ..scribe.create() };
+        scribe.send(&*store, created);
+    }
+    let there = async || store.document(shared.hash).await.expect("readable").is_some();
+    for (scribe, left) in scribes.iter().zip([true, false]) {
+        let this = removal(scribe);
+        store.remove(this, Timestamp(1)).await.expect("writable");
+        assert_eq!(there().await, left);
+    }
+    // And comes again with the next that brings it.
+    let mut again = Scribe::new("default", "again", 3);
+    let created = Append { toolset: Some(shared.clone()), ..again.create() };
+    let position = again.send(&*store, created);
+    durable(&*store, position).await;
+    assert!(there().await);
+}
