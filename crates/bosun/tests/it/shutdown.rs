@@ -104,9 +104,9 @@ async fn whoever_waits_or_watches_is_answered_before_the_end() {
     assert_eq!(first.name, "agent_thinking");
     let body = scenes::query("other", Scene::Endless);
     let stopped = async {
-        // When the second query is there, the request that waits for it has come in.
-        let is_there = async { while client.get("/other").await.status != 200 {} };
-        soon("the second query", is_there).await;
+        // When the second query runs, the request that waits for it has come in.
+        let is_running = async { while client.get("/other").await.state() != "running" {} };
+        soon("the second query", is_running).await;
         server.terminate();
     };
     let (answer, ()) = tokio::join!(client.ask(&Method::POST, "?wait=60s", Some(&body)), stopped);
