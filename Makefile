@@ -67,7 +67,7 @@ interop: ## the Zod converter and the stand-in for model APIs against the real p
 
 otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of the program, and of nothing else
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets --features bosun/otel -- -D warnings
-	$(CARGO) test $(LOCKED) --workspace --features bosun/otel --bin bosun --test it -- telemetry:: traces::
+	$(CARGO) test $(LOCKED) --workspace --features bosun/otel --bin bosun --test it -- telemetry:: traces:: canaries::
 
 docs-page: ## /docs in a real browser, held against the description of the API (needs npm)
 	interop/docs-page/run.sh

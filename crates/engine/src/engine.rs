@@ -27,6 +27,7 @@ use crate::{
     deadlines::Deadlines,
     desk::{Brings, Desk, Key, Live, Locked, State},
     driver, fault,
+    large::LargeResults,
     metrics::Metrics,
     outliving::Outliving,
     parameters::Parameter,
@@ -378,13 +379,21 @@ impl Engine {
     ) -> Result<DeliverReport, EngineError> {
         self.detached(async move |inner| {
             let live = inner.desk.entry(&key);
-            inner.keep_large(&live, &key, &mut deliveries).await?;
-            let mut locked = live.lock(&*inner.store).await?;
-            let state = Inner::state_of(&locked, &key)?;
-            let now = inner.clock.now();
-            let delivered = machine::deliver(&state.head, now, deliveries, hold, &by);
+            let mut large = LargeResults::put_aside(&mut deliveries);
+            let (mut locked, now, delivered) = loop {
+                let locked = live.lock(&*inner.store).await?;
+                let (head, now) = (&Inner::state_of(&locked, &key)?.head, inner.clock.now());
+                let posted = if large.is_empty() { std::mem::take(&mut deliveries) } else { deliveries.clone() };
+                let delivered = machine::deliver(head, now, posted, hold, &by);
+                if large.are_kept(&delivered.verdicts) {
+                    break (locked, now, delivered);
+                }
+                drop(locked);
+                large.keep(&*inner.blobs, &delivered.verdicts).await?;
+            };
+            let head = &Inner::state_of(&locked, &key)?.head;
+            audit::record_refusals(&*inner.store, head, now, &by, &delivered.refused)?;
             inner.metrics.delivery_refused(delivered.refused.len());
-            audit::record_refusals(&*inner.store, &state.head, now, &by, &delivered.refused)?;
             let changed = !delivered.events.is_empty();
             let position = locked.append(&*inner.store, now, delivered.events)?;
             if changed {

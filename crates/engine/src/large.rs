@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, Binding, CallId, Content, ContentHash, Outcome, Toolset, Transcript,
+    Binding, CallId, Content, ContentHash, Outcome, Toolset, Transcript,
     content::{BadContent, ContentCheck, Description, LARGEST_BYTES, Large, MediaType},
     machine::{self, Delivery, Standing, Verdict},
     showing::{RESULT_SHOWN, Showing},
@@ -18,7 +18,6 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     EngineError, QueryKey, StoreError,
     blob::{Blobs, Draft},
-    desk::Live,
     engine::{Engine, Inner},
     results::READ_RESULT,
 };
@@ -105,36 +104,66 @@ pub(crate) async fn showing(
     Ok(showing)
 }
 
-impl Inner {
-    /// Puts large content aside and seals what `deliveries` are going to refer to.
-    pub(crate) async fn keep_large(
-        &self,
-        live: &Live,
-        key: &QueryKey,
-        deliveries: &mut [Delivery],
-    ) -> Result<(), EngineError> {
-        let mut aside: Vec<_> = deliveries.iter_mut().map(|delivery| put_aside(&mut delivery.outcome)).collect();
-        if deliveries.iter().all(|delivery| delivery.outcome.large().is_none()) {
-            return Ok(());
-        }
-        let verdicts = {
-            let locked = live.lock(&*self.store).await?;
-            let state = Self::state_of(&locked, key)?;
-            // Only the verdicts count here, and they are the same whoever delivers.
-            machine::deliver(&state.head, self.clock.now(), deliveries.to_vec(), false, &Actor::local()).verdicts
-        };
-        for ((delivery, verdict), aside) in deliveries.iter().zip(verdicts).zip(&mut aside) {
-            let (Verdict::Accepted(_), Some(large)) = (verdict, delivery.outcome.large()) else { continue };
-            match aside {
-                Some(aside) => seal(&*self.blobs, aside).await?,
-                // An upload has sealed it. To refer to a blob that is not there would be worse than to fail.
-                None if self.blobs.size(large.hash).await? == Some(large.size) => {}
-                None => return Err(StoreError::MissingBlob(large.hash).into()),
+/// The large contents of a post: put aside, and sealed once it is certain that they are taken.
+///
+/// Whether a result is taken is decided with the query locked, and it must be sealed by then. So whoever
+/// delivers looks, keeps what is lacking with the query unlocked, and looks again: what was refused at the
+/// first look may be taken at the second, since what stood in its way may not have been kept.
+#[derive(Debug)]
+pub(crate) struct LargeResults(Vec<LargeResult>);
+
+#[derive(Debug)]
+struct LargeResult {
+    /// Which of the deliveries it is.
+    index: usize,
+    large: Large,
+    /// `None` if it was uploaded.
+    aside: Option<Aside>,
+    is_kept: bool,
+}
+
+impl LargeResults {
+    pub(crate) fn put_aside(deliveries: &mut [Delivery]) -> Self {
+        let large = deliveries.iter_mut().enumerate().filter_map(|(index, delivery)| {
+            let aside = put_aside(&mut delivery.outcome);
+            let large = delivery.outcome.large()?.clone();
+            Some(LargeResult { index, large, aside, is_kept: false })
+        });
+        Self(large.collect())
+    }
+
+    /// Then one look is enough.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether all that these verdicts take is sealed.
+    pub(crate) fn are_kept(&self, verdicts: &[Verdict]) -> bool {
+        self.0.iter().all(|result| result.is_kept || !is_taken(verdicts, result.index))
+    }
+
+    /// Seals what these verdicts take.
+    ///
+    /// # Errors
+    /// If it cannot be written; or if it was uploaded, and is not there: to refer to it would be worse than to fail.
+    pub(crate) async fn keep(&mut self, blobs: &dyn Blobs, verdicts: &[Verdict]) -> Result<(), StoreError> {
+        for result in self.0.iter_mut().filter(|result| !result.is_kept && is_taken(verdicts, result.index)) {
+            match &result.aside {
+                Some(aside) => seal(blobs, aside).await?,
+                None if blobs.size(result.large.hash).await? == Some(result.large.size) => {}
+                None => return Err(StoreError::MissingBlob(result.large.hash)),
             }
+            result.is_kept = true;
         }
         Ok(())
     }
+}
 
+fn is_taken(verdicts: &[Verdict], index: usize) -> bool {
+    matches!(verdicts.get(index), Some(Verdict::Accepted(_)))
+}
+
+impl Inner {
     /// Removes old blobs that no query refers to.
     async fn sweep_blobs(&self) -> Result<usize, StoreError> {
         let mut removed = 0;

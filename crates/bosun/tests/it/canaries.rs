@@ -3,7 +3,8 @@
 //!
 //! A model API of this test stands in for the real ones: it answers, refuses, breaks off and sends elsewhere, and
 //! in its refusals it repeats the key that it was sent. The server logs all it can. Nothing is searched that the
-//! search could not find: each secret is looked for, and found, where it belongs.
+//! search could not find: each secret is looked for, and found, where it belongs. In a program with the feature
+//! `otel`, the spans that a collector gets are searched too (`make otel`).
 
 use std::{
     collections::BTreeMap,
@@ -355,6 +356,12 @@ async fn no_secret_leaves_by_a_way_that_is_not_its_own() {
         "BOSUN_SECRET_VARIABLE_KEY",
         canaries.iter().find(|canary| canary.name == "variable").unwrap().value.clone(),
     );
+    #[cfg(feature = "otel")]
+    let spans = {
+        let (collector, received) = crate::traces::collected::collector().await;
+        world.set("OTEL_EXPORTER_OTLP_ENDPOINT", collector);
+        received
+    };
     let secrets = world.path("secrets");
     let world = world.with(&["--secrets", secrets.to_str().unwrap(), "--log-format", "json"]);
     let mut caught = Caught::default();
@@ -365,6 +372,12 @@ async fn no_secret_leaves_by_a_way_that_is_not_its_own() {
     assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
     catch_files(&world.data(), &mut caught);
     caught.add("log", &fs::read(world.log()).unwrap());
+    #[cfg(feature = "otel")]
+    {
+        let received = spans.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(received.iter().any(|(_, body)| body.to_string().contains("chat ")), "spans of models: {received:?}");
+        received.iter().for_each(|sent| caught.add("spans", format!("{sent:?}").as_bytes()));
+    }
     let lines = String::from_utf8_lossy(&caught.0["log"]).into_owned();
     let broken_off: Vec<Value> = lines
         .lines()
@@ -407,7 +420,7 @@ async fn no_secret_leaves_by_a_way_that_is_not_its_own() {
     // The journal and the client have a call's arguments and results; nobody else.
     for core in [ARGUMENT, RESULT] {
         assert!(!caught.leaks(core, |place| place == "store").is_empty(), "what is on record can be found");
-        leaks.extend(caught.leaks(core, |place| matches!(place, "log" | "metrics" | "audit" | "usage")));
+        leaks.extend(caught.leaks(core, |place| matches!(place, "log" | "spans" | "metrics" | "audit" | "usage")));
     }
     leaks.extend(caught.leaks(CLIENT, |_| true));
     assert!(leaks.is_empty(), "{leaks:#?}");

@@ -4,7 +4,7 @@
 //! `make otel` runs it.
 
 #[cfg(feature = "otel")]
-mod collected;
+pub(crate) mod collected;
 
 use std::{path::Path, sync::Arc};
 

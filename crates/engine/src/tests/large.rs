@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, CallId, Content, Outcome, Status,
+    Actor, CallId, Content, Outcome, QueryUid, Status,
     content::{INLINE_BYTES, LARGEST_BYTES, Large, MediaType},
     machine::{Delivery, Standing, Target, Verdict},
     transcript::Message,
@@ -15,6 +15,8 @@ use super::world::{PATIENCE, World, accepted, assert_completed, call, key, outsi
 use crate::{
     BLOB_GRACE, Blobs as _, DeliverReport, EngineError, PageError, Results, Snapshot, Store as _, StoreError, Upload,
     UploadError,
+    blob::MemoryBlobs,
+    large::LargeResults,
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -293,6 +295,25 @@ async fn a_result_is_found_by_its_call() {
     assert_eq!(result.read(1..4).await.unwrap(), &br#""b""#[..]);
 }
 
-async fn call_owner(world: &World) -> bosun_core::QueryUid {
+async fn call_owner(world: &World) -> QueryUid {
     world.get().await.head.uid
+}
+
+#[tokio::test]
+async fn a_result_that_is_refused_at_the_first_look_is_not_taken_unsealed_at_the_second() {
+    let blobs = MemoryBlobs::new();
+    let id = CallId::derive(QueryUid::new(1, [0; 10]), 1, 0);
+    let outcome = Outcome::success(long_text());
+    let mut deliveries = vec![Delivery { target: Target::Call(id), outcome }];
+    let mut large = LargeResults::put_aside(&mut deliveries);
+    let hash = deliveries[0].outcome.large().unwrap().hash;
+    // A cancellation stands in its way.
+    assert!(large.are_kept(&[Verdict::Cancelled(id)]));
+    large.keep(&blobs, &[Verdict::Cancelled(id)]).await.unwrap();
+    assert_eq!(blobs.size(hash).await.unwrap(), None, "what is not taken is not written");
+    // The cancellation was not kept.
+    assert!(!large.are_kept(&[Verdict::Accepted(id)]), "it must be sealed first");
+    large.keep(&blobs, &[Verdict::Accepted(id)]).await.unwrap();
+    assert!(large.are_kept(&[Verdict::Accepted(id)]));
+    assert!(blobs.size(hash).await.unwrap().is_some());
 }

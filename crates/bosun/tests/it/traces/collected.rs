@@ -11,10 +11,10 @@ use super::{CALLER, DELIVERER, QUESTION, RESULT, Scene};
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
 /// What it got: the headers and the body of each request.
-type Received = Arc<Mutex<Vec<(HeaderMap, Value)>>>;
+pub(crate) type Received = Arc<Mutex<Vec<(HeaderMap, Value)>>>;
 
 /// A collector on loopback that keeps what it gets.
-async fn collector() -> (String, Received) {
+pub(crate) async fn collector() -> (String, Received) {
     let received = Received::default();
     let keep = async |State(received): State<Received>, headers: HeaderMap, axum::Json(body): axum::Json<Value>| {
         received.lock().expect("what was received").push((headers, body));
