@@ -39,7 +39,7 @@ struct ChainLine {
     chain: Ends,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Ends {
     first_key: String,
@@ -112,16 +112,7 @@ pub fn export(
         }
         namespaces += 1;
         seals.extend_from_slice(&seal);
-        let ends = Ends {
-            first_key: chain.first_key.to_string(),
-            key: chain.key.to_string(),
-            let_go: chain.let_go,
-            let_go_mac: to_hex(&chain.let_go_mac),
-            seq: chain.seq,
-            mac: to_hex(&chain.mac),
-            seal: to_hex(&seal),
-        };
-        let line = serde_json::to_string(&ChainLine { namespace: name.clone(), chain: ends });
+        let line = serde_json::to_string(&ChainLine { namespace: name.clone(), chain: Ends::of(&chain, &seal) });
         writeln!(to, "{}", line.map_err(std::io::Error::from)?)?;
         let mut statement = snapshot.prepare_cached(ALONG)?;
         let (before, last) = rows(chain.id);
@@ -228,11 +219,23 @@ impl<'k> Reading<'k> {
         let (Some(id), Some(seal)) = (&total.key, &total.seal) else { return Err(AuditFault::Unsealed) };
         let key = id.parse::<KeyId>().ok().and_then(|id| self.keys.get(id)).ok_or(AuditFault::Export)?;
         let is_sealed = *seal == to_hex(&seal_of_all(key, namespaces, records, &self.seals));
-        if is_sealed { Ok(()) } else { Err(AuditFault::Export) }
+        if is_sealed && *id == key.id.to_string() { Ok(()) } else { Err(AuditFault::Export) }
     }
 }
 
 impl Ends {
+    fn of(chain: &Chain, seal: &[u8]) -> Self {
+        Self {
+            first_key: chain.first_key.to_string(),
+            key: chain.key.to_string(),
+            let_go: chain.let_go,
+            let_go_mac: to_hex(&chain.let_go_mac),
+            seq: chain.seq,
+            mac: to_hex(&chain.mac),
+            seal: to_hex(seal),
+        }
+    }
+
     fn read(&self) -> Option<(Chain, Vec<u8>)> {
         let mac = |text: &str| Mac::try_from(from_hex(text)?.as_slice()).ok();
         let chain = Chain {
@@ -244,9 +247,11 @@ impl Ends {
             let_go: self.let_go,
             let_go_mac: mac(&self.let_go_mac)?,
         };
+        let seal = from_hex(&self.seal)?.to_vec();
         // Where nothing was let go the seal does not cover its mac, which then is none.
         let is_whole = chain.let_go > 0 || chain.let_go_mac == Mac::default();
-        is_whole.then_some((chain, from_hex(&self.seal)?.to_vec()))
+        // A hexadecimal number has several spellings, and only one was written.
+        (is_whole && *self == Self::of(&chain, &seal)).then_some((chain, seal))
     }
 }
 

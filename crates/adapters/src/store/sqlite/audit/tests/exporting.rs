@@ -83,6 +83,23 @@ async fn a_thousand_tamperings_with_an_export_are_found() {
 }
 
 #[tokio::test]
+async fn another_spelling_of_a_number_is_a_change() {
+    let (dir, keys, text) = exported().await;
+    let mut spelled = 0;
+    for (at, letter) in text.char_indices().filter(|(_, letter)| matches!(letter, 'a'..='f')) {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes[at] = bytes[at].to_ascii_uppercase();
+        // Records are covered letter by letter; what stands around them is what this is about.
+        let line = text[..at].lines().count();
+        if text.lines().nth(line.saturating_sub(1)).is_some_and(|line| !line.contains(r#","record":"#)) {
+            spelled += 1;
+            assert!(!verified(&dir, &keys, &bytes).faults.is_empty(), "`{letter}` at byte {at} of line {line}");
+        }
+    }
+    assert!(spelled > 100, "{spelled}");
+}
+
+#[tokio::test]
 async fn without_the_key_an_export_says_that_it_may_lack_a_namespace() {
     let (dir, keys, _) = exported().await;
     let mut lines = Vec::new();
