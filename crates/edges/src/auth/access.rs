@@ -1,7 +1,7 @@
 //! What is in force right now, and until when somebody's grant holds.
 //!
 //! A policy is replaced as a whole while the server runs. Requests are checked against the one of the
-//! moment; streams, which outlive it, end when what they were opened with is withdrawn.
+//! moment; those that outlive it are told when what they were let in for is withdrawn.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -13,9 +13,12 @@ use tokio::sync::{Notify, watch};
 use super::{
     Grant,
     credential::{self, Credential},
+    gate,
     jwt::{Issuer, TokenError},
     keys::{Digest, Keyring},
+    tenure::Errand,
 };
+use crate::http::error::ApiError;
 
 /// How long a token of an unknown key waits for the keys to be fetched again.
 const FETCH_PATIENCE: Duration = Duration::from_secs(5);
@@ -115,15 +118,20 @@ impl Access {
         policy.0.as_ref()?.verify(credential, self.clock.now()).ok()
     }
 
-    /// Resolves when what was granted on `proof` is not granted any more.
-    pub(super) async fn withdrawn(mut self, proof: Proof, grant: Arc<Grant>) {
+    /// Resolves when what was granted on `proof` does not allow `errand` any more, with what a new request would be
+    /// told.
+    pub(super) async fn withdrawn(mut self, proof: Proof, grant: Arc<Grant>, errand: Errand) -> ApiError {
         loop {
             let now = self.clock.now();
-            if !self.policy.borrow_and_update().still_grants(&proof, &grant, now) {
-                return;
-            }
+            let expires = match self.policy.borrow_and_update().recall(&proof, &grant, now) {
+                None => return gate::unauthorized(),
+                Some(held) => match errand.check(held, &grant) {
+                    Ok(()) => held.expires,
+                    Err(refusal) => return refusal,
+                },
+            };
             let over = async {
-                match grant.expires {
+                match expires {
                     Some(expires) => tokio::time::sleep(expires.since(now)).await,
                     None => std::future::pending().await,
                 }
@@ -143,13 +151,15 @@ impl Access {
 }
 
 impl Policy {
-    fn still_grants(&self, proof: &Proof, grant: &Grant, now: Timestamp) -> bool {
+    /// What is granted now on a proof on which `granted` was; nothing if it proves nothing any more.
+    fn recall<'a>(&'a self, proof: &Proof, granted: &'a Grant, now: Timestamp) -> Option<&'a Grant> {
         match (&self.0, proof) {
-            (None, _) => true,
-            (Some(_), Proof::Open) => false,
-            (Some(guarded), Proof::Key(digest)) => guarded.keys.recall(*digest, now) == Some(grant),
+            (None, _) => Some(granted),
+            (Some(_), Proof::Open) => None,
+            (Some(guarded), Proof::Key(digest)) => guarded.keys.recall(*digest, now),
             (Some(guarded), Proof::Token(issuer)) => {
-                guarded.issuers.iter().any(|known| known.id == *issuer) && grant.holds_at(now)
+                let is_known = guarded.issuers.iter().any(|known| known.id == *issuer);
+                (is_known && granted.holds_at(now)).then_some(granted)
             }
         }
     }

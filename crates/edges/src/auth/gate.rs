@@ -2,29 +2,23 @@
 //!
 //! A route says what it [`Needs`] in its table, and the gate is built from that, so no handler can
 //! forget to ask. The namespace of a request is read here and nowhere else: a handler gets it as
-//! [`Authorized`], which only this module makes. An answer that is still being written when its
-//! grant is withdrawn ends there.
+//! [`Authorized`], which only this module makes. For how long it is answered is the part of [`tenure`].
 
-use std::{
-    borrow::Cow,
-    future::Future,
-    ops::Deref,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{borrow::Cow, ops::Deref, sync::Arc};
 
 use axum::{
-    body::{Body, Bytes, HttpBody},
     extract::{FromRequestParts, RawPathParams, Request, State},
     http::{HeaderMap, HeaderName, request::Parts},
     middleware::Next,
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use bosun_core::{Actor, Namespace};
-use hyper::body::{Frame, SizeHint};
 
-use super::{Access, Grant, Namespaces, Right, access::Proof};
+use super::{
+    Grant, Namespaces, Right,
+    access::Proof,
+    tenure::{self, Errand},
+};
 use crate::{
     App,
     http::{
@@ -131,40 +125,57 @@ pub(crate) async fn check(
     }
     let (mut parts, body) = request.into_parts();
     let Some((proof, grant)) = app.access.authenticate(&parts.headers).await else { return Err(unauthorized()) };
+    check_right(needs, &grant)?;
+    let mut named = None;
+    if let Needs::Here(_) = needs {
+        named = requested_namespace(&mut parts).await?;
+        let namespace = reach(&grant, named.clone().unwrap_or_else(|| grant.namespaces.own()))?;
+        parts.extensions.insert(Place { namespace, is_named: named.is_some() });
+    }
+    let (actor, warning) = speak_for(&grant, &parts.headers)?;
+    let errand = Errand { needs, namespace: named, actor: actor.clone() };
+    parts.extensions.insert(Caller { actor, warning, grant: Arc::clone(&grant) });
+    let answering = next.run(Request::from_parts(parts, body));
+    // What was never proven is never withdrawn.
+    if proof == Proof::Open {
+        return Ok(answering.await);
+    }
+    tenure::answer(answering, &app.access, (proof, grant), errand).await
+}
+
+/// The same for a header that is missing, and for a key that is unknown, over or revoked.
+pub(super) fn unauthorized() -> ApiError {
+    ApiError::new(Code::Unauthorized, "Missing or invalid authorization header")
+}
+
+/// Whether the right is there that a route needs, in all namespaces where it needs that.
+pub(super) fn check_right(needs: Needs, grant: &Grant) -> Result<(), ApiError> {
     if let Some(right) = needs.right().filter(|right| !grant.rights.has(*right)) {
         let message = format!("this needs the right `{}`, which the key does not have", right.as_str());
         return Err(ApiError::new(Code::RightMissing, message));
     }
-    match needs {
-        Needs::Here(_) => {
-            let named = requested_namespace(&mut parts).await?;
-            let is_named = named.is_some();
-            let namespace = reach(&grant, named.unwrap_or_else(|| grant.namespaces.own()))?;
-            parts.extensions.insert(Place { namespace, is_named });
-        }
-        Needs::Everywhere(_) if grant.namespaces != Namespaces::All => {
-            let message = "this concerns all namespaces, and the key reaches only some";
-            return Err(ApiError::new(Code::NamespaceForbidden, message));
-        }
-        Needs::Nothing | Needs::Somebody | Needs::Everywhere(_) => {}
+    if matches!(needs, Needs::Everywhere(_)) { check_everywhere(grant) } else { Ok(()) }
+}
+
+pub(super) fn check_everywhere(grant: &Grant) -> Result<(), ApiError> {
+    if grant.namespaces == Namespaces::All {
+        return Ok(());
     }
-    let (actor, warning) = speak_for(&grant, &parts.headers)?;
-    parts.extensions.insert(Caller { actor, warning, grant: Arc::clone(&grant) });
-    let response = next.run(Request::from_parts(parts, body)).await;
-    Ok(if proof == Proof::Open { response } else { revocable(response, &app.access, proof, grant) })
+    let message = "this concerns all namespaces, and the key reaches only some";
+    Err(ApiError::new(Code::NamespaceForbidden, message))
 }
 
-/// The same for a header that is missing, and for a key that is unknown, over or revoked.
-fn unauthorized() -> ApiError {
-    ApiError::new(Code::Unauthorized, "Missing or invalid authorization header")
-}
-
-fn reach(grant: &Grant, namespace: Namespace) -> Result<Authorized<Namespace>, ApiError> {
-    if grant.namespaces.include(&namespace) {
-        return Ok(Authorized(namespace));
+pub(super) fn check_namespace(grant: &Grant, namespace: &Namespace) -> Result<(), ApiError> {
+    if grant.namespaces.include(namespace) {
+        return Ok(());
     }
     // The same for one that exists and one that does not: nothing is looked up.
     Err(ApiError::new(Code::NamespaceForbidden, format!("the key does not reach namespace {namespace}")))
+}
+
+fn reach(grant: &Grant, namespace: Namespace) -> Result<Authorized<Namespace>, ApiError> {
+    check_namespace(grant, &namespace)?;
+    Ok(Authorized(namespace))
 }
 
 /// The namespace in the path or in `?namespace=`, if there is one; all of them must be the same.
@@ -198,53 +209,22 @@ fn speak_for(grant: &Grant, headers: &HeaderMap) -> Result<(Actor, Option<&'stat
         let warning = "`X-Forwarded-User` was ignored: who asks may not act for others";
         return Ok((grant.actor.clone(), Some(warning)));
     }
-    let forbidden = |message: String| ApiError::new(Code::EndUserForbidden, message);
     let user = match (str::from_utf8(user.as_bytes()), named.next()) {
         (Ok(user), None) => user,
-        _ => return Err(forbidden("`X-Forwarded-User` must name one end user, in UTF-8".into())),
+        _ => return Err(end_user_forbidden("`X-Forwarded-User` must name one end user, in UTF-8")),
     };
-    if !grant.may_act_for.include(user) {
-        return Err(forbidden(format!("the key may not act for `{}`", clip(user))));
-    }
-    let actor = grant.actor.acting_for(user).map_err(|error| forbidden(error.to_string()))?;
+    check_end_user(grant, user)?;
+    let actor = grant.actor.acting_for(user).map_err(|error| end_user_forbidden(error.to_string()))?;
     Ok((actor, None))
 }
 
-/// An answer that ends when its grant does. One of known length ends soon by itself.
-fn revocable(response: Response, access: &Access, proof: Proof, grant: Arc<Grant>) -> Response {
-    if response.body().size_hint().exact().is_some() {
-        return response;
+pub(super) fn check_end_user(grant: &Grant, user: &str) -> Result<(), ApiError> {
+    if grant.may_act_for.include(user) {
+        return Ok(());
     }
-    let withdrawn = Box::pin(access.clone().withdrawn(proof, grant));
-    response.map(|body| Body::new(Revocable { body, withdrawn, over: false })).into_response()
+    Err(end_user_forbidden(format!("the key may not act for `{}`", clip(user))))
 }
 
-struct Revocable {
-    body: Body,
-    withdrawn: Pin<Box<dyn Future<Output = ()> + Send>>,
-    over: bool,
-}
-
-impl HttpBody for Revocable {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.over = self.over || self.withdrawn.as_mut().poll(context).is_ready();
-        if self.over {
-            return Poll::Ready(None);
-        }
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+fn end_user_forbidden(message: impl Into<String>) -> ApiError {
+    ApiError::new(Code::EndUserForbidden, message)
 }

@@ -11,6 +11,7 @@ mod credential;
 pub(crate) mod gate;
 pub mod jwt;
 pub mod keys;
+mod tenure;
 pub(crate) mod whoami;
 
 use bosun_core::{Actor, Namespace, Timestamp};

@@ -11,7 +11,10 @@ use axum::{
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bosun_core::{Actor, Event, Namespace, Timestamp};
-use bosun_engine::{Clock as _, SystemClock};
+use bosun_engine::{
+    Clock as _, SystemClock,
+    testing::{ScriptedModel, Turn},
+};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
@@ -432,4 +435,93 @@ async fn a_stream_ends_when_its_key_expires() {
     let before = tokio::time::Instant::now();
     while stream.next().await.is_some() {}
     assert_eq!(before.elapsed().as_secs(), 90);
+}
+
+/// Waits for the query `q`, whose model never answers, as long as anybody may; and says how long that was.
+async fn wait_for(world: &World, id: &str, user: Option<&str>) -> (u16, String, u64) {
+    let (began, authorization) = (tokio::time::Instant::now(), format!("Bearer sk-{id}"));
+    let mut headers = vec![("authorization", authorization.as_str())];
+    headers.extend(user.map(|user| ("x-forwarded-user", user)));
+    let answer = world.send("GET", "/v1/namespaces/default/queries/q?wait=60s", &headers, Body::empty()).await;
+    let (status, code) = answer.refusal();
+    (status, code.to_owned(), began.elapsed().as_secs())
+}
+
+/// A world in which nothing ever happens to the query `q`.
+async fn world_in_silence() -> World {
+    let world = World::new(ScriptedModel::always(vec![Turn::say("Never.").hanging()])).await;
+    world.post("/v1/queries", &plain("q")).await.ok();
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_told_when_what_they_wait_for_is_not_theirs_any_more() {
+    let check = async |id: &str, user: Option<&str>, change: fn(&mut Vec<Key>, usize), expect: (u16, &str, u64)| {
+        let mut keys = keys();
+        let own = keys.iter().position(|key| key.public == format!("pk-{id}")).unwrap();
+        keys[own].grant.may_act_for = EndUsers::Listed(vec!["alice".into()]);
+        let policy = policy(keys.clone());
+        let world = world_in_silence().await.guarded(&policy);
+        let changed = async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            change(&mut keys, own);
+            policy.send_replace(Arc::new(Policy::guarded(Keyring::new(keys), Vec::new())));
+        };
+        let ((status, code, after), ()) = tokio::join!(wait_for(&world, id, user), changed);
+        assert_eq!((status, code.as_str(), after), expect, "{id} for {user:?}");
+    };
+    let nobody: fn(&mut Vec<Key>, usize) = |keys, own| keys[own].grant.may_act_for = EndUsers::Listed(Vec::new());
+    check("own", None, |keys, own| keys[own].revoked = true, (401, "unauthorized", 10)).await;
+    check("own", None, |keys, own| drop(keys.remove(own)), (401, "unauthorized", 10)).await;
+    check("own", None, |keys, own| keys[own].digest = Digest::of("rotated"), (401, "unauthorized", 10)).await;
+    let renamed: fn(&mut Vec<Key>, usize) = |keys, own| keys[own].grant.actor = Actor::of_key("new").unwrap();
+    check("own", None, renamed, (401, "unauthorized", 10)).await;
+    let moved: fn(&mut Vec<Key>, usize) = |keys, own| {
+        keys[own].grant.namespaces = Namespaces::Listed(vec!["other".parse::<Namespace>().unwrap()]);
+    };
+    check("both", None, moved, (403, "namespace_forbidden", 10)).await;
+    check("any", None, moved, (403, "namespace_forbidden", 10)).await;
+    check("own", None, |keys, own| keys[own].grant.rights = all_but(Right::Read), (403, "right_missing", 10)).await;
+    check("own", Some("alice"), nobody, (403, "end_user_forbidden", 10)).await;
+    // What does not concern the request does not end it.
+    check("own", None, nobody, (200, "", 60)).await;
+    check("own", None, |_, _| {}, (200, "", 60)).await;
+    check("own", None, |keys, _| keys[1].revoked = true, (200, "", 60)).await;
+    check("own", None, |keys, own| keys[own].grant.rights = all_but(Right::Audit), (200, "", 60)).await;
+    check("own", None, |keys, own| keys[own].grant.namespaces = Namespaces::All, (200, "", 60)).await;
+    check("only-read", None, |keys, own| keys[own].grant.rights = Rights::all(), (200, "", 60)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_told_when_their_key_expires_and_what_they_did_stays_done() {
+    let world = world_in_silence().await;
+    let mut keys = keys();
+    keys[0].grant.expires = Some(world.clock.now().after(Duration::from_secs(20)));
+    let world = world.guarded(&policy(keys));
+    let (authorization, began) = ("Bearer sk-own", tokio::time::Instant::now());
+    let headers = [("authorization", authorization), ("content-type", "application/json")];
+    let created = world.send("POST", "/v1/queries?wait=60s", &headers, plain("late").to_string());
+    let ((status, code, after), created) = tokio::join!(wait_for(&world, "own", None), created);
+    assert_eq!((status, code.as_str(), after), (401, "unauthorized", 20));
+    assert_eq!((created.refusal(), began.elapsed().as_secs()), ((401, "unauthorized"), 20));
+    assert_eq!(created.header("www-authenticate"), Some("Bearer"));
+    assert!(matches!(world.journal("late").await[0].event, Event::Created { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_ends_with_its_key_and_the_call_waits_on() {
+    let world = World::new(calculating()).await;
+    let query = world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
+    let path = format!("/v1/queries/q/tool-calls/{}/result", query["toolCall"]["id"].as_str().unwrap());
+    let mut keys = keys();
+    keys[0].grant.expires = Some(world.clock.now().after(Duration::from_secs(20)));
+    let world = world.guarded(&policy(keys));
+    let headers = [("authorization", "Bearer sk-own"), ("content-type", "text/plain")];
+    let endless = futures_util::stream::pending::<Result<Bytes, std::convert::Infallible>>();
+    let began = tokio::time::Instant::now();
+    let answer = world.send("PUT", &path, &headers, Body::from_stream(endless)).await;
+    assert_eq!((answer.refusal(), began.elapsed().as_secs()), ((401, "unauthorized"), 20));
+    let headers = [("authorization", "Bearer sk-any")];
+    let query = world.send("GET", "/v1/queries/q", &headers, Body::empty()).await.ok();
+    assert_eq!(query["status"], "tool_call_required");
 }
