@@ -162,7 +162,7 @@ pub struct Calls {
 pub struct Record {
     pub at: Timestamp,
     pub action: Action,
-    /// Who did it, where somebody outside did.
+    /// Who did it, where somebody outside did; of a call that the model asked for, whose query it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -326,14 +326,15 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
         Event::Created { by, .. } => Some(of_query(Action::QueryCreated).by(by)),
         // The model's own business: it becomes a record when a call or an end comes of it.
         Event::TurnStarted { .. } | Event::TurnEnded { .. } => None,
-        Event::CallAsked(asked) => Some(of_asked(head, at, asked, arguments)),
+        // The model asks, and runs nothing: a call is made for whoever asked the query.
+        Event::CallAsked(asked) => Some(of_asked(head, at, asked, arguments).by(&transcript.by)),
         Event::CallStarted { call, attempt } => {
             let (record, _) = of_call(Action::CallStarted, *call)?;
-            Some(Record { attempt: Some(*attempt), ..record })
+            Some(Record { attempt: Some(*attempt), ..record }.by(&transcript.by))
         }
         Event::CallFinished { call, outcome } => {
             let (record, call) = of_call(Action::CallFinished, *call)?;
-            Some(with_outcome(record, call, outcome))
+            Some(with_outcome(record, call, outcome).by(&transcript.by))
         }
         Event::CallResolved { call, outcome, by } => {
             let (record, call) = of_call(Action::CallDelivered, *call)?;

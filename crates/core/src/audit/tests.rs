@@ -205,7 +205,7 @@ fn a_life_of_a_query_becomes_its_records() {
     assert_eq!(actions(&records), ["query.created", "call.handed_out", "call.delivered", "query.completed"]);
     assert_eq!(
         records.iter().map(|record| record.actor.as_deref()).collect::<Vec<_>>(),
-        [Some("ci/alice"), None, Some("ci/alice"), None]
+        [Some("ci/alice"), Some("ci/alice"), Some("ci/alice"), None]
     );
     let handed_out = &records[1];
     assert_eq!(handed_out.arguments, Some(json!({"query": "x", "password": REDACTED})));
@@ -251,6 +251,7 @@ fn inside_and_refused_calls_have_their_words() {
         actions(&records),
         ["query.created", "call.asked", "call.refused", "call.started", "call.finished", "query.cancelled"]
     );
+    assert!(records.iter().all(|record| record.actor.as_deref() == Some("ci/alice")), "whose calls they are");
     assert_eq!(records[2].outcome.as_deref(), Some("unknown_tool"));
     assert_eq!((records[4].outcome.as_deref(), records[4].duration_ms), (Some("boom"), Some(50)));
     assert_eq!(records[5].calls, Some(Calls { inside: 1, refused: 1, tools: 1, ..Calls::default() }));

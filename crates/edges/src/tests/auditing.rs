@@ -33,6 +33,7 @@ async fn the_life_of_a_query_is_on_record() {
     let handed_out = &page["items"][2];
     assert_eq!(handed_out["arguments"], json!({"expression": "0.25 * 8432"}));
     assert_eq!((&handed_out["tool"], &handed_out["query"]), (&json!("calculator"), &json!("a")));
+    assert_eq!(handed_out["actor"], "local", "whose call it is");
     assert_eq!(page["items"][1]["outcome"], SUCCESS);
     assert_eq!(page["items"][3]["actor"], "local");
     assert_eq!(world.get("/v1/namespaces/default/audit").await.ok(), page, "both paths lead there");
