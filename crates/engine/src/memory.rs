@@ -286,7 +286,6 @@ impl Store for Memory {
         if shelves.epoch != self.epoch {
             return Err(StoreError::Fenced);
         }
-        let mut forgotten = 0;
         let doomed: Vec<_> = match removal {
             Removal::Conversations(namespace, wanted, record) => {
                 let forgotten = shelves.talks.forget(&namespace, &wanted);
@@ -305,13 +304,22 @@ impl Store for Memory {
             }
             Removal::Outdated => {
                 shelves.requests.retain(|_, remembered| remembered.until.is_none_or(|until| until > now));
-                forgotten = shelves.talks.forget_outdated(now);
+                let mut acts = shelves.talks.forget_outdated(now);
+                let forgotten = acts.len();
                 let outdated = |shelf: &Shelf| shelf.head.kept_until().is_some_and(|until| until <= now);
-                shelves.queries.iter().filter(|(_, shelf)| outdated(shelf)).map(|(key, _)| key.clone()).collect()
+                let doomed: Vec<_> = shelves.queries.iter().filter(|(_, shelf)| outdated(shelf)).collect();
+                for ((namespace, uid), Shelf { head, .. }) in &doomed {
+                    let record = Record::of_outdated(*uid, Some(head.name.clone()), Some(head.agent.clone()), now);
+                    acts.push((namespace.clone(), record));
+                }
+                let doomed: Vec<_> = doomed.into_iter().map(|(key, _)| key.clone()).collect();
+                acts.into_iter().for_each(|(namespace, record)| shelves.write_down(&namespace, vec![record]));
+                doomed.iter().for_each(|key| shelves.remove(key, now));
+                return Ok(doomed.len() + forgotten);
             }
         };
         doomed.iter().for_each(|key| shelves.remove(key, now));
-        Ok(doomed.len() + forgotten)
+        Ok(doomed.len())
     }
 
     async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {

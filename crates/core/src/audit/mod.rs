@@ -234,6 +234,12 @@ impl Record {
         Self::of_query(head, at, Action::QueryDeleted).by(actor)
     }
 
+    /// A query was deleted because it had been kept for long enough: nobody asked for that.
+    #[must_use]
+    pub fn of_outdated(uid: QueryUid, query: Option<QueryName>, agent: Option<String>, at: Timestamp) -> Self {
+        Self { agent, query, uid: Some(uid), ..Self::of_act(at, Action::QueryDeleted, None, None) }
+    }
+
     /// A result that did not count; `None` for one that did.
     #[must_use]
     pub fn of_refusal(

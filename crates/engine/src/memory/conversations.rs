@@ -1,12 +1,12 @@
 //! Conversations in memory.
 
 use async_trait::async_trait;
-use bosun_core::{Namespace, QueryUid, Timestamp, conversation::ConversationKey, message};
+use bosun_core::{Namespace, QueryUid, Timestamp, audit::Record, conversation::ConversationKey, message};
 
 use super::{Memory, Shelves};
 use crate::store::{
     StoreError,
-    conversations::{Conversation, Conversations, Exchange, Frame, Joining, Listing, Said, Size, Wanted},
+    conversations::{Conversation, Conversations, Exchange, Frame, Joining, Listing, Said, Size, Wanted, outdated},
 };
 
 /// What was said, in the order in which it was added.
@@ -51,12 +51,19 @@ impl Talks {
         if wanted.query.is_some() { queries } else { conversations.len() }
     }
 
-    pub(super) fn forget_outdated(&mut self, now: Timestamp) -> usize {
-        let before = self.known.len();
-        self.known.retain(|_, (_, until)| *until > now);
+    /// Forgets those that have been remembered for long enough, and says what is to be on record of that.
+    pub(super) fn forget_outdated(&mut self, now: Timestamp) -> Vec<(Namespace, Record)> {
+        let mut acts = Vec::new();
+        self.known.retain(|(namespace, key), (_, until)| {
+            let stays = *until > now;
+            if !stays {
+                acts.push((namespace.clone(), outdated(key, now)));
+            }
+            stays
+        });
         let known = &self.known;
         self.said.retain(|(namespace, said, _)| known.contains_key(&(namespace.clone(), said.key.clone())));
-        before - self.known.len()
+        acts
     }
 
     /// A conversation in which nothing is left is none.

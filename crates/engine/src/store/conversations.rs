@@ -10,6 +10,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use bosun_core::{
     Namespace, QueryName, QueryUid, Timestamp,
+    audit::{Action, Record},
     conversation::{ConversationKey, estimate_tokens},
     transcript::Message,
 };
@@ -129,6 +130,14 @@ impl fmt::Display for Wanted {
             None => Ok(()),
         }
     }
+}
+
+/// What the audit log says of a conversation that has been remembered for long enough: nobody asked for that.
+#[must_use]
+pub fn outdated(key: &ConversationKey, at: Timestamp) -> Record {
+    let ConversationKey { memory, id } = key.clone();
+    let detail = Wanted { memory: Some(memory), id: Some(id), query: None }.to_string();
+    Record::of_act(at, Action::ConversationDeleted, None, Some(detail))
 }
 
 impl Wanted {

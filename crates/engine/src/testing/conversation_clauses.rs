@@ -18,7 +18,7 @@ use super::{
 };
 use crate::store::{
     Append, Position, Removal, Search, Store, StoreError,
-    conversations::{Exchange, Frame, Joining, Listing, Part, Said, Size, Wanted},
+    conversations::{Exchange, Frame, Joining, Listing, Part, Said, Size, Wanted, outdated},
 };
 
 const KEPT: Duration = Duration::from_secs(60);
@@ -288,6 +288,10 @@ pub(super) async fn a_conversation_that_nobody_goes_on_with_is_forgotten_in_time
     assert_eq!(left(until(0)).await, 3, "the second query has kept it");
     assert_eq!(left(until(1)).await, 1);
     assert_eq!(left(until(2)).await, 0);
+    let search = Search { action: Some(Action::ConversationDeleted), limit: 9, ..Search::default() };
+    let found = store.search(&namespace("default"), &search).await.expect("readable").records;
+    let recorded: Vec<_> = found.into_iter().rev().map(|numbered| numbered.record).collect();
+    assert_eq!(recorded, [outdated(&old, until(1)), outdated(&young, until(2))], "it is on record");
 }
 
 pub(super) async fn a_history_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place>) {

@@ -4,13 +4,17 @@
 
 use std::time::Duration;
 
-use bosun_core::{Actor, ContentHash, Timestamp, machine};
+use bosun_core::{
+    Actor, ContentHash, Timestamp,
+    audit::{Action, Record},
+    machine,
+};
 
 use super::{
     scribe::{Scribe, document, spec},
     store_contract::{LONG, Place, conflicts, durable, load, namespace, page, removal},
 };
-use crate::store::{Answered, Append, REQUESTS_KEPT, Removal, Request, RequestKey, StoreError};
+use crate::store::{Answered, Append, REQUESTS_KEPT, Removal, Request, RequestKey, Search, StoreError};
 
 fn request(key: &str, body: &str) -> Request {
     let key = RequestKey { actor: "somebody".into(), route: "queries", key: key.into() };
@@ -117,6 +121,20 @@ pub(super) async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box
     assert!(load(&*store, &ended[0]).await.is_none() && load(&*store, &ended[1]).await.is_some());
     assert_eq!(left(Timestamp(i64::MAX)).await, 1, "what has not ended stays");
     assert!(load(&*store, &waiting).await.is_some());
+    // Nobody asked for it, and it is on record: each once, when it was done.
+    let search = Search { action: Some(Action::QueryDeleted), limit: 1_000, ..Search::default() };
+    let found = store.search(&namespace("default"), &search).await.expect("readable").records;
+    let recorded = |scribe: &Scribe| {
+        let head = scribe.head();
+        let of = |at| Record::of_outdated(head.uid, Some(head.name.clone()), Some(head.agent.clone()), at);
+        found.iter().filter(|numbered| numbered.record == of(numbered.record.at)).count()
+    };
+    assert!(ended.iter().all(|scribe| recorded(scribe) == 1));
+    assert_eq!((found.len(), recorded(&waiting)), (ended.len(), 0));
+    assert_eq!(
+        found.last().map(|numbered| (numbered.record.at, numbered.record.actor.clone())),
+        Some((until[0], None))
+    );
 }
 
 pub(super) async fn a_toolset_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place>) {

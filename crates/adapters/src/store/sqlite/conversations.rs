@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use bosun_core::{
     Namespace, QueryUid, Timestamp,
+    audit::Record,
     conversation::{ConversationKey, History},
 };
 use bosun_engine::store::{
     StoreError,
-    conversations::{Conversation, Exchange, Frame, Listing, Said, Size, Wanted},
+    conversations::{Conversation, Exchange, Frame, Listing, Said, Size, Wanted, outdated},
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -38,7 +39,7 @@ pub(super) const HISTORY: &str = "SELECT query, exchanges.name, at, first, excha
 /// The places of a list: what is wanted of it, and from where on.
 const WANTED: &str = "namespace = ?1 AND (?2 IS NULL OR memory = ?2) AND (?3 IS NULL OR conversations.name = ?3)";
 const OUTDATED: &str = "DELETE FROM conversations WHERE id IN \
-     (SELECT id FROM conversations WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";
+     (SELECT id FROM conversations WHERE expires <= ?1 ORDER BY expires LIMIT ?2) RETURNING namespace, memory, name";
 const LAST_LEFT: &str = "UPDATE conversations SET latest = (SELECT max(id) FROM exchanges WHERE conversation = ?1) \
      WHERE id = ?1 AND EXISTS (SELECT 1 FROM exchanges WHERE conversation = ?1)";
 const FORGET_EMPTY: &str = "DELETE FROM conversations WHERE id = ?1 \
@@ -141,8 +142,15 @@ impl Open {
         Ok(found.len())
     }
 
-    pub(super) fn forget_outdated(&self, now: Timestamp) -> rusqlite::Result<usize> {
-        self.connection.prepare_cached(OUTDATED)?.execute(params![now.0, AT_MOST])
+    /// Forgets some of those that have been remembered for long enough, and says what is to be on record of that.
+    pub(super) fn forget_outdated(&self, now: Timestamp) -> rusqlite::Result<Vec<(Namespace, Record)>> {
+        let mut statement = self.connection.prepare_cached(OUTDATED)?;
+        let forgotten = statement.query_map(params![now.0, AT_MOST], |row| {
+            let namespace = row.get_ref(0)?.as_str()?.parse().unwrap_or_else(|_| Namespace::of_server());
+            let key = ConversationKey { memory: row.get(1)?, id: row.get(2)? };
+            Ok((namespace, outdated(&key, now)))
+        })?;
+        forgotten.collect()
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! A transaction deletes at most so many queries and so many bytes of journals that those who append do
 //! not notice it; whoever wants more gone asks again. With a query go its journal and, if it was the
-//! last that referred to it, its toolset. That it answered a request is remembered for a while.
+//! last that referred to it, its toolset. That it answered a request is remembered for a while; that it was
+//! deleted is on record, in the same transaction, also if nobody asked for it.
 
-use bosun_core::{ContentHash, Namespace, Timestamp, audit::Record};
+use bosun_core::{ContentHash, Namespace, QueryName, QueryUid, Timestamp, audit::Record};
 use bosun_engine::{
     fault,
     store::{REQUESTS_KEPT, Rejection, Removal},
@@ -22,9 +23,10 @@ const AT_MOST_BYTES: usize = 1 << 20;
 /// How many forgotten requests one transaction deletes.
 const REQUESTS_AT_MOST: usize = 1_000;
 
-const ONE: &str = "SELECT id, uid, toolset, history, bytes FROM queries WHERE namespace = ?1 AND uid = ?2";
-pub(super) const OUTDATED: &str =
-    "SELECT id, uid, toolset, history, bytes FROM queries WHERE expires <= ?1 ORDER BY expires LIMIT ?2";
+const ONE: &str = "SELECT id, uid, toolset, history, bytes, namespace, name, head FROM queries \
+     WHERE namespace = ?1 AND uid = ?2";
+pub(super) const OUTDATED: &str = "SELECT id, uid, toolset, history, bytes, namespace, name, head FROM queries \
+     WHERE expires <= ?1 ORDER BY expires LIMIT ?2";
 const DELETE_JOURNAL: &str = "DELETE FROM journal WHERE key > ?1 AND key < ?2";
 const DELETE_QUERY: &str = "DELETE FROM queries WHERE id = ?1";
 const FORGET_LATER: &str = "UPDATE requests SET expires = ?2 WHERE uid = ?1";
@@ -40,11 +42,29 @@ struct Doomed {
     toolset: Option<i64>,
     history: Option<i64>,
     bytes: usize,
+    namespace: Namespace,
+    name: Option<QueryName>,
+    agent: Option<String>,
 }
 
 impl Doomed {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { id: row.get(0)?, uid: row.get(1)?, toolset: row.get(2)?, history: row.get(3)?, bytes: row.get(4)? })
+        /// What a record needs of a head.
+        #[derive(serde::Deserialize)]
+        struct Target {
+            agent: String,
+        }
+        // Whatever is not readable any more must not keep anything from being deleted: then the record says less, and
+        // is the server's own if nobody knows whose it was.
+        let namespace = row.get_ref(5)?.as_str()?.parse().unwrap_or_else(|_| Namespace::of_server());
+        let name = row.get_ref(6)?.as_str()?.parse().ok();
+        let agent = serde_json::from_str(row.get_ref(7)?.as_str()?).ok().map(|Target { agent }| agent);
+        let (toolset, history, bytes) = (row.get(2)?, row.get(3)?, row.get(4)?);
+        Ok(Self { id: row.get(0)?, uid: row.get(1)?, toolset, history, bytes, namespace, name, agent })
+    }
+
+    fn record(&self, now: Timestamp) -> Record {
+        Record::of_outdated(QueryUid::from_bytes(self.uid), self.name.clone(), self.agent.clone(), now)
     }
 }
 
@@ -72,7 +92,11 @@ impl Open {
         match removal {
             Removal::Outdated => {
                 self.connection.prepare_cached(FORGET)?.execute(params![now.0, REQUESTS_AT_MOST])?;
-                return Ok(doomed.len() + self.forget_outdated(now)?);
+                let forgotten = self.forget_outdated(now)?;
+                let of_queries = doomed.iter().map(|query| (query.namespace.clone(), query.record(now)));
+                let acts: Vec<_> = of_queries.chain(forgotten).collect();
+                self.write_acts(&acts, pages)?;
+                return Ok(acts.len());
             }
             Removal::Conversations(namespace, wanted, record) => {
                 let forgotten = self.forget(namespace, wanted)?;
@@ -89,9 +113,15 @@ impl Open {
 
     /// What the audit log says of the change that this transaction makes.
     pub(super) fn write_act(&self, namespace: &Namespace, record: &Record, pages: &mut Pages) -> rusqlite::Result<()> {
-        let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
-        let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-        self.book.write(&self.connection, pages, namespace, &lines)?;
+        self.write_acts(&[(namespace.clone(), record.clone())], pages)
+    }
+
+    fn write_acts(&self, acts: &[(Namespace, Record)], pages: &mut Pages) -> rusqlite::Result<()> {
+        for (namespace, record) in acts {
+            let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
+            let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+            self.book.write(&self.connection, pages, namespace, &lines)?;
+        }
         self.book.finish(&self.connection, pages)
     }
 
