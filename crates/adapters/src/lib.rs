@@ -9,6 +9,7 @@ pub mod fault;
 mod golden;
 pub mod manifests;
 pub mod model;
+pub mod ownership;
 pub mod runner;
 pub mod secret;
 pub mod store;

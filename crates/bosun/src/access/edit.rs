@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
+use bosun_adapters::ownership;
 use bosun_core::Timestamp;
 use bosun_edges::auth::keys::{Digest, NewKey};
 
@@ -114,6 +115,16 @@ fn change(path: &Path, edit: impl FnOnce(&str, &KeyFile) -> anyhow::Result<Strin
     file::parse(path, &changed)?;
     // Only its owner may read it, as soon as it is there.
     let mut new = tempfile::NamedTempFile::new_in(directory).with_context(place)?;
+    match fs::metadata(path) {
+        Ok(old) => ownership::succeed(new.as_file(), &old).with_context(|| {
+            let path = path.display();
+            format!(
+                "{path} is not changed: a new file cannot be given to the owner of the old one; try it as that user"
+            )
+        })?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(place),
+    }
     new.write_all(changed.as_bytes()).and_then(|()| new.as_file().sync_all()).with_context(place)?;
     new.persist(path).with_context(place)?;
     lock.sync_all().with_context(place)

@@ -21,6 +21,7 @@ use super::{
     inspect::{self, BLOBS, Inspection, StoreFault},
     open::{self, DATABASE, LOCK, OpenError},
 };
+use crate::ownership;
 
 /// Pages that are copied between two words to whoever waits.
 const STEP: i32 = 1_024;
@@ -151,7 +152,7 @@ struct Draft {
 impl Draft {
     fn begin(to: &Path) -> Result<Self, BackupError> {
         let path = beside(to, DRAFT);
-        fs::create_dir_all(&path).map_err(target(&path))?;
+        ownership::make_private(&path).map_err(target(&path))?;
         let lock = open::lock(&path).map_err(|error| match error {
             OpenError::Directory { source, .. } => BackupError::Target { path: path.clone(), source },
             _ => BackupError::Running(to.into()),

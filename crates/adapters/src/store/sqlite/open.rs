@@ -21,6 +21,7 @@ use super::{
     connect::Connector,
     schema,
 };
+use crate::ownership;
 
 pub(super) const DATABASE: &str = "bosun.db";
 pub(super) const LOCK: &str = "bosun.lock";
@@ -87,7 +88,7 @@ pub(super) struct Opened {
 
 pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     let unusable = |source| OpenError::Directory { dir: dir.into(), source };
-    fs::create_dir_all(dir).map_err(unusable)?;
+    ownership::make_private(dir).map_err(unusable)?;
     let lock = lock(dir)?;
     let path = dir.join(DATABASE);
     if is_absent(dir, &path).map_err(unusable)? {

@@ -6,13 +6,15 @@
 //! can write to the directory can write to it.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read as _, Seek as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
 
 use bosun_core::audit::Record;
+
+use crate::ownership;
 
 /// Where the lines lie in the directory of a store.
 pub const ACTS_FILE: &str = "audit.acts";
@@ -25,6 +27,7 @@ pub fn leave(dir: &Path, record: &Record) -> io::Result<()> {
     let mut line = serde_json::to_string(record)?;
     line.push('\n');
     let mut file = File::options().create(true).append(true).mode(0o600).open(dir.join(ACTS_FILE))?;
+    ownership::settle(&file, &fs::metadata(dir)?)?;
     // Whoever takes the lines over holds the lock until they are gone.
     file.lock()?;
     file.write_all(line.as_bytes())?;
@@ -100,7 +103,7 @@ mod tests {
     #[test]
     fn half_a_line_does_not_hide_the_others() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(ACTS_FILE), "{\"at\":\n").unwrap();
+        fs::write(dir.path().join(ACTS_FILE), "{\"at\":\n").unwrap();
         let act = Record::of_act(Timestamp(1), Action::StoreBackedUp, None, None);
         leave(dir.path(), &act).unwrap();
         assert_eq!(take(dir.path()).unwrap().unwrap().records, [act]);

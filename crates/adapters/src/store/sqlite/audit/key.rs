@@ -14,6 +14,8 @@ use std::{
 use ring::hmac;
 use zeroize::Zeroizing;
 
+use crate::ownership;
+
 /// Where the keys lie in the directory of a store, unless they lie elsewhere.
 pub const KEY_FILE: &str = "audit.key";
 
@@ -193,9 +195,17 @@ fn add(path: &Path) -> Result<(), KeyError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let draft = path.with_file_name(name);
-    write_private(&draft, text.as_bytes()).map_err(unwritable)?;
-    fs::rename(&draft, path).map_err(unwritable)?;
+    let file = write_private(&draft, text.as_bytes()).map_err(unwritable)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let given = match fs::metadata(path) {
+        Ok(old) => ownership::succeed(&file, &old),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::metadata(parent).and_then(|parent| ownership::settle(&file, &parent))
+        }
+        Err(error) => Err(error),
+    };
+    given.map_err(unwritable)?;
+    fs::rename(&draft, path).map_err(unwritable)?;
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(unwritable)
 }
 
@@ -207,7 +217,7 @@ fn warn_if_others_can_read(path: &Path) {
     }
 }
 
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -215,7 +225,8 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
-    file.sync_all()
+    file.sync_all()?;
+    Ok(file)
 }
 
 pub(super) fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {

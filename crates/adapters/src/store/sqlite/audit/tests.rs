@@ -273,6 +273,25 @@ async fn a_new_key_goes_on_where_the_old_one_ended() {
     assert!(matches!(refused, OpenError::AuditKeys(KeyError::Unknown { .. })), "{refused}");
 }
 
+/// Whoever rotates keys may be root, and the server another user.
+#[tokio::test]
+async fn a_new_key_and_an_act_are_the_servers_to_read() {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    let dir = written(1).await;
+    let key_file = dir.path().join(KEY_FILE);
+    // Where the test is not root, everything is its own.
+    for path in [dir.path(), &key_file] {
+        let _ = chown(path, Some(54_321), Some(54_322));
+    }
+    let owner = |path: &Path| fs::metadata(path).map(|found| (found.uid(), found.mode() & 0o777)).unwrap();
+    rotate(&key_file).unwrap();
+    acts::leave(dir.path(), &bosun_core::audit::Record::of_act(Timestamp(1), Action::StoreBackedUp, None, None))
+        .unwrap();
+    let server = owner(dir.path()).0;
+    assert_eq!(owner(&key_file), (server, 0o600));
+    assert_eq!(owner(&dir.path().join(acts::ACTS_FILE)), (server, 0o600));
+}
+
 #[tokio::test]
 async fn without_its_key_a_log_is_not_gone_on_with() {
     let dir = written(1).await;

@@ -39,11 +39,18 @@ async fn written() -> Directory {
 }
 
 #[test]
-fn a_directory_is_made_if_need_be() {
+fn a_directory_is_made_if_need_be_and_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
     let directory = Directory::new();
     let deep = directory.path().join("a").join("b");
     drop(Sqlite::open(&deep).unwrap());
     assert!(deep.join("bosun.db").exists());
+    let mode = || fs::metadata(&deep).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o700);
+    // Whoever has chosen otherwise has chosen.
+    fs::set_permissions(&deep, fs::Permissions::from_mode(0o750)).unwrap();
+    drop(Sqlite::open(&deep).unwrap());
+    assert_eq!(mode(), 0o750);
 }
 
 #[test]
