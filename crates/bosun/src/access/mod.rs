@@ -128,7 +128,8 @@ impl Doorkeeper {
         self.text = Some(text);
         match parsed {
             Ok(file) => {
-                self.fetched = vec![Jwks::default(); file.issuers.len()];
+                // What a provider has published stays in force while it is asked again, or cannot be.
+                self.fetched = file.issuers.iter().map(|provider| self.keys_of(&provider.source)).collect();
                 let before = std::mem::replace(&mut self.file, file);
                 // A key that was revoked waits neither for the disk nor for an identity provider.
                 self.publish();
@@ -145,6 +146,12 @@ impl Doorkeeper {
                 record(engine, vec![(Action::KeysRefused, found)]).await;
             }
         }
+    }
+
+    /// The keys that were last had from there.
+    fn keys_of(&self, source: &KeySource) -> Jwks {
+        let known = self.file.issuers.iter().zip(&self.fetched).find(|(provider, _)| provider.source == *source);
+        known.map(|(_, keys)| keys.clone()).unwrap_or_default()
     }
 
     async fn fetch_if_due(&mut self) {

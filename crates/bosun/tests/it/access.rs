@@ -1,7 +1,7 @@
 //! Keys and tokens as an operator and a client meet them: the file, the program, a running server.
 
 use std::{
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::Stdio,
     sync::{
@@ -135,6 +135,23 @@ async fn keys_are_made_listed_and_revoked_and_the_rest_of_the_file_stays() {
     assert_eq!(std::fs::metadata(office.file()).unwrap().permissions().mode() & 0o777, 0o600);
     let text = stdout(&office.keys(&["list"]).await);
     assert!(text.lines().count() == 2 && !text.contains("sk-ark-"), "{text}");
+}
+
+/// A server that is another user reads the file as a member of its group. If a changed file were for its owner's eyes only, a
+/// key that was revoked would stay in force.
+#[tokio::test]
+async fn a_changed_file_stays_as_readable_as_it_was() {
+    let office = Office::new();
+    office.create(&["ci"]).await;
+    std::fs::set_permissions(office.file(), std::fs::Permissions::from_mode(0o640)).unwrap();
+    // Only root can give a file away.
+    let given_away = std::os::unix::fs::chown(office.file(), Some(54_321), Some(54_322)).is_ok();
+    let before = std::fs::metadata(office.file()).unwrap();
+    assert!(office.keys(&["revoke", "ci"]).await.status.success());
+    let after = std::fs::metadata(office.file()).unwrap();
+    assert_eq!(after.permissions().mode() & 0o777, 0o640);
+    assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()), "{given_away}");
+    assert!(office.text().contains("revoked = "), "{}", office.text());
 }
 
 #[tokio::test]
@@ -381,4 +398,25 @@ async fn tokens_of_a_provider_are_taken_and_its_new_keys_are_fetched() {
     let server = office.serve().await;
     let third = provider.rotate("third");
     assert_eq!(server.get("/v1/agents", &token(&third, "third", "bosun:read")).await.0, 200, "rotated while it runs");
+}
+
+#[tokio::test]
+async fn a_change_of_the_file_takes_nothing_from_tokens_while_their_provider_is_away() {
+    let provider = Provider::start().await;
+    let pair = provider.rotate("first");
+    let office = Office::new();
+    let issuer = format!(
+        "[[issuer]]\nid = \"corp\"\nissuer = \"https://id.example.org\"\naudience = \"bosun\"\njwks = \"{}\"\n\
+         rights_claim = \"scope\"\nnamespaces = [\"default\"]\n",
+        provider.url
+    );
+    std::fs::write(office.file(), issuer).unwrap();
+    std::fs::set_permissions(office.file(), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let server = office.serve().await;
+    assert_eq!(server.get("/v1/agents", &token(&pair, "first", "bosun:read")).await.0, 200);
+    drop(provider);
+    let (_, secret) = office.create(&["ci"]).await;
+    server.signal("-HUP");
+    while server.get("/v1/agents", &format!("Bearer {secret}")).await.0 == 401 {}
+    assert_eq!(server.get("/v1/agents", &token(&pair, "first", "bosun:read")).await.0, 200);
 }
