@@ -3,6 +3,7 @@
 //! Every module here implements a trait of `bosun-engine` or builds the engine's registry. Nothing
 //! here knows who calls the engine: the edges and the adapters never meet but in the program.
 
+pub mod address;
 pub mod blob;
 pub mod fault;
 #[cfg(test)]

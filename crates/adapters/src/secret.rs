@@ -7,6 +7,7 @@
 
 pub mod binding;
 mod forms;
+mod hosts;
 
 use std::{
     collections::HashMap,
@@ -25,8 +26,7 @@ const LARGEST: u64 = 64 * 1024;
 /// What the names of environment variables that hold secrets begin with.
 pub const ENVIRONMENT_PREFIX: &str = "BOSUN_SECRET_";
 
-/// The key beside a secret that lists the hosts that it may be sent to, one a line; `*.example.com` stands for
-/// every name under it.
+/// The key beside a secret that lists where it may be sent to, one a line; [`hosts`] says what a line means.
 pub const ALLOWED_HOSTS: &str = "allowed-hosts";
 
 /// A value that must not be seen. It is shown only by [`Secret::expose`].
@@ -84,8 +84,16 @@ pub enum SecretError {
     Missing { namespace: Namespace, name: String, key: String, hint: String },
     #[error("secret reference `{name}`/`{key}` is not made of letters, digits, `-`, `_` and `.`")]
     BadReference { name: String, key: String },
-    #[error("secret `{name}` may not be sent to `{host}`: its key `{ALLOWED_HOSTS}` does not list that host")]
-    HostNotAllowed { name: String, host: String },
+    #[error(
+        "secret `{name}` may not be sent to `{address}`: its key `{ALLOWED_HOSTS}` does not list that address; a host without a \
+         scheme stands for https"
+    )]
+    HostNotAllowed { name: String, address: String },
+    #[error(
+        "secret `{name}` is not sent anywhere: line {line} of its key `{ALLOWED_HOSTS}` is no host; write `api.example.com`, \
+         `api.example.com:8443`, `https://api.example.com` or `*.example.com`"
+    )]
+    BadHosts { name: String, line: usize },
     #[error(
         "secret `{name}` may not be sent to `{address}` by a stored model: no manifest in a file of namespace `{namespace}` \
          sends it there; list the host in `<secrets>/{namespace}/{name}/{ALLOWED_HOSTS}`, or describe the model in a file"
@@ -116,7 +124,9 @@ impl SecretError {
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::HostNotAllowed { .. } | Self::NotGranted { .. } | Self::NotInBody { .. } => true,
+            Self::HostNotAllowed { .. } | Self::BadHosts { .. } | Self::NotGranted { .. } | Self::NotInBody { .. } => {
+                true
+            }
             Self::Missing { .. }
             | Self::BadReference { .. }
             | Self::Outside { .. }

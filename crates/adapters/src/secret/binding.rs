@@ -11,7 +11,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use bosun_core::{Namespace, tool::SecretRef};
 use reqwest::Url;
 
-use super::{ALLOWED_HOSTS, SecretError, Secrets, Source, clip};
+use super::{
+    ALLOWED_HOSTS, SecretError, Secrets, Source, clip,
+    hosts::{self, BadLine},
+};
 
 /// What a secret becomes in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,27 +101,12 @@ impl Secrets {
             let (namespace, address) = (namespace.clone(), clip(&origin(to.url)));
             return Err(SecretError::NotGranted { namespace, name: clip(name), address });
         };
-        let host = to.url.host_str().unwrap_or_default();
-        let mut patterns = listed.expose().split([',', '\n']).map(str::trim).filter(|pattern| !pattern.is_empty());
-        if patterns.any(|pattern| is_host(pattern, host)) {
-            Ok(())
-        } else {
-            Err(SecretError::HostNotAllowed { name: clip(name), host: clip(host) })
+        match hosts::admit(listed.expose(), to.url) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SecretError::HostNotAllowed { name: clip(name), address: clip(&origin(to.url)) }),
+            // What it says there is not repeated: somebody may have put a secret into the wrong file.
+            Err(BadLine(line)) => Err(SecretError::BadHosts { name: clip(name), line }),
         }
-    }
-}
-
-/// Whether `host` is what `pattern` says. A pattern without a star is one host, and no part of another's name.
-fn is_host(pattern: &str, host: &str) -> bool {
-    let host = host.strip_suffix('.').unwrap_or(host);
-    match pattern.strip_prefix("*.") {
-        Some(domain) => {
-            host.len() > domain.len() + 1
-                && host.is_char_boundary(host.len() - domain.len())
-                && host[host.len() - domain.len()..].eq_ignore_ascii_case(domain)
-                && host.as_bytes()[host.len() - domain.len() - 1] == b'.'
-        }
-        None => host.eq_ignore_ascii_case(pattern),
     }
 }
 
@@ -153,8 +141,9 @@ mod tests {
         write(root.path(), "default/openai/allowed-hosts", "api.openai.com\n*.example.com\n");
         let secrets = Secrets::new(Some(root.path().to_owned()), []);
         for reach in [Reach::File, stored()] {
-            let to = async |host: &str| {
-                let url = Url::parse(&format!("https://{host}/v1")).unwrap();
+            let to = async |address: &str| {
+                let url = if address.contains("://") { address.to_owned() } else { format!("https://{address}/v1") };
+                let url = Url::parse(&url).unwrap();
                 let to = Destination { url: &url, kept_in: None };
                 let permitted =
                     secrets.permit(&Namespace::default(), &reference("openai"), Part::Key, to, &reach).await;
@@ -174,10 +163,31 @@ mod tests {
                 "ü.example.org",
                 // A list is the whole list, also where a file sends the secret elsewhere.
                 "models.example.org",
+                // Anybody on the way could read it.
+                "http://api.openai.com/v1",
             ] {
                 let refused = to(host).await.unwrap_err();
-                assert!(refused.contains("its key `allowed-hosts` does not list that host"), "{host}: {refused}");
+                assert!(refused.contains("its key `allowed-hosts` does not list that address"), "{host}: {refused}");
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_that_makes_no_sense_lets_a_secret_go_nowhere_and_is_not_repeated() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "default/openai/allowed-hosts", "api.openai.com\nsk cnry 7f3a\n");
+        let secrets = Secrets::new(Some(root.path().to_owned()), []);
+        let url = Url::parse("https://api.openai.com/v1").unwrap();
+        let to = Destination { url: &url, kept_in: None };
+        for reach in [Reach::File, stored()] {
+            let refused = secrets.permit(&Namespace::default(), &reference("openai"), Part::Key, to, &reach).await;
+            let refused = refused.unwrap_err();
+            assert!(refused.is_refusal());
+            assert_eq!(
+                refused.to_string(),
+                "secret `openai` is not sent anywhere: line 2 of its key `allowed-hosts` is no host; write `api.example.com`, \
+                 `api.example.com:8443`, `https://api.example.com` or `*.example.com`"
+            );
         }
     }
 

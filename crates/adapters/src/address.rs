@@ -1,0 +1,230 @@
+//! Addresses of the network, as settings and manifests name them.
+//!
+//! Which addresses are public follows IANA's registries of special ones: whatever is not globally reachable is not,
+//! and neither is what carries another address inside it (6to4, NAT64, Teredo), since that may be anything. Nothing
+//! here asks a name server.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
+
+use reqwest::Url;
+
+/// Special networks of IPv4. All others are public.
+const SPECIAL_V4: &[(Ipv4Addr, u8)] = &[
+    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::new(10, 0, 0, 0), 8),
+    (Ipv4Addr::new(100, 64, 0, 0), 10),
+    (Ipv4Addr::new(127, 0, 0, 0), 8),
+    // Where clouds keep the credentials of a machine.
+    (Ipv4Addr::new(169, 254, 0, 0), 16),
+    (Ipv4Addr::new(172, 16, 0, 0), 12),
+    (Ipv4Addr::new(192, 0, 0, 0), 24),
+    (Ipv4Addr::new(192, 0, 2, 0), 24),
+    (Ipv4Addr::new(192, 88, 99, 0), 24),
+    (Ipv4Addr::new(192, 168, 0, 0), 16),
+    (Ipv4Addr::new(198, 18, 0, 0), 15),
+    (Ipv4Addr::new(198, 51, 100, 0), 24),
+    (Ipv4Addr::new(203, 0, 113, 0), 24),
+    (Ipv4Addr::new(224, 0, 0, 0), 4),
+    (Ipv4Addr::new(240, 0, 0, 0), 4),
+];
+
+/// The only network of IPv6 with public addresses, and what is special in it.
+const GLOBAL_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+const SPECIAL_V6: &[(Ipv6Addr, u8)] = &[
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
+    (Ipv6Addr::new(0x2001, 0x0db8, 0, 0, 0, 0, 0, 0), 32),
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16),
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
+];
+
+/// Whether an address may belong to anybody on the internet, and not to this machine or its own network.
+#[must_use]
+pub fn is_public(address: IpAddr) -> bool {
+    // `::ffff:127.0.0.1` is 127.0.0.1 to whoever connects.
+    match address.to_canonical() {
+        IpAddr::V4(address) => !SPECIAL_V4.iter().any(|(network, bits)| v4_has(*network, *bits, address)),
+        IpAddr::V6(address) => {
+            v6_has(GLOBAL_V6.0, GLOBAL_V6.1, address)
+                && !SPECIAL_V6.iter().any(|(network, bits)| v6_has(*network, *bits, address))
+        }
+    }
+}
+
+fn v4_has(network: Ipv4Addr, bits: u8, address: Ipv4Addr) -> bool {
+    let differing = network.to_bits() ^ address.to_bits();
+    bits == 0 || differing >> (32 - u32::from(bits)) == 0
+}
+
+fn v6_has(network: Ipv6Addr, bits: u8, address: Ipv6Addr) -> bool {
+    let differing = network.to_bits() ^ address.to_bits();
+    bits == 0 || differing >> (128 - u32::from(bits)) == 0
+}
+
+/// The address that stands in a URL itself, however it is spelled there; `None` for a name.
+#[must_use]
+pub fn literal(url: &Url) -> Option<IpAddr> {
+    let host = url.host_str()?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.parse().ok()
+}
+
+/// The host of a URL without the dot that a full name may end with.
+#[must_use]
+pub fn host(url: &Url) -> &str {
+    let host = url.host_str().unwrap_or_default();
+    host.strip_suffix('.').unwrap_or(host)
+}
+
+/// Whether a URL is one of this machine by what is written in it.
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
+    match literal(url) {
+        Some(address) => address.to_canonical().is_loopback(),
+        // RFC 6761: these names are never anybody else's.
+        None => host(url) == "localhost" || host(url).ends_with(".localhost"),
+    }
+}
+
+/// What a line of settings means by `host`, `host:port` or an address, with or without a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostAndPort {
+    /// As URLs spell it, without a dot at its end.
+    pub host: String,
+    pub port: Option<u16>,
+}
+
+impl HostAndPort {
+    /// Reads what stands between a scheme and a path; `None` if it is something else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        // A URL is read more generously than a setting should be.
+        let is_odd = |letter: char| letter.is_whitespace() || letter.is_control() || "/\\@?#%".contains(letter);
+        if text.is_empty() || text.contains(is_odd) {
+            return None;
+        }
+        let bracketed = text.parse::<Ipv6Addr>().ok().map(|address| format!("[{address}]"));
+        let text = bracketed.as_deref().unwrap_or(text);
+        let url = Url::parse(&format!("https://{text}")).ok()?;
+        // The usual port is left out by whoever reads URLs, and was still written.
+        let port = url.port().or_else(|| text.ends_with(":443").then_some(443));
+        (!text.ends_with(':')).then(|| Self { host: host(&url).to_owned(), port })
+    }
+}
+
+/// Addresses that have their first bits in common, such as `10.1.0.0/16`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    first: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    fn parse(text: &str) -> Option<Self> {
+        let (first, bits) = text.split_once('/')?;
+        let (first, bits) = (first.parse::<IpAddr>().ok()?.to_canonical(), bits.parse::<u8>().ok()?);
+        let longest = if first.is_ipv4() { 32 } else { 128 };
+        (bits <= longest).then_some(Self { first, bits })
+    }
+
+    fn has(self, address: IpAddr) -> bool {
+        match (self.first, address.to_canonical()) {
+            (IpAddr::V4(first), IpAddr::V4(address)) => v4_has(first, self.bits, address),
+            (IpAddr::V6(first), IpAddr::V6(address)) => v6_has(first, self.bits, address),
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
+    }
+}
+
+/// Something private that an operator lets clients reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exception {
+    /// One host, by the name or the address that a client would write.
+    Host(HostAndPort),
+    /// A network, whatever name led there.
+    Network(Network),
+}
+
+/// Why an exception is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write a host, HOST:PORT or a network such as 10.0.0.0/8")]
+pub struct NoException;
+
+impl FromStr for Exception {
+    type Err = NoException;
+
+    fn from_str(text: &str) -> Result<Self, NoException> {
+        if text.contains('/') {
+            return Network::parse(text).map(Self::Network).ok_or(NoException);
+        }
+        let host = HostAndPort::parse(text).filter(|entry| !entry.host.contains('*'));
+        host.map(Self::Host).ok_or(NoException)
+    }
+}
+
+/// How a client's request may go to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To wherever its name leads.
+    Free,
+    /// Only to what is public, or in a network that was excepted.
+    Checked,
+}
+
+/// An address that a client named, or that its name led to, is private. Which, is not told: a name server of the inside
+/// answers to the inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the address is private, or its name leads to one that is, and a model that a client has stored calls public ones only; \
+     the operator can list it in `allow_private`, or describe the model in a file"
+)]
+pub struct NotPublic;
+
+/// What clients can make the server call: everything public, and these exceptions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reachable {
+    hosts: Vec<HostAndPort>,
+    networks: Vec<Network>,
+}
+
+impl Reachable {
+    #[must_use]
+    pub fn new(exceptions: impl IntoIterator<Item = Exception>) -> Self {
+        let mut reachable = Self::default();
+        for exception in exceptions {
+            match exception {
+                Exception::Host(host) => reachable.hosts.push(host),
+                Exception::Network(network) => reachable.networks.push(network),
+            }
+        }
+        reachable
+    }
+
+    /// How a request to `url` may go there, by what is written in it. Where a name leads is seen when it is called.
+    ///
+    /// # Errors
+    /// If it is private.
+    pub fn way_to(&self, url: &Url) -> Result<Way, NotPublic> {
+        let (host, port) = (host(url), url.port_or_known_default());
+        let is_excepted = |known: &HostAndPort| known.host == host && (known.port.is_none() || known.port == port);
+        if self.hosts.iter().any(is_excepted) {
+            return Ok(Way::Free);
+        }
+        let is_refused = match literal(url) {
+            Some(address) => !self.includes(address),
+            None => is_loopback(url) && !self.includes(Ipv4Addr::LOCALHOST.into()),
+        };
+        if is_refused { Err(NotPublic) } else { Ok(Way::Checked) }
+    }
+
+    /// Whether an address that a name led to may be called.
+    #[must_use]
+    pub fn includes(&self, address: IpAddr) -> bool {
+        is_public(address) || self.networks.iter().any(|network| network.has(address))
+    }
+}
+
+#[cfg(test)]
+mod tests;
