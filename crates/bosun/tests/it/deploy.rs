@@ -1,6 +1,9 @@
 //! The examples of a deployment say what the program understands, and are as tight as they claim.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
@@ -90,6 +93,8 @@ async fn the_container_is_not_root_and_sets_what_exists() {
     assert_eq!(instruction("STOPSIGNAL"), "SIGTERM");
     assert!(text.contains("/ready") && text.contains("HEALTHCHECK"));
     assert!(text.contains("--read-only") && text.contains("--cap-drop all"), "how to run it");
+    // A mount of one file goes on showing the old one when it is replaced: a revoked key would stay in force.
+    assert!(text.contains(":/etc/bosun:ro") && !text.contains("keys.toml:"), "the directory of the keys is mounted");
     let known = variables().await;
     let set = set_in(&text);
     assert!(set.contains(&"BOSUN_AUTH"), "it listens to everybody: {set:?}");
@@ -98,4 +103,43 @@ async fn the_container_is_not_root_and_sets_what_exists() {
     }
     let rust = include_str!("../../../../Cargo.toml").lines().find_map(|line| line.strip_prefix("rust-version = "));
     assert!(text.contains(&format!("rust:{}-", rust.unwrap().trim_matches('"'))), "{rust:?}");
+}
+
+/// The files that the sources of the program take in from elsewhere, by their paths in the workspace.
+fn taken_in(directory: &Path, found: &mut Vec<PathBuf>) {
+    for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        let is_test = path.file_stem().is_some_and(|name| name == "tests");
+        if path.is_dir() && !is_test {
+            taken_in(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") && !is_test {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let product = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+            let names = product.split("include_str!(\"").skip(1).filter_map(|rest| rest.split('"').next());
+            let file = |name: &str| path.parent().unwrap().join(name).canonicalize().unwrap();
+            found.extend(names.map(file));
+        }
+    }
+}
+
+#[test]
+fn the_container_is_built_of_what_the_program_needs_and_of_nothing_else() {
+    let text = read("Containerfile");
+    let root = workspace().canonicalize().unwrap();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("COPY ")).filter(|line| !line.starts_with("--from"));
+    let copied: Vec<_> = lines
+        .flat_map(|line| {
+            let (sources, _) = line.rsplit_once(' ').unwrap();
+            sources.split(' ').map(|source| root.join(source).canonicalize().unwrap()).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(!copied.contains(&root), "keys, secrets and data may lie beside the sources");
+    let mut needed = vec![root.join("Cargo.toml"), root.join("Cargo.lock")];
+    for package in std::fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path()) {
+        needed.push(package.join("Cargo.toml"));
+        taken_in(&package.join("src"), &mut needed);
+    }
+    assert!(needed.iter().any(|path| path.starts_with(root.join("examples"))), "the demo takes its agents in");
+    for path in needed {
+        assert!(copied.iter().any(|copied| path.starts_with(copied)), "{} is not copied", path.display());
+    }
 }
