@@ -12,6 +12,7 @@ use std::{
 
 use anyhow::Context;
 use bosun_adapters::{
+    address::Reachable,
     blob::Directory,
     manifests::{self, Library},
     runner::builtin::Builtins,
@@ -64,7 +65,8 @@ impl App {
             .map_err(|faults| anyhow::anyhow!("{}", Unusable { faults, directories: &config.manifests }))?;
         let agents = manifests.agents.iter().map(|agent| agent.name.clone()).collect();
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
-        let library: Arc<dyn Assemble> = Arc::new(Library::new(manifests, secrets, Arc::new(builtins)));
+        let reachable = Reachable::new(config.allow_private.iter().cloned());
+        let library: Arc<dyn Assemble> = Arc::new(Library::new(manifests, secrets, reachable, Arc::new(builtins)));
         let store =
             Arc::new(Sqlite::open_with(&config.data, &config.audit()).map_err(|error| explain(error, &config.data))?);
         // Only now: whoever holds the store holds its blobs.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use bosun_adapters::store::sqlite::audit::Audit;
+use bosun_adapters::{address::Exception, store::sqlite::audit::Audit};
 use bosun_core::{Limits, audit::Arguments, tool::parse_duration};
 use bosun_engine::Settings;
 
@@ -37,6 +37,9 @@ pub(crate) struct Config {
     /// Name under which clients may ask for the server, beside its addresses; may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
+    /// Private host, HOST:PORT or network that models stored by clients may call; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) allow_private: Vec<Exception>,
     /// Log on standard error as text, or as json for machines; RUST_LOG says how much
     #[arg(long, alias = "log-format", value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) log: LogFormat,

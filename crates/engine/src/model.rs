@@ -101,6 +101,9 @@ pub enum ModelError {
     /// It would have to send a secret to where that may not go.
     #[error("model is not usable: {0}")]
     SecretNotAllowed(String),
+    /// It would have to call an address that no client may make the server call.
+    #[error("model is not usable: {0}")]
+    AddressNotAllowed(String),
 }
 
 impl ModelError {
@@ -116,6 +119,7 @@ impl ModelError {
             Self::Malformed(_) => "model_malformed",
             Self::Misconfigured(_) => "model_misconfigured",
             Self::SecretNotAllowed(_) => crate::resource::SECRET_NOT_ALLOWED,
+            Self::AddressNotAllowed(_) => crate::resource::ADDRESS_NOT_ALLOWED,
         }
     }
 }

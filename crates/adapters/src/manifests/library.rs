@@ -3,7 +3,8 @@
 //! The files are read once, when the server starts, and must be in order as they stand. What clients
 //! store is read by the same code whenever something changes, and a registry is built of both. A file
 //! wins over a stored manifest of the same name, and says that it does. A stored manifest may refer to
-//! what is not there (yet), as in a cluster, but sends a secret only where [`binding`](crate::secret::binding) says.
+//! what is not there (yet), as in a cluster, but sends a secret only where [`binding`](crate::secret::binding) says, and
+//! calls only what is [`Reachable`].
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -22,6 +23,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Connections, Drafts, Manifests, agent, document, model, reference};
 use crate::{
+    address::Reachable,
     fault::Fault,
     runner::builtin::Builtins,
     secret::{Secrets, binding::Grants},
@@ -41,10 +43,11 @@ pub struct Library {
 }
 
 impl Library {
+    /// `reachable` is what the models that clients store may call.
     #[must_use]
-    pub fn new(files: Manifests, secrets: Arc<Secrets>, builtins: Arc<Builtins>) -> Self {
+    pub fn new(files: Manifests, secrets: Arc<Secrets>, reachable: Reachable, builtins: Arc<Builtins>) -> Self {
         let grants = Arc::new(model::grants(&files.models));
-        Self { files, builtins, secrets, grants, connections: Arc::default() }
+        Self { files, builtins, secrets, grants, connections: Arc::new(Connections::new(reachable)) }
     }
 }
 
@@ -60,7 +63,7 @@ impl Assemble for Library {
         let mut faults: Vec<_> = reading.into_faults().into_iter().map(to_manifest_fault).collect();
         for mut model in drafts.models.into_iter().map(|draft| draft.value.model) {
             model.bind(&self.grants);
-            faults.extend(model.check_secrets(&self.secrets).await);
+            faults.extend(model.check_destination(&self.secrets, &self.connections).await);
         }
         if faults.is_empty() { Ok(Checked { warnings }) } else { Err(faults) }
     }

@@ -14,7 +14,7 @@ use std::{
 use bosun_core::Namespace;
 use bosun_engine::{
     Model,
-    resource::{ManifestFault, SECRET_NOT_ALLOWED},
+    resource::{ADDRESS_NOT_ALLOWED, ManifestFault, SECRET_NOT_ALLOWED},
 };
 
 use super::{
@@ -64,13 +64,18 @@ impl ModelManifest {
         config.reach = Reach::Stored { grants: Arc::clone(grants), own };
     }
 
-    /// Every secret that may not go where this model would send it, as far as that can be told before a call: an
-    /// address that is a secret itself is looked at then.
-    pub(super) async fn check_secrets(&self, secrets: &Secrets) -> Vec<ManifestFault> {
+    /// Everything that keeps this model from being called, as far as that can be told before a call: an address that
+    /// may not be called, and every secret that may not go there. An address that is a secret itself, and where a
+    /// name leads to, are looked at then.
+    pub(super) async fn check_destination(&self, secrets: &Secrets, connections: &Connections) -> Vec<ManifestFault> {
         let Some(config) = self.provider.config() else { return Vec::new() };
         let Some(url) = config.literal_url() else { return Vec::new() };
         let to = Destination { url: &url, kept_in: None };
         let mut faults = Vec::new();
+        if let Err(refused) = connections.way_to(&url, &config.reach) {
+            let message = format!("`baseUrl`: {refused}");
+            faults.push(ManifestFault { code: ADDRESS_NOT_ALLOWED, message, hint: None });
+        }
         for (field, part, source) in config.sent() {
             let Source::Reference(reference) = source else { continue };
             if let Err(error) = secrets.permit(&self.namespace, reference, part, to, &config.reach).await {
@@ -106,7 +111,7 @@ pub enum Provider {
 
 impl Provider {
     /// How it is reached, if it is somewhere else.
-    fn config(&self) -> Option<&Config> {
+    pub(super) fn config(&self) -> Option<&Config> {
         match self {
             Self::OpenAi(config, _) | Self::Anthropic(config, _) => Some(config),
             Self::Scripted(_) => None,

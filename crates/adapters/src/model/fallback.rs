@@ -72,7 +72,8 @@ fn is_out_of_reach(error: &ModelError) -> bool {
         | ModelError::TooLong(_)
         | ModelError::Malformed(_)
         | ModelError::Misconfigured(_)
-        | ModelError::SecretNotAllowed(_) => false,
+        | ModelError::SecretNotAllowed(_)
+        | ModelError::AddressNotAllowed(_) => false,
     }
 }
 

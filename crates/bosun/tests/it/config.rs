@@ -124,6 +124,10 @@ async fn every_fault_of_the_file_is_told_with_its_place() {
         ("limits = 7", &["bosun.toml:1:10: `limits` must be a table"]),
         ("listen = \"a\"\nlisten = \"b\"", &["bosun.toml:2:", "[invalid_toml]"]),
         ("listen = ", &["bosun.toml:1:", "[invalid_toml]"]),
+        (
+            "allow_private = [\"http://localhost\"]",
+            &["bosun.toml:1:17: `allow_private` is not taken: write a host, HOST:PORT or a network such as 10.0.0.0/8"],
+        ),
         ("fault = \"x\"", &["there is no `fault` here"]),
         ("x = 1\ny = 2", &["bosun.toml:1:1: there is no `x`", "bosun.toml:2:1: there is no `y`"]),
         ("listen = \"0.0.0.0:80\"", &["`--auth keys.toml`"]),

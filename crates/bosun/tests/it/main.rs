@@ -28,6 +28,7 @@ mod models;
 mod nodes;
 mod overload;
 mod parameters;
+mod private_addresses;
 mod program;
 mod query;
 mod races;

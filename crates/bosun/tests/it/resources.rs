@@ -182,7 +182,7 @@ async fn what_is_stored_is_in_effect_at_once_and_as_a_whole() {
     let answered = ask("q3", "mine").await.ok();
     assert_eq!(answered["status"]["response"]["content"], "I am a script.");
     // A model may go although an agent uses it.
-    let model = json!({"name": "third", "provider": "openai", "model": "m", "config": {"openai": {"baseUrl": "http://127.0.0.1:9/v1"}}});
+    let model = json!({"name": "third", "provider": "openai", "model": "m", "config": {"openai": {"baseUrl": "https://models.example/v1"}}});
     api(&server, "POST", "/v1/models", Some(&model)).await.ok();
     api(&server, "PUT", "/v1/agents/mine", Some(&json!({"modelRef": "third"}))).await.ok();
     assert_eq!(api(&server, "GET", "/v1/agents/mine", None).await.ok()["available"], "True");
@@ -262,7 +262,7 @@ async fn keys_in_manifests_are_never_shown() {
     let world = world();
     let server = world.start().await;
     let model = json!({"name": "mine", "provider": "openai", "model": "m", "config": {"openai": {
-        "baseUrl": "http://127.0.0.1:9/v1", "apiKey": "sk-canary-stored",
+        "baseUrl": "https://models.example/v1", "apiKey": "sk-canary-stored",
         "headers": [{"name": "x-key", "value": {"value": "sk-canary-header"}}]}}});
     let created = api(&server, "POST", "/v1/models", Some(&model)).await;
     assert_eq!(created.status, 200, "{}", created.text);

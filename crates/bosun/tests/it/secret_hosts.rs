@@ -40,6 +40,8 @@ impl Town {
         let world = World::new();
         let directory = world.path("secrets");
         let world = world.with(&["--secrets", directory.to_str().unwrap()]);
+        // What clients may reach at all is not the question here.
+        let world = world.with(&["--allow-private", "127.0.0.1", "--allow-private", "localhost"]);
         let town = Self { world, trusted, foreign };
         town.put("api-key", CANARY);
         fs::write(town.official(), town.manifest()).unwrap();
@@ -161,6 +163,15 @@ async fn what_was_allowed_once_is_decided_again_at_every_call() {
     assert_eq!(town.heard(), [(0, 0), (1, 1)]);
     town.put("allowed-hosts", "127.0.0.1\n");
     assert_eq!(ask(&server, "q2", "listed").await, outcome("failed", "secret_not_allowed"));
+    // Another port is another service, and https is not http.
+    let port = town.foreign.url().rsplit(':').next().unwrap().to_owned();
+    for (name, list) in [("p1", "localhost:1".to_owned()), ("p2", format!("https://localhost:{port}"))] {
+        town.put("allowed-hosts", &list);
+        assert_eq!(ask(&server, name, "listed").await, outcome("failed", "secret_not_allowed"), "{list}");
+    }
+    town.put("allowed-hosts", &format!("http://localhost:{port}"));
+    assert_eq!(ask(&server, "p3", "listed").await, outcome("completed", ""));
+    assert_eq!(town.heard(), [(0, 0), (2, 2)]);
     // A list binds files as well.
     town.put("allowed-hosts", "elsewhere.example\n");
     assert_eq!(ask(&server, "q3", "official").await, outcome("failed", "secret_not_allowed"));
@@ -175,7 +186,7 @@ async fn what_was_allowed_once_is_decided_again_at_every_call() {
     fs::remove_file(town.official()).unwrap();
     let server = town.world.start().await;
     assert_eq!(ask(&server, "q6", "same").await, outcome("failed", "secret_not_allowed"));
-    assert_eq!(town.heard(), [(1, 1), (1, 1)], "a refused call does not even begin");
+    assert_eq!(town.heard(), [(1, 1), (2, 2)], "a refused call does not even begin");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -86,6 +86,7 @@ codes! {
     ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
     InvalidResource = UNPROCESSABLE_ENTITY "invalid_resource",
     SecretNotAllowed = UNPROCESSABLE_ENTITY "secret_not_allowed",
+    AddressNotAllowed = UNPROCESSABLE_ENTITY "address_not_allowed",
     // What the request names is not there, or not in the state for it.
     QueryNotFound = NOT_FOUND "query_not_found",
     AgentNotFound = NOT_FOUND "agent_not_found",
@@ -243,7 +244,7 @@ fn of_resource(error: &ResourceError) -> ApiError {
         ResourceError::Invalid { faults, .. } => {
             // Where one thing is wrong and nothing else, its own code says it.
             let all_are = |code: &Code| faults.iter().all(|fault| fault.code == code.as_str());
-            let own = [Code::UnsupportedField, Code::SecretNotAllowed];
+            let own = [Code::UnsupportedField, Code::SecretNotAllowed, Code::AddressNotAllowed];
             let code = own.into_iter().find(all_are).unwrap_or(Code::InvalidResource);
             let sentences: Vec<_> = faults.iter().map(|fault| fault.message.as_str()).collect();
             let detail =

@@ -11,14 +11,19 @@ use bosun_engine::{
 use serde_json::{Value, json};
 
 use super::Library;
-use crate::{manifests::load, runner::builtin::Builtins, secret::Secrets};
+use crate::{
+    address::Reachable,
+    manifests::load,
+    runner::builtin::Builtins,
+    secret::{Secrets, binding::Reach},
+};
 
 fn library() -> Library {
     let builtins = Builtins::new(Arc::new(SystemClock));
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/manifests");
     let files =
         load(&[fixtures.join("good"), fixtures.join("kinds")], &builtins).unwrap_or_else(|faults| panic!("{faults}"));
-    Library::new(files, Arc::new(Secrets::default()), Arc::new(builtins))
+    Library::new(files, Arc::new(Secrets::default()), Reachable::default(), Arc::new(builtins))
 }
 
 fn manifest(kind: Kind, name: &str, spec: &Value) -> Manifest {
@@ -143,6 +148,26 @@ async fn a_stored_model_sends_secrets_where_files_send_them_and_to_its_providers
     }
     // Where it goes is known when it is asked, and is decided then.
     assert_eq!(check("openai", &secret, json!({"apiKey": secret})).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_stored_model_calls_what_is_public_and_a_file_whatever_it_says() {
+    let library = library();
+    let check = async |base_url: &str| -> Vec<&str> {
+        let spec = model_of_client("openai", &json!({"value": base_url}), &json!({"apiKey": {"value": "mine"}}));
+        let faults = library.check(&manifest(Kind::Model, "x", &spec)).await.err().unwrap_or_default();
+        faults.iter().map(|fault| fault.code).collect()
+    };
+    for url in ["https://api.openai.com/v1", "http://models.example:8000/v1", "https://1.1.1.1/v1"] {
+        assert_eq!(check(url).await, [""; 0], "{url}");
+    }
+    for url in
+        ["http://localhost:1/v1", "http://169.254.169.254/latest", "https://[::ffff:10.0.0.1]/v1", "http://0x7f.1/v1"]
+    {
+        assert_eq!(check(url).await, ["address_not_allowed"], "{url}");
+    }
+    let own = library.files.models.iter().filter_map(|model| model.provider.config());
+    assert!(own.clone().count() > 0 && own.clone().all(|config| config.reach == Reach::File), "files are trusted");
 }
 
 #[test]

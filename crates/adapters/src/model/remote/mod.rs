@@ -18,7 +18,7 @@ use bosun_engine::{
     Model,
     model::{Deltas, ModelError, ModelReply, ModelRequest},
 };
-use reqwest::{StatusCode, Url, header::CONTENT_TYPE};
+use reqwest::{Client, StatusCode, Url, header::CONTENT_TYPE};
 use serde_json::Value;
 
 use self::request::{Prepared, Settings};
@@ -227,6 +227,7 @@ impl<W: Wire> Remote<W> {
         let settings =
             Settings { namespace: &self.namespace, secrets: &self.secrets, config: &self.config, wire: &self.wire };
         let prepared = settings.prepare(request).await?;
+        let client = self.connections.client(&prepared.url, &self.config.reach)?;
         let endpoint = self.connections.endpoints.of(&prepared.url);
         endpoint.note_request();
         let mut attempts = 0;
@@ -243,7 +244,7 @@ impl<W: Wire> Remote<W> {
                 }
             };
             attempts += 1;
-            let answer = self.attempt(&prepared, deltas).await;
+            let answer = self.attempt(client, &prepared, deltas).await;
             permit.end(answer.as_ref().map_or_else(Failure::verdict, |_| Verdict::Alive));
             let (message, asked_wait) = match answer {
                 Ok(answer) => return Ok(answer),
@@ -268,9 +269,9 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    async fn attempt(&self, prepared: &Prepared, deltas: &dyn Deltas) -> Result<Answer, Failure> {
+    async fn attempt(&self, client: &Client, prepared: &Prepared, deltas: &dyn Deltas) -> Result<Answer, Failure> {
         let limit = self.config.timeouts.total;
-        match tokio::time::timeout(limit, self.exchange(prepared, deltas)).await {
+        match tokio::time::timeout(limit, self.exchange(client, prepared, deltas)).await {
             Ok(answer) => answer,
             Err(_) => {
                 Err(ModelError::Incomplete(format!("it did not come to an end within {} s", limit.as_secs())).into())
@@ -278,8 +279,7 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    async fn exchange(&self, prepared: &Prepared, deltas: &dyn Deltas) -> Result<Answer, Failure> {
-        let client = self.connections.client(prepared.url.scheme())?;
+    async fn exchange(&self, client: &Client, prepared: &Prepared, deltas: &dyn Deltas) -> Result<Answer, Failure> {
         let request = client
             .post(prepared.url.clone())
             .headers(prepared.headers.clone())
@@ -290,6 +290,9 @@ impl<W: Wire> Remote<W> {
         let response = match tokio::time::timeout(limit, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) if error.is_connect() || error.is_timeout() => {
+                if let Some(refused) = connections::refused(&error) {
+                    return Err(refused.into());
+                }
                 let cause = connections::cause(error);
                 return Err(Failure::outage(format!("no connection to its `baseUrl`: {cause}")));
             }

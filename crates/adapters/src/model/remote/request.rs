@@ -60,6 +60,7 @@ impl Redaction {
                 ModelError::Malformed(message) => ModelError::Malformed(clean(message)),
                 ModelError::Misconfigured(message) => ModelError::Misconfigured(clean(message)),
                 ModelError::SecretNotAllowed(message) => ModelError::SecretNotAllowed(clean(message)),
+                ModelError::AddressNotAllowed(message) => ModelError::AddressNotAllowed(clean(message)),
                 open @ ModelError::CircuitOpen { .. } => open,
             }),
         }
