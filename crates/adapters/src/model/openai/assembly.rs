@@ -17,8 +17,7 @@ use super::{
 };
 use crate::model::{
     fields,
-    remote::{Answer, Failure, Reader, error_message},
-    sse::Decoder,
+    remote::{Answer, Assemble, Failure, error_message, malformed, unreadable},
 };
 
 /// Fields of an answer that OpenAI knows and does not take back in a conversation.
@@ -27,38 +26,12 @@ const ONLY_IN_ANSWERS: &[&str] = &["annotations", "audio"];
 /// The mark after the last event of a whole answer.
 const END_MARK: &str = "[DONE]";
 
-/// A streamed answer, from its bytes.
-#[derive(Debug, Default)]
-pub(super) struct Streamed {
-    decoder: Decoder,
-    assembly: Assembly,
-}
-
-impl Reader for Streamed {
-    fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), Failure> {
-        self.decoder.feed(bytes, |data| self.assembly.event(data, deltas).map_err(Failure::from))
-    }
-
-    fn end(self: Box<Self>) -> Result<Answer, Failure> {
-        if !self.decoder.is_between_events() {
-            return Err(ModelError::Incomplete("the stream ended in the middle of an event".into()).into());
-        }
-        Ok(Answer::Whole(self.assembly.end()?))
-    }
-}
-
 /// Reads a plain answer, which is one chunk with a `message` for its delta.
 ///
 /// # Errors
 /// If it is not whole, or not an answer.
 pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<ModelReply, ModelError> {
-    let chunk = serde_json::from_slice(body).map_err(|error| {
-        if error.is_eof() {
-            ModelError::Incomplete("the body ended in the middle".into())
-        } else {
-            malformed(format!("the body is not a completion: {error}"))
-        }
-    })?;
+    let chunk = serde_json::from_slice(body).map_err(|error| unreadable("completion", &error))?;
     let message = |choice: Choice| {
         let mut message = choice.message?;
         for (position, call) in message.tool_calls.iter_mut().flatten().enumerate() {
@@ -68,12 +41,12 @@ pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<ModelReply, Mode
     };
     let mut assembly = Assembly { end_mark_seen: true, ..Assembly::default() };
     assembly.chunk(chunk, message, deltas)?;
-    assembly.end()
+    assembly.reply()
 }
 
 /// An answer that is still arriving.
 #[derive(Debug, Default)]
-struct Assembly {
+pub(super) struct Assembly {
     text: String,
     refusal: String,
     calls: Vec<PartialCall>,
@@ -101,11 +74,10 @@ enum Finish {
     ContentFilter,
 }
 
-impl Assembly {
-    /// Takes the data of one event.
-    fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), ModelError> {
+impl Assemble for Assembly {
+    fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), Failure> {
         if self.end_mark_seen {
-            return Err(malformed("something follows the end mark of the stream"));
+            return Err(malformed("something follows the end mark of the stream").into());
         }
         if data == END_MARK {
             self.end_mark_seen = true;
@@ -113,9 +85,15 @@ impl Assembly {
         }
         let chunk =
             serde_json::from_str(data).map_err(|error| malformed(format!("an event is not a chunk: {error}")))?;
-        self.chunk(chunk, |choice| choice.delta, deltas)
+        Ok(self.chunk(chunk, |choice| choice.delta, deltas)?)
     }
 
+    fn end(self) -> Result<Answer, Failure> {
+        Ok(Answer::Whole(self.reply()?))
+    }
+}
+
+impl Assembly {
     fn chunk(
         &mut self,
         chunk: Chunk,
@@ -216,7 +194,7 @@ impl Assembly {
     }
 
     /// The answer, if it is whole. To be called at the end of the body only.
-    fn end(mut self) -> Result<ModelReply, ModelError> {
+    fn reply(mut self) -> Result<ModelReply, ModelError> {
         let Some(finish) = self.finish else {
             return Err(ModelError::Incomplete("the stream ended without a `finish_reason`".into()));
         };
@@ -266,10 +244,6 @@ fn own_fields(mut message: Map<String, Value>, calls: &mut [PartialCall]) -> Opt
     let calls: Vec<_> = calls.iter_mut().map(|call| std::mem::take(&mut call.own)).collect();
     let said_anything = !message.is_empty() || calls.iter().any(|call| !call.is_empty());
     said_anything.then(|| fields::seal(WIRE, json!({"message": message, "calls": calls})))
-}
-
-fn malformed(message: impl Into<String>) -> ModelError {
-    ModelError::Malformed(message.into())
 }
 
 /// The API took the request and gave no answer on purpose.
