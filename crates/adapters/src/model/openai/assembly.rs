@@ -3,12 +3,14 @@
 //! There is an answer only after `finish_reason`, the end mark `[DONE]` and the end of the body, in
 //! this order; whatever had arrived before counts for nothing without them. A call is the sum of the
 //! fragments with its `index`: its first one must bring id and name, and no later one may change
-//! them. What does not fit is refused, never repaired: a guessed argument would be run.
+//! them. Gemini's address has no `index` and brings each call in one piece, which is taken as that and
+//! must have everything. What does not fit is refused, never repaired: a guessed argument would be run.
 
 use std::sync::Arc;
 
 use bosun_core::query::Usage;
 use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -63,6 +65,8 @@ struct PartialCall {
     name: String,
     /// `None` as long as no fragment had any, not even an empty one.
     arguments: Option<String>,
+    /// It came without an `index`, so nothing can follow.
+    is_whole: bool,
     own: Map<String, Value>,
 }
 
@@ -156,7 +160,12 @@ impl Assembly {
     }
 
     fn fragment(&mut self, fragment: CallFragment) -> Result<(), ModelError> {
-        let Some(index) = fragment.index else { return Err(malformed("a fragment of a tool call has no `index`")) };
+        let index = match fragment.index {
+            Some(index) => index,
+            None if is_whole(&fragment) => u32::try_from(self.calls.len()).unwrap_or(u32::MAX),
+            None => return Err(malformed("a fragment of a tool call has no `index`")),
+        };
+        let came_whole = fragment.index.is_none();
         if let Some(kind) = fragment.kind.filter(|kind| !kind.is_empty() && kind != "function") {
             return Err(malformed(format!("tool call {index} is of type `{kind}`, not `function`")));
         }
@@ -174,12 +183,15 @@ impl Assembly {
             if self.calls.iter().any(|call| call.id == id) {
                 return Err(malformed(format!("two tool calls have the id `{id}`")));
             }
-            let mut call = PartialCall { id, name, arguments, own: Map::new() };
+            let mut call = PartialCall { id, name, arguments, is_whole: came_whole, own: Map::new() };
             fields::grow_members(&mut call.own, fragment.own);
             self.calls.push(call);
             return Ok(());
         }
         let call = &mut self.calls[position];
+        if call.is_whole {
+            return Err(malformed(format!("tool call {index} came in one piece, and goes on")));
+        }
         if id.is_some_and(|id| id != call.id) {
             return Err(malformed(format!("tool call {index} changes its id")));
         }
@@ -223,6 +235,15 @@ impl Assembly {
         let text = Some(self.text).filter(|text| !text.is_empty());
         Ok(ModelReply { text, calls: calls.collect::<Result<_, _>>()?, usage: self.usage, provider, answered_by: None })
     }
+}
+
+/// Whether a fragment is all of its call: an id, a name, and arguments that are JSON from end to end.
+fn is_whole(fragment: &CallFragment) -> bool {
+    let is_said = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    let is_json = |text: &String| serde_json::from_str::<IgnoredAny>(text).is_ok();
+    let function = fragment.function.as_ref();
+    is_said(&fragment.id)
+        && function.is_some_and(|function| is_said(&function.name) && function.arguments.as_ref().is_some_and(is_json))
 }
 
 impl Finish {
