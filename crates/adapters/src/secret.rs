@@ -84,10 +84,10 @@ pub enum SecretError {
     Missing { namespace: Namespace, name: String, key: String, hint: String },
     #[error("secret reference `{name}`/`{key}` is not made of letters, digits, `-`, `_` and `.`")]
     BadReference { name: String, key: String },
-    #[error("secret `{name}` may not be sent to `{host}`: its key `{ALLOWED_HOSTS}` does not list that host")]
+    #[error("secret `{name}` may not be sent to {host}: its key `{ALLOWED_HOSTS}` does not list that host")]
     HostNotAllowed { name: String, host: String },
     #[error(
-        "secret `{name}` may not be sent to `{address}` by a stored model: no manifest in a file of namespace `{namespace}` \
+        "secret `{name}` may not be sent to {address} by a stored model: no manifest in a file of namespace `{namespace}` \
          sends it there; list the host in `<secrets>/{namespace}/{name}/{ALLOWED_HOSTS}`, or describe the model in a file"
     )]
     NotGranted { namespace: Namespace, name: String, address: String },

@@ -64,16 +64,23 @@ impl ModelManifest {
         config.reach = Reach::Stored { grants: Arc::clone(grants), own };
     }
 
-    /// Every secret that may not go where this model would send it, as far as that can be told before a call: an
-    /// address that is a secret itself is looked at then.
+    /// Every secret that may not go where this model would send it, as far as that can be told before a call. An
+    /// address that is a secret itself is looked at then, and not here: what storing a model is answered with must
+    /// not depend on what a secret holds.
     pub(super) async fn check_secrets(&self, secrets: &Secrets) -> Vec<ManifestFault> {
         let Some(config) = self.provider.config() else { return Vec::new() };
-        let Some(url) = config.literal_url() else { return Vec::new() };
-        let to = Destination { url: &url, kept_in: None };
+        let url = config.literal_url();
         let mut faults = Vec::new();
         for (field, part, source) in config.sent() {
             let Source::Reference(reference) = source else { continue };
-            if let Err(error) = secrets.permit(&self.namespace, reference, part, to, &config.reach).await {
+            let permitted = match &url {
+                Some(url) => {
+                    let to = Destination { url, kept_in: None };
+                    secrets.permit(&self.namespace, reference, part, to, &config.reach).await
+                }
+                None => config.reach.permit_part(&reference.name, part),
+            };
+            if let Err(error) = permitted {
                 let code = if error.is_refusal() { SECRET_NOT_ALLOWED } else { "bad_value" };
                 faults.push(ManifestFault { code, message: format!("`{field}`: {error}"), hint: None });
             }
