@@ -85,7 +85,7 @@ pub enum SecretError {
     #[error("secret reference `{name}`/`{key}` is not made of letters, digits, `-`, `_` and `.`")]
     BadReference { name: String, key: String },
     #[error(
-        "secret `{name}` may not be sent to `{address}`: its key `{ALLOWED_HOSTS}` does not list that address; a host without a \
+        "secret `{name}` may not be sent to {address}: its key `{ALLOWED_HOSTS}` does not list that address; a host without a \
          scheme stands for https"
     )]
     HostNotAllowed { name: String, address: String },
@@ -95,7 +95,7 @@ pub enum SecretError {
     )]
     BadHosts { name: String, line: usize },
     #[error(
-        "secret `{name}` may not be sent to `{address}` by a stored model: no manifest in a file of namespace `{namespace}` \
+        "secret `{name}` may not be sent to {address} by a stored model: no manifest in a file of namespace `{namespace}` \
          sends it there; list the host in `<secrets>/{namespace}/{name}/{ALLOWED_HOSTS}`, or describe the model in a file"
     )]
     NotGranted { namespace: Namespace, name: String, address: String },

@@ -16,8 +16,8 @@ use crate::{
     engine::Inner,
     fault,
     resource::{
-        Amendment, Assemble, Change, ChangedResource, Manifest, Origin, Resource, ResourceChange, ResourceError,
-        ResourceKey, StoredResource,
+        Amendment, Assemble, Change, ChangedResource, Description, Manifest, Origin, Resource, ResourceChange,
+        ResourceError, ResourceKey, StoredResource,
     },
 };
 
@@ -85,11 +85,30 @@ impl Engine {
         key: ResourceKey,
         amendment: Amendment,
     ) -> Result<ChangedResource, EngineError> {
+        self.rewrite(by, key, move |description| amendment.apply(description)).await
+    }
+
+    /// Describes a stored resource anew: what `manifest` does not say is not kept.
+    ///
+    /// # Errors
+    /// If it does not exist or is not a stored one, if anything is wrong with the manifest, or if the store fails.
+    #[tracing::instrument(name = "resource.replace", skip_all, fields(resource = %manifest.key))]
+    pub async fn replace_resource(&self, by: Actor, manifest: Manifest) -> Result<ChangedResource, EngineError> {
+        let Manifest { key, description: anew } = manifest;
+        self.rewrite(by, key, move |description| *description = anew).await
+    }
+
+    async fn rewrite(
+        &self,
+        by: Actor,
+        key: ResourceKey,
+        change: impl FnOnce(&mut Description) + Send + 'static,
+    ) -> Result<ChangedResource, EngineError> {
         self.detached(async move |inner| {
             let _changing = inner.resources.changing.lock().await;
             let (resource, generation, created_at) = changeable(&inner.resources.registry(), &key)?;
             let mut manifest = resource.manifest.clone();
-            amendment.apply(&mut manifest.description);
+            change(&mut manifest.description);
             let updated_at = inner.clock.now();
             let stored = StoredResource { manifest, generation: generation + 1, created_at, updated_at };
             inner.keep(&by, Action::ResourceUpdated, stored).await

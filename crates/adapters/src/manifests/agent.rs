@@ -106,9 +106,15 @@ fn tool(spec: &Fields<'_>, node: &Node) -> Option<(AgentTool, ToolReference)> {
     const KNOWN: &str = "write `builtin`, or for what a Tool manifest declares its type, or `custom`";
     let fields = spec.inner(node, "tools")?;
     let kind = fields.required_text("type", KNOWN);
-    let name = fields.required_text("name", "the name of the tool");
+    // Whoever chooses by labels names no tool; that this is not served is all there is to say.
+    let name = if fields.has("labelSelector") {
+        fields.text("name")
+    } else {
+        fields.required_text("name", "the name of the tool")
+    };
     let description = fields.text("description").map(|text| text.value.to_owned());
     fields.unserved(&["functions", "partial", "approval"], "leave it out");
+    fields.unserved(&["labelSelector"], "tools are found by `name`; list them one by one");
     fields.finish();
     let (kind, name) = (kind?, name?);
     let is_builtin = match kind.value {

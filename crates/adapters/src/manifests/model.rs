@@ -65,20 +65,27 @@ impl ModelManifest {
     }
 
     /// Everything that keeps this model from being called, as far as that can be told before a call: an address that
-    /// may not be called, and every secret that may not go there. An address that is a secret itself, and where a
-    /// name leads to, are looked at then.
+    /// may not be called, and every secret that may not go there. Where a name leads to is looked at then, and so is
+    /// an address that is a secret itself: what storing a model is answered with must not depend on what a secret
+    /// holds.
     pub(super) async fn check_destination(&self, secrets: &Secrets, connections: &Connections) -> Vec<ManifestFault> {
         let Some(config) = self.provider.config() else { return Vec::new() };
-        let Some(url) = config.literal_url() else { return Vec::new() };
-        let to = Destination { url: &url, kept_in: None };
+        let url = config.literal_url();
         let mut faults = Vec::new();
-        if let Err(refused) = connections.way_to(&url, &config.reach) {
+        if let Some(Err(refused)) = url.as_ref().map(|url| connections.way_to(url, &config.reach)) {
             let message = format!("`baseUrl`: {refused}");
             faults.push(ManifestFault { code: ADDRESS_NOT_ALLOWED, message, hint: None });
         }
         for (field, part, source) in config.sent() {
             let Source::Reference(reference) = source else { continue };
-            if let Err(error) = secrets.permit(&self.namespace, reference, part, to, &config.reach).await {
+            let permitted = match &url {
+                Some(url) => {
+                    let to = Destination { url, kept_in: None };
+                    secrets.permit(&self.namespace, reference, part, to, &config.reach).await
+                }
+                None => config.reach.permit_part(&reference.name, part),
+            };
+            if let Err(error) = permitted {
                 let code = if error.is_refusal() { SECRET_NOT_ALLOWED } else { "bad_value" };
                 faults.push(ManifestFault { code, message: format!("`{field}`: {error}"), hint: None });
             }

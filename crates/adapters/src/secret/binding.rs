@@ -43,7 +43,28 @@ pub enum Reach {
     Stored { grants: Arc<Grants>, own: Option<&'static str> },
 }
 
+impl Destination<'_> {
+    /// What a refusal calls it. An address that is kept as a secret stays one.
+    fn shown(&self, place: &str) -> String {
+        match self.kept_in {
+            Some(secret) => format!("the address in secret `{}`", clip(secret)),
+            None => format!("`{}`", clip(place)),
+        }
+    }
+}
+
 impl Reach {
+    /// Whether a secret may be such a part of a request, wherever that goes.
+    ///
+    /// # Errors
+    /// If it may not.
+    pub fn permit_part(&self, name: &str, part: Part) -> Result<(), SecretError> {
+        match self {
+            Self::Stored { .. } if part == Part::Body => Err(SecretError::NotInBody { name: clip(name) }),
+            Self::File | Self::Stored { .. } => Ok(()),
+        }
+    }
+
     fn includes(&self, namespace: &Namespace, name: &str, part: Part, to: Destination<'_>) -> bool {
         match self {
             Self::File => true,
@@ -90,20 +111,18 @@ impl Secrets {
         to: Destination<'_>,
         reach: &Reach,
     ) -> Result<(), SecretError> {
-        if part == Part::Body && matches!(reach, Reach::Stored { .. }) {
-            return Err(SecretError::NotInBody { name: clip(name) });
-        }
+        reach.permit_part(name, part)?;
         let beside = SecretRef { name: name.clone(), key: ALLOWED_HOSTS.to_owned(), optional: true };
         let Some(listed) = self.resolve(namespace, &Source::Reference(beside)).await? else {
             if reach.includes(namespace, name, part, to) {
                 return Ok(());
             }
-            let (namespace, address) = (namespace.clone(), clip(&origin(to.url)));
+            let (namespace, address) = (namespace.clone(), to.shown(&origin(to.url)));
             return Err(SecretError::NotGranted { namespace, name: clip(name), address });
         };
         match hosts::admit(listed.expose(), to.url) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(SecretError::HostNotAllowed { name: clip(name), address: clip(&origin(to.url)) }),
+            Ok(false) => Err(SecretError::HostNotAllowed { name: clip(name), address: to.shown(&origin(to.url)) }),
             // What it says there is not repeated: somebody may have put a secret into the wrong file.
             Err(BadLine(line)) => Err(SecretError::BadHosts { name: clip(name), line }),
         }
@@ -222,6 +241,21 @@ mod tests {
         ] {
             let found = check(&stored, namespace, name, part, to, kept_in).await;
             assert_eq!(found, expect, "{namespace}/{name} as {part:?} to {to}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_does_not_tell_an_address_that_is_a_secret() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "default/listed/allowed-hosts", "api.openai.com\n");
+        let secrets = Secrets::new(Some(root.path().to_owned()), []);
+        let url = Url::parse("https://cnry.example:8443/v1").unwrap();
+        let to = Destination { url: &url, kept_in: Some("address") };
+        for name in ["none", "listed"] {
+            let refused = secrets.permit(&Namespace::default(), &reference(name), Part::Key, to, &stored()).await;
+            let shown = refused.unwrap_err().to_string();
+            let expect = format!("secret `{name}` may not be sent to the address in secret `address`");
+            assert!(shown.starts_with(&expect) && !shown.contains("cnry") && !shown.contains("8443"), "{shown}");
         }
     }
 

@@ -163,6 +163,12 @@ impl<'n> Fields<'n> {
         members.iter().find(|member| member.name == name).map(|member| &member.value).filter(|value| !value.is_null())
     }
 
+    /// Whether a field is there; to ask this does not make it a known one.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        let Data::Map(members) = &self.node.data else { return false };
+        members.iter().any(|member| member.name == name && !member.value.is_null())
+    }
+
     pub(crate) fn require(&self, name: &'static str, hint: &str) -> Option<&'n Node> {
         let value = self.get(name);
         if value.is_none() {

@@ -103,11 +103,20 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     }
     let settings = json!({"metadata": {"name": "settings"}, "data": {"tone": "kind"}});
     let raw = "post /v1/resources/api/{version}/{kind}";
-    log.check(raw, &["v1", "configmaps"], Some(settings), &["resource.created"]).await;
+    log.check(raw, &["v1", "configmaps"], Some(settings.clone()), &["resource.created"]).await;
+    let (put, delete) =
+        ("put /v1/resources/api/{version}/{kind}/{name}", "delete /v1/resources/api/{version}/{kind}/{name}");
+    log.check(put, &["v1", "configmaps", "settings"], Some(settings), &["resource.updated"]).await;
+    log.check(delete, &["v1", "configmaps", "settings"], None, &["resource.deleted"]).await;
     let agent =
         json!({"apiVersion": "ark.mckinsey.com/v1alpha1", "kind": "Agent", "metadata": {"name": "raw"}, "spec": {}});
     let raw = "post /v1/resources/apis/{group}/{version}/{kind}";
-    log.check(raw, &["ark.mckinsey.com", "v1alpha1", "agents"], Some(agent), &["resource.created"]).await;
+    log.check(raw, &["ark.mckinsey.com", "v1alpha1", "agents"], Some(agent.clone()), &["resource.created"]).await;
+    let one = ["ark.mckinsey.com", "v1alpha1", "agents", "raw"];
+    let put = "put /v1/resources/apis/{group}/{version}/{kind}/{name}";
+    log.check(put, &one, Some(agent), &["resource.updated"]).await;
+    let delete = "delete /v1/resources/apis/{group}/{version}/{kind}/{name}";
+    log.check(delete, &one, None, &["resource.deleted"]).await;
     let made = Some(json!({"name": "made"}));
     log.check_in("made", "post /v1/namespaces", &[], made, &["resource.created"]).await;
 
@@ -142,7 +151,7 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     let model = ["query.created", "query.completed"];
     log.check("post /v1/models/{name}/query", &["scripted"], prompt, &model).await;
 
-    for id in ["one", "two"] {
+    for id in ["one", "two", "three", "four"] {
         let mut query = scenes::query(&format!("said-{id}"), Scene::Text);
         query["conversationId"] = id.into();
         log.check("post /v1/queries?wait=20s", &[], Some(query), &model).await;
@@ -151,8 +160,12 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     let part = "delete /v1/conversations/{id}/queries/{name}/messages";
     log.check(part, &["one", "said-one"], None, &forgotten).await;
     log.check("delete /v1/conversations/{id}", &["two"], None, &forgotten).await;
+    let part = "delete /v1/sessions/{id}/queries/{name}/messages";
+    log.check(part, &["three", "said-three"], None, &forgotten).await;
+    log.check("delete /v1/sessions/{id}", &["four"], None, &forgotten).await;
     log.check("delete /v1/conversations", &[], None, &forgotten).await;
     log.check("delete /v1/conversations", &[], None, &[]).await;
+    log.check("delete /v1/sessions", &[], None, &[]).await;
 
     // Both forms of a path are one operation.
     let described = api(&log.server, "GET", "/openapi.json", None).await.body;

@@ -81,6 +81,14 @@ fn the_examples_pass_the_check() {
     assert_eq!(shown, "exit code 0\n--- stdout\n--- stderr\n7 files, 0 errors, 0 warnings\n");
 }
 
+/// A server and the check read a manifest with different code; what one takes, the other must not call a fault.
+#[test]
+fn whatever_a_server_starts_with_passes_the_check() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let shown = run_in(&workspace, &["check", "fixtures/manifests/kinds", "fixtures/manifests/good"], b"");
+    assert!(shown.starts_with("exit code 0\n") && shown.contains("5 files, 0 errors, "), "{shown}");
+}
+
 #[test]
 fn agents_are_checked_with_the_tools_that_they_name() {
     let folder = with_file(

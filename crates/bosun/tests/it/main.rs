@@ -35,6 +35,7 @@ mod races;
 mod readme;
 mod recovery;
 mod resources;
+mod routes;
 mod secret_hosts;
 mod serve;
 mod shutdown;

@@ -35,6 +35,16 @@ metadata: {name: helper}
 spec: {description: Helps, prompt: Be brief.}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: failing}
+spec: {provider: scripted, config: {scripted: {file: failing.script.yaml}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {name: broken}
+spec: {modelRef: {name: failing}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
 kind: Memory
 metadata: {name: short}
 spec: {maxMessages: 20}
@@ -62,6 +72,8 @@ spec: {type: external, description: Searches where the client is}
 
 /// Answers at once, whatever is asked.
 const SCRIPT: &str = "otherwise: [{say: I am a script.}]\n";
+/// Never answers.
+const FAILING: &str = "otherwise: [{fail: {status: 400, message: I have no words}}]\n";
 
 pub(crate) fn world() -> World {
     let world = World::new();
@@ -70,6 +82,7 @@ pub(crate) fn world() -> World {
     std::fs::create_dir_all(&manifests).unwrap();
     std::fs::write(manifests.join("all.yaml"), MANIFESTS).unwrap();
     std::fs::write(manifests.join("plain.script.yaml"), SCRIPT).unwrap();
+    std::fs::write(manifests.join("failing.script.yaml"), FAILING).unwrap();
     world
 }
 
@@ -96,15 +109,15 @@ impl Answer {
 
 /// Sends a request as a program on this machine would.
 pub(crate) async fn api(server: &Server, method: &str, path: &str, body: Option<&Value>) -> Answer {
-    send(server, method, path, body, None).await.expect("an answer")
+    send(server, method, path, body, &[]).await.expect("an answer")
 }
 
-async fn send(
+pub(crate) async fn send(
     server: &Server,
     method: &str,
     path: &str,
     body: Option<&Value>,
-    accept: Option<&str>,
+    headers: &[(&str, &str)],
 ) -> Result<Answer, reqwest::Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build()?;
@@ -112,8 +125,8 @@ async fn send(
     if let Some(body) = body {
         request = request.header("content-type", "application/json").body(body.to_string());
     }
-    if let Some(accept) = accept {
-        request = request.header("accept", accept);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
     }
     let response = request.send().await?;
     let status = response.status().as_u16();
@@ -291,14 +304,14 @@ async fn whole_objects_come_as_json_and_as_yaml_that_can_be_read_again() {
     );
     let list = api(&server, "GET", "/v1/resources/apis/ark.mckinsey.com/v1alpha1/teams", None).await.ok();
     assert_eq!((&list["kind"], &list["items"][0]["metadata"]["name"]), (&json!("TeamList"), &json!("pair")));
-    let yaml = send(&server, "GET", path, None, Some("application/yaml")).await.unwrap().text;
+    let yaml = send(&server, "GET", path, None, &[("accept", "application/yaml")]).await.unwrap().text;
     let without_status = yaml.split("status:").next().unwrap().replace("\"helper\"", "\"helper-2\"");
     std::fs::write(world.path("manifests").join("exported.yaml"), &without_status).unwrap();
     let builtins = bosun_adapters::runner::builtin::Builtins::new(std::sync::Arc::new(bosun_engine::SystemClock));
     let loaded = bosun_adapters::manifests::load(&[world.path("manifests")], &builtins)
         .unwrap_or_else(|faults| panic!("{faults}\n{yaml}"));
     let names: Vec<_> = loaded.agents.iter().map(|agent| agent.name.as_str()).collect();
-    assert_eq!(names, ["helper", "helper-2"]);
+    assert_eq!(names, ["helper", "broken", "helper-2"]);
     let settings = json!({"metadata": {"name": "settings"}, "data": {"tone": "kind"}});
     let made = api(&server, "POST", "/v1/resources/api/v1/configmaps", Some(&settings)).await.ok();
     assert_eq!(made["data"]["tone"], "kind");
@@ -355,7 +368,7 @@ async fn what_was_answered_survives_a_kill_at_every_point() {
         let Started::Ready(mut server) = soon("a server", world.spawn(Some(point)).ready()).await else {
             panic!("{point} is passed at the start")
         };
-        let lost = send(&server, "POST", "/v1/agents", Some(&agent(&name)), None).await;
+        let lost = send(&server, "POST", "/v1/agents", Some(&agent(&name)), &[]).await;
         assert!(lost.is_err(), "{point}: {lost:?}");
         assert_eq!(soon("the end", server.death()).await, Death::AtFaultPoint);
         let mut server = world.start().await;

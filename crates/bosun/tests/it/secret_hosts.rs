@@ -142,6 +142,9 @@ async fn a_stored_model_cannot_carry_a_secret_to_a_host_of_its_own() {
         json!({"spec": {"config": {"openai": {"baseUrl": {"value": format!("{foreign}/v1")}, "apiKey": secret()}}}});
     check_refused(&api(&server, "PUT", "/v1/models/same", Some(&moved)).await);
     check_refused(&api(&server, "PUT", "/v1/models/own", Some(&moved)).await);
+    let whole = json!({"metadata": {"name": "own"}, "spec": raw["spec"]});
+    let path = "/v1/resources/apis/ark.mckinsey.com/v1alpha1/models/own";
+    check_refused(&api(&server, "PUT", path, Some(&whole)).await);
     assert_eq!(ask(&server, "q4", "evil").await.0, "");
     assert_eq!(ask(&server, "q5", "own").await, outcome("completed", ""));
     assert_eq!(town.heard(), [(2, 2), (2, 0)], "nothing that was refused has left a trace");
@@ -210,4 +213,13 @@ async fn an_address_that_is_a_secret_gets_the_key_beside_it_and_no_other() {
     assert_eq!(ask(&server, "q1", "beside").await, outcome("completed", ""));
     assert_eq!(ask(&server, "q2", "apart").await, outcome("failed", "secret_not_allowed"));
     assert_eq!(town.heard(), [(0, 0), (1, 1)]);
+    // The address is a secret, too: a refusal does not tell it.
+    let told = api(&server, "GET", "/v1/queries/q2", None).await.text;
+    assert!(told.contains("the address in secret `shared`"), "{told}");
+    assert!(!told.contains(town.foreign.url().trim_start_matches("http://")), "{told}");
+    // What may not be sent anywhere is refused before a call, whatever the address is.
+    let kept = json!({"valueFrom": {"secretKeyRef": {"name": "shared", "key": "base-url"}}});
+    let openai = json!({"baseUrl": kept, "apiKey": "client-key", "properties": {"user": secret()}});
+    let body = json!({"name": "told", "provider": "openai", "model": "m", "config": {"openai": openai}});
+    check_refused(&api(&server, "POST", "/v1/models", Some(&body)).await);
 }

@@ -105,7 +105,10 @@ fn specification(name: &str, mut spec: Fields<'_>, annotated: Option<String>, re
         "agent" => named(&mut spec, "agent", report).map(|name| Binding::Agent { name }),
         "team" => named(&mut spec, "team", report).map(|name| Binding::Team { name }),
         "builtin" => named(&mut spec, "builtin", report).map(|name| Binding::Builtin { name }),
-        "external" => Some(Binding::External),
+        "external" => {
+            timeout = external(&mut spec, report);
+            Some(Binding::External)
+        }
         "inline" => block(&mut spec, "inline", report).and_then(|fields| inline(fields, report)),
         other => {
             let message =
@@ -213,13 +216,7 @@ fn http(mut fields: Fields<'_>, timeout: &mut Option<Duration>, report: &mut Rep
             method
         }
     };
-    if let Some(text) = fields.text("timeout", report) {
-        *timeout = parse_duration(text);
-        if timeout.is_none() {
-            let message = format!("`{}` is no time; write 30s, 5m or 1h", clip(text));
-            report.fault(&fields.path_of("timeout"), "timeout_unreadable", message);
-        }
-    }
+    *timeout = time(&mut fields, report);
     let body = fields.text("body", report).map(str::to_owned);
     let headers = named_values(&mut fields, "headers", report);
     let body_parameters = named_values(&mut fields, "bodyParameters", report);
@@ -228,6 +225,25 @@ fn http(mut fields: Fields<'_>, timeout: &mut Option<Duration>, report: &mut Rep
         return None;
     }
     Some(Binding::Http(Box::new(HttpRequest { url: url?.to_owned(), method: method?, headers, body, body_parameters })))
+}
+
+/// What a tool that clients run says of itself: how long a call of it waits. There need not be anything.
+fn external(spec: &mut Fields<'_>, report: &mut Report) -> Option<Duration> {
+    let path = spec.path_of("external");
+    let mut fields = Fields::new(spec.object("external", report)?, path);
+    let timeout = time(&mut fields, report);
+    fields.refuse_the_rest(report);
+    timeout
+}
+
+fn time(fields: &mut Fields<'_>, report: &mut Report) -> Option<Duration> {
+    let text = fields.text("timeout", report)?;
+    let time = parse_duration(text);
+    if time.is_none() {
+        let message = format!("`{}` is no time; write 30s, 5m or 1h", clip(text));
+        report.fault(&fields.path_of("timeout"), "timeout_unreadable", message);
+    }
+    time
 }
 
 /// Headers, whose source stands in `value`, and parameters, whose source stands beside the name.

@@ -97,7 +97,7 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
         Binding::Team { name } => ("team", Some(json!({"name": name}))),
         Binding::Builtin { name } => ("builtin", Some(json!({"name": name}))),
         Binding::Inline { language, source } => ("inline", Some(json!({"language": language, "source": source}))),
-        Binding::External => ("external", None),
+        Binding::External => ("external", tool.timeout.map(|timeout| json!({"timeout": seconds(timeout)}))),
         Binding::Nango(_) => {
             lost(
                 "cannot_move",
@@ -128,7 +128,7 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
         spec.insert(kind.to_owned(), block);
     }
     let mut nowhere = Vec::new();
-    if tool.timeout.is_some() && kind != "http" {
+    if tool.timeout.is_some() && !matches!(kind, "http" | "external") {
         nowhere.push("timeout");
     }
     if tool.deprecated.is_some() {
@@ -149,8 +149,7 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
 fn write_http(request: &HttpRequest, timeout: Option<Duration>) -> Value {
     let mut http = json!({"url": request.url, "method": request.method.as_str()});
     if let Some(timeout) = timeout {
-        // Whole seconds, and never less time than was given.
-        http["timeout"] = format!("{}s", timeout.as_millis().div_ceil(1000).max(1)).into();
+        http["timeout"] = seconds(timeout).into();
     }
     if !request.headers.is_empty() {
         let headers =
@@ -171,6 +170,11 @@ fn write_http(request: &HttpRequest, timeout: Option<Duration>) -> Value {
         http["bodyParameters"] = parameters.collect();
     }
     http
+}
+
+/// Whole seconds, and never less time than was given.
+fn seconds(timeout: Duration) -> String {
+    format!("{}s", timeout.as_millis().div_ceil(1000).max(1))
 }
 
 fn write_source(source: &ValueSource) -> Value {

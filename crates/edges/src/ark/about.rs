@@ -1,15 +1,22 @@
 //! What this server is: its namespaces, its version, and what it can do.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use axum::{extract::State, response::Response};
 use bosun_engine::resource::{Description, Kind, Manifest, ResourceKey};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{duration, options::Options, routes::with_warnings, wire};
+use super::{
+    duration,
+    options::Options,
+    routes::{RESOURCES, Route, with_warnings},
+    wire,
+};
 use crate::{
     App,
-    auth::gate::Caller,
+    auth::{Rights, gate::Caller},
     http::{
         answer::Json,
         error::{ApiError, Code},
@@ -29,8 +36,18 @@ pub(super) struct Namespace {
 pub(super) struct Context {
     namespace: String,
     cluster: Option<String>,
+    /// That whoever asks can change nothing here.
     read_only_mode: bool,
-    permissions: Vec<String>,
+    permissions: Permissions,
+}
+
+/// What whoever asks may do, in the words of Kubernetes.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Permissions {
+    /// That it is known, which it always is.
+    status: &'static str,
+    /// The verbs that are allowed, by what they are done to.
+    rules: BTreeMap<String, BTreeSet<&'static str>>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -89,10 +106,38 @@ const FEATURES: &[&str] = &[
 
 /// `GET …/context`
 pub(super) async fn get_context(options: Options) -> Response {
-    let namespace = options.namespace().to_string();
-    let permissions = ["read", "write"].map(str::to_owned).to_vec();
-    let context = Context { namespace, cluster: None, read_only_mode: false, permissions };
+    let rules = allowed(options.caller.grant().rights);
+    let context = Context {
+        namespace: options.namespace().to_string(),
+        cluster: None,
+        read_only_mode: !rules.values().any(|verbs| verbs.contains("create")),
+        permissions: Permissions { status: "ok", rules },
+    };
     with_warnings(Json(context), &options.warnings)
+}
+
+/// What can be done to whatever can be created, as far as the table of routes gives it to these rights.
+fn allowed(rights: Rights) -> BTreeMap<String, BTreeSet<&'static str>> {
+    let is_created =
+        |name: &str| RESOURCES.iter().any(|route| route.method == "post" && route.path.strip_prefix('/') == Some(name));
+    let mut rules: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
+    for Route { path, method, needs } in RESOURCES {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let (name, rest) = path.split_once('/').map_or((path, None), |(name, rest)| (name, Some(rest)));
+        let verb = match (*method, rest) {
+            ("get", None) => "list",
+            ("post", None) => "create",
+            ("get", Some("{name}")) => "get",
+            ("put", Some("{name}")) => "update",
+            ("delete", Some("{name}")) => "delete",
+            _ => continue,
+        };
+        if is_created(name) && needs.right().is_none_or(|right| rights.has(right)) {
+            // Kubernetes writes these names in one word.
+            rules.entry(name.replace('-', "")).or_default().insert(verb);
+        }
+    }
+    rules
 }
 
 /// `GET …/system-info`
@@ -138,7 +183,8 @@ pub(super) async fn list_namespaces(State(app): State<App>, caller: Caller) -> J
     let namespaces = app.engine.registry().namespaces();
     let reached = namespaces.into_iter().filter(|namespace| caller.reach(namespace.clone()).is_ok());
     let items: Vec<_> = reached.map(|namespace| Namespace { name: namespace.to_string() }).collect();
-    Json(wire::List { count: items.len(), total: items.len() as u64, items, continue_token: None })
+    let (count, total) = (items.len(), items.len() as u64);
+    Json(wire::List { count, total, items, continue_token: None, remaining_item_count: None })
 }
 
 /// `POST /v1/namespaces`

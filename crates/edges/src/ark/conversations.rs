@@ -1,8 +1,8 @@
 //! Conversations: joining one, listing, reading and forgetting them.
 //!
-//! ARK has called the key of a conversation `sessionId` first and `conversationId` since; its memory service
-//! shows messages one by one, each with its place. Both names and both lists are served from what the
-//! store has: what completed queries have said.
+//! ARK has called the key of a conversation `sessionId` first and `conversationId` since, and its lists after
+//! them; its memory service shows messages one by one, each with its place. Both names, both paths and both
+//! lists are served from what the store has: what completed queries have said.
 
 use bosun_core::{Namespace, message};
 use bosun_engine::{
@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{options::Options, wire};
+use super::{options::Options, reference, wire};
 use crate::http::{
     error::{ApiError, Code, clip, memory_not_found},
     json::{Findings, Object},
@@ -27,6 +27,8 @@ const LONGEST_ID: usize = 253;
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListedConversation {
     conversation_id: String,
+    /// The same by its older name.
+    session_id: String,
     memory_name: String,
     /// How many it has.
     messages: u64,
@@ -42,6 +44,8 @@ pub(super) struct StoredMessage {
     timestamp: String,
     memory_name: String,
     conversation_id: String,
+    /// The same by its older name.
+    session_id: String,
     query_id: String,
     query_name: String,
     /// In OpenAI's form.
@@ -99,25 +103,9 @@ pub(super) fn join(fields: &mut Object, registry: &Registry, namespace: &Namespa
     }
 }
 
-/// `{name, namespace?}`, or a name.
 fn read_memory(fields: &mut Object, namespace: &Namespace, findings: &mut Findings) -> Option<String> {
     let path = fields.path_of("memory");
-    let mut reference = match fields.take("memory")? {
-        Value::String(name) if !name.is_empty() => return Some(name),
-        value => Object::at(path, value, findings)?,
-    };
-    let (missing, at) = (!reference.has("name"), reference.path_of("name"));
-    let name = reference.text("name", findings).filter(|name| !name.is_empty());
-    if missing {
-        findings.fault(at, "missing", "is missing");
-    }
-    let at = reference.path_of("namespace");
-    if reference.text("namespace", findings).is_some_and(|other| other != namespace.as_str()) {
-        let message = format!("memories of another namespace cannot be used; this query is in {namespace}");
-        findings.refuse(Code::UnsupportedField, at, "other_namespace", message);
-    }
-    reference.finish(findings);
-    name
+    reference::read("memories", path, fields.take("memory")?, namespace, findings)
 }
 
 fn read_id(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<String> {
@@ -134,12 +122,13 @@ fn read_id(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<S
 /// `GET …/conversations`
 pub(super) async fn list(engine: &Engine, options: &Options) -> Result<wire::List<ListedConversation>, ApiError> {
     let wanted = options.conversations.clone();
-    let listed = engine.conversations(&options.namespace(), &wanted, options.before, options.limit).await?;
+    let listed = engine.conversations(&options.namespace(), &wanted, options.before()?, options.limit()).await?;
     let continue_token = listed.items.last().filter(|_| listed.more).map(|last| last.latest.to_string());
     let items: Vec<_> = listed
         .items
         .into_iter()
         .map(|conversation| ListedConversation {
+            session_id: conversation.key.id.clone(),
             conversation_id: conversation.key.id,
             memory_name: conversation.key.memory,
             messages: conversation.messages,
@@ -147,7 +136,7 @@ pub(super) async fn list(engine: &Engine, options: &Options) -> Result<wire::Lis
             last_updated: conversation.updated_at.to_rfc3339(),
         })
         .collect();
-    Ok(wire::List { count: items.len(), items, total: listed.total, continue_token })
+    Ok(wire::List { count: items.len(), items, total: listed.total, continue_token, remaining_item_count: None })
 }
 
 /// `GET …/memory-messages`
@@ -155,7 +144,7 @@ pub(super) async fn messages(engine: &Engine, options: &Options) -> Result<wire:
     let said = said(engine, options, &options.conversations).await?;
     let continue_token = token(&said);
     let items: Vec<_> = said.items.iter().flat_map(stored).collect();
-    Ok(wire::List { count: items.len(), items, total: said.total, continue_token })
+    Ok(wire::List { count: items.len(), items, total: said.total, continue_token, remaining_item_count: None })
 }
 
 /// `GET …/conversations/{id}`
@@ -216,7 +205,7 @@ pub(super) async fn forget(engine: &Engine, options: &Options) -> Result<(), Api
 }
 
 async fn said(engine: &Engine, options: &Options, wanted: &Wanted) -> Result<Listing<Said>, ApiError> {
-    Ok(engine.said(&options.namespace(), wanted, options.before, options.limit).await?)
+    Ok(engine.said(&options.namespace(), wanted, options.before()?, options.limit()).await?)
 }
 
 /// Pages end between queries.
@@ -229,6 +218,7 @@ fn stored(said: &Said) -> impl Iterator<Item = StoredMessage> {
         timestamp: said.at.to_rfc3339(),
         memory_name: said.key.memory.clone(),
         conversation_id: said.key.id.clone(),
+        session_id: said.key.id.clone(),
         query_id: said.query.to_string(),
         query_name: said.name.to_string(),
         message: message::write(message),

@@ -82,20 +82,29 @@ fn ark(
     results: Option<Vec<wire::PostedResult>>,
     warnings: Vec<String>,
 ) -> wire::ArkQuery {
-    let phase = ark_phase(head.status());
-    let spec = &*transcript.spec;
-    let target = target(spec);
-    let response = ark_content(transcript).map(|content| wire::ArkResponse { target: target.clone(), content, phase });
-    let parameters = spec.parameters.iter();
     wire::ArkQuery {
         identity: identity(head),
+        spec: query_spec(head, &transcript.spec),
+        metadata: metadata(&transcript.spec),
+        creation_timestamp: head.created_at.to_rfc3339(),
+        status: ark_status(head, transcript),
+        results,
+        warnings,
+    }
+}
+
+/// What a query was asked with, as its custom resource has it.
+pub(super) fn query_spec(head: &Head, spec: &Spec) -> wire::QuerySpec {
+    wire::QuerySpec {
         kind: kind(spec),
         input: input(spec),
-        parameters: parameters
+        parameters: spec
+            .parameters
+            .iter()
             .map(|(name, value)| wire::Parameter { name: name.clone(), value: value.clone() })
             .collect(),
-        targets: vec![target.clone()],
-        target,
+        target: target(spec),
+        targets: vec![target(spec)],
         model_ref: Some(&spec.model)
             .filter(|model| !model.is_empty())
             .map(|model| wire::ModelRef { name: model.clone() }),
@@ -103,22 +112,25 @@ fn ark(
         session: session(spec),
         timeout: duration::format(head.limits.query_timeout),
         ttl: duration::format(head.limits.ttl),
-        metadata: metadata(spec),
-        creation_timestamp: head.created_at.to_rfc3339(),
-        status: wire::ArkStatus {
-            phase,
-            responses: response.clone().map(|response| vec![response]),
-            response,
-            output: transcript.output(),
-            error: failure(transcript),
-            tool_calls: open_calls(head, transcript),
-            token_usage: usage(head.usage),
-            conversation_id: session(spec).conversation_id,
-            conditions: vec![condition(head, transcript)],
-            duration: whole_duration(transcript),
-        },
-        results,
-        warnings,
+        cancel: head.status() == Status::Cancelled,
+    }
+}
+
+pub(super) fn ark_status(head: &Head, transcript: &Transcript) -> wire::ArkStatus {
+    let phase = ark_phase(head.status());
+    let target = target(&transcript.spec);
+    let response = ark_content(transcript).map(|content| wire::ArkResponse { target, content, phase });
+    wire::ArkStatus {
+        phase,
+        responses: response.clone().map(|response| vec![response]),
+        response,
+        output: transcript.output(),
+        error: failure(transcript),
+        tool_calls: open_calls(head, transcript),
+        token_usage: usage(head.usage),
+        conversation_id: session(&transcript.spec).conversation_id,
+        conditions: vec![condition(head, transcript)],
+        duration: whole_duration(transcript),
     }
 }
 
@@ -133,7 +145,7 @@ pub(super) fn list(listed: Listed) -> wire::List<wire::ListedQuery> {
             _ => None,
         })
         .collect();
-    wire::List { count: items.len(), items, total: listed.total, continue_token }
+    wire::List { count: items.len(), items, total: listed.total, continue_token, remaining_item_count: None }
 }
 
 fn listed_query(head: &Head, spec: &Spec) -> wire::ListedQuery {
@@ -143,12 +155,16 @@ fn listed_query(head: &Head, spec: &Spec) -> wire::ListedQuery {
         session: session(spec),
         memory: memory(spec),
         metadata: metadata(spec),
-        input: written(spec).to_owned(),
+        input: input(spec),
         target: target(spec),
         targets: vec![target(spec)],
         creation_timestamp: head.created_at.to_rfc3339(),
-        status: wire::ListedStatus { phase: ark_phase(head.status()), token_usage: usage(head.usage) },
+        status: listed_status(head),
     }
+}
+
+pub(super) fn listed_status(head: &Head) -> wire::ListedStatus {
+    wire::ListedStatus { phase: ark_phase(head.status()), token_usage: usage(head.usage) }
 }
 
 pub(super) fn rfc_status(status: Status) -> &'static str {

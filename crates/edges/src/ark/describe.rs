@@ -242,7 +242,8 @@ const OPERATIONS: &[Operation] = &[
 
 /// Everything that can be asked for in both forms of paths.
 fn operations() -> impl Iterator<Item = &'static Operation> {
-    OPERATIONS.iter().chain(queries::OPERATIONS).chain(resources::OPERATIONS)
+    let conversations = queries::CONVERSATIONS.iter().chain(queries::SESSIONS);
+    OPERATIONS.iter().chain(queries::OPERATIONS).chain(conversations).chain(resources::OPERATIONS)
 }
 
 /// The whole document.
@@ -482,7 +483,18 @@ fn refusal_schema() -> Value {
         "type": "object",
         "required": ["detail", "error"],
         "properties": {
-            "detail": {"type": "string"},
+            "detail": {"anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {
+                    "type": "object",
+                    "required": ["type", "loc", "msg"],
+                    "properties": {
+                        "type": {"type": "string"},
+                        "loc": {"type": "array", "items": {"type": ["string", "integer"]}},
+                        "msg": {"type": "string"},
+                    },
+                }},
+            ]},
             "error": {
                 "type": "object",
                 "required": ["code", "message"],
@@ -514,6 +526,10 @@ fn parameter(name: &str) -> Value {
         "continue_token" => {
             in_query("continue_token", json!({"type": "string", "format": "uuid"}), "Of the page before")
         }
+        "after" => in_query("continue_token", json!({"type": "string", "minLength": 1}), "Of the page before"),
+        "continue" => {
+            in_query("continue", json!({"type": "string", "minLength": 1}), "`metadata.continue` of the page before")
+        }
         "state" => in_query(
             "state",
             json!({"enum": ["queued", "running", "waiting", "held", "completed", "failed", "cancelled"]}),
@@ -524,6 +540,9 @@ fn parameter(name: &str) -> Value {
         "kind" => in_path("kind", json!({"type": "string", "pattern": "^[A-Za-z]{1,30}$", "examples": ["agents"]})),
         "type" => in_query("type", json!({"enum": ["Normal", "Warning"]}), "Only events of this type"),
         "reason" => in_query("reason", json!({"type": "string"}), "Only events with this reason"),
+        "objectKind" => in_query("kind", json!({"type": "string", "examples": ["Query"]}), "Of what they happened to"),
+        "objectName" => in_query("name", json!({"type": "string"}), "Only of what has this in its name"),
+        "page" => in_query("page", json!({"type": "integer", "minimum": 1}), "Which page; the first is 1"),
         "id" => in_path("id", json!({"type": "string", "minLength": 1})),
         "memory" => in_query("memory", json!({"type": "string"}), "Only of this memory"),
         "conversation" => in_query("conversation", json!({"type": "string"}), "Only this conversation"),

@@ -12,7 +12,11 @@ use bosun_engine::store::{Page, Stored};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{options::Options, routes::with_warnings, wire};
+use super::{
+    options::{EventFilter, Options},
+    routes::with_warnings,
+    wire,
+};
 use crate::{
     App,
     http::{
@@ -23,14 +27,18 @@ use crate::{
 
 /// How many queries are looked at when none is named.
 const LATEST: usize = 20;
+const QUERY: &str = "Query";
+const COMPONENT: &str = "bosun";
 
-/// One event.
+/// One event: as Kubernetes has it, and with the flat fields that clients of ARK's API read.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct QueryEvent {
     /// The query's name and the number of the entry.
     name: String,
     namespace: String,
+    /// The query's own and the number of the entry, which a stream has as the `id` of an event.
+    uid: String,
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
     kind: &'static str,
@@ -42,6 +50,23 @@ pub(super) struct QueryEvent {
     last_timestamp: String,
     creation_timestamp: String,
     count: u32,
+    #[serde(flatten)]
+    flat: FlatEvent,
+}
+
+/// The same in the words of ARK's API.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct FlatEvent {
+    source_component: &'static str,
+    /// There is no cluster with hosts.
+    source_host: Option<String>,
+    involved_object_kind: &'static str,
+    involved_object_name: String,
+    involved_object_namespace: String,
+    involved_object_uid: String,
+    first_timestamp: String,
+    last_timestamp: String,
+    creation_timestamp: String,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -55,24 +80,32 @@ struct Involved {
 /// `GET …/events`
 pub(super) async fn list_events(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let namespace = options.namespace();
-    let names = match options.lookup.query() {
+    let EventFilter { kind, reason, object, name, page, .. } = &options.events;
+    let wanted =
+        |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(is));
+    let mut names = match options.lookup.query() {
         Some(name) => vec![name.clone()],
-        None => latest(&app, &namespace).await?,
+        // Nothing happens to anything else.
+        None if !wanted(object, QUERY) => Vec::new(),
+        None => latest(&app, &namespace, name.as_deref()).await?,
     };
+    if let Some(part) = name {
+        names.retain(|name| contains(name, part));
+    }
     let mut events = Vec::new();
     for name in names {
         events.extend(of_query(&app, &namespace, &name).await?);
     }
-    let wanted =
-        |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(is));
-    events.retain(|event| wanted(&options.events.kind, event.kind) && wanted(&options.events.reason, event.reason));
+    events.retain(|event| wanted(kind, event.kind) && wanted(reason, event.reason));
     // One query is told from its beginning; of several, the latest comes first.
     if options.lookup.query().is_none() {
         events.sort_by(|left, right| right.last_timestamp.cmp(&left.last_timestamp));
     }
     let total = events.len() as u64;
-    events.truncate(options.limit);
-    let list = wire::List { count: events.len(), total, items: events, continue_token: None };
+    let earlier = (page.unwrap_or(1) - 1).saturating_mul(options.limit());
+    let items: Vec<_> = events.into_iter().skip(earlier).take(options.limit()).collect();
+    let remaining_item_count = Some(total.saturating_sub(earlier.saturating_add(items.len()) as u64));
+    let list = wire::List { count: items.len(), total, items, continue_token: None, remaining_item_count };
     Ok(with_warnings(Json(list), &options.warnings))
 }
 
@@ -92,10 +125,20 @@ pub(super) async fn get_event(State(app): State<App>, options: Options) -> Resul
     Ok(with_warnings(Json(event), &options.warnings))
 }
 
-async fn latest(app: &App, namespace: &Namespace) -> Result<Vec<QueryName>, ApiError> {
+/// The queries that were created last, and the one that is called `named`, however old it is.
+async fn latest(app: &App, namespace: &Namespace, named: Option<&str>) -> Result<Vec<QueryName>, ApiError> {
     let page = Page { limit: LATEST, before: None, status: None };
     let listed = app.engine.list(namespace, &page).await?;
-    Ok(listed.queries.into_iter().map(|(head, _)| head.name).collect())
+    let mut names: Vec<_> = listed.queries.into_iter().map(|(head, _)| head.name).collect();
+    if let Some(named) = named.and_then(|named| named.parse().ok()).filter(|named| !names.contains(named)) {
+        names.push(named);
+    }
+    Ok(names)
+}
+
+/// Whether the name has `part` in it, as ARK looks for names.
+fn contains(name: &QueryName, part: &str) -> bool {
+    name.as_str().contains(&part.to_ascii_lowercase())
 }
 
 /// The events of a query; none if there is no such query.
@@ -108,23 +151,31 @@ async fn of_query(app: &App, namespace: &Namespace, name: &QueryName) -> Result<
 fn show(head: &Head, entry: &Entry) -> QueryEvent {
     let (is_warning, reason, message) = tell(&entry.event);
     let at = entry.at.to_rfc3339();
+    let (name, namespace, uid) = (head.name.to_string(), head.namespace.to_string(), head.uid.to_string());
     QueryEvent {
-        name: format!("{}.{}", head.name, entry.seq),
-        namespace: head.namespace.to_string(),
+        name: format!("{name}.{}", entry.seq),
+        namespace: namespace.clone(),
+        uid: format!("{uid}.{}", entry.seq),
         kind: if is_warning { "Warning" } else { "Normal" },
         reason,
         message,
-        involved_object: Involved {
-            kind: "Query",
-            name: head.name.to_string(),
-            namespace: head.namespace.to_string(),
-            uid: head.uid.to_string(),
-        },
-        source: BTreeMap::from([("component", "bosun")]),
+        involved_object: Involved { kind: QUERY, name: name.clone(), namespace: namespace.clone(), uid: uid.clone() },
+        source: BTreeMap::from([("component", COMPONENT)]),
         first_timestamp: at.clone(),
         last_timestamp: at.clone(),
-        creation_timestamp: at,
+        creation_timestamp: at.clone(),
         count: 1,
+        flat: FlatEvent {
+            source_component: COMPONENT,
+            source_host: None,
+            involved_object_kind: QUERY,
+            involved_object_name: name,
+            involved_object_namespace: namespace,
+            involved_object_uid: uid,
+            first_timestamp: at.clone(),
+            last_timestamp: at.clone(),
+            creation_timestamp: at,
+        },
     }
 }
 

@@ -19,6 +19,7 @@ mod input;
 mod lookup;
 mod model_query;
 mod options;
+mod reference;
 pub(crate) mod refused;
 mod request;
 mod resource;

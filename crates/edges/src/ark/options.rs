@@ -32,6 +32,7 @@ const MAX_LIMIT: usize = 1000;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const MAX_IDEMPOTENCY_KEY: usize = 255;
+const TOKEN: &str = "the `continue_token` of an earlier page";
 
 /// What stands in the URL of a request whose body is a result.
 #[derive(Debug, Default)]
@@ -73,8 +74,34 @@ impl ResultOptions {
 /// Which events are wanted.
 #[derive(Debug, Default)]
 pub(super) struct EventFilter {
+    /// Only a list of events knows what is said by words that mean nothing elsewhere.
+    is_asked: bool,
     pub(super) kind: Option<String>,
     pub(super) reason: Option<String>,
+    /// The kind of what they happened to.
+    pub(super) object: Option<String>,
+    /// A part of its name.
+    pub(super) name: Option<String>,
+    /// Which page; the first is 1.
+    pub(super) page: Option<usize>,
+}
+
+impl EventFilter {
+    fn of_path(path: &str) -> Self {
+        let below = path.strip_suffix("/events");
+        let is_namespace = |rest: &str| rest.strip_prefix("/v1/namespaces/").is_some_and(|name| !name.contains('/'));
+        Self { is_asked: below.is_some_and(|rest| rest == "/v1" || is_namespace(rest)), ..Self::default() }
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Option<()> {
+        let text = Some(value.to_owned()).filter(|text| !text.is_empty());
+        match key {
+            "kind" => self.object = text,
+            "name" => self.name = text,
+            _ => self.page = Some(value.parse().ok().filter(|page| *page > 0)?),
+        }
+        Some(())
+    }
 }
 
 #[derive(Debug)]
@@ -92,9 +119,10 @@ pub(super) struct Options {
     pub(super) wait: Option<Duration>,
     pub(super) stream: Option<bool>,
     pub(super) view: Option<View>,
-    pub(super) limit: usize,
-    /// The last query of the page before.
-    pub(super) before: Option<QueryUid>,
+    /// How many entries the client wants at once, if it says so.
+    pub(super) asked_limit: Option<usize>,
+    /// Where the page before has ended: what a list calls its last entry.
+    pub(super) continue_token: Option<String>,
     pub(super) state: Option<Status>,
     /// Which conversations: `memory`, `conversation`, `query`.
     pub(super) conversations: Wanted,
@@ -119,7 +147,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Options {
             .map_err(|_| ApiError::new(Code::InvalidParameter, "the query string is not readable"))?;
         let caller = Caller::from_request_parts(parts, state).await?;
         let place = Place::from_request_parts(parts, state).await?;
-        read(caller, place, path.iter(), &query, &parts.headers)
+        let events = EventFilter::of_path(parts.uri.path());
+        read(caller, place, path.iter(), &query, &parts.headers, events)
     }
 }
 
@@ -129,6 +158,7 @@ fn read<'a>(
     path: impl Iterator<Item = (&'a str, &'a str)>,
     query: &[(String, String)],
     headers: &HeaderMap,
+    events: EventFilter,
 ) -> Result<Options, ApiError> {
     let mut findings = Findings::new(Code::InvalidParameter, Vec::new());
     if let Some(warning) = caller.warning {
@@ -143,11 +173,11 @@ fn read<'a>(
         wait: None,
         stream: accepted_stream(headers),
         view: None,
-        limit: DEFAULT_LIMIT,
-        before: None,
+        asked_limit: None,
+        continue_token: None,
         state: None,
         conversations: Wanted::default(),
-        events: EventFilter::default(),
+        events,
         last_event_id: None,
         idempotency_key: None,
         lookup: Lookup::default(),
@@ -220,12 +250,12 @@ impl Options {
                 _ => fault(findings, "`rfc` or `ark`"),
             },
             "limit" => match value.parse() {
-                Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => self.limit = limit,
+                Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => self.asked_limit = Some(limit),
                 _ => fault(findings, &format!("a number from 1 to {MAX_LIMIT}")),
             },
-            "continue_token" | "continueToken" | "continue" => match value.parse() {
-                Ok(before) => self.before = Some(before),
-                Err(_) => fault(findings, "the `continue_token` of an earlier page"),
+            "continue_token" | "continueToken" | "continue" => match value {
+                "" => fault(findings, TOKEN),
+                token => self.continue_token = Some(token.to_owned()),
             },
             "state" => match STATES.iter().find(|state| state.as_str() == value) {
                 Some(state) => self.state = Some(*state),
@@ -242,6 +272,11 @@ impl Options {
             "conversation" => self.conversations.id = Some(value.to_owned()).filter(|id| !id.is_empty()),
             "type" => self.events.kind = Some(value.to_owned()),
             "reason" => self.events.reason = Some(value.to_owned()),
+            "kind" | "name" | "page" if self.events.is_asked => {
+                if self.events.set(key, value).is_none() {
+                    fault(findings, "the number of a page; the first is 1");
+                }
+            }
             "lastEventId" => self.last_event_id = Some(value.to_owned()).filter(|id| !id.is_empty()),
             "actor" | "tool" | "query" | "action" | "from" | "to" | "since" | "cursor" | "top" => {
                 if key == "query" {
@@ -253,6 +288,20 @@ impl Options {
             }
             unknown => findings.warn(format!("unknown parameter `{}` was ignored", clip(unknown))),
         }
+    }
+
+    /// How long a page is.
+    pub(super) fn limit(&self) -> usize {
+        self.asked_limit.unwrap_or(DEFAULT_LIMIT)
+    }
+
+    /// The last query of the page before, where pages are of queries.
+    pub(super) fn before(&self) -> Result<Option<QueryUid>, ApiError> {
+        let Some(token) = &self.continue_token else { return Ok(None) };
+        token.parse().map(Some).map_err(|_| {
+            let message = format!("continue_token: `{}` is not {TOKEN}", clip(token));
+            ApiError::new(Code::InvalidParameter, message)
+        })
     }
 
     pub(super) fn namespace(&self) -> Namespace {

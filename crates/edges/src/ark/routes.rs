@@ -30,7 +30,7 @@ use super::{
         create_agent, create_memory, create_model, create_server, create_team, create_tool, delete_agent,
         delete_memory, delete_model, delete_server, delete_team, delete_tool, get_agent, get_memory, get_model,
         get_server, get_team, get_tool, list_agents, list_memories, list_models, list_servers, list_teams, list_tools,
-        raw::{create_raw, get_raw, list_raw},
+        raw::{create_raw, delete_raw, get_raw, list_raw, replace_raw},
         update_agent, update_memory, update_model, update_server, update_team, update_tool,
     },
     stream, update, upload, usage, wire,
@@ -101,9 +101,9 @@ routes! {
         "/mcp-servers" => get list_servers Here(Read), post create_server Here(Manage);
         "/mcp-servers/{name}" => get get_server Here(Read), put update_server Here(Manage), delete delete_server Here(Manage);
         "/resources/api/{version}/{kind}" => get list_raw Here(Read), post create_raw Here(Manage);
-        "/resources/api/{version}/{kind}/{name}" => get get_raw Here(Read);
+        "/resources/api/{version}/{kind}/{name}" => get get_raw Here(Read), put replace_raw Here(Manage), delete delete_raw Here(Manage);
         "/resources/apis/{group}/{version}/{kind}" => get list_raw Here(Read), post create_raw Here(Manage);
-        "/resources/apis/{group}/{version}/{kind}/{name}" => get get_raw Here(Read);
+        "/resources/apis/{group}/{version}/{kind}/{name}" => get get_raw Here(Read), put replace_raw Here(Manage), delete delete_raw Here(Manage);
         "/events" => get list_events Here(Read);
         "/events/{name}" => get get_event Here(Read);
         "/context" => get get_context Here(Read);
@@ -116,6 +116,9 @@ routes! {
         "/conversations" => get list_conversations Here(Read), delete delete_conversations Here(Manage);
         "/conversations/{id}" => get get_conversation Here(Read), delete delete_conversation Here(Manage);
         "/conversations/{id}/queries/{name}/messages" => delete delete_conversation Here(Manage);
+        "/sessions" => get list_conversations Here(Read), delete delete_conversations Here(Manage);
+        "/sessions/{id}" => get get_conversation Here(Read), delete delete_conversation Here(Manage);
+        "/sessions/{id}/queries/{name}/messages" => delete delete_conversation Here(Manage);
         "/memories/{name}/conversations/{id}/messages" => get get_memory_messages Here(Read);
         "/memory-messages" => get list_messages Here(Read);
         "/queries/{name}" => get get_query Here(Read), put update_query Here(Run), delete delete_query Here(Manage);
@@ -181,7 +184,8 @@ async fn figures(State(app): State<App>) -> Result<Response, ApiError> {
 
 /// `GET …/audit`
 async fn get_audit(State(app): State<App>, options: Options, headers: HeaderMap) -> Result<Response, ApiError> {
-    let found = app.engine.audit(&options.namespace(), &options.lookup.search(app.engine.now(), options.limit)).await?;
+    let found =
+        app.engine.audit(&options.namespace(), &options.lookup.search(app.engine.now(), options.limit())).await?;
     Ok(with_warnings(audit::answer(&options.namespace(), found, &headers), &options.warnings))
 }
 
@@ -194,7 +198,7 @@ async fn get_usage(State(app): State<App>, options: Options) -> Result<Response,
 
 /// `GET …/queries`
 async fn list_queries(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
-    let page = Page { limit: options.limit, before: options.before, status: options.state };
+    let page = Page { limit: options.limit(), before: options.before()?, status: options.state };
     let listed = app.engine.list(&options.namespace(), &page).await?;
     Ok(with_warnings(Json(convert::list(listed)), &options.warnings))
 }

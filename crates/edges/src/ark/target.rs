@@ -8,6 +8,7 @@ use bosun_core::{Namespace, query::TargetKind};
 use bosun_engine::{Input, Registry};
 use serde_json::Value;
 
+use super::reference;
 use crate::http::{
     error::{Code, clip},
     json::{Findings, Object, kind_of},
@@ -139,7 +140,7 @@ fn select(
     found.map(|agent| Target { kind: TargetKind::Agent, name: agent.name.clone() })
 }
 
-/// The model that is asked instead of the agent's: `{name, namespace?}`, or a name.
+/// The model that is asked instead of the agent's.
 pub(super) fn read_model(
     fields: &mut Object,
     target: Option<&Target>,
@@ -147,7 +148,7 @@ pub(super) fn read_model(
     findings: &mut Findings,
 ) -> Option<String> {
     let path = fields.path_of("modelRef");
-    let name = read_model_name(&path, fields.take("modelRef")?, namespace, findings)?;
+    let name = reference::read("models", path.clone(), fields.take("modelRef")?, namespace, findings)?;
     match target {
         Some(Target { kind: TargetKind::Model, name: target }) if *target != name => {
             findings.fault(path, "mismatch", "is not the model that the query is for");
@@ -156,25 +157,6 @@ pub(super) fn read_model(
         _ => {}
     }
     Some(name)
-}
-
-fn read_model_name(path: &str, value: Value, namespace: &Namespace, findings: &mut Findings) -> Option<String> {
-    let mut reference = match value {
-        Value::String(name) if !name.is_empty() => return Some(name),
-        value => Object::at(path.to_owned(), value, findings)?,
-    };
-    let (missing, at) = (!reference.has("name"), reference.path_of("name"));
-    let name = reference.text("name", findings).filter(|name| !name.is_empty());
-    if missing {
-        findings.fault(at, "missing", "is missing");
-    }
-    let at = reference.path_of("namespace");
-    if reference.text("namespace", findings).is_some_and(|other| other != namespace.as_str()) {
-        let message = format!("models of another namespace cannot be used; this query is in {namespace}");
-        findings.refuse(Code::UnsupportedField, at, "other_namespace", message);
-    }
-    reference.finish(findings);
-    name
 }
 
 impl Target {

@@ -54,7 +54,7 @@ const DEFINITION: &[&str] = &[
 const UNSERVED: &[(&str, &str)] = &[
     ("labelSelector", "tools cannot be selected by label; name them"),
     ("functions", "results are not transformed by this version"),
-    ("partial", "parameters cannot be fixed in a query; fix them in the agent's manifest"),
+    ("partial", "parameters cannot be fixed by this version; say them in the input"),
     ("approval", "this version asks nobody for approval"),
 ];
 

@@ -44,6 +44,20 @@ pub(super) struct RfcQuery {
 pub(super) struct ArkQuery {
     #[serde(flatten)]
     pub(super) identity: Identity,
+    #[serde(flatten)]
+    pub(super) spec: QuerySpec,
+    pub(super) metadata: Metadata,
+    pub(super) creation_timestamp: String,
+    pub(super) status: ArkStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) results: Option<Vec<PostedResult>>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What a query was asked with.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct QuerySpec {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
     /// A text, or the messages of a conversation.
@@ -61,12 +75,9 @@ pub(super) struct ArkQuery {
     pub(super) session: Session,
     pub(super) timeout: String,
     pub(super) ttl: String,
-    pub(super) metadata: Metadata,
-    pub(super) creation_timestamp: String,
-    pub(super) status: ArkStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) results: Option<Vec<PostedResult>>,
-    pub(super) warnings: Vec<String>,
+    /// That somebody has cancelled it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) cancel: bool,
 }
 
 /// What every view of a query begins with.
@@ -254,8 +265,8 @@ pub(super) struct ListedQuery {
     pub(super) identity: Identity,
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
-    /// A text; of a conversation, the last thing that the user said.
-    pub(super) input: String,
+    /// A text, or the messages of a conversation.
+    pub(super) input: Value,
     pub(super) target: Target,
     pub(super) targets: Vec<Target>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -285,6 +296,9 @@ pub(super) struct List<Item> {
     pub(super) total: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) continue_token: Option<String>,
+    /// How many come after this page, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) remaining_item_count: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]

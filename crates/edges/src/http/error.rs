@@ -125,6 +125,8 @@ pub(crate) struct ApiError {
     pub(crate) code: Code,
     message: String,
     details: Vec<Value>,
+    /// The body could be read and is not what the route takes: ARK lists what is wrong with it.
+    is_validation: bool,
     cause: Option<Arc<EngineError>>,
 }
 
@@ -134,7 +136,14 @@ pub(crate) struct Cause(pub(crate) Arc<EngineError>);
 
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: Vec::new(), cause: None }
+        let is_validation = code == Code::InvalidRequest;
+        Self { code, message: message.into(), details: Vec::new(), is_validation, cause: None }
+    }
+
+    /// What is wrong with the fields of a body, one entry with `path`, `code` and `message` for each fault.
+    pub(crate) fn of_fields(code: Code, message: impl Into<String>, faults: Vec<Value>) -> Self {
+        let is_validation = code.status() == StatusCode::UNPROCESSABLE_ENTITY;
+        Self { code, message: message.into(), details: faults, is_validation, cause: None }
     }
 
     /// What exactly is wrong, one entry for each fault.
@@ -208,7 +217,7 @@ impl From<EngineError> for ApiError {
             }
             EngineError::NoRandomness(_) => (Code::InternalError, INTERNAL.into()),
         };
-        Self { code, message, details: Vec::new(), cause: Some(Arc::new(error)) }
+        Self { code, message, details: Vec::new(), is_validation: false, cause: Some(Arc::new(error)) }
     }
 }
 
@@ -314,14 +323,37 @@ pub(crate) fn clip(text: &str) -> String {
     text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
+/// The faults of a body as ARK's API lists them, which is FastAPI's form. What was sent is not sent back with
+/// them: it may hold keys, and clients write such answers into logs.
+fn validation(code: Code, message: &str, faults: &[Value]) -> Value {
+    if faults.is_empty() {
+        return json!([{"type": code.as_str(), "loc": ["body"], "msg": message}]);
+    }
+    let listed = faults.iter().map(|fault| {
+        let path = fault["path"].as_str().unwrap_or_default();
+        let loc: Vec<Value> = std::iter::once("body".into()).chain(steps(path)).collect();
+        json!({"type": fault["code"], "loc": loc, "msg": fault["message"]})
+    });
+    listed.collect()
+}
+
+/// `tools[0].name`, step by step.
+fn steps(path: &str) -> impl Iterator<Item = Value> {
+    path.split(['.', '[', ']']).filter(|step| !step.is_empty()).map(|step| match step.parse::<u64>() {
+        Ok(index) => index.into(),
+        Err(_) => step.into(),
+    })
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { code, message, details, cause } = self;
+        let Self { code, message, details, is_validation, cause } = self;
+        let detail = if is_validation { validation(code, &message, &details) } else { Value::from(message.as_str()) };
         let mut error = json!({ "code": code.as_str(), "message": message });
         if !details.is_empty() {
             error["details"] = Value::Array(details);
         }
-        let mut response = (code.status(), Json(json!({ "detail": message, "error": error }))).into_response();
+        let mut response = (code.status(), Json(json!({ "detail": detail, "error": error }))).into_response();
         if code.status() == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }
@@ -382,6 +414,22 @@ mod tests {
         ] {
             assert!(outcomes.contains(&code), "{code}");
         }
+    }
+
+    #[track_caller]
+    fn check_place(path: &str, expect: Value) {
+        let fault = json!({"path": path, "code": "missing", "message": "is missing"});
+        let listed = json!([{"type": "missing", "loc": expect, "msg": "is missing"}]);
+        assert_eq!(validation(Code::InvalidRequest, "", &[fault]), listed);
+    }
+
+    #[test]
+    fn faults_of_a_body_have_their_places_as_ark_writes_them() {
+        check_place("input", json!(["body", "input"]));
+        check_place("spec.tools[12].parameters.type", json!(["body", "spec", "tools", 12, "parameters", "type"]));
+        check_place("", json!(["body"]));
+        let whole = json!([{"type": "invalid_request", "loc": ["body"], "msg": "must be an object"}]);
+        assert_eq!(validation(Code::InvalidRequest, "must be an object", &[]), whole);
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Findings {
             .or_else(|| of_class(self.class))
             .unwrap_or(first.class);
         let details = self.faults.iter().map(Fault::to_detail).collect();
-        Err(ApiError::new(class, self.sentence()).with_details(details))
+        Err(ApiError::of_fields(class, self.sentence(), details))
     }
 }
 

@@ -200,7 +200,7 @@ async fn a_conversation_may_be_the_input() {
     };
     assert_eq!(asked[4], kept, "messages are no templates");
     let listed = world.get("/v1/queries").await.ok();
-    assert_eq!((&listed["items"][0]["type"], &listed["items"][0]["input"]), (&json!("messages"), &json!("Well?")));
+    assert_eq!((&listed["items"][0]["type"], &listed["items"][0]["input"]), (&json!("messages"), &answer["input"]));
     let again = world.post("/v1/queries", &body).await;
     assert_eq!(again.header("idempotent-replayed"), Some("true"), "it is the same request");
 }

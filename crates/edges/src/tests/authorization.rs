@@ -193,6 +193,25 @@ async fn every_route_of_a_namespace_keeps_to_it_and_to_its_right() {
     }
 }
 
+/// ARK's dashboard hides what its user may not do, and goes by this.
+#[tokio::test]
+async fn a_context_says_what_its_reader_may_do() {
+    let world = world().await;
+    let all = json!(["create", "delete", "get", "list", "update"]);
+    for (id, is_read_only, agents, queries) in [
+        ("own", false, all.clone(), all),
+        ("only-read", true, json!(["get", "list"]), json!(["get", "list"])),
+        ("without-manage", false, json!(["get", "list"]), json!(["create", "get", "list", "update"])),
+        ("without-run", false, json!(["create", "delete", "get", "list", "update"]), json!(["delete", "get", "list"])),
+    ] {
+        let context = ask(&world, "get", "/v1/context", Some(&format!("Bearer sk-{id}"))).await.body;
+        let rules = &context["permissions"]["rules"];
+        let said = (&context["read_only_mode"], &rules["agents"], &rules["queries"], &rules["mcpservers"]);
+        assert_eq!(said, (&json!(is_read_only), &agents, &queries, &agents), "{id}: {context}");
+        assert_eq!((&context["permissions"]["status"], &rules["context"]), (&json!("ok"), &Value::Null), "{id}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_in_no_namespace_is_open_or_for_anybody_with_a_key() {
     let world = world().await;

@@ -13,43 +13,12 @@ use super::{
 };
 use crate::model::{
     fields,
-    remote::{Answer, Failure, Reader},
-    sse::Decoder,
+    remote::{Answer, Assemble, Failure, malformed, unreadable},
 };
-
-/// A streamed answer, from its bytes.
-#[derive(Debug, Default)]
-pub(super) struct Streamed {
-    decoder: Decoder,
-    assembly: Assembly,
-}
-
-impl Reader for Streamed {
-    fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), Failure> {
-        self.decoder.feed(bytes, |data| {
-            let event = serde_json::from_str(data)
-                .map_err(|error| malformed(format!("an event is not one of a message: {error}")))?;
-            self.assembly.event(event, deltas)
-        })
-    }
-
-    fn end(self: Box<Self>) -> Result<Answer, Failure> {
-        if !self.decoder.is_between_events() {
-            return Err(ModelError::Incomplete("the stream ended in the middle of an event".into()).into());
-        }
-        self.assembly.end()
-    }
-}
 
 /// Reads a plain answer: the same blocks, each in one piece.
 pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure> {
-    let message: Message = serde_json::from_slice(body).map_err(|error| {
-        if error.is_eof() {
-            ModelError::Incomplete("the body ended in the middle".into())
-        } else {
-            malformed(format!("the body is not a message: {error}"))
-        }
-    })?;
+    let message: Message = serde_json::from_slice(body).map_err(|error| unreadable("message", &error))?;
     if let Some(error) = message.error {
         return Err(reported(&error));
     }
@@ -92,7 +61,7 @@ enum Stop {
 
 /// An answer that is still arriving.
 #[derive(Debug, Default)]
-struct Assembly {
+pub(super) struct Assembly {
     progress: Progress,
     blocks: Vec<Block>,
     usage: Usage,
@@ -123,8 +92,45 @@ enum Kind {
     },
 }
 
+impl Assemble for Assembly {
+    fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), Failure> {
+        let event = serde_json::from_str(data)
+            .map_err(|error| malformed(format!("an event is not one of a message: {error}")))?;
+        self.take(event, deltas)
+    }
+
+    fn end(self) -> Result<Answer, Failure> {
+        if self.progress != Progress::Stopped {
+            return Err(ModelError::Incomplete("the stream ended without `message_stop`".into()).into());
+        }
+        let Some(stop) = self.stop else {
+            return Err(ModelError::Incomplete("the message ended without a `stop_reason`".into()).into());
+        };
+        if let Some(open) = self.blocks.iter().position(|block| block.is_open) {
+            return Err(ModelError::Incomplete(format!("block {open} of the message has no end")).into());
+        }
+        let has_calls = self.calls().next().is_some();
+        match stop {
+            Stop::TooLong(message) => return Err(ModelError::TooLong(message.into()).into()),
+            Stop::Refusal => {
+                let message = "the model refused to answer, or the API withheld its answer".into();
+                return Err(ModelError::Refused { status: 200, message }.into());
+            }
+            Stop::ToolUse if !has_calls => {
+                return Err(malformed("`stop_reason` speaks of tool calls, and there are none").into());
+            }
+            Stop::EndTurn | Stop::Pause if has_calls => {
+                return Err(malformed("the message asks for tools, and its `stop_reason` does not").into());
+            }
+            Stop::ToolUse | Stop::EndTurn | Stop::Pause => {}
+        }
+        let reply = self.reply(stop == Stop::Pause);
+        Ok(if stop == Stop::Pause { Answer::Paused(reply) } else { Answer::Whole(reply) })
+    }
+}
+
 impl Assembly {
-    fn event(&mut self, event: Event, deltas: &dyn Deltas) -> Result<(), Failure> {
+    fn take(&mut self, event: Event, deltas: &dyn Deltas) -> Result<(), Failure> {
         match (self.progress, &event) {
             (_, Event::Ping | Event::Unknown | Event::Error { .. })
             | (Progress::Nothing, Event::MessageStart { .. }) => {}
@@ -289,36 +295,6 @@ impl Assembly {
         })
     }
 
-    /// The answer, if it is whole. To be called at the end of the body only.
-    fn end(self) -> Result<Answer, Failure> {
-        if self.progress != Progress::Stopped {
-            return Err(ModelError::Incomplete("the stream ended without `message_stop`".into()).into());
-        }
-        let Some(stop) = self.stop else {
-            return Err(ModelError::Incomplete("the message ended without a `stop_reason`".into()).into());
-        };
-        if let Some(open) = self.blocks.iter().position(|block| block.is_open) {
-            return Err(ModelError::Incomplete(format!("block {open} of the message has no end")).into());
-        }
-        let has_calls = self.calls().next().is_some();
-        match stop {
-            Stop::TooLong(message) => return Err(ModelError::TooLong(message.into()).into()),
-            Stop::Refusal => {
-                let message = "the model refused to answer, or the API withheld its answer".into();
-                return Err(ModelError::Refused { status: 200, message }.into());
-            }
-            Stop::ToolUse if !has_calls => {
-                return Err(malformed("`stop_reason` speaks of tool calls, and there are none").into());
-            }
-            Stop::EndTurn | Stop::Pause if has_calls => {
-                return Err(malformed("the message asks for tools, and its `stop_reason` does not").into());
-            }
-            Stop::ToolUse | Stop::EndTurn | Stop::Pause => {}
-        }
-        let reply = self.reply(stop == Stop::Pause);
-        Ok(if stop == Stop::Pause { Answer::Paused(reply) } else { Answer::Whole(reply) })
-    }
-
     fn reply(self, keep_layout: bool) -> ModelReply {
         let (mut text, mut calls, mut layout) = (String::new(), Vec::new(), Vec::new());
         for Block { kind, fields, .. } in self.blocks {
@@ -365,8 +341,4 @@ fn reported(error: &ErrorBody) -> Failure {
             is_outage: kind != "rate_limit_error",
         },
     }
-}
-
-fn malformed(message: impl Into<String>) -> ModelError {
-    ModelError::Malformed(message.into())
 }

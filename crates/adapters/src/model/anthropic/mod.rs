@@ -13,8 +13,8 @@ mod wire;
 use bosun_engine::model::Deltas;
 use reqwest::Url;
 
-use self::assembly::Streamed;
-use super::remote::{self, Answer, Failure, Reader, Turn, Wire};
+use self::assembly::Assembly;
+use super::remote::{self, Answer, Failure, Reader, Streamed, Turn, Wire};
 
 /// Under which name a turn keeps what only this API understands.
 const WIRE: &str = "anthropic";
@@ -61,7 +61,7 @@ impl Wire for Messages {
     }
 
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Streamed::default())
+        Box::new(Streamed::<Assembly>::default())
     }
 
     fn plain(&self, body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure> {

@@ -20,33 +20,24 @@ use super::{
     MAX_TOKENS, WIRE,
     layout::{self, Place},
 };
-use crate::model::{fields, remote::Turn};
+use crate::model::{
+    fields,
+    remote::{Body, Turn},
+};
 
 /// What the API may keep up to here.
 const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}}";
 
 pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::Error> {
-    let mut body = format!("{{\"model\":{}", serde_json::to_string(turn.model)?);
-    let mut member = |name: &str, value: &str| {
-        body.push_str(",\"");
-        body.push_str(name);
-        body.push_str("\":");
-        body.push_str(value);
-    };
-    let asked = options(turn);
-    for (name, value) in &asked {
-        member(name, &serde_json::to_string(value)?);
-    }
-    for (name, value) in turn.properties.iter().filter(|(name, _)| !asked.iter().any(|(asked, _)| asked == name)) {
-        member(name, &serde_json::to_string(value)?);
-    }
-    member("stream", if turn.stream { "true" } else { "false" });
+    let mut body = Body::of(turn.model)?;
+    body.settings(&options(turn), turn.properties)?;
+    body.value("stream", &turn.stream)?;
     let tools = turn.request.toolset.declarations(Dialect::Anthropic);
     if tools.json != "[]" {
         let marked = tools.json.strip_suffix("}]").filter(|_| cache).map(|tools| format!("{tools}{MARK}]"));
-        member("tools", marked.as_deref().unwrap_or(&tools.json));
+        body.json("tools", marked.as_deref().unwrap_or(&tools.json));
         if !turn.request.tools_allowed {
-            member("tool_choice", "{\"type\":\"none\"}");
+            body.json("tool_choice", "{\"type\":\"none\"}");
         }
     }
     let (mut system, mut messages) = (Vec::new(), Messages::default());
@@ -66,11 +57,10 @@ pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::E
         messages.mark();
     }
     if !system.is_empty() {
-        member("system", &list(&system));
+        body.json("system", &list(&system));
     }
-    member("messages", &messages.into_json());
-    body.push('}');
-    Ok(body)
+    body.json("messages", &messages.into_json());
+    Ok(body.end())
 }
 
 /// What the query asks of the model, and how long an answer may be, which the API must be told.

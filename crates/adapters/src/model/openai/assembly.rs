@@ -3,12 +3,14 @@
 //! There is an answer only after `finish_reason`, the end mark `[DONE]` and the end of the body, in
 //! this order; whatever had arrived before counts for nothing without them. A call is the sum of the
 //! fragments with its `index`: its first one must bring id and name, and no later one may change
-//! them. What does not fit is refused, never repaired: a guessed argument would be run.
+//! them. Gemini's address has no `index` and brings each call in one piece, which is taken as that and
+//! must have everything. What does not fit is refused, never repaired: a guessed argument would be run.
 
 use std::sync::Arc;
 
 use bosun_core::query::Usage;
 use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -17,8 +19,7 @@ use super::{
 };
 use crate::model::{
     fields,
-    remote::{Answer, Failure, Reader, error_message},
-    sse::Decoder,
+    remote::{Answer, Assemble, Failure, error_message, malformed, unreadable},
 };
 
 /// Fields of an answer that OpenAI knows and does not take back in a conversation.
@@ -27,38 +28,12 @@ const ONLY_IN_ANSWERS: &[&str] = &["annotations", "audio"];
 /// The mark after the last event of a whole answer.
 const END_MARK: &str = "[DONE]";
 
-/// A streamed answer, from its bytes.
-#[derive(Debug, Default)]
-pub(super) struct Streamed {
-    decoder: Decoder,
-    assembly: Assembly,
-}
-
-impl Reader for Streamed {
-    fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), Failure> {
-        self.decoder.feed(bytes, |data| self.assembly.event(data, deltas).map_err(Failure::from))
-    }
-
-    fn end(self: Box<Self>) -> Result<Answer, Failure> {
-        if !self.decoder.is_between_events() {
-            return Err(ModelError::Incomplete("the stream ended in the middle of an event".into()).into());
-        }
-        Ok(Answer::Whole(self.assembly.end()?))
-    }
-}
-
 /// Reads a plain answer, which is one chunk with a `message` for its delta.
 ///
 /// # Errors
 /// If it is not whole, or not an answer.
 pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<ModelReply, ModelError> {
-    let chunk = serde_json::from_slice(body).map_err(|error| {
-        if error.is_eof() {
-            ModelError::Incomplete("the body ended in the middle".into())
-        } else {
-            malformed(format!("the body is not a completion: {error}"))
-        }
-    })?;
+    let chunk = serde_json::from_slice(body).map_err(|error| unreadable("completion", &error))?;
     let message = |choice: Choice| {
         let mut message = choice.message?;
         for (position, call) in message.tool_calls.iter_mut().flatten().enumerate() {
@@ -68,12 +43,12 @@ pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<ModelReply, Mode
     };
     let mut assembly = Assembly { end_mark_seen: true, ..Assembly::default() };
     assembly.chunk(chunk, message, deltas)?;
-    assembly.end()
+    assembly.reply()
 }
 
 /// An answer that is still arriving.
 #[derive(Debug, Default)]
-struct Assembly {
+pub(super) struct Assembly {
     text: String,
     refusal: String,
     calls: Vec<PartialCall>,
@@ -90,6 +65,8 @@ struct PartialCall {
     name: String,
     /// `None` as long as no fragment had any, not even an empty one.
     arguments: Option<String>,
+    /// It came without an `index`, so nothing can follow.
+    is_whole: bool,
     own: Map<String, Value>,
 }
 
@@ -101,11 +78,10 @@ enum Finish {
     ContentFilter,
 }
 
-impl Assembly {
-    /// Takes the data of one event.
-    fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), ModelError> {
+impl Assemble for Assembly {
+    fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), Failure> {
         if self.end_mark_seen {
-            return Err(malformed("something follows the end mark of the stream"));
+            return Err(malformed("something follows the end mark of the stream").into());
         }
         if data == END_MARK {
             self.end_mark_seen = true;
@@ -113,9 +89,15 @@ impl Assembly {
         }
         let chunk =
             serde_json::from_str(data).map_err(|error| malformed(format!("an event is not a chunk: {error}")))?;
-        self.chunk(chunk, |choice| choice.delta, deltas)
+        Ok(self.chunk(chunk, |choice| choice.delta, deltas)?)
     }
 
+    fn end(self) -> Result<Answer, Failure> {
+        Ok(Answer::Whole(self.reply()?))
+    }
+}
+
+impl Assembly {
     fn chunk(
         &mut self,
         chunk: Chunk,
@@ -178,7 +160,12 @@ impl Assembly {
     }
 
     fn fragment(&mut self, fragment: CallFragment) -> Result<(), ModelError> {
-        let Some(index) = fragment.index else { return Err(malformed("a fragment of a tool call has no `index`")) };
+        let index = match fragment.index {
+            Some(index) => index,
+            None if is_whole(&fragment) => u32::try_from(self.calls.len()).unwrap_or(u32::MAX),
+            None => return Err(malformed("a fragment of a tool call has no `index`")),
+        };
+        let came_whole = fragment.index.is_none();
         if let Some(kind) = fragment.kind.filter(|kind| !kind.is_empty() && kind != "function") {
             return Err(malformed(format!("tool call {index} is of type `{kind}`, not `function`")));
         }
@@ -196,12 +183,15 @@ impl Assembly {
             if self.calls.iter().any(|call| call.id == id) {
                 return Err(malformed(format!("two tool calls have the id `{id}`")));
             }
-            let mut call = PartialCall { id, name, arguments, own: Map::new() };
+            let mut call = PartialCall { id, name, arguments, is_whole: came_whole, own: Map::new() };
             fields::grow_members(&mut call.own, fragment.own);
             self.calls.push(call);
             return Ok(());
         }
         let call = &mut self.calls[position];
+        if call.is_whole {
+            return Err(malformed(format!("tool call {index} came in one piece, and goes on")));
+        }
         if id.is_some_and(|id| id != call.id) {
             return Err(malformed(format!("tool call {index} changes its id")));
         }
@@ -216,7 +206,7 @@ impl Assembly {
     }
 
     /// The answer, if it is whole. To be called at the end of the body only.
-    fn end(mut self) -> Result<ModelReply, ModelError> {
+    fn reply(mut self) -> Result<ModelReply, ModelError> {
         let Some(finish) = self.finish else {
             return Err(ModelError::Incomplete("the stream ended without a `finish_reason`".into()));
         };
@@ -247,6 +237,15 @@ impl Assembly {
     }
 }
 
+/// Whether a fragment is all of its call: an id, a name, and arguments that are JSON from end to end.
+fn is_whole(fragment: &CallFragment) -> bool {
+    let is_said = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    let is_json = |text: &String| serde_json::from_str::<IgnoredAny>(text).is_ok();
+    let function = fragment.function.as_ref();
+    is_said(&fragment.id)
+        && function.is_some_and(|function| is_said(&function.name) && function.arguments.as_ref().is_some_and(is_json))
+}
+
 impl Finish {
     fn read(reason: &str) -> Result<Self, ModelError> {
         match reason {
@@ -266,10 +265,6 @@ fn own_fields(mut message: Map<String, Value>, calls: &mut [PartialCall]) -> Opt
     let calls: Vec<_> = calls.iter_mut().map(|call| std::mem::take(&mut call.own)).collect();
     let said_anything = !message.is_empty() || calls.iter().any(|call| !call.is_empty());
     said_anything.then(|| fields::seal(WIRE, json!({"message": message, "calls": calls})))
-}
-
-fn malformed(message: impl Into<String>) -> ModelError {
-    ModelError::Malformed(message.into())
 }
 
 /// The API took the request and gave no answer on purpose.

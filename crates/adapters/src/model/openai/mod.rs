@@ -7,8 +7,8 @@ mod wire;
 use bosun_engine::model::Deltas;
 use reqwest::Url;
 
-use self::assembly::Streamed;
-use super::remote::{self, Answer, Failure, Reader, Turn, Wire};
+use self::assembly::Assembly;
+use super::remote::{self, Answer, Failure, Reader, Streamed, Turn, Wire};
 
 /// Under which name a turn keeps what only these APIs understand.
 const WIRE: &str = "openai";
@@ -84,7 +84,7 @@ impl Wire for ChatCompletions {
     }
 
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Streamed::default())
+        Box::new(Streamed::<Assembly>::default())
     }
 
     fn plain(&self, body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure> {

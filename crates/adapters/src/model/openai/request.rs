@@ -8,42 +8,29 @@ use bosun_engine::model::ModelRequest;
 use serde_json::{Value, json};
 
 use super::wire;
-use crate::model::remote::Turn;
+use crate::model::remote::{Body, Turn};
 
 pub(super) fn body(turn: &Turn<'_>, echo: bool) -> Result<String, serde_json::Error> {
     let messages: Vec<_> = turn.request.messages.iter().map(|message| wire::Message::of(message, echo)).collect();
-    let mut body = format!("{{\"model\":{}", serde_json::to_string(turn.model)?);
-    let mut member = |name: &str, value: &str| {
-        body.push_str(",\"");
-        body.push_str(name);
-        body.push_str("\":");
-        body.push_str(value);
-    };
-    member("messages", &serde_json::to_string(&messages)?);
+    let mut body = Body::of(turn.model)?;
+    body.value("messages", &messages)?;
     let tools = turn.request.toolset.declarations(Dialect::OpenAiChat);
     // The API refuses an empty list.
     if tools.json != "[]" {
-        member("tools", &tools.json);
+        body.json("tools", &tools.json);
         if !turn.request.tools_allowed {
-            member("tool_choice", "\"none\"");
+            body.json("tool_choice", "\"none\"");
         }
     }
-    member("stream", if turn.stream { "true" } else { "false" });
+    body.value("stream", &turn.stream)?;
     if turn.stream {
-        member("stream_options", "{\"include_usage\":true}");
+        body.json("stream_options", "{\"include_usage\":true}");
     }
     if let Some(format) = response_format(turn.request) {
-        member("response_format", &format.to_string());
+        body.value("response_format", &format)?;
     }
-    let asked = options(turn);
-    for (name, value) in &asked {
-        member(name, &serde_json::to_string(value)?);
-    }
-    for (name, value) in turn.properties.iter().filter(|(name, _)| !asked.iter().any(|(asked, _)| asked == name)) {
-        member(name, &serde_json::to_string(value)?);
-    }
-    body.push('}');
-    Ok(body)
+    body.settings(&options(turn), turn.properties)?;
+    Ok(body.end())
 }
 
 /// What the query asks of the model. Newer models of OpenAI know only `max_completion_tokens`, other servers

@@ -9,10 +9,15 @@ use std::{path::PathBuf, sync::Arc};
 
 use bosun_core::{
     Namespace,
+    query::ModelOptions,
     tool::toolset::{Mode, Toolset},
     transcript::Message,
 };
-use bosun_engine::{Model, model::ModelRequest};
+use bosun_engine::{
+    Model,
+    model::{AnswerFormat, ModelRequest},
+};
+use serde_json::{Value, json};
 
 use super::{ChatCompletions, Host};
 use crate::{
@@ -78,6 +83,23 @@ async fn requests_are_these_bytes() {
         .to_vec();
     };
     check_request("plain-with-properties.json", settings, no_tools).await;
+
+    // What a query asks for goes before what the manifest says, and under the name that the manifest uses.
+    let options = ModelOptions { temperature: Some(0.5), max_tokens: Some(300) };
+    let asking = |schema: Value| {
+        let answer = Some(AnswerFormat { name: "namespace-default-agent-sum".into(), schema: Arc::new(schema) });
+        ModelRequest { options, answer, ..hello() }
+    };
+    let with = |properties: &[(&str, &str)]| {
+        let properties: Vec<_> = properties.iter().map(|(name, value)| ((*name).to_owned(), literal(value))).collect();
+        move |config: &mut remote::Config| config.properties = properties
+    };
+    let sum = json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]});
+    let newer = [("temperature", "0.2"), ("max_completion_tokens", "500"), ("top_p", "0.9")];
+    check_request("options-of-the-query.json", with(&newer), asking(sum)).await;
+    // One that lets anything in cannot be held to strictly.
+    let open = json!({"type": "object", "additionalProperties": {"type": "number"}});
+    check_request("answers-of-an-open-form.json", with(&[("max_tokens", "500")]), asking(open)).await;
 }
 
 /// What a prompt cache looks at: the next turn of a query begins with the bytes of the turn before it.

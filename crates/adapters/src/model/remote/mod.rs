@@ -7,8 +7,10 @@
 //! host that the manifest names and nowhere else.
 
 mod answer;
+mod body;
 mod connections;
 mod request;
+mod streamed;
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
@@ -35,8 +37,10 @@ use crate::secret::{
 };
 
 pub(crate) use answer::error_message;
+pub(crate) use body::Body;
 pub use connections::Connections;
 pub(crate) use request::base;
+pub(crate) use streamed::{Assemble, Streamed, malformed, unreadable};
 
 /// A model that pauses its turn is told to go on this often.
 const LONGEST_PAUSE: usize = 8;

@@ -31,56 +31,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: "get",
-        path: "/conversations",
-        id: "listConversations",
-        summary: "Conversations, the one that was added to last first, in pages",
-        parameters: &["limit", "continue_token", "memory", "conversation"],
-        body: Body::None,
-        answer: Answer::Json(schema::<wire::List<conversations::ListedConversation>>),
-        errors: &[],
-    },
-    Operation {
-        method: "delete",
-        path: "/conversations",
-        id: "deleteConversations",
-        summary: "Forget conversations",
-        parameters: &["memory", "conversation"],
-        body: Body::None,
-        answer: Answer::Nothing,
-        errors: &[],
-    },
-    Operation {
-        method: "get",
-        path: "/conversations/{id}",
-        id: "getConversation",
-        summary: "What was said in a conversation, in pages",
-        parameters: &["id", "limit", "continue_token", "memory", "query"],
-        body: Body::None,
-        answer: Answer::Json(schema::<conversations::Conversation>),
-        errors: &[Code::ConversationNotFound],
-    },
-    Operation {
-        method: "delete",
-        path: "/conversations/{id}",
-        id: "deleteConversation",
-        summary: "Forget a conversation",
-        parameters: &["id", "memory"],
-        body: Body::None,
-        answer: Answer::Nothing,
-        errors: &[Code::ConversationNotFound],
-    },
-    Operation {
-        method: "delete",
-        path: "/conversations/{id}/queries/{name}/messages",
-        id: "deleteConversationQuery",
-        summary: "Forget what one query has said in a conversation",
-        parameters: &["id", "name", "memory"],
-        body: Body::None,
-        answer: Answer::Nothing,
-        errors: &[Code::ConversationNotFound],
-    },
-    Operation {
-        method: "get",
         path: "/memories/{name}/conversations/{id}/messages",
         id: "getMemoryConversation",
         summary: "What was said in a conversation of a memory, in pages",
@@ -100,6 +50,67 @@ pub(super) const OPERATIONS: &[Operation] = &[
         errors: &[],
     },
 ];
+
+/// Conversations, under the name that ARK gives them and under the one that it gave them first.
+macro_rules! conversations {
+    ($table:ident $path:literal $ids:literal $id:literal) => {
+        pub(super) const $table: &[Operation] = &[
+            Operation {
+                method: "get",
+                path: $path,
+                id: concat!("list", $ids),
+                summary: "Conversations, the one that was added to last first, in pages",
+                parameters: &["limit", "continue_token", "memory", "conversation"],
+                body: Body::None,
+                answer: Answer::Json(schema::<wire::List<conversations::ListedConversation>>),
+                errors: &[],
+            },
+            Operation {
+                method: "delete",
+                path: $path,
+                id: concat!("delete", $ids),
+                summary: "Forget conversations",
+                parameters: &["memory", "conversation"],
+                body: Body::None,
+                answer: Answer::Nothing,
+                errors: &[],
+            },
+            Operation {
+                method: "get",
+                path: concat!($path, "/{id}"),
+                id: concat!("get", $id),
+                summary: "What was said in a conversation, in pages",
+                parameters: &["id", "limit", "continue_token", "memory", "query"],
+                body: Body::None,
+                answer: Answer::Json(schema::<conversations::Conversation>),
+                errors: &[Code::ConversationNotFound],
+            },
+            Operation {
+                method: "delete",
+                path: concat!($path, "/{id}"),
+                id: concat!("delete", $id),
+                summary: "Forget a conversation",
+                parameters: &["id", "memory"],
+                body: Body::None,
+                answer: Answer::Nothing,
+                errors: &[Code::ConversationNotFound],
+            },
+            Operation {
+                method: "delete",
+                path: concat!($path, "/{id}/queries/{name}/messages"),
+                id: concat!("delete", $id, "Query"),
+                summary: "Forget what one query has said in a conversation",
+                parameters: &["id", "name", "memory"],
+                body: Body::None,
+                answer: Answer::Nothing,
+                errors: &[Code::ConversationNotFound],
+            },
+        ];
+    };
+}
+
+conversations!(CONVERSATIONS "/conversations" "Conversations" "Conversation");
+conversations!(SESSIONS "/sessions" "Sessions" "Session");
 
 fn update_body() -> Value {
     json!({"type": "object", "properties": {"cancel": {"type": "boolean"}}})

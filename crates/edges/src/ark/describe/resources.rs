@@ -42,7 +42,7 @@ macro_rules! operations {
                     path: concat!("/", $plural),
                     id: concat!("list", $ids),
                     summary: concat!("The ", $words, "s of a namespace"),
-                    parameters: &[],
+                    parameters: &["limit", "after"],
                     body: Body::None,
                     answer: Answer::Json(schema::<List<$item>>),
                     errors: &[],
@@ -101,18 +101,22 @@ operations! {
     "teams" "Teams" "Team" "team" ListedTeam, Team, new_team, team, Answer::Nothing;
     "mcp-servers" "McpServers" "McpServer" "MCP server" McpServer, McpServerDetail, new_server, server, Answer::Nothing;
     {
-        raw("get", "/resources/api/{version}/{kind}", "listCoreResources", &["version", "kind"]),
+        raw("get", "/resources/api/{version}/{kind}", "listCoreResources", &["version", "kind", "limit", "continue"]),
         raw("post", "/resources/api/{version}/{kind}", "createCoreResource", &["version", "kind"]),
         raw("get", "/resources/api/{version}/{kind}/{name}", "getCoreResource", &["version", "kind", "name"]),
-        raw("get", "/resources/apis/{group}/{version}/{kind}", "listResources", &["group", "version", "kind"]),
+        raw("put", "/resources/api/{version}/{kind}/{name}", "replaceCoreResource", &["version", "kind", "name"]),
+        raw("delete", "/resources/api/{version}/{kind}/{name}", "deleteCoreResource", &["version", "kind", "name"]),
+        raw("get", "/resources/apis/{group}/{version}/{kind}", "listResources", &["group", "version", "kind", "limit", "continue"]),
         raw("post", "/resources/apis/{group}/{version}/{kind}", "createResource", &["group", "version", "kind"]),
         raw("get", "/resources/apis/{group}/{version}/{kind}/{name}", "getResource", &["group", "version", "kind", "name"]),
+        raw("put", "/resources/apis/{group}/{version}/{kind}/{name}", "replaceResource", &["group", "version", "kind", "name"]),
+        raw("delete", "/resources/apis/{group}/{version}/{kind}/{name}", "deleteResource", &["group", "version", "kind", "name"]),
         Operation {
             method: "get",
             path: "/events",
             id: "listEvents",
             summary: "What happened to a query, or to the latest ones",
-            parameters: &["query", "type", "reason", "limit"],
+            parameters: &["query", "type", "reason", "objectKind", "objectName", "limit", "page"],
             body: Body::None,
             answer: Answer::Json(schema::<List<events::QueryEvent>>),
             errors: &[Code::QueryUnreadable],
@@ -157,29 +161,46 @@ pub(super) const ON_NAMESPACES: &[Operation] = &[
     },
 ];
 
+/// What a request for whole objects may be answered with, beside what others are: queries are only read.
+const RAW_READING: &[Code] = &[Code::AgentNotFound, Code::ResourceNotFound, Code::QueryNotFound, Code::QueryUnreadable];
+const RAW_CREATING: &[Code] = &[
+    Code::UnsupportedField,
+    Code::InvalidResource,
+    Code::ResourceExists,
+    Code::ResourceNotFound,
+    Code::NotImplemented,
+];
+const RAW_CHANGING: &[Code] = &[
+    Code::UnsupportedField,
+    Code::InvalidResource,
+    Code::AgentNotFound,
+    Code::ResourceNotFound,
+    Code::ManagedByFile,
+    Code::ManagedByServer,
+    Code::NotImplemented,
+];
+const RAW_DELETING: &[Code] =
+    &[Code::AgentNotFound, Code::ResourceNotFound, Code::ManagedByFile, Code::ManagedByServer, Code::NotImplemented];
+
 const fn raw(
     method: &'static str,
     path: &'static str,
     id: &'static str,
     parameters: &'static [&'static str],
 ) -> Operation {
-    let is_post = matches!(method.as_bytes(), b"post");
     // Only what is in a path of one resource is the name of one.
-    let is_list = !is_post && path.as_bytes()[path.len() - 2] == b'd';
-    Operation {
-        method,
-        path,
-        id,
-        summary: if is_post { "Store a resource as Kubernetes has it" } else { "Resources as Kubernetes has them" },
-        parameters,
-        body: if is_post { Body::Required(any_manifest) } else { Body::None },
-        answer: Answer::Manifest(if is_list { schema::<RawList> } else { schema::<Raw> }),
-        errors: if is_post {
-            &[Code::UnsupportedField, Code::InvalidResource, Code::ResourceExists, Code::ResourceNotFound]
-        } else {
-            READING
-        },
-    }
+    let is_list = path.as_bytes()[path.len() - 2] == b'd';
+    let one = Answer::Manifest(schema::<Raw>);
+    let (summary, body, answer, errors) = match method.as_bytes() {
+        b"post" => ("Store a resource as Kubernetes has it", Body::Required(any_manifest), one, RAW_CREATING),
+        b"put" => ("Replace a stored resource as a whole", Body::Required(any_manifest), one, RAW_CHANGING),
+        b"delete" => ("Remove a stored resource", Body::None, Answer::Nothing, RAW_DELETING),
+        _ if is_list => {
+            ("Resources as Kubernetes has them", Body::None, Answer::Manifest(schema::<RawList>), RAW_READING)
+        }
+        _ => ("A resource as Kubernetes has it", Body::None, one, RAW_READING),
+    };
+    Operation { method, path, id, summary, parameters, body, answer, errors }
 }
 
 const fn about(path: &'static str, id: &'static str, summary: &'static str, answer: Answer) -> Operation {

@@ -39,6 +39,8 @@ const OF_ANSWERS: &[&str] = &[
     "resolved_address",
     "status_message",
     "tool_count",
+    "ready",
+    "discovering",
 ];
 
 /// Where a text stands for an object: the way to the field, `*` for any name, and the name that the text
@@ -65,11 +67,24 @@ pub(super) fn create(kind: Kind, options: &Options, body: Value) -> Result<Read<
     }
     let spec = read_spec(kind, fields, &mut findings);
     let warnings = findings.conclude()?;
-    let (labels, annotations) = (head.labels.unwrap_or_default(), head.annotations.unwrap_or_default());
-    // In a new resource, nothing is there to be removed.
-    let spec = spec.into_iter().filter(|(_, value)| !value.is_null()).collect();
     let key = ResourceKey::new(kind, options.namespace(), name);
-    Ok(Read { value: Manifest { key, description: Description { labels, annotations, spec } }, warnings })
+    let said = Amendment { labels: head.labels, annotations: head.annotations, spec };
+    Ok(Read { value: Manifest { key, description: whole(said) }, warnings })
+}
+
+/// What is to stand in place of a resource.
+pub(super) fn replace(key: ResourceKey, options: &Options, body: Value) -> Result<Read<Manifest>, ApiError> {
+    let Read { value, warnings } = update(&key, options, body)?;
+    Ok(Read { value: Manifest { key, description: whole(value) }, warnings })
+}
+
+/// A description that keeps nothing of an earlier one, so that there is nothing to be removed.
+fn whole(said: Amendment) -> Description {
+    Description {
+        labels: said.labels.unwrap_or_default(),
+        annotations: said.annotations.unwrap_or_default(),
+        spec: said.spec.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+    }
 }
 
 /// What is to be changed of a resource.
@@ -152,9 +167,8 @@ fn read_spec(kind: Kind, mut fields: Object, findings: &mut Findings) -> Map<Str
     if spec.get("overrides").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         spec.shift_remove("overrides");
     }
-    if kind == Kind::Memory && spec.shift_remove("config").is_some() {
-        // Answers show it a second time under this name, as ARK's do.
-        findings.warn("`config` of a memory is what its `spec` says, and was ignored");
+    if kind == Kind::Memory {
+        absorb_config(&mut spec, findings);
     }
     let mut spec = Value::Object(spec);
     for (_, path, name) in SHORT_FORMS.iter().filter(|(of, ..)| *of == kind) {
@@ -174,6 +188,21 @@ fn read_spec(kind: Kind, mut fields: Object, findings: &mut Findings) -> Map<Str
     }
 }
 
+/// ARK's API has the settings of a memory in `config`, where a manifest has them in its `spec`. Answers show
+/// both, so both may come back.
+fn absorb_config(spec: &mut Map<String, Value>, findings: &mut Findings) {
+    let Some(Value::Object(config)) = spec.get("config").cloned() else { return };
+    spec.shift_remove("config");
+    for (name, value) in config {
+        let known = spec.get(&name);
+        if known.is_some_and(|known| *known != value) {
+            findings.warn(format!("`config.{0}` was ignored, since there is another `{0}`", clip(&name)));
+        } else if known.is_none() {
+            spec.insert(name, value);
+        }
+    }
+}
+
 /// Fields that answers derive from the spec, so that both may come back and differ.
 fn is_derived(kind: Kind, name: &str) -> bool {
     matches!(
@@ -181,6 +210,7 @@ fn is_derived(kind: Kind, name: &str) -> bool {
         (Kind::Tool, "description" | "type")
             | (Kind::Agent, "modelRef")
             | (Kind::McpServer, "address")
+            | (Kind::Team, "members")
             | (Kind::Memory, _)
     )
 }

@@ -85,10 +85,38 @@ operations! {
 
 fn list<Item: Serialize>(kind: Kind, app: &App, options: &Options, item: fn(&Registry, &Resource) -> Item) -> Response {
     let registry = app.engine.registry();
-    let resources = registry.resources(kind, &options.namespace());
+    let Page { resources, total, continue_token, remaining } = page(&registry, kind, options);
     let items: Vec<_> = resources.iter().map(|resource| item(&registry, resource)).collect();
-    let list = List { count: items.len(), total: items.len() as u64, items, continue_token: None };
+    let list = List { count: items.len(), total, items, continue_token, remaining_item_count: remaining };
     with_warnings(Json(list), &options.warnings)
+}
+
+/// Part of the resources of a kind, in the order of their names.
+struct Page {
+    resources: Vec<Arc<Resource>>,
+    /// Of all pages.
+    total: u64,
+    /// The name that this page ends with, if there are more.
+    continue_token: Option<String>,
+    /// How many come after this page; unknown to whoever has not asked for pages.
+    remaining: Option<u64>,
+}
+
+/// What a request asks for of a kind: all of it, unless it says how much.
+fn page(registry: &Registry, kind: Kind, options: &Options) -> Page {
+    let mut resources = registry.resources(kind, &options.namespace());
+    let total = resources.len() as u64;
+    if let Some(last) = &options.continue_token {
+        resources.retain(|resource| resource.manifest.key.name > *last);
+    }
+    let (mut continue_token, mut remaining) = (None, None);
+    if let Some(limit) = options.asked_limit {
+        let rest = resources.len().saturating_sub(limit);
+        resources.truncate(limit);
+        remaining = Some(rest as u64);
+        continue_token = resources.last().filter(|_| rest > 0).map(|last| last.manifest.key.name.clone());
+    }
+    Page { resources, total, continue_token, remaining }
 }
 
 pub(super) fn find(

@@ -1,34 +1,41 @@
 //! Resources as Kubernetes has them: `/v1/resources/api/{version}/{kind}` and
 //! `/v1/resources/apis/{group}/{version}/{kind}`.
 //!
-//! The kind is its name or its plural, in any case. Whoever accepts YAML gets YAML.
+//! The kind is its name or its plural, in any case. Whoever accepts YAML gets YAML. Queries can be read here as
+//! the custom resources that they are in ARK; to ask one has a route of its own.
 
 use std::fmt::Debug;
 
 use axum::{
     extract::{Path, State},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use bosun_core::{Event, Head, query::Spec};
 use bosun_engine::{
     Registry,
-    resource::{Kind, Origin, Resource},
+    resource::{ChangedResource, Kind, Origin, Resource, ResourceKey},
+    store,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{body, find, show, wire, yaml};
+use super::{Page, body, find, page, show, wire, yaml};
 use crate::{
     App,
-    ark::{options::Options, routes::with_warnings},
+    ark::{convert, options::Options, routes::with_warnings},
     http::{
         answer::Json,
-        error::{ApiError, Code, clip},
+        error::{ApiError, Code, clip, internal},
         extract::JsonBody,
     },
 };
 
 const YAML: &str = "application/yaml";
+/// The kind that is no resource: it is asked for, and not described.
+const QUERY: &str = "Query";
+const QUERIES: &str = "queries";
+const QUERY_VERSION: &str = "ark.mckinsey.com/v1alpha1";
 
 /// The kind that a path names.
 #[derive(Debug, Deserialize)]
@@ -39,19 +46,42 @@ pub(in crate::ark) struct KindPath {
     kind: String,
 }
 
+/// What stands under a path.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Resources(Kind),
+    Queries,
+}
+
 impl KindPath {
-    fn read(&self) -> Result<Kind, ApiError> {
+    fn read(&self) -> Result<Asked, ApiError> {
         let version =
             if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) };
         let word = self.kind.to_ascii_lowercase();
+        if version == QUERY_VERSION && (word == QUERIES || word.eq_ignore_ascii_case(QUERY)) {
+            return Ok(Asked::Queries);
+        }
         let is_meant = |kind: &Kind| {
             let (name, plural) = (kind.as_str().to_ascii_lowercase(), kind.plural().replace('-', ""));
             *kind != Kind::Namespace && kind.api_version() == version && (name == word || plural == word)
         };
-        Kind::ALL.iter().copied().find(is_meant).ok_or_else(|| {
+        let kind = Kind::ALL.iter().copied().find(is_meant).ok_or_else(|| {
             let message = format!("kind '{}' of '{}' is not served here", clip(&self.kind), clip(&version));
             ApiError::new(Code::ResourceNotFound, message)
-        })
+        })?;
+        Ok(Asked::Resources(kind))
+    }
+
+    /// The kind of what can be written under a path. A query has rights, waiting and streams of its own, so it
+    /// is not written here.
+    fn written(&self) -> Result<Kind, ApiError> {
+        match self.read()? {
+            Asked::Resources(kind) => Ok(kind),
+            Asked::Queries => {
+                let message = "queries are only read here; they are asked, cancelled and deleted at `…/queries`";
+                Err(ApiError::new(Code::NotImplemented, message))
+            }
+        }
     }
 }
 
@@ -62,16 +92,39 @@ pub(in crate::ark) async fn list_raw(
     options: Options,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let kind = path.read()?;
-    let registry = app.engine.registry();
-    let items = registry.resources(kind, &options.namespace());
-    let list = wire::RawList {
-        api_version: kind.api_version(),
-        kind: format!("{}List", kind.as_str()),
-        metadata: Map::new(),
-        items: items.iter().map(|resource| raw(&registry, resource)).collect(),
+    let list = match path.read()? {
+        Asked::Resources(kind) => list_resources(&app.engine.registry(), kind, &options),
+        Asked::Queries => list_queries(&app, &options).await?,
     };
     Ok(with_warnings(in_wanted_form(&headers, list), &options.warnings))
+}
+
+fn list_resources(registry: &Registry, kind: Kind, options: &Options) -> wire::RawList {
+    let Page { resources, continue_token, remaining, .. } = page(registry, kind, options);
+    wire::RawList {
+        api_version: kind.api_version(),
+        kind: format!("{}List", kind.as_str()),
+        metadata: wire::RawListMetadata { continue_token, remaining_item_count: remaining },
+        items: resources.iter().map(|resource| raw(registry, resource)).collect(),
+    }
+}
+
+async fn list_queries(app: &App, options: &Options) -> Result<wire::RawList, ApiError> {
+    let page = store::Page { limit: options.limit(), before: options.before()?, status: options.state };
+    let listed = app.engine.list(&options.namespace(), &page).await?;
+    let continue_token = listed.queries.last().filter(|_| listed.more).map(|(head, _)| head.uid.to_string());
+    let mut items = Vec::with_capacity(listed.queries.len());
+    for (head, created) in &listed.queries {
+        if let Event::Created { spec, .. } = &created.event {
+            items.push(raw_query(head, spec, wire::RawStatus::ListedQuery(convert::listed_status(head)))?);
+        }
+    }
+    Ok(wire::RawList {
+        api_version: QUERY_VERSION,
+        kind: format!("{QUERY}List"),
+        metadata: wire::RawListMetadata { continue_token, remaining_item_count: None },
+        items,
+    })
 }
 
 /// `GET …/resources/…/{kind}/{name}`
@@ -81,9 +134,20 @@ pub(in crate::ark) async fn get_raw(
     options: Options,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let registry = app.engine.registry();
-    let resource = find(&registry, path.read()?, &options.namespace(), &options.name)?;
-    Ok(with_warnings(in_wanted_form(&headers, raw(&registry, &resource)), &options.warnings))
+    let found = match path.read()? {
+        Asked::Resources(kind) => {
+            let registry = app.engine.registry();
+            let resource = find(&registry, kind, &options.namespace(), &options.name)?;
+            raw(&registry, &resource)
+        }
+        Asked::Queries => {
+            let snapshot = app.engine.get(&options.key()?, None).await?;
+            let (head, transcript) = (&*snapshot.head, &*snapshot.transcript);
+            let status = wire::RawStatus::Query(Box::new(convert::ark_status(head, transcript)));
+            raw_query(head, &transcript.spec, status)?
+        }
+    };
+    Ok(with_warnings(in_wanted_form(&headers, found), &options.warnings))
 }
 
 /// `POST …/resources/…/{kind}`
@@ -94,17 +158,49 @@ pub(in crate::ark) async fn create_raw(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, ApiError> {
-    let body::Read { value, mut warnings } = body::create(path.read()?, &options, body)?;
-    let changed = app.engine.create_resource(options.actor().clone(), value).await?;
+    let read = body::create(path.written()?, &options, body)?;
+    let changed = app.engine.create_resource(options.actor().clone(), read.value).await?;
+    Ok(changed_answer(&headers, changed, read.warnings))
+}
+
+/// `PUT …/resources/…/{kind}/{name}`: the whole object, as Kubernetes takes it; what is not in it is gone.
+pub(in crate::ark) async fn replace_raw(
+    State(app): State<App>,
+    Path(path): Path<KindPath>,
+    options: Options,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<Response, ApiError> {
+    let key = ResourceKey::new(path.written()?, options.namespace(), options.name.clone());
+    let read = body::replace(key, &options, body)?;
+    let changed = app.engine.replace_resource(options.actor().clone(), read.value).await?;
+    Ok(changed_answer(&headers, changed, read.warnings))
+}
+
+fn changed_answer(headers: &HeaderMap, changed: ChangedResource, mut warnings: Vec<String>) -> Response {
     warnings.extend(changed.warnings);
-    Ok(with_warnings(in_wanted_form(&headers, raw(&changed.registry, &changed.resource)), &warnings))
+    with_warnings(in_wanted_form(headers, raw(&changed.registry, &changed.resource)), &warnings)
+}
+
+/// `DELETE …/resources/…/{kind}/{name}`
+pub(in crate::ark) async fn delete_raw(
+    State(app): State<App>,
+    Path(path): Path<KindPath>,
+    options: Options,
+) -> Result<Response, ApiError> {
+    let key = ResourceKey::new(path.written()?, options.namespace(), options.name.clone());
+    app.engine.delete_resource(options.actor().clone(), key).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
 }
 
 fn raw(registry: &Registry, resource: &Resource) -> wire::Raw {
     let (key, description) = (&resource.manifest.key, &resource.manifest.description);
-    let content = match key.kind {
-        Kind::ConfigMap => show::spec(resource),
-        _ => Map::from_iter([("spec".to_owned(), Value::Object(show::spec(resource)))]),
+    let (content, status) = match key.kind {
+        Kind::ConfigMap => (show::spec(resource), None),
+        _ => (
+            Map::from_iter([("spec".to_owned(), Value::Object(show::spec(resource)))]),
+            Some(wire::RawStatus::Resource(show::status(registry, resource))),
+        ),
     };
     let (generation, creation_timestamp) = match &resource.origin {
         Origin::Stored { generation, created_at, .. } => (Some(*generation), Some(created_at.to_rfc3339())),
@@ -116,14 +212,35 @@ fn raw(registry: &Registry, resource: &Resource) -> wire::Raw {
         metadata: wire::RawMetadata {
             name: key.name.clone(),
             namespace: key.namespace.to_string(),
+            uid: None,
             labels: description.labels.clone(),
             annotations: description.annotations.clone(),
             generation,
             creation_timestamp,
         },
         content,
-        status: show::status(registry, resource),
+        status,
     }
+}
+
+/// A query as the custom resource that it is in ARK.
+fn raw_query(head: &Head, spec: &Spec, status: wire::RawStatus) -> Result<wire::Raw, ApiError> {
+    let asked = serde_json::to_value(convert::query_spec(head, spec)).map_err(|_| internal())?;
+    Ok(wire::Raw {
+        api_version: QUERY_VERSION,
+        kind: QUERY,
+        metadata: wire::RawMetadata {
+            name: head.name.to_string(),
+            namespace: head.namespace.to_string(),
+            uid: Some(head.uid.to_string()),
+            labels: spec.labels.clone(),
+            annotations: spec.annotations.clone(),
+            generation: None,
+            creation_timestamp: Some(head.created_at.to_rfc3339()),
+        },
+        content: Map::from_iter([("spec".to_owned(), asked)]),
+        status: Some(status),
+    })
 }
 
 /// YAML for whoever asks for it and not for JSON.

@@ -96,7 +96,7 @@ pub(super) fn status(registry: &Registry, resource: &Resource) -> wire::Status {
         state: if availability.is_available { "Ready" } else { "Error" },
         message: availability.message.clone(),
         conditions: vec![Condition {
-            kind: "Available",
+            kind: if resource.manifest.key.kind == Kind::Model { "ModelAvailable" } else { "Available" },
             status: word(&availability),
             reason: availability.reason,
             message: availability.message,
@@ -155,6 +155,7 @@ pub(crate) fn listed_model(registry: &Registry, resource: &Resource) -> wire::Li
         provider: provider(&spec),
         model: value_of(&spec, "model"),
         phase: phase(&availability),
+        status: phase(&availability),
     }
 }
 
@@ -221,12 +222,21 @@ pub(crate) fn listed_team(registry: &Registry, resource: &Resource) -> wire::Lis
     }
 }
 
+/// The members of a team, each with its type: without one, it is an agent.
+fn members(spec: &Map<String, Value>) -> Vec<Value> {
+    let mut members = list(spec, "members");
+    for member in members.iter_mut().filter_map(Value::as_object_mut) {
+        member.entry("type").or_insert_with(|| "agent".into());
+    }
+    members
+}
+
 pub(crate) fn team(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Team {
     let spec = spec(resource);
     wire::Team {
         detail: detail(registry, resource, warnings),
         strategy: text(&spec, "strategy"),
-        members: list(&spec, "members"),
+        members: members(&spec),
         graph: spec.get("graph").cloned(),
         max_turns: spec.get("maxTurns").cloned(),
         selector: spec.get("selector").cloned(),
@@ -240,6 +250,8 @@ fn endpoint(resource: &Resource, availability: Availability) -> wire::Endpoint {
     wire::Endpoint {
         address: value_of(&spec, "address"),
         transport: text(&spec, "transport"),
+        ready: availability.is_available,
+        discovering: false,
         status_message: availability.message,
         tool_count: 0,
     }
@@ -250,6 +262,7 @@ pub(crate) fn server(registry: &Registry, resource: &Resource) -> wire::McpServe
     wire::McpServer {
         listed: listed(resource, &availability),
         endpoint: endpoint(resource, availability),
+        labels: resource.manifest.description.labels.clone(),
         authorization: None,
     }
 }

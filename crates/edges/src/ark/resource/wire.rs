@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::ark::wire::Condition;
+use crate::ark::wire::{ArkStatus, Condition, ListedStatus};
 
 type Texts = BTreeMap<String, String>;
 
@@ -99,6 +99,8 @@ pub(crate) struct ListedModel {
     pub(super) provider: Option<String>,
     pub(super) model: Option<String>,
     pub(super) phase: &'static str,
+    /// The same by the name that the older versions gave it.
+    pub(super) status: &'static str,
 }
 
 /// A model. There is no `spec`: ARK's API has none here, and in a manifest `model` is an object.
@@ -193,6 +195,9 @@ pub(crate) struct Team {
 pub(crate) struct Endpoint {
     pub(super) address: Option<String>,
     pub(super) transport: Option<String>,
+    /// Older versions of ARK have this and the next in the place of `available`.
+    pub(super) ready: bool,
+    pub(super) discovering: bool,
     pub(super) status_message: String,
     pub(super) tool_count: u32,
 }
@@ -204,6 +209,7 @@ pub(crate) struct McpServer {
     pub(super) listed: Listed,
     #[serde(flatten)]
     pub(super) endpoint: Endpoint,
+    pub(super) labels: Texts,
     pub(super) authorization: Option<Value>,
 }
 
@@ -232,7 +238,19 @@ pub(crate) struct Raw {
     /// `spec`, or what the kind has in its place.
     #[serde(flatten)]
     pub(super) content: Map<String, Value>,
-    pub(super) status: Status,
+    /// A `ConfigMap` has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<RawStatus>,
+}
+
+/// Where something stands, in the words of its kind.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(in crate::ark) enum RawStatus {
+    Resource(Status),
+    Query(Box<ArkStatus>),
+    /// A list of queries does not read what was said in them.
+    ListedQuery(ListedStatus),
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -240,6 +258,9 @@ pub(crate) struct Raw {
 pub(crate) struct RawMetadata {
     pub(super) name: String,
     pub(super) namespace: String,
+    /// Only of queries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) uid: Option<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: Texts,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -255,6 +276,16 @@ pub(crate) struct RawMetadata {
 pub(crate) struct RawList {
     pub(super) api_version: &'static str,
     pub(super) kind: String,
-    pub(super) metadata: Map<String, Value>,
+    pub(super) metadata: RawListMetadata,
     pub(super) items: Vec<Raw>,
+}
+
+/// Where a list goes on.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RawListMetadata {
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
+    pub(super) continue_token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) remaining_item_count: Option<u64>,
 }

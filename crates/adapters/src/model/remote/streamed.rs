@@ -1,0 +1,50 @@
+//! A streamed answer, from its bytes to its parts.
+//!
+//! What the parts mean is a wire format's to say; that a stream is whole only between two events is not.
+
+use bosun_engine::model::{Deltas, ModelError};
+
+use super::{Answer, Failure, Reader};
+use crate::model::sse::Decoder;
+
+/// Puts an answer together from the data of its events.
+pub(crate) trait Assemble: Default + Send {
+    /// Takes the data of the next event; text goes to `deltas`.
+    fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), Failure>;
+
+    /// The answer, if it is whole. To be called at the end of the body only.
+    fn end(self) -> Result<Answer, Failure>;
+}
+
+/// A stream that is still arriving.
+#[derive(Debug, Default)]
+pub(crate) struct Streamed<A> {
+    decoder: Decoder,
+    assembly: A,
+}
+
+impl<A: Assemble> Reader for Streamed<A> {
+    fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), Failure> {
+        self.decoder.feed(bytes, |data| self.assembly.event(data, deltas))
+    }
+
+    fn end(self: Box<Self>) -> Result<Answer, Failure> {
+        if !self.decoder.is_between_events() {
+            return Err(ModelError::Incomplete("the stream ended in the middle of an event".into()).into());
+        }
+        self.assembly.end()
+    }
+}
+
+/// Why a plain answer cannot be read as `what`: it ended early, or it is something else.
+pub(crate) fn unreadable(what: &str, error: &serde_json::Error) -> ModelError {
+    if error.is_eof() {
+        ModelError::Incomplete("the body ended in the middle".into())
+    } else {
+        malformed(format!("the body is not a {what}: {error}"))
+    }
+}
+
+pub(crate) fn malformed(message: impl Into<String>) -> ModelError {
+    ModelError::Malformed(message.into())
+}
