@@ -13,7 +13,7 @@ use std::{borrow::Cow, io};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ContentHash, hash::Hashing};
+use crate::{ContentHash, hash::Hashing, json};
 
 pub use check::{BadContent, ContentCheck};
 pub use media_type::{MediaType, NotTaken};
@@ -87,7 +87,7 @@ impl From<Value> for Content {
 /// A value as text: a string is its own, anything else is compact JSON.
 #[must_use]
 pub fn text_of(value: &Value) -> Cow<'_, str> {
-    value.as_str().map_or_else(|| Cow::Owned(value.to_string()), Cow::Borrowed)
+    value.as_str().map_or_else(|| Cow::Owned(json::compact(value)), Cow::Borrowed)
 }
 
 impl Large {

@@ -97,6 +97,15 @@ pub enum Message {
     },
 }
 
+/// What a model has been told of a query. Each turn is put into words once: a long query would otherwise
+/// spend its time on saying everything again, with all results, on every turn.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    pub messages: Vec<Message>,
+    /// The turns that are in them.
+    pub turns: Vec<Arc<Turn>>,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MessageCall {
     pub provider_id: String,
@@ -208,11 +217,31 @@ impl Transcript {
     /// The conversation as the model reads it: its prompt, what was said before the query, and the query.
     #[must_use]
     pub fn messages(&self, history: &[Message], showing: &Showing) -> Vec<Message> {
+        self.tell(Told::default(), history, showing).messages
+    }
+
+    /// The same, where the model has been told something already: what has come since is added.
+    #[must_use]
+    pub fn tell(&self, told: Told, history: &[Message], showing: &Showing) -> Told {
+        let Told { mut messages, mut turns } = if self.begins_with(&told) { told } else { self.opening(history) };
+        let new = self.turns.get(turns.len()..).unwrap_or_default();
+        add_turns(&mut messages, new.iter(), showing);
+        turns.extend_from_slice(new);
+        Told { messages, turns }
+    }
+
+    /// Whether what was told is still so. After a failed write a turn may have gone another way, and then it is
+    /// another turn: one that somebody has kept is never changed in its place.
+    fn begins_with(&self, told: &Told) -> bool {
+        let same = told.turns.iter().zip(&self.turns).filter(|(told, turn)| Arc::ptr_eq(told, turn)).count();
+        same == told.turns.len() && !told.messages.is_empty()
+    }
+
+    fn opening(&self, history: &[Message]) -> Told {
         let mut messages: Vec<_> = self.spec.prompt.iter().map(|prompt| Message::System(prompt.clone())).collect();
         messages.extend_from_slice(history);
         self.add_input(&mut messages);
-        add_turns(&mut messages, self.turns.iter(), showing);
-        messages
+        Told { messages, turns: Vec::new() }
     }
 
     /// What later queries of the same conversation are shown of this one: what was asked and what led to the
@@ -241,7 +270,7 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
         let calls = turn.calls.iter().map(|call| MessageCall {
             provider_id: call.asked.provider_id.clone(),
             alias: call.asked.alias.clone(),
-            arguments: call.asked.written.clone().unwrap_or_else(|| call.asked.arguments.to_string()),
+            arguments: call.asked.written.clone().unwrap_or_else(|| json::compact(&call.asked.arguments)),
         });
         messages.push(Message::Assistant {
             text: turn.text.clone(),

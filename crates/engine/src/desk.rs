@@ -364,7 +364,7 @@ impl Locked<'_> {
         let (namespace, name) = self.live.key.clone();
         let head = Arc::new(Head::new(uid, namespace, name, &entry)?);
         let transcript = Transcript::new(&entry).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
-        let records = audit::of_entries(&head, &transcript, [&*entry], self.live.arguments);
+        let records = audit::of_entries(&head, &transcript, [&*entry].into_iter(), self.live.arguments);
         self.live.metrics.note(&records);
         chronicle::tell(&head, [&*entry]);
         let position = store.append(Append {

@@ -10,7 +10,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use bosun_core::{
     CallId, Event, Head, Outcome,
     machine::{self, Next, failure_code},
-    transcript::Message,
+    transcript::{Message, Told},
 };
 
 use futures_util::FutureExt;
@@ -26,7 +26,7 @@ pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 pub(crate) async fn drive(live: Arc<Live>, seat: Seat, inherited: bool, cause: Option<Span>) {
     let inner = Arc::clone(seat.inner());
     let span = spans::run(&inner, &live, cause).await;
-    let driver = Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: inherited };
+    let driver = Driver::new(inner, live, inherited);
     guarded(driver).instrument(span).await;
 }
 
@@ -37,7 +37,7 @@ async fn guarded(driver: Driver) {
         return;
     }
     tracing::error!(query = %live.key.1, "the driver of this query panicked; the query fails");
-    let ender = Driver { inner, live, finished: Vec::new(), failed_turns: 0, recovering: false };
+    let ender = Driver::new(inner, live, false);
     let message = "the server failed while it ran this query; its log says more";
     match ender.append(|head| machine::fail(head, failure_code::INTERNAL_ERROR, message)).await {
         Ok(position) => {
@@ -57,6 +57,8 @@ pub(crate) struct Driver {
     pub(crate) finished: Vec<(CallId, Outcome)>,
     /// Turns in a row that broke off.
     pub(crate) failed_turns: u32,
+    /// What the model knows of the query.
+    pub(crate) told: Told,
     /// What the store says may have been left in the middle, by another process or by a failed write.
     recovering: bool,
 }
@@ -67,6 +69,10 @@ enum Step {
 }
 
 impl Driver {
+    fn new(inner: Arc<Inner>, live: Arc<Live>, recovering: bool) -> Self {
+        Self { inner, live, finished: Vec::new(), failed_turns: 0, told: Told::default(), recovering }
+    }
+
     async fn run(mut self) {
         let inner = Arc::clone(&self.inner);
         loop {

@@ -40,12 +40,13 @@ pub struct Memory {
 struct Shelves {
     /// Raised by every [`Memory::reopen`]; only the handle that has it may write.
     epoch: u64,
-    queries: BTreeMap<(Namespace, QueryUid), Shelf>,
+    queries: BTreeMap<QueryUid, Shelf>,
     names: BTreeMap<(Namespace, QueryName), QueryUid>,
     documents: BTreeMap<ContentHash, Arc<str>>,
     requests: BTreeMap<(Namespace, RequestKey), Remembered>,
     resources: BTreeMap<ResourceKey, StoredResource>,
-    records: BTreeMap<Namespace, Vec<Record>>,
+    /// The pieces that were written, as they came: no record is ever moved.
+    records: BTreeMap<Namespace, Vec<Vec<Record>>>,
     usage: BTreeMap<(Namespace, Hour), Usage>,
     talks: conversations::Talks,
     rejections: Rejections,
@@ -114,7 +115,7 @@ impl Shelves {
     fn decide(&self, append: &Append) -> Result<(), Rejection> {
         self.rejections.check(append.after)?;
         let head = &append.head;
-        let stored = self.queries.get(&(head.namespace.clone(), head.uid));
+        let stored = self.queries.get(&head.uid);
         let seen_is_stored = append.seen == stored.map_or(0, |shelf| shelf.head.seq);
         if !seen_is_stored || !append.is_whole() {
             return Err(Rejection::Conflict(head.uid));
@@ -156,7 +157,7 @@ impl Shelves {
             documents.push(hash);
             self.documents.entry(hash).or_insert(body);
         }
-        match self.queries.entry((head.namespace.clone(), head.uid)) {
+        match self.queries.entry(head.uid) {
             btree_map::Entry::Occupied(mut known) => {
                 let shelf = known.get_mut();
                 shelf.head = head;
@@ -176,13 +177,15 @@ impl Shelves {
                 self.usage.entry((namespace.clone(), Hour::of(record.at))).or_default().add(sample);
             }
         }
-        self.records.entry(namespace.clone()).or_default().extend(records);
+        if !records.is_empty() {
+            self.records.entry(namespace.clone()).or_default().push(records);
+        }
     }
 
-    fn remove(&mut self, key: &(Namespace, QueryUid), now: Timestamp) {
-        let Some(shelf) = self.queries.remove(key) else { return };
-        self.names.remove(&(key.0.clone(), shelf.head.name.clone()));
-        for remembered in self.requests.values_mut().filter(|remembered| remembered.answered.uid == key.1) {
+    fn remove(&mut self, uid: QueryUid, now: Timestamp) {
+        let Some(shelf) = self.queries.remove(&uid) else { return };
+        self.names.remove(&(shelf.head.namespace.clone(), shelf.head.name.clone()));
+        for remembered in self.requests.values_mut().filter(|remembered| remembered.answered.uid == uid) {
             remembered.until = Some(now.after(REQUESTS_KEPT));
         }
         for hash in shelf.documents {
@@ -205,11 +208,9 @@ impl Records for Memory {
 
     async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
         let shelves = self.lock();
-        let records = shelves.records.get(namespace).map(Vec::as_slice).unwrap_or_default();
-        let until = search
-            .before
-            .map_or(records.len(), |before| usize::try_from(before).unwrap_or(usize::MAX).saturating_sub(1));
-        let numbered = records.iter().zip(1_u64..).take(until).collect::<Vec<_>>();
+        let records = shelves.records.get(namespace).into_iter().flatten().flatten();
+        let is_before = |seq: u64| search.before.is_none_or(|before| seq < before);
+        let numbered: Vec<_> = records.zip(1_u64..).take_while(|(_, seq)| is_before(*seq)).collect();
         let mut found = Found::default();
         for (record, seq) in numbered.into_iter().rev() {
             if found.records.len() == search.limit {
@@ -268,7 +269,7 @@ impl Store for Memory {
     async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
         let shelves = self.lock();
         let uid = shelves.names.get(&(namespace.clone(), name.clone()));
-        let shelf = uid.and_then(|uid| shelves.queries.get(&(namespace.clone(), *uid)));
+        let shelf = uid.and_then(|uid| shelves.queries.get(uid));
         Ok(shelf.map(|shelf| Stored {
             head: Head::clone(&shelf.head),
             entries: shelf.entries.iter().map(|entry| Entry::clone(entry)).collect(),
@@ -296,21 +297,20 @@ impl Store for Memory {
                 return Ok(forgotten);
             }
             Removal::Query(namespace, uid, record) => {
-                let key = (namespace, uid);
-                let found = shelves.queries.contains_key(&key);
+                let found = shelves.queries.get(&uid).is_some_and(|shelf| shelf.head.namespace == namespace);
                 if found {
-                    shelves.write_down(&key.0, vec![*record]);
+                    shelves.write_down(&namespace, vec![*record]);
                 }
-                Some(key).filter(|_| found).into_iter().collect()
+                Some(uid).filter(|_| found).into_iter().collect()
             }
             Removal::Outdated => {
                 shelves.requests.retain(|_, remembered| remembered.until.is_none_or(|until| until > now));
                 forgotten = shelves.talks.forget_outdated(now);
                 let outdated = |shelf: &Shelf| shelf.head.kept_until().is_some_and(|until| until <= now);
-                shelves.queries.iter().filter(|(_, shelf)| outdated(shelf)).map(|(key, _)| key.clone()).collect()
+                shelves.queries.iter().filter(|(_, shelf)| outdated(shelf)).map(|(uid, _)| *uid).collect()
             }
         };
-        doomed.iter().for_each(|key| shelves.remove(key, now));
+        doomed.iter().for_each(|uid| shelves.remove(*uid, now));
         Ok(doomed.len() + forgotten)
     }
 

@@ -1,15 +1,16 @@
 //! One turn of the model: ask, listen, check what it wants.
 
-use std::{sync::Arc, time::Instant};
+use std::{mem, sync::Arc, time::Instant};
 
 use bosun_core::{
     Head, Transcript,
     conversation::History,
+    json,
     machine::{self, Asked, Output, Reply, Way},
     query::TargetKind,
     schema::Schema,
     tool::toolset::Toolset,
-    transcript::Message,
+    transcript::{Message, Told, Turn},
 };
 use tracing::Instrument as _;
 
@@ -36,6 +37,8 @@ struct Question {
     model: Arc<dyn Model>,
     name: String,
     request: ModelRequest,
+    /// The turns that the request tells of.
+    turns: Vec<Arc<Turn>>,
     time_left: std::time::Duration,
     /// What the answer must be.
     schema: Option<Arc<Schema>>,
@@ -47,7 +50,8 @@ struct Question {
 pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     driver.append(machine::start_turn).await?;
     fault::point("turn.started");
-    let question = match prepare(driver).await? {
+    let told = mem::take(&mut driver.told);
+    let question = match prepare(driver, told).await? {
         Ok(Prepared::Ask(question)) => *question,
         Ok(Prepared::Direct(direct::Answer::Reply(reply), toolset)) => {
             return end(driver, reply, &toolset, None, None).await;
@@ -57,7 +61,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         }
         Err(error) => return fail(driver, &error).await,
     };
-    let Question { model, name, request, time_left, schema, said } = question;
+    let Question { model, name, request, turns, time_left, schema, said } = question;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
     let (deltas, ended) = (DraftDeltas(&driver.live), driver.live.ended());
     let reply = tokio::select! {
@@ -71,10 +75,12 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     };
     fault::point("turn.replied");
     metrics.model_asked(&name, reply.as_ref().ok(), began.elapsed());
+    let ModelRequest { messages, toolset, .. } = request;
+    driver.told = Told { messages, turns };
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
-            end(driver, reply, &request.toolset, schema.as_deref(), said).await
+            end(driver, reply, &toolset, schema.as_deref(), said).await
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
@@ -154,7 +160,8 @@ async fn ask(
     reply
 }
 
-async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreError> {
+/// Makes the next question of what the model has been `told` and what has come since.
+async fn prepare(driver: &Driver, told: Told) -> Result<Result<Prepared, ModelError>, StoreError> {
     let inner = &driver.inner;
     let (head, transcript) = {
         let locked = driver.live.lock(&*inner.store).await?;
@@ -182,14 +189,16 @@ async fn prepare(driver: &Driver) -> Result<Result<Prepared, ModelError>, StoreE
         Ok(schema) => schema,
         Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is not taken: {error}")))),
     };
+    let Told { messages, turns } = transcript.tell(told, &history.messages, &showing);
     Ok(Ok(Prepared::Ask(Box::new(Question {
         model,
+        turns,
         name: transcript.spec.model.clone(),
         time_left: head.limits.query_timeout.saturating_sub(head.clock.spent(inner.clock.now())),
         request: ModelRequest {
             query: head.uid,
             turn: head.turn,
-            messages: transcript.messages(&history.messages, &showing),
+            messages,
             toolset,
             tools_allowed: !head.tools_spent,
             options: spec.options,
@@ -282,7 +291,7 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
             };
             let dropped = arguments.dropped.clone();
             let arguments = arguments.into_value();
-            let compact = arguments.to_string();
+            let compact = json::compact(&arguments);
             let written = Some(written).filter(|text| *text != compact);
             Asked {
                 provider_id: provider_id.clone(),

@@ -303,10 +303,12 @@ fn clip(text: &str) -> String {
 pub fn of_entries<'a>(
     head: &Head,
     transcript: &Transcript,
-    entries: impl IntoIterator<Item = &'a Entry>,
+    entries: impl ExactSizeIterator<Item = &'a Entry>,
     arguments: Arguments,
 ) -> Vec<Record> {
-    entries.into_iter().filter_map(|entry| of_entry(head, transcript, entry, arguments)).collect()
+    let mut records = Vec::with_capacity(entries.len());
+    records.extend(entries.filter_map(|entry| of_entry(head, transcript, entry, arguments)));
+    records
 }
 
 fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Arguments) -> Option<Record> {

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use crate::json;
+
 /// What stands where something was taken out.
 pub const REDACTED: &str = "[redacted]";
 
@@ -87,7 +89,7 @@ const SHORTEST_RANDOM: usize = 32;
 #[must_use]
 pub fn redact(value: &Value, most: usize) -> Value {
     let copy = copy(value);
-    let size = copy.to_string().len();
+    let size = json::compact(&copy).len();
     if size > most { Value::from(format!("[{size} bytes]")) } else { copy }
 }
 

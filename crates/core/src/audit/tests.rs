@@ -201,7 +201,7 @@ fn a_life_of_a_query_becomes_its_records() {
     let reply = Reply { text: Some("secret answer".into()), ..Reply::default() };
     let ended = machine::end_turn(&head, Timestamp(3_400), reply);
     push(&mut head, &mut transcript, &mut entries, 3_400, ended);
-    let records = of_entries(&head, &transcript, &entries, Arguments::Redacted);
+    let records = of_entries(&head, &transcript, entries.iter(), Arguments::Redacted);
     assert_eq!(actions(&records), ["query.created", "call.handed_out", "call.delivered", "query.completed"]);
     assert_eq!(
         records.iter().map(|record| record.actor.as_deref()).collect::<Vec<_>>(),
@@ -229,7 +229,7 @@ fn arguments_are_kept_as_far_as_is_wanted() {
         (Arguments::Redacted, Some(json!({"query": "x", "password": REDACTED}))),
         (Arguments::Full, Some(json!({"query": "x", "password": "hunter2"}))),
     ] {
-        let records = of_entries(&head, &transcript, &entries, wanted);
+        let records = of_entries(&head, &transcript, entries.iter(), wanted);
         assert_eq!(records[1].arguments, expect, "{wanted:?}");
         assert!(records[1].arguments_hash.is_some());
     }
@@ -246,7 +246,7 @@ fn inside_and_refused_calls_have_their_words() {
     push(&mut head, &mut transcript, &mut entries, 1_350, finished);
     let cancelled = machine::cancel(&head, Some("secret".into()), &by());
     push(&mut head, &mut transcript, &mut entries, 1_400, cancelled);
-    let records = of_entries(&head, &transcript, &entries, Arguments::Redacted);
+    let records = of_entries(&head, &transcript, entries.iter(), Arguments::Redacted);
     assert_eq!(
         actions(&records),
         ["query.created", "call.asked", "call.refused", "call.started", "call.finished", "query.cancelled"]

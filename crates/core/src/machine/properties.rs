@@ -16,7 +16,9 @@ use super::{
 };
 use crate::{
     Actor, CallId, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp, Transcript,
-    event::Route, showing::Showing, transcript::Message,
+    event::Route,
+    showing::Showing,
+    transcript::{Message, Told},
 };
 
 const MAX_CALLS: u32 = 6;
@@ -254,9 +256,17 @@ impl World {
             return;
         }
         let mut transcript = Transcript::new(&self.journal[0]).unwrap();
-        self.journal[1..].iter().for_each(|entry| transcript.apply(entry));
+        let mut told = Told::default();
+        for entry in &self.journal[1..] {
+            transcript.apply(entry);
+            if matches!(entry.event, Event::TurnStarted { .. }) {
+                told = transcript.tell(told, &[], &Showing::default());
+            }
+        }
+        let messages = transcript.messages(&[], &Showing::default());
+        assert_eq!(transcript.tell(told, &[], &Showing::default()).messages, messages, "told turn by turn");
         let mut open: Vec<String> = Vec::new();
-        for message in transcript.messages(&[], &Showing::default()) {
+        for message in messages {
             match message {
                 Message::Assistant { calls, .. } => {
                     assert!(open.is_empty(), "a call has no result");
@@ -328,4 +338,26 @@ proptest! {
         world.check();
         prop_assert!(matches!(world.head.status(), Status::Completed | Status::Failed | Status::Cancelled));
     }
+}
+
+/// A query that was answered so, turn by turn.
+fn answered(texts: &[&str]) -> Transcript {
+    let created = Event::Created { spec: Arc::new(spec(Limits::default())), by: Actor::local() };
+    let mut transcript = Transcript::new(&Entry { seq: 1, at: Timestamp(0), event: created }).unwrap();
+    for (seq, text) in (2..).zip(texts) {
+        let event = format!(r#"{{"v":1,"kind":"turn_ended","turn":1,"text":"{text}","calls":0}}"#);
+        transcript.apply(&Entry { seq, at: Timestamp(0), event: Event::decode(&event).unwrap() });
+    }
+    transcript
+}
+
+#[test]
+fn what_went_another_way_is_told_anew() {
+    let tell = |transcript: &Transcript, told| transcript.tell(told, &[], &Showing::default()).messages;
+    let told = |transcript: &Transcript| transcript.tell(Told::default(), &[], &Showing::default());
+    let (lost, shorter, longer) = (answered(&["lost"]), answered(&["one"]), answered(&["one", "two"]));
+    assert_eq!(told(&longer).messages.len(), 3);
+    // As after a failed write, when the query was read anew and may have been driven on.
+    assert_eq!(tell(&shorter, told(&longer)), told(&shorter).messages);
+    assert_eq!(tell(&longer, told(&lost)), told(&longer).messages);
 }

@@ -87,8 +87,10 @@ impl Talks {
 impl Shelves {
     /// Whether another query of the conversation is open, or has ended since its history was read.
     pub(super) fn is_busy(&self, namespace: &Namespace, joining: &Joining) -> bool {
-        let is_open = self.queries.iter().any(|((owner, _), shelf)| {
-            owner == namespace && shelf.conversation.as_ref() == Some(&joining.key) && !shelf.head.status().is_final()
+        let is_open = self.queries.values().any(|shelf| {
+            shelf.head.namespace == *namespace
+                && shelf.conversation.as_ref() == Some(&joining.key)
+                && !shelf.head.status().is_final()
         });
         let said = self.talks.said.iter().rev().find(|(owner, said, _)| owner == namespace && said.key == joining.key);
         is_open || said.map(|(_, said, _)| said.query) != joining.after

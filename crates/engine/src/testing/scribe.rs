@@ -61,7 +61,7 @@ impl Scribe {
         let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Arc::new(spec), by: Actor::local() } };
         let head = Arc::new(Head::new(self.uid, namespace, name, &entry).expect("the first entry is a creation"));
         let transcript = Transcript::new(&entry).expect("the first entry is a creation");
-        let records = audit::of_entries(&head, &transcript, [&entry], Arguments::Redacted);
+        let records = audit::of_entries(&head, &transcript, [&entry].into_iter(), Arguments::Redacted);
         self.head = Some(Arc::clone(&head));
         self.transcript = Some(transcript);
         Append {

@@ -11,8 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    Actor, ContentHash, Event, Namespace, Outcome, QueryName, Status,
-    machine::{Delivery, Target},
+    Actor, ContentHash, Event, Namespace, Outcome, QueryName, Status, Timestamp,
+    audit::Arguments,
+    machine::{self, Delivery, Target},
 };
 use serde_json::json;
 
@@ -22,9 +23,10 @@ use super::{
 };
 use crate::{
     AskedConversation, EngineError, Store, StoreError, Submission,
+    desk::Desk,
     memory::Memory,
     store::{Append, Position, Stored, conversations::Part},
-    testing::{Ledger, ScriptedModel, Turn},
+    testing::{Ledger, ScriptedModel, Turn, scribe::Scribe},
 };
 
 /// What a full disk does.
@@ -147,15 +149,31 @@ async fn a_query_that_was_not_kept_is_not_acknowledged() {
     }
 }
 
-/// The disk is still about to say no to what the first led to: that says nothing of the second.
-#[tokio::test(start_paused = true)]
-async fn a_query_that_is_asked_for_again_is_not_forgotten_with_the_first() {
-    let (world, store) = world(calling()).await;
-    store.faults.make_room(0);
-    assert_unavailable(world.engine.submit(submission("q", vec![outside("ask")]), None).await);
-    assert!(store.last_position() > Position(1), "its driver went on in memory, and has not been told yet");
-    store.faults.make_room(PLENTY);
-    assert_eq!(world.submit(vec![outside("ask")]).await.head.status(), Status::Waiting);
+/// A query was not kept, and was asked for again under its name: that the disk says no to what the first had
+/// led to says nothing of the second.
+#[tokio::test]
+async fn only_what_was_built_on_a_failed_write_is_forgotten() {
+    let store = Memory::new();
+    let mut scribe = Scribe::new("default", "q", 1);
+    let created = scribe.create();
+    scribe.send(&store, created);
+    let desk = Arc::new(Desk::new(Arguments::default(), Arc::default(), 1));
+    let live = desk.entry(&key("q"));
+    let before = store.last_position();
+    let position = {
+        let mut locked = live.lock(&store).await.unwrap();
+        let started = machine::start_turn(&locked.state().unwrap().head);
+        locked.append(&store, Timestamp(2_000_000_000_000), started).unwrap()
+    };
+    let is_known = async || live.lock_new().await.state().is_some();
+    live.forget(before).await;
+    assert!(is_known().await);
+    live.forget(position).await;
+    assert!(!is_known().await);
+    // What was read from the store was built on nothing.
+    drop(live.lock(&store).await.unwrap());
+    live.forget(position).await;
+    assert!(is_known().await);
 }
 
 #[tokio::test(start_paused = true)]
