@@ -87,7 +87,7 @@ impl<W: Wire> Corpus<W> {
         }
     }
 
-    /// A stream that ends before `whole` is no reply; what may follow is no part of it.
+    /// A stream that ends before `whole` is no reply; what may follow is no part of it, but must be whole as well.
     pub(crate) fn check_early_ends(&self, whole: impl Fn(&[u8]) -> usize) {
         for Recorded { name, body, reply } in self.streams() {
             let whole = whole(&body);
@@ -96,6 +96,8 @@ impl<W: Wire> Corpus<W> {
                 assert!(is_incomplete(&answer), "{name} ended at {cut}: {answer:?}");
             }
             assert_eq!(shown(&self.assemble(&[&body[..whole]]).0.unwrap()), expected(&reply), "{name}");
+            let (answer, _) = self.assemble(&[&body[..whole], b"data: {"]);
+            assert!(is_incomplete(&answer), "{name} ended in what follows it: {answer:?}");
         }
     }
 
