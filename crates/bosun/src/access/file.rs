@@ -50,7 +50,7 @@ pub(crate) struct Listed {
 }
 
 /// An identity provider, and where its keys are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Provider {
     /// Without keys.
     pub(crate) issuer: Issuer,
@@ -64,7 +64,8 @@ pub(crate) enum KeySource {
     Url(String),
 }
 
-/// What has become of each key: added, changed or revoked. One that is gone from the file is revoked.
+/// What has become of each key and each issuer, which have their ids in common: added, changed or revoked. One that is
+/// gone from the file is revoked.
 pub(crate) fn changes(before: &KeyFile, after: &KeyFile) -> Vec<(Action, String)> {
     fn find<'f>(file: &'f KeyFile, id: &str) -> Option<&'f Key> {
         file.keys.iter().find(|listed| listed.id == id).map(|listed| &listed.key)
@@ -81,7 +82,25 @@ pub(crate) fn changes(before: &KeyFile, after: &KeyFile) -> Vec<(Action, String)
         Some((action?, id.clone()))
     });
     let gone = before.keys.iter().filter(|listed| !listed.key.revoked && find(after, &listed.id).is_none());
-    of_each.chain(gone.map(|listed| (Action::KeyRevoked, listed.id.clone()))).collect()
+    let of_keys = of_each.chain(gone.map(|listed| (Action::KeyRevoked, listed.id.clone())));
+    of_keys.chain(changed_issuers(&before.issuers, &after.issuers)).collect()
+}
+
+/// A token is worth what its issuer's entry says, so that is as good as a key.
+fn changed_issuers<'f>(before: &'f [Provider], after: &'f [Provider]) -> impl Iterator<Item = (Action, String)> + 'f {
+    fn find<'f>(providers: &'f [Provider], id: &str) -> Option<&'f Provider> {
+        providers.iter().find(|provider| provider.issuer.id == id)
+    }
+    let of_each = after.iter().filter_map(|provider| {
+        let action = match find(before, &provider.issuer.id) {
+            Some(known) if known == provider => return None,
+            Some(_) => Action::KeyChanged,
+            None => Action::KeyAdded,
+        };
+        Some((action, provider.issuer.id.clone()))
+    });
+    let gone = before.iter().filter(|provider| find(after, &provider.issuer.id).is_none());
+    of_each.chain(gone.map(|provider| (Action::KeyRevoked, provider.issuer.id.clone())))
 }
 
 pub(crate) fn parse(file: &Path, text: &str) -> Result<KeyFile, Faults> {

@@ -275,6 +275,7 @@ async fn what_becomes_of_keys_is_in_the_audit_log() {
     // Looks until the log has said what is expected of it, and nothing else.
     let mut says = async |expect: &[(&str, &str)]| {
         server.signal("-HUP");
+        let began = Instant::now();
         loop {
             let (status, page) = server.get("/v1/audit?namespace=bosun-server", &authorization).await;
             assert_eq!(status, 200, "{page}");
@@ -288,6 +289,7 @@ async fn what_becomes_of_keys_is_in_the_audit_log() {
                 seen += said.len();
                 return;
             }
+            assert!(began.elapsed() < Duration::from_secs(20), "{said:?} and not {expect:?}");
         }
     };
     office.create(&["new"]).await;
@@ -303,6 +305,17 @@ async fn what_becomes_of_keys_is_in_the_audit_log() {
     assert!(of_new.contains("id = \"new\""), "{good}");
     std::fs::write(office.file(), before).unwrap();
     says(&[("keys.reloaded", "2 keys, 0 issuers"), ("key.added", "ci"), ("key.revoked", "new")]).await;
+    // Whose tokens are taken, and what they are worth, is an act as well.
+    let issuer = |audience: &str| {
+        let text = "id = \"corp\"\nissuer = \"https://id.example.org\"\njwks = \"jwks.json\"\n";
+        format!("{before}\n[[issuer]]\n{text}audience = \"{audience}\"\n")
+    };
+    std::fs::write(office.file(), issuer("bosun")).unwrap();
+    says(&[("keys.reloaded", "2 keys, 1 issuers"), ("key.added", "corp")]).await;
+    std::fs::write(office.file(), issuer("everybody")).unwrap();
+    says(&[("keys.reloaded", "2 keys, 1 issuers"), ("key.changed", "corp")]).await;
+    std::fs::write(office.file(), before).unwrap();
+    says(&[("keys.reloaded", "2 keys, 0 issuers"), ("key.revoked", "corp")]).await;
 }
 
 #[tokio::test]

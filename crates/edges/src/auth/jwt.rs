@@ -18,7 +18,7 @@ use super::{EndUsers, Grant, Namespaces, Right, Rights};
 const SCOPE_PREFIX: &str = "bosun:";
 
 /// An identity provider whose tokens are taken, and what they are worth here.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
     /// How journals call whoever comes with such a token, before the name of the user.
     pub id: String,
@@ -208,16 +208,16 @@ impl Algorithm {
 }
 
 /// The keys that an identity provider publishes (RFC 7517).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Jwks(Vec<Jwk>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Jwk {
     id: Option<String>,
     material: Material,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Material {
     Rsa {
         modulus: Vec<u8>,
