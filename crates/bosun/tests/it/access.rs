@@ -94,6 +94,12 @@ impl Server {
         (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
     }
 
+    /// Ends it, and waits for that: the next one needs its data.
+    async fn stop(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().await.unwrap().success());
+    }
+
     fn signal(&self, name: &str) {
         let pid = self.child.id().unwrap().to_string();
         assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
@@ -410,7 +416,7 @@ async fn tokens_of_a_provider_are_taken_and_its_new_keys_are_fetched() {
         assert_eq!(server.get("/v1/agents", &token(&second, "second", "bosun:read")).await.0, 401);
     }
     assert_eq!(provider.fetched.load(Ordering::Relaxed), 2);
-    drop(server);
+    server.stop().await;
     let server = office.serve().await;
     let third = provider.rotate("third");
     assert_eq!(server.get("/v1/agents", &token(&third, "third", "bosun:read")).await.0, 200, "rotated while it runs");

@@ -68,7 +68,7 @@ async fn a_stored_model_does_not_reach_this_machine_unless_the_operator_says_so(
         trap.url()
     );
     fs::write(world.path("manifests").join("official.yaml"), of_file).unwrap();
-    let server = world.start().await;
+    let mut server = world.start().await;
 
     for (number, host) in ["127.0.0.1", "localhost", "localhost.", "a.localhost", "2130706433", "0x7f.1", "0", "[::1]"]
         .into_iter()
@@ -91,17 +91,17 @@ async fn a_stored_model_does_not_reach_this_machine_unless_the_operator_says_so(
     // What a file says is the operator's own word.
     assert_eq!(ask(&server, "q2", "official").await, answered());
     assert_eq!(trap.requests().len(), 1);
-    drop(server);
+    server.kill().await;
 
     // The operator lets clients call this one service, and takes it back.
     world.set("BOSUN_ALLOW_PRIVATE", format!("127.0.0.1:{port}"));
-    let server = world.start().await;
+    let mut server = world.start().await;
     assert_eq!(store(&server, "allowed", &format!("http://127.0.0.1:{port}/v1")).await.0, 200);
     assert_eq!(store(&server, "other", "http://127.0.0.1:9/v1").await, (422, "address_not_allowed".to_owned()));
     assert_eq!(ask(&server, "q3", "allowed").await, answered());
     assert_eq!(ask(&server, "q4", "kept").await, answered());
     assert_eq!(trap.requests().len(), 3);
-    drop(server);
+    server.kill().await;
     world.set("BOSUN_ALLOW_PRIVATE", "192.168.7.0/24");
     let server = world.start().await;
     assert_eq!(ask(&server, "q5", "allowed").await, refused());
