@@ -86,7 +86,10 @@ impl Drop for Permit {
     }
 }
 
-/// The health of every address that was asked so far.
+/// The health of so many addresses is known at once: clients may store models of as many as they like.
+const MOST_KNOWN: usize = 4_096;
+
+/// The health of every address that was asked so far; of those in use if there are too many.
 #[derive(Debug, Default)]
 pub(crate) struct Endpoints(Mutex<HashMap<String, Arc<Endpoint>>>);
 
@@ -95,11 +98,33 @@ impl Endpoints {
     pub(crate) fn of(&self, url: &Url) -> Arc<Endpoint> {
         let mut address = url.clone();
         address.set_query(None);
-        Arc::clone(lock(&self.0).entry(address.into()).or_default())
+        let mut known = lock(&self.0);
+        if known.len() >= MOST_KNOWN && !known.contains_key(address.as_str()) {
+            known.retain(|_, endpoint| Arc::strong_count(endpoint) > 1);
+        }
+        Arc::clone(known.entry(address.into()).or_default())
     }
 }
 
 /// Nothing that holds these locks can panic half-way through a change.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_addresses_those_in_use_are_known() {
+        let endpoints = Endpoints::default();
+        let of =
+            |number: usize| endpoints.of(&Url::parse(&format!("https://a{number}.example/v1?key=secret")).unwrap());
+        let used = of(0);
+        for number in 1..=3 * MOST_KNOWN {
+            of(number);
+        }
+        assert!(lock(&endpoints.0).len() <= MOST_KNOWN);
+        assert!(Arc::ptr_eq(&used, &of(0)), "its circuit may be open");
+    }
 }
