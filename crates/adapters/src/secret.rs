@@ -26,7 +26,7 @@ const LARGEST: u64 = 64 * 1024;
 /// What the names of environment variables that hold secrets begin with.
 pub const ENVIRONMENT_PREFIX: &str = "BOSUN_SECRET_";
 
-/// The key beside a secret that lists where it may be sent to, one a line; [`hosts`] says what a line means.
+/// The key beside a secret that lists where it may be sent to, one a line; `secret/hosts.rs` says what a line means.
 pub const ALLOWED_HOSTS: &str = "allowed-hosts";
 
 /// A value that must not be seen. It is shown only by [`Secret::expose`].
