@@ -163,13 +163,8 @@ pub(super) const ON_NAMESPACES: &[Operation] = &[
 
 /// What a request for whole objects may be answered with, beside what others are: queries are only read.
 const RAW_READING: &[Code] = &[Code::AgentNotFound, Code::ResourceNotFound, Code::QueryNotFound, Code::QueryUnreadable];
-const RAW_CREATING: &[Code] = &[
-    Code::UnsupportedField,
-    Code::InvalidResource,
-    Code::ResourceExists,
-    Code::ResourceNotFound,
-    Code::NotImplemented,
-];
+const RAW_CREATING: &[Code] =
+    &[Code::UnsupportedField, Code::InvalidResource, Code::ResourceExists, Code::ResourceNotFound];
 const RAW_CHANGING: &[Code] = &[
     Code::UnsupportedField,
     Code::InvalidResource,
@@ -177,10 +172,9 @@ const RAW_CHANGING: &[Code] = &[
     Code::ResourceNotFound,
     Code::ManagedByFile,
     Code::ManagedByServer,
-    Code::NotImplemented,
 ];
 const RAW_DELETING: &[Code] =
-    &[Code::AgentNotFound, Code::ResourceNotFound, Code::ManagedByFile, Code::ManagedByServer, Code::NotImplemented];
+    &[Code::AgentNotFound, Code::ResourceNotFound, Code::ManagedByFile, Code::ManagedByServer, Code::InvalidResource];
 
 const fn raw(
     method: &'static str,

@@ -79,7 +79,7 @@ impl KindPath {
             Asked::Resources(kind) => Ok(kind),
             Asked::Queries => {
                 let message = "queries are only read here; they are asked, cancelled and deleted at `…/queries`";
-                Err(ApiError::new(Code::NotImplemented, message))
+                Err(ApiError::new(Code::InvalidResource, message))
             }
         }
     }
