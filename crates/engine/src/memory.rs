@@ -7,7 +7,7 @@
 mod conversations;
 
 use std::{
-    collections::{BTreeMap, HashSet, btree_map},
+    collections::{BTreeMap, BTreeSet, HashSet, btree_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -371,6 +371,15 @@ impl Store for Memory {
             .filter_map(|shelf| Some((Head::clone(&shelf.head), Entry::clone(shelf.entries.first()?))))
             .collect();
         Ok(Listed { queries, more: older.next().is_some(), total })
+    }
+
+    async fn has_queries(&self, namespace: &Namespace) -> Result<bool, StoreError> {
+        Ok(self.lock().queries.values().any(|shelf| shelf.head.namespace == *namespace))
+    }
+
+    async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError> {
+        let namespaces: BTreeSet<_> = self.lock().queries.values().map(|shelf| shelf.head.namespace.clone()).collect();
+        Ok(namespaces.into_iter().collect())
     }
 
     async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {

@@ -230,6 +230,17 @@ impl Registry {
         found
     }
 
+    /// Whether somebody has made this namespace, or something is described in it, or it is the default one.
+    #[must_use]
+    pub fn has_namespace(&self, namespace: &Namespace) -> bool {
+        let is_in_it = |kind: &Kind| {
+            let first = ResourceKey::new(*kind, namespace.clone(), "");
+            let next = self.resources.range(first..).next();
+            next.is_some_and(|(key, _)| key.kind == *kind && key.namespace == *namespace)
+        };
+        *namespace == Namespace::default() || Kind::ALL.iter().any(is_in_it)
+    }
+
     /// All namespaces that somebody has made or that something is described in, and the default one.
     #[must_use]
     pub fn namespaces(&self) -> BTreeSet<Namespace> {

@@ -4,10 +4,10 @@
 //! swapped in one step, so that nobody ever sees half of it; queries that run keep what was frozen when
 //! they were submitted. A change that is answered is durable, and in effect for whoever asks next.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bosun_core::{
-    Actor, Timestamp,
+    Actor, Namespace, Timestamp,
     audit::{Action, Record},
 };
 
@@ -54,6 +54,25 @@ impl Engine {
     #[must_use]
     pub fn registry(&self) -> Arc<Registry> {
         self.inner.resources.registry()
+    }
+
+    /// Whether a namespace is there: it is the default one, somebody has made it, or something is in it. What is in
+    /// memory is asked first, and then one index of the store.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn has_namespace(&self, namespace: &Namespace) -> Result<bool, EngineError> {
+        Ok(self.registry().has_namespace(namespace) || self.inner.store.has_queries(namespace).await?)
+    }
+
+    /// All namespaces that are there.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn namespaces(&self) -> Result<BTreeSet<Namespace>, EngineError> {
+        let mut namespaces = self.registry().namespaces();
+        namespaces.extend(self.inner.store.namespaces().await?);
+        Ok(namespaces)
     }
 
     /// Stores a resource that does not exist yet.

@@ -426,6 +426,66 @@ async fn no_secret_leaves_by_a_way_that_is_not_its_own() {
     assert!(leaks.is_empty(), "{leaks:#?}");
 }
 
+/// Bodies that are not in order, with a key where keys are sent.
+fn malformed(key: &str) -> Vec<(&'static str, &'static str, Value)> {
+    let model = |config: Value| json!({"provider": "openai", "model": "gpt", "config": config});
+    let header = json!({"name": "x-custom-auth", "value": key});
+    let nested = json!({"name": "x-custom-auth", "value": {"value": key}});
+    let query = |parameters: Value| json!({"input": "Hello", "parameters": parameters});
+    vec![
+        ("POST", "/v1/models", model(json!({"openai": {"apiKey": key}}))),
+        ("POST", "/v1/models", model(json!({"openai": {"apiKey": {"value": key}}}))),
+        ("POST", "/v1/models", model(json!({"openai": {"apiKey": [key]}}))),
+        ("POST", "/v1/models", model(json!({"openai": {"headers": [header]}}))),
+        ("POST", "/v1/models", model(json!({"openai": {"headers": [nested]}}))),
+        ("POST", "/v1/models", model(json!({"openai": {"headers": {"x-custom-auth": key}}}))),
+        ("POST", "/v1/models", model(json!({"openai": {"properties": {"user": key}}}))),
+        ("POST", "/v1/models", model(json!({"openai": key}))),
+        ("POST", "/v1/models", model(key.into())),
+        ("POST", "/v1/models", json!({"spec": model(json!({"azure": {"apiKey": key}})), "metadata": []})),
+        ("PUT", "/v1/models/m-file", json!({"name": "other", "apiKey": key})),
+        ("POST", "/v1/resources/apis/ark.mckinsey.com/v1alpha1/Model", json!({"spec": {"config": {"openai": key}}})),
+        ("POST", "/v1/mcp-servers", json!({"spec": {"address": format!("https://x/mcp?key={key}")}})),
+        ("POST", "/v1/mcp-servers", json!({"spec": {"address": {"value": "https://x/mcp"}, "headers": [header]}})),
+        ("POST", "/v1/mcp-servers", json!({"headers": [key], "labels": 5})),
+        ("POST", "/v1/tools", json!({"spec": {"type": "http", "http": {"url": "https://x/", "headers": [nested]}}})),
+        ("POST", "/v1/queries", query(json!([{"name": "api_key", "value": key}]))),
+        ("POST", "/v1/queries", query(json!([{"name": "password", "value": {"value": key}}]))),
+        ("POST", "/v1/queries", json!({"overrides": [{"headers": [header]}], "input": "Hello"})),
+        ("POST", "/v1/models/m-file/query", json!({"token": key})),
+        ("POST", "/v1/namespaces", json!({"authorization": key})),
+        ("PUT", "/v1/queries/none", json!({"apiKey": key})),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_with_a_body_is_told_without_its_keys() {
+    let world = World::new();
+    let (api, _server) = serve_api(Log::default()).await;
+    plant(&world, &api, &canaries());
+    let secrets = world.path("secrets");
+    let world = world.with(&["--secrets", secrets.to_str().unwrap()]);
+    let server = world.start().await;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let mut leaks = Vec::new();
+    for canary in canaries() {
+        for (method, path, body) in malformed(&canary.value) {
+            assert!(find(canary.core, body.to_string().as_bytes()).is_some(), "{body}");
+            let url = format!("{}{path}", server.base);
+            let mut caught = Caught::default();
+            let answer = catch(&http, &mut caught, path, http.request(method.parse().unwrap(), url).json(&body)).await;
+            assert!(
+                answer["detail"][0]["loc"][0] == "body" && answer.get("body").is_some(),
+                "{method} {path}: {answer}"
+            );
+            leaks
+                .extend(caught.leaks(canary.core, |_| true).into_iter().map(|leak| format!("{method} {leak}: {body}")));
+        }
+    }
+    assert!(leaks.is_empty(), "{leaks:#?}");
+}
+
 #[test]
 fn the_search_finds_every_spelling() {
     for canary in canaries() {

@@ -174,9 +174,36 @@ async fn a_resource_is_created_read_changed_and_deleted_in_every_form() {
             (&json!("new"), &json!("Be kind."), &json!(4))
         );
         assert_eq!(api(&server, "DELETE", &one, None).await.status, 204);
-        assert_eq!(api(&server, "GET", &one, None).await.code(), (404, "agent_not_found"));
-        assert_eq!(api(&server, "DELETE", &one, None).await.code(), (404, "agent_not_found"));
+        assert_eq!(api(&server, "GET", &one, None).await.code(), (404, "resource_not_found"));
+        assert_eq!(api(&server, "DELETE", &one, None).await.code(), (404, "resource_not_found"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_begins_with_what_is_put_into_it_and_ends_with_it() {
+    let world = world();
+    let server = world.start().await;
+    let listed = async || {
+        let status = api(&server, "GET", "/v1/namespaces/fresh/queries", None).await.status;
+        let namespaces = api(&server, "GET", "/v1/namespaces", None).await.ok();
+        (status, namespaces["items"].as_array().unwrap().contains(&json!({"name": "fresh"})))
+    };
+    assert_eq!(listed().await, (404, false));
+    // Nobody has to make it first.
+    let model = json!({"name": "m", "provider": "openai", "model": "m", "config": {"openai": {"baseUrl": "https://models.example/v1"}}});
+    api(&server, "POST", "/v1/namespaces/fresh/models", Some(&model)).await.ok();
+    assert_eq!(listed().await, (200, true));
+    let query = json!({"name": "q", "input": "Hello", "target": {"type": "model", "name": "m"}});
+    api(&server, "POST", "/v1/namespaces/fresh/queries", Some(&query)).await.ok();
+    assert_eq!(api(&server, "DELETE", "/v1/namespaces/fresh/models/m", None).await.status, 204);
+    assert_eq!(listed().await, (200, true), "the query is still in it");
+    assert_eq!(api(&server, "DELETE", "/v1/namespaces/fresh/queries/q", None).await.status, 204);
+    assert_eq!(listed().await, (404, false));
+    // What happened in it is still on record.
+    let audited = api(&server, "GET", "/v1/namespaces/fresh/audit", None).await.ok();
+    assert!(audited["items"].as_array().is_some_and(|items| !items.is_empty()), "{audited}");
+    let made = api(&server, "POST", "/v1/namespaces", Some(&json!({"name": "fresh"}))).await;
+    assert_eq!((made.status, listed().await), (200, (200, true)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -187,7 +214,7 @@ async fn what_is_stored_is_in_effect_at_once_and_as_a_whole() {
         let body = json!({"name": name, "input": "Hello", "target": {"type": "agent", "name": agent}});
         api(&server, "POST", "/v1/queries?wait=20s", Some(&body)).await
     };
-    assert_eq!(ask("q1", "mine").await.code(), (404, "agent_not_found"));
+    assert_eq!(ask("q1", "mine").await.code(), (422, "agent_not_found"));
     api(&server, "POST", "/v1/agents", Some(&json!({"name": "mine", "modelRef": "gone"}))).await.ok();
     assert_eq!(api(&server, "GET", "/v1/agents/mine", None).await.ok()["available"], "False");
     assert_eq!(ask("q2", "mine").await.code(), (422, "model_not_found"));

@@ -20,8 +20,10 @@ impl Form {
     fn write(self, call: &Value) -> Value {
         let mut written = call.clone();
         let request = call["request"].as_str().unwrap();
-        if self.in_path {
-            written["request"] = request.replacen("/v1/", "/v1/namespaces/default/", 1).into();
+        if self.in_path && !request.ends_with("/v1/namespaces") {
+            // A namespace that stands behind the path stands in it then.
+            let (place, namespace) = request.split_once("?namespace=").unwrap_or((request, "default"));
+            written["request"] = place.replacen("/v1/", &format!("/v1/namespaces/{namespace}/"), 1).into();
         }
         // A whole object has one form.
         if let Some(Value::Object(body)) = call.get("body")

@@ -10,7 +10,7 @@ mod redact;
 #[cfg(test)]
 mod tests;
 
-pub use redact::{REDACTED, redact};
+pub use redact::{REDACTED, is_secret_name, redact, redact_text};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -115,7 +115,8 @@ fn member(key: &str, value: &Value) -> (String, Value) {
 }
 
 /// Whether what stands under this name is a secret.
-fn is_secret_name(name: &str) -> bool {
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
     let holds = |words: &[&str]| words.iter().any(|word| plain.contains(word));
@@ -123,7 +124,8 @@ fn is_secret_name(name: &str) -> bool {
 }
 
 /// A text without the secrets in it, and not longer than it may be.
-fn redact_text(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn redact_text(text: &str) -> Cow<'_, str> {
     if text.contains("PRIVATE KEY-----") {
         return Cow::Borrowed(REDACTED);
     }

@@ -1,35 +1,22 @@
-//! What this server is: its namespaces, its version, and what it can do.
+//! What this server is: where its callers are, its version, and what it can do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{extract::State, response::Response};
-use bosun_engine::resource::{Description, Kind, Manifest, ResourceKey};
+use bosun_engine::resource::Kind;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{
-    duration,
+    duration, namespaces,
     options::Options,
     routes::{RESOURCES, Route, with_warnings},
-    wire,
 };
 use crate::{
     App,
-    auth::{Rights, gate::Caller},
-    http::{
-        answer::Json,
-        error::{ApiError, Code},
-        extract::JsonBody,
-        json::{Findings, Object},
-    },
+    auth::Rights,
+    http::{answer::Json, error::ApiError},
 };
-
-/// A namespace.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Namespace {
-    name: String,
-}
 
 /// Where a client is that says nothing else.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -105,7 +92,8 @@ const FEATURES: &[&str] = &[
 ];
 
 /// `GET …/context`
-pub(super) async fn get_context(options: Options) -> Response {
+pub(super) async fn get_context(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    namespaces::require_for_context(&app, &options).await?;
     let rules = allowed(options.caller.grant().rights);
     let context = Context {
         namespace: options.namespace().to_string(),
@@ -113,7 +101,7 @@ pub(super) async fn get_context(options: Options) -> Response {
         read_only_mode: !rules.values().any(|verbs| verbs.contains("create")),
         permissions: Permissions { status: "ok", rules },
     };
-    with_warnings(Json(context), &options.warnings)
+    Ok(with_warnings(Json(context), &options.warnings))
 }
 
 /// What can be done to whatever can be created, as far as the table of routes gives it to these rights.
@@ -176,55 +164,4 @@ pub(super) async fn get_capabilities(State(app): State<App>, options: Options) -
         },
     };
     with_warnings(Json(capabilities), &options.warnings)
-}
-
-/// `GET /v1/namespaces`: those that the caller reaches.
-pub(super) async fn list_namespaces(State(app): State<App>, caller: Caller) -> Json<wire::List<Namespace>> {
-    let namespaces = app.engine.registry().namespaces();
-    let reached = namespaces.into_iter().filter(|namespace| caller.reach(namespace.clone()).is_ok());
-    let items: Vec<_> = reached.map(|namespace| Namespace { name: namespace.to_string() }).collect();
-    let (count, total) = (items.len(), items.len() as u64);
-    Json(wire::List { count, total, items, continue_token: None, remaining_item_count: None })
-}
-
-/// `POST /v1/namespaces`
-pub(super) async fn create_namespace(
-    State(app): State<App>,
-    caller: Caller,
-    JsonBody(body): JsonBody,
-) -> Result<Response, ApiError> {
-    let (name, warnings) = read_namespace(body)?;
-    let key = ResourceKey::new(Kind::Namespace, name.clone(), name.as_str());
-    // One that something is in is there, although nobody has made it.
-    if app.engine.registry().namespaces().contains(&name) {
-        let error = bosun_engine::resource::ResourceError::Exists(key);
-        return Err(bosun_engine::EngineError::from(error).into());
-    }
-    app.engine.create_resource(caller.actor, Manifest { key, description: Description::default() }).await?;
-    Ok(with_warnings(Json(Namespace { name: name.to_string() }), &warnings))
-}
-
-fn read_namespace(body: Value) -> Result<(bosun_core::Namespace, Vec<String>), ApiError> {
-    let mut findings = Findings::new(Code::InvalidRequest, Vec::new());
-    let mut fields = Object::body(body)?;
-    if let Some(metadata) = fields.object("metadata", &mut findings) {
-        fields.absorb(metadata, &mut findings);
-    }
-    let path = fields.path_of("name");
-    let name = match fields.text("name", &mut findings).map(|name| name.parse::<bosun_core::Namespace>()) {
-        Some(Ok(name)) => Some(name),
-        Some(Err(error)) => {
-            findings.fault(path, "invalid_name", error.to_string());
-            None
-        }
-        None => {
-            findings.fault(path, "missing", "must be the name of a namespace");
-            None
-        }
-    };
-    fields.finish(&mut findings);
-    let warnings = findings.conclude()?;
-    // Without a name there was a fault.
-    let name = name.ok_or_else(crate::http::error::internal)?;
-    Ok((name, warnings))
 }

@@ -91,7 +91,7 @@ const OPERATIONS: &[Operation] = &[
         parameters: &["limit", "continue_token", "state"],
         body: Body::None,
         answer: Answer::Json(schema::<wire::List<wire::ListedQuery>>),
-        errors: &[],
+        errors: &[Code::NamespaceNotFound],
     },
     Operation {
         method: "post",
@@ -485,16 +485,19 @@ fn refusal_schema() -> Value {
         "properties": {
             "detail": {"anyOf": [
                 {"type": "string"},
+                {"type": "object", "required": ["message"], "properties": {"message": {"type": "string"}}},
                 {"type": "array", "items": {
                     "type": "object",
-                    "required": ["type", "loc", "msg"],
+                    "required": ["type", "loc", "msg", "input"],
                     "properties": {
                         "type": {"type": "string"},
                         "loc": {"type": "array", "items": {"type": ["string", "integer"]}},
                         "msg": {"type": "string"},
+                        "input": {"description": "What stands there, or else what encloses it, without keys"},
                     },
                 }},
             ]},
+            "body": {"description": "What was sent, without keys, where `detail` lists what is wrong with it"},
             "error": {
                 "type": "object",
                 "required": ["code", "message"],

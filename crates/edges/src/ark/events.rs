@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
+    namespaces,
     options::{EventFilter, Options},
     routes::with_warnings,
     wire,
@@ -79,6 +80,7 @@ struct Involved {
 
 /// `GET …/events`
 pub(super) async fn list_events(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    namespaces::require(&app, &options).await?;
     let namespace = options.namespace();
     let EventFilter { kind, reason, object, name, page, .. } = &options.events;
     let wanted =

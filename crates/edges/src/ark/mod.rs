@@ -18,6 +18,7 @@ mod events;
 mod input;
 mod lookup;
 mod model_query;
+mod namespaces;
 mod options;
 mod reference;
 pub(crate) mod refused;

@@ -18,12 +18,13 @@ use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
-    about::{create_namespace, get_capabilities, get_context, get_system_info, list_namespaces},
+    about::{get_capabilities, get_context, get_system_info},
     audit, conversations, convert, delivery, describe,
     docs::{page, script, style},
     download,
     events::{get_event, list_events},
     model_query,
+    namespaces::{self, create_namespace, list_namespaces},
     options::{DEFAULT_WAIT, Options},
     request,
     resource::{
@@ -57,7 +58,6 @@ use crate::{
 };
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-const SERVICE: &str = "bosun";
 
 /// One method of one path, and what it asks of whoever calls it.
 #[derive(Debug)]
@@ -159,7 +159,7 @@ async fn openapi() -> Json<&'static Value> {
 
 /// `GET /health`: the process answers.
 async fn health() -> Json<wire::Service> {
-    Json(wire::Service { status: "healthy", service: SERVICE, error: None })
+    Json(wire::Service::new("healthy", None))
 }
 
 /// `GET /ready`: it takes work on, and its store can be read.
@@ -170,10 +170,8 @@ async fn ready(State(app): State<App>) -> (StatusCode, Json<wire::Service>) {
         app.engine.store().next_deadline().await.is_err().then_some("the store is unavailable")
     };
     match error {
-        None => (StatusCode::OK, Json(wire::Service { status: "ready", service: SERVICE, error })),
-        Some(_) => {
-            (StatusCode::SERVICE_UNAVAILABLE, Json(wire::Service { status: "not ready", service: SERVICE, error }))
-        }
+        None => (StatusCode::OK, Json(wire::Service::new("ready", None))),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(wire::Service::new("not ready", error))),
     }
 }
 
@@ -199,6 +197,7 @@ async fn get_usage(State(app): State<App>, options: Options) -> Result<Response,
 /// `GET …/queries`
 async fn list_queries(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let page = Page { limit: options.limit(), before: options.before()?, status: options.state };
+    namespaces::require(&app, &options).await?;
     let listed = app.engine.list(&options.namespace(), &page).await?;
     Ok(with_warnings(Json(convert::list(listed)), &options.warnings))
 }
@@ -208,9 +207,10 @@ async fn create_query(
     State(app): State<App>,
     options: Options,
     Trace(trace): Trace,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let request::NewQuery { mut submission, wait, stream } = request::read(&app.engine, &options, body)?;
+    let request::NewQuery { mut submission, wait, stream } =
+        body.read(|body| request::read(&app.engine, &options, body))?;
     submission.trace = trace;
     let warnings = submission.warnings.clone();
     let Submitted { snapshot, replayed } = app.engine.submit(submission, wait.filter(|_| !stream)).await?;
@@ -230,12 +230,8 @@ async fn get_query(State(app): State<App>, options: Options) -> Result<Response,
 }
 
 /// `PUT …/queries/{name}`
-async fn update_query(
-    State(app): State<App>,
-    options: Options,
-    JsonBody(body): JsonBody,
-) -> Result<Response, ApiError> {
-    let (cancel, warnings) = update::read(&options, body)?;
+async fn update_query(State(app): State<App>, options: Options, body: JsonBody) -> Result<Response, ApiError> {
+    let (cancel, warnings) = body.read(|body| update::read(&options, body))?;
     let key = options.key()?;
     let snapshot = if cancel {
         app.engine.cancel(options.actor().clone(), key, None).await?
@@ -250,9 +246,9 @@ async fn query_model(
     State(app): State<App>,
     options: Options,
     Trace(trace): Trace,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let (mut submission, wait) = model_query::read(&options, body)?;
+    let (mut submission, wait) = body.read(|body| model_query::read(&options, body))?;
     submission.trace = trace;
     let warnings = submission.warnings.clone();
     let submitted = app.engine.submit(submission, wait).await?;
@@ -261,6 +257,7 @@ async fn query_model(
 
 /// `GET …/conversations`
 async fn list_conversations(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    namespaces::require(&app, &options).await?;
     Ok(with_warnings(Json(conversations::list(&app.engine, &options).await?), &options.warnings))
 }
 
@@ -288,6 +285,7 @@ async fn get_memory_messages(State(app): State<App>, options: Options) -> Result
 
 /// `GET …/memory-messages`
 async fn list_messages(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+    namespaces::require(&app, &options).await?;
     Ok(with_warnings(Json(conversations::messages(&app.engine, &options).await?), &options.warnings))
 }
 
@@ -298,34 +296,22 @@ async fn delete_query(State(app): State<App>, options: Options) -> Result<Respon
 }
 
 /// `PATCH …/queries/{name}/cancel`, and `POST`
-async fn cancel_query(
-    State(app): State<App>,
-    options: Options,
-    OptionalJson(body): OptionalJson,
-) -> Result<Response, ApiError> {
-    let (reason, warnings) = read_reason(&options, body)?;
+async fn cancel_query(State(app): State<App>, options: Options, body: OptionalJson) -> Result<Response, ApiError> {
+    let (reason, warnings) = body.read(|body| read_reason(&options, body))?;
     let snapshot = app.engine.cancel(options.actor().clone(), options.key()?, reason).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
 /// `POST …/queries/{name}/continue`
-async fn continue_query(
-    State(app): State<App>,
-    options: Options,
-    OptionalJson(body): OptionalJson,
-) -> Result<Response, ApiError> {
-    let (wait, warnings) = read_wait(&options, body)?;
+async fn continue_query(State(app): State<App>, options: Options, body: OptionalJson) -> Result<Response, ApiError> {
+    let (wait, warnings) = body.read(|body| read_wait(&options, body))?;
     let snapshot = app.engine.resume(options.actor().clone(), options.key()?, wait).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 
 /// `POST …/queries/{name}/tool-result`
-async fn deliver_results(
-    State(app): State<App>,
-    options: Options,
-    JsonBody(body): JsonBody,
-) -> Result<Response, ApiError> {
-    let post = delivery::read(&options.warnings, body)?;
+async fn deliver_results(State(app): State<App>, options: Options, body: JsonBody) -> Result<Response, ApiError> {
+    let post = body.read(|body| delivery::read(&options.warnings, body))?;
     let wait = options.wait_or(post.wait.or(Some(DEFAULT_WAIT)));
     let delivered = delivery::deliver(&app.engine, options.actor(), options.key()?, post, wait).await?;
     Ok(delivery_answer(delivered, options.view))

@@ -319,7 +319,16 @@ pub(super) struct Condition {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Service {
     pub(super) status: &'static str,
+    /// The service whose API this is: programs that look for one find it by this name.
     pub(super) service: &'static str,
+    /// The program that serves it.
+    pub(super) server: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<&'static str>,
+}
+
+impl Service {
+    pub(super) fn new(status: &'static str, error: Option<&'static str>) -> Self {
+        Self { status, service: "ark-api", server: "bosun", error }
+    }
 }

@@ -6,12 +6,12 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use axum::http::HeaderMap;
-use bosun_core::Timestamp;
+use bosun_core::{Namespace, Timestamp};
 use bosun_engine::{Clock, SystemClock};
 use tokio::sync::{Notify, watch};
 
 use super::{
-    Grant,
+    Grant, Namespaces,
     credential::{self, Credential},
     gate,
     jwt::{Issuer, TokenError},
@@ -85,6 +85,17 @@ impl Access {
     #[must_use]
     pub fn new(policy: watch::Receiver<Arc<Policy>>, clock: Arc<dyn Clock>, keys_wanted: Arc<Notify>) -> Self {
         Self { policy, clock, keys_wanted, everything: Arc::new(Grant::everything()) }
+    }
+
+    /// The namespaces that keys and issuers are scoped to.
+    pub(crate) fn namespaces(&self) -> Vec<Namespace> {
+        let policy = Arc::clone(&self.policy.borrow());
+        policy.0.iter().flat_map(Guarded::namespaces).cloned().collect()
+    }
+
+    /// Whether a key or an issuer is scoped to this namespace.
+    pub(crate) fn is_scoped_to(&self, namespace: &Namespace) -> bool {
+        self.policy.borrow().0.iter().flat_map(Guarded::namespaces).any(|scoped| scoped == namespace)
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -166,6 +177,11 @@ impl Policy {
 }
 
 impl Guarded {
+    fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        let of_issuers = self.issuers.iter().map(|issuer| &issuer.namespaces);
+        self.keys.namespaces().chain(of_issuers).flat_map(Namespaces::listed)
+    }
+
     fn verify(&self, credential: &Credential, now: Timestamp) -> Result<(Proof, Arc<Grant>), Option<TokenError>> {
         let (public, secret) = match credential {
             Credential::Pair(public, secret) => (Some(public.as_str()), secret),

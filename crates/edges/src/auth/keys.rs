@@ -10,7 +10,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use bosun_core::{ContentHash, Timestamp};
 use subtle::ConstantTimeEq as _;
 
-use super::Grant;
+use super::{Grant, Namespaces};
 
 /// How ARK's clients tell the two halves of a key apart.
 const PUBLIC_PREFIX: &str = "pk-ark-";
@@ -102,6 +102,11 @@ impl Keyring {
         let key = self.keys.get(*found?)?;
         let same: bool = key.digest.0.ct_eq(&shown.0).into();
         (same && !key.revoked && key.grant.holds_at(now)).then_some((key.digest, &key.grant))
+    }
+
+    /// What each key reaches that is not revoked.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &Namespaces> {
+        self.keys.iter().filter(|key| !key.revoked).map(|key| &key.grant.namespaces)
     }
 
     /// What a key that was verified before may still do.

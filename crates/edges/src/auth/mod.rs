@@ -101,6 +101,14 @@ impl Namespaces {
         }
     }
 
+    /// Those that are listed by name.
+    pub(crate) fn listed(&self) -> &[Namespace] {
+        match self {
+            Self::All => &[],
+            Self::Listed(listed) => listed,
+        }
+    }
+
     /// The one that is meant by a request that names none.
     #[must_use]
     pub fn own(&self) -> Namespace {

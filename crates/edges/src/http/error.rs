@@ -19,6 +19,8 @@ use bosun_engine::{
 };
 use serde_json::{Value, json};
 
+use super::echo::Echo;
+
 /// After how many seconds a client may try again when the server cannot work right now.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
 
@@ -82,14 +84,15 @@ codes! {
     InvalidTemplate = UNPROCESSABLE_ENTITY "invalid_template",
     MissingParameters = UNPROCESSABLE_ENTITY "missing_parameters",
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
+    AgentNotFound = UNPROCESSABLE_ENTITY "agent_not_found",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
     ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
     InvalidResource = UNPROCESSABLE_ENTITY "invalid_resource",
     SecretNotAllowed = UNPROCESSABLE_ENTITY "secret_not_allowed",
     AddressNotAllowed = UNPROCESSABLE_ENTITY "address_not_allowed",
     // What the request names is not there, or not in the state for it.
+    NamespaceNotFound = NOT_FOUND "namespace_not_found",
     QueryNotFound = NOT_FOUND "query_not_found",
-    AgentNotFound = NOT_FOUND "agent_not_found",
     MemoryNotFound = NOT_FOUND "memory_not_found",
     ConversationNotFound = NOT_FOUND "conversation_not_found",
     ResourceNotFound = NOT_FOUND "resource_not_found",
@@ -125,9 +128,20 @@ pub(crate) struct ApiError {
     pub(crate) code: Code,
     message: String,
     details: Vec<Value>,
-    /// The body could be read and is not what the route takes: ARK lists what is wrong with it.
-    is_validation: bool,
+    detail: Detail,
     cause: Option<Arc<EngineError>>,
+}
+
+/// How ARK says it, in the field `detail`.
+#[derive(Debug)]
+enum Detail {
+    /// In the same words.
+    Message,
+    /// The body could be read and is not what the route takes: what is wrong with it, and what was sent, where that
+    /// is known.
+    Faults(Option<Box<Echo>>),
+    /// In its own words.
+    Own(Box<Value>),
 }
 
 /// What the engine said; rides in the response's extensions to whoever logs it.
@@ -136,14 +150,31 @@ pub(crate) struct Cause(pub(crate) Arc<EngineError>);
 
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        let is_validation = code == Code::InvalidRequest;
-        Self { code, message: message.into(), details: Vec::new(), is_validation, cause: None }
+        let lists_faults = matches!(code, Code::InvalidRequest | Code::JsonTooDeep);
+        let detail = if lists_faults { Detail::Faults(None) } else { Detail::Message };
+        Self { code, message: message.into(), details: Vec::new(), detail, cause: None }
     }
 
     /// What is wrong with the fields of a body, one entry with `path`, `code` and `message` for each fault.
     pub(crate) fn of_fields(code: Code, message: impl Into<String>, faults: Vec<Value>) -> Self {
-        let is_validation = code.status() == StatusCode::UNPROCESSABLE_ENTITY;
-        Self { code, message: message.into(), details: faults, is_validation, cause: None }
+        let lists_faults = code.status() == StatusCode::UNPROCESSABLE_ENTITY;
+        let detail = if lists_faults { Detail::Faults(None) } else { Detail::Message };
+        Self { code, message: message.into(), details: faults, detail, cause: None }
+    }
+
+    /// Shows what was sent beside what is wrong with it. It is read a second time, since whoever looked for faults has
+    /// taken it apart.
+    pub(crate) fn about(mut self, sent: &[u8]) -> Self {
+        if let Detail::Faults(echo) = &mut self.detail {
+            *echo = serde_json::from_slice(sent).ok().map(|sent| Box::new(Echo::new(&sent)));
+        }
+        self
+    }
+
+    /// What ARK says instead of the message.
+    pub(crate) fn in_arks_words(mut self, detail: impl Into<Value>) -> Self {
+        self.detail = Detail::Own(Box::new(detail.into()));
+        self
     }
 
     /// What exactly is wrong, one entry for each fault.
@@ -158,7 +189,10 @@ impl From<EngineError> for ApiError {
         // ARK's own sentences where ARK has one: its clients show them to people.
         let (code, message) = match &error {
             EngineError::QueryNotFound(namespace, name) => return query_not_found(namespace.as_str(), name.as_str()),
-            EngineError::AgentNotFound(namespace, name) => return agent_not_found(namespace.as_str(), name),
+            // Who asks an agent that is not there is refused as ARK's admission does; who looks for one is not.
+            EngineError::AgentNotFound(namespace, name) => {
+                (Code::AgentNotFound, format!("Agent '{}' not found in namespace {namespace}", clip(name)))
+            }
             EngineError::NameTaken(namespace, name) => {
                 (Code::QueryExists, format!("Query '{name}' already exists in namespace {namespace}"))
             }
@@ -217,16 +251,13 @@ impl From<EngineError> for ApiError {
             }
             EngineError::NoRandomness(_) => (Code::InternalError, INTERNAL.into()),
         };
-        Self { code, message, details: Vec::new(), is_validation: false, cause: Some(Arc::new(error)) }
+        Self { code, message, details: Vec::new(), detail: Detail::Message, cause: Some(Arc::new(error)) }
     }
 }
 
 /// ARK's sentences about resources.
 fn of_resource(error: &ResourceError) -> ApiError {
     match error {
-        ResourceError::NotFound(ResourceKey { kind: Kind::Agent, namespace, name }) => {
-            agent_not_found(namespace.as_str(), name)
-        }
         ResourceError::NotFound(ResourceKey { kind, namespace, name }) => {
             let (kind, name) = (kind.as_str(), clip(name));
             ApiError::new(Code::ResourceNotFound, format!("{kind} '{name}' not found in namespace {namespace}"))
@@ -300,10 +331,6 @@ pub(crate) fn query_not_found(namespace: &str, name: &str) -> ApiError {
     ApiError::new(Code::QueryNotFound, format!("Query '{}' not found in namespace {namespace}", clip(name)))
 }
 
-pub(crate) fn agent_not_found(namespace: &str, name: &str) -> ApiError {
-    ApiError::new(Code::AgentNotFound, format!("Agent '{}' not found in namespace {namespace}", clip(name)))
-}
-
 pub(crate) fn memory_not_found(namespace: &str, name: &str) -> ApiError {
     ApiError::new(Code::MemoryNotFound, format!("Memory '{}' not found in namespace {namespace}", clip(name)))
 }
@@ -323,16 +350,16 @@ pub(crate) fn clip(text: &str) -> String {
     text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
-/// The faults of a body as ARK's API lists them, which is FastAPI's form. What was sent is not sent back with
-/// them: it may hold keys, and clients write such answers into logs.
-fn validation(code: Code, message: &str, faults: &[Value]) -> Value {
-    if faults.is_empty() {
-        return json!([{"type": code.as_str(), "loc": ["body"], "msg": message}]);
-    }
+/// The faults of a body as ARK's API lists them, which is FastAPI's form, each with what stands there.
+fn validation(code: Code, message: &str, faults: &[Value], mut sent: Option<&mut Echo>) -> Value {
+    let whole = [json!({"code": code.as_str(), "message": message})];
+    // What is wrong with all of the body has no place in it.
+    let faults = if faults.iter().any(|fault| fault["path"].is_string()) { faults } else { &whole };
     let listed = faults.iter().map(|fault| {
-        let path = fault["path"].as_str().unwrap_or_default();
-        let loc: Vec<Value> = std::iter::once("body".into()).chain(steps(path)).collect();
-        json!({"type": fault["code"], "loc": loc, "msg": fault["message"]})
+        let path: Vec<Value> = steps(fault["path"].as_str().unwrap_or_default()).collect();
+        let input = sent.as_mut().map(|sent| sent.part(&path));
+        let loc: Vec<Value> = std::iter::once("body".into()).chain(path).collect();
+        json!({"type": fault["code"], "loc": loc, "msg": fault["message"], "input": input})
     });
     listed.collect()
 }
@@ -347,13 +374,20 @@ fn steps(path: &str) -> impl Iterator<Item = Value> {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { code, message, details, is_validation, cause } = self;
-        let detail = if is_validation { validation(code, &message, &details) } else { Value::from(message.as_str()) };
-        let mut error = json!({ "code": code.as_str(), "message": message });
-        if !details.is_empty() {
-            error["details"] = Value::Array(details);
+        let Self { code, message, details, detail, cause } = self;
+        let mut body = json!({ "detail": message, "error": { "code": code.as_str(), "message": message } });
+        match detail {
+            Detail::Message => {}
+            Detail::Faults(mut sent) => {
+                body["detail"] = validation(code, &message, &details, sent.as_deref_mut());
+                body["body"] = sent.map_or(Value::Null, |sent| sent.into_body());
+            }
+            Detail::Own(words) => body["detail"] = *words,
         }
-        let mut response = (code.status(), Json(json!({ "detail": detail, "error": error }))).into_response();
+        if !details.is_empty() {
+            body["error"]["details"] = Value::Array(details);
+        }
+        let mut response = (code.status(), Json(body)).into_response();
         if code.status() == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }
@@ -419,8 +453,8 @@ mod tests {
     #[track_caller]
     fn check_place(path: &str, expect: Value) {
         let fault = json!({"path": path, "code": "missing", "message": "is missing"});
-        let listed = json!([{"type": "missing", "loc": expect, "msg": "is missing"}]);
-        assert_eq!(validation(Code::InvalidRequest, "", &[fault]), listed);
+        let listed = json!([{"type": "missing", "loc": expect, "msg": "is missing", "input": null}]);
+        assert_eq!(validation(Code::InvalidRequest, "", &[fault], None), listed);
     }
 
     #[test]
@@ -428,8 +462,9 @@ mod tests {
         check_place("input", json!(["body", "input"]));
         check_place("spec.tools[12].parameters.type", json!(["body", "spec", "tools", 12, "parameters", "type"]));
         check_place("", json!(["body"]));
-        let whole = json!([{"type": "invalid_request", "loc": ["body"], "msg": "must be an object"}]);
-        assert_eq!(validation(Code::InvalidRequest, "must be an object", &[]), whole);
+        let whole = json!([{"type": "invalid_request", "loc": ["body"], "msg": "must be an object", "input": [1]}]);
+        let mut sent = Echo::new(&json!([1]));
+        assert_eq!(validation(Code::InvalidRequest, "must be an object", &[], Some(&mut sent)), whole);
     }
 
     #[test]

@@ -28,18 +28,41 @@ pub(crate) const MAX_BODY: usize = Limits::BODY.bytes;
 
 /// A body that must be there.
 #[derive(Debug)]
-pub(crate) struct JsonBody(pub(crate) Value);
+pub(crate) struct JsonBody {
+    value: Value,
+    /// What it was read from, for whoever has to say what is wrong with it. Shared, so that it costs nothing.
+    sent: Bytes,
+}
 
 /// A body that may be missing.
 #[derive(Debug)]
-pub(crate) struct OptionalJson(pub(crate) Option<Value>);
+pub(crate) struct OptionalJson(Option<JsonBody>);
+
+impl JsonBody {
+    /// What `read` makes of the body. An error that lists its faults shows what was sent.
+    pub(crate) fn read<T>(self, read: impl FnOnce(Value) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        let Self { value, sent } = self;
+        read(value).map_err(|error| error.about(&sent))
+    }
+}
+
+impl OptionalJson {
+    /// What `read` makes of the body, if there is one.
+    pub(crate) fn read<T>(self, read: impl FnOnce(Option<Value>) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        match self.0 {
+            Some(body) => body.read(|value| read(Some(value))),
+            None => read(None),
+        }
+    }
+}
 
 impl<S: Send + Sync> FromRequest<S> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         require_json(request.headers())?;
-        parse(&read(request).await?).map(Self)
+        let sent = read(request).await?;
+        Ok(Self { value: parse(&sent)?, sent })
     }
 }
 
@@ -53,7 +76,7 @@ impl<S: Send + Sync> FromRequest<S> for OptionalJson {
             return Ok(Self(None));
         }
         typed?;
-        parse(&body).map(Some).map(Self)
+        Ok(Self(Some(JsonBody { value: parse(&body)?, sent: body })))
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod answer;
 pub(crate) mod door;
 mod drain;
+pub(crate) mod echo;
 pub(crate) mod error;
 pub(crate) mod extract;
 pub(crate) mod guard;

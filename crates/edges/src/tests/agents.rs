@@ -12,7 +12,9 @@ async fn agents_are_listed_as_ark_lists_them() {
     assert_answer("agents", &world.get("/v1/agents").await.ok());
     assert_eq!(world.get("/v1/agents").await.ok(), world.get("/v1/namespaces/default/agents").await.ok());
     assert_eq!(world.get("/v1/agents?namespace=other").await.ok()["count"], 1);
-    assert_eq!(world.get("/v1/namespaces/empty/agents").await.ok()["count"], 0);
+    let missing = world.get("/v1/namespaces/nowhere/agents").await;
+    assert_eq!(missing.refusal(), (404, "namespace_not_found"));
+    assert_eq!(missing.body["detail"], "Kubernetes API error: Not Found");
     let warned = world.get("/v1/agents?colour=red").await;
     assert_eq!(warned.header("warning"), Some("299 - \"unknown parameter `colour` was ignored\""));
 }

@@ -62,7 +62,7 @@ fn keys() -> Vec<Key> {
         keys.push(key(&format!("only-{word}"), &["default"], std::iter::once(*right).collect()));
         keys.push(key(&format!("without-{word}"), &["default"], all_but(*right)));
     }
-    let mut revoked = key("revoked", &["default"], Rights::all());
+    let mut revoked = key("revoked", &["default", "old"], Rights::all());
     revoked.revoked = true;
     let mut expired = key("expired", &["default"], Rights::all());
     expired.grant.expires = Some(Timestamp(0));
@@ -210,6 +210,26 @@ async fn a_context_says_what_its_reader_may_do() {
         assert_eq!(said, (&json!(is_read_only), &agents, &queries, &agents), "{id}: {context}");
         assert_eq!((&context["permissions"]["status"], &rules["context"]), (&json!("ok"), &Value::Null), "{id}");
     }
+}
+
+/// Nothing is in `other` and `old` but keys; `old` is that of a revoked one.
+#[tokio::test]
+async fn a_namespace_that_a_key_is_scoped_to_is_there() {
+    let world = world().await;
+    let own = ["any", "other", "both"].map(|id| format!("Bearer sk-{id}"));
+    for key in &own {
+        assert_eq!(ask(&world, "get", "/v1/namespaces/other/agents", Some(key)).await.status, 200, "{key}");
+        let listed = ask(&world, "get", "/v1/namespaces", Some(key)).await.body;
+        assert!(listed["items"].as_array().unwrap().contains(&json!({"name": "other"})), "{key}: {listed}");
+    }
+    let missing = ask(&world, "get", "/v1/namespaces/old/agents", Some(&own[0])).await;
+    assert_eq!(missing.refusal(), (404, "namespace_not_found"));
+    // Whoever does not reach it does not learn whether it is there.
+    let hidden = ask(&world, "get", "/v1/namespaces/nowhere/agents", Some(&own[1])).await;
+    assert_eq!(hidden.refusal(), (403, "namespace_forbidden"));
+    let context = ask(&world, "get", "/v1/context?namespace=nowhere", Some(&own[0])).await;
+    assert_eq!(context.refusal(), (404, "namespace_not_found"));
+    assert_eq!(context.body["detail"], json!({"message": "Namespace 'nowhere' not found", "default_namespace": "default"}));
 }
 
 #[tokio::test]

@@ -51,6 +51,21 @@ pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut plac
     }
 }
 
+pub(super) async fn a_namespace_is_known_while_a_query_is_in_it(mut place: Box<dyn Place>) {
+    let store = place.open();
+    assert!(!store.has_queries(&namespace("default")).await.expect("readable"));
+    assert_eq!(store.namespaces().await.expect("readable"), []);
+    for (number, name) in [(1, "b"), (2, "a"), (3, "b"), (4, "c-d")] {
+        let mut scribe = Scribe::new(name, &format!("q{number}"), number);
+        scribe.start_and_pause(&*store, LONG);
+        durable(&*store, scribe.position()).await;
+    }
+    assert_eq!(store.namespaces().await.expect("readable"), ["a", "b", "c-d"].map(namespace));
+    for (name, expect) in [("a", true), ("b", true), ("c-d", true), ("c", false), ("default", false)] {
+        assert_eq!(store.has_queries(&namespace(name)).await.expect("readable"), expect, "{name}");
+    }
+}
+
 pub(super) async fn what_is_due_comes_most_overdue_first(mut place: Box<dyn Place>) {
     let store = place.open();
     assert_eq!(store.next_deadline().await.expect("readable"), None);

@@ -152,6 +152,14 @@ impl<F: Faults> Store for Faulty<F> {
         self.memory.list(namespace, page).await
     }
 
+    async fn has_queries(&self, namespace: &Namespace) -> Result<bool, StoreError> {
+        self.memory.has_queries(namespace).await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError> {
+        self.memory.namespaces().await
+    }
+
     async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
         self.memory.runnable(wanted).await
     }

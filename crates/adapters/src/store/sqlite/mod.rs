@@ -302,6 +302,15 @@ impl Store for Sqlite {
         self.read(move |connection| read::list(connection, &namespace, &page)).await
     }
 
+    async fn has_queries(&self, namespace: &Namespace) -> Result<bool, StoreError> {
+        let namespace = namespace.clone();
+        self.read(move |connection| read::has_queries(connection, &namespace)).await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError> {
+        self.read(read::namespaces).await
+    }
+
     async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
         let epoch = self.epoch;
         self.read(move |connection| read::runnable(connection, epoch, &wanted)).await

@@ -64,7 +64,9 @@ pub(super) const LOAD: &str = "SELECT uid, bytes, head, journal.seq, at, body FR
 // These two have no LIMIT: an unreadable query does not count, and rows are read only as far as wanted.
 pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body FROM queries JOIN journal \
      ON key = id << 24 | 1 WHERE namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) ORDER BY uid DESC";
-pub(super) const NEXT_NAMESPACE: &str =
+pub(super) const HAS_QUERIES: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE namespace = ?1)";
+pub(super) const NEXT_NAMESPACE: &str = "SELECT namespace FROM queries WHERE namespace > ?1 ORDER BY namespace LIMIT 1";
+pub(super) const NEXT_NAMESPACE_WITH_WORK: &str =
     "SELECT namespace FROM queries WHERE unfinished = 1 AND namespace > ?1 ORDER BY namespace LIMIT 1";
 // No LIMIT either: rows that somebody is at already do not count.
 pub(super) const RUNNABLE: &str =
@@ -190,9 +192,20 @@ pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) 
     Ok(Listed { queries, more, total })
 }
 
-/// The namespaces that have work, one index lookup each.
-fn namespaces_with_work(connection: &Connection) -> Result<Vec<Namespace>, StoreError> {
-    let mut statement = connection.prepare_cached(NEXT_NAMESPACE).map_err(unavailable)?;
+pub(super) fn has_queries(connection: &Connection, namespace: &Namespace) -> Result<bool, StoreError> {
+    connection
+        .prepare_cached(HAS_QUERIES)
+        .and_then(|mut statement| statement.query_row([namespace.as_str()], |row| row.get(0)))
+        .map_err(unavailable)
+}
+
+pub(super) fn namespaces(connection: &Connection) -> Result<Vec<Namespace>, StoreError> {
+    each_namespace(connection, NEXT_NAMESPACE)
+}
+
+/// The namespaces that `next` finds, one index lookup each.
+fn each_namespace(connection: &Connection, next: &str) -> Result<Vec<Namespace>, StoreError> {
+    let mut statement = connection.prepare_cached(next).map_err(unavailable)?;
     let mut found: Vec<Namespace> = Vec::new();
     loop {
         let last = found.last().map_or("", Namespace::as_str);
@@ -206,7 +219,7 @@ fn namespaces_with_work(connection: &Connection) -> Result<Vec<Namespace>, Store
 
 pub(super) fn runnable(connection: &Connection, epoch: i64, wanted: &Wanted) -> Result<Vec<Runnable>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
-    let namespaces = wanted.in_turn(namespaces_with_work(&snapshot)?);
+    let namespaces = wanted.in_turn(each_namespace(&snapshot, NEXT_NAMESPACE_WITH_WORK)?);
     let share = wanted.share(namespaces.len());
     let mut lists = Vec::with_capacity(namespaces.len());
     for namespace in namespaces {

@@ -450,7 +450,16 @@ fn every_read_goes_by_an_index() {
             ],
         ),
         (read::REFERRED, vec!["SEARCH blobs USING PRIMARY KEY (hash=?)"]),
-        (read::NEXT_NAMESPACE, vec!["SEARCH queries USING COVERING INDEX queries_with_work (namespace>?)"]),
+        (
+            read::HAS_QUERIES,
+            vec![
+                "SCAN CONSTANT ROW",
+                "SCALAR SUBQUERY 1",
+                "SEARCH queries USING COVERING INDEX queries_by_age (namespace=?)",
+            ],
+        ),
+        (read::NEXT_NAMESPACE, vec!["SEARCH queries USING COVERING INDEX queries_by_age (namespace>?)"]),
+        (read::NEXT_NAMESPACE_WITH_WORK, vec!["SEARCH queries USING COVERING INDEX queries_with_work (namespace>?)"]),
         (read::RUNNABLE, vec!["SEARCH queries USING INDEX queries_with_work (namespace=?)"]),
         (read::COUNT_RUNNABLE, vec!["SCAN queries USING COVERING INDEX queries_with_work"]),
         (read::COUNT_WAITING, vec!["SEARCH queries USING COVERING INDEX queries_by_deadline (deadline>?)"]),

@@ -47,7 +47,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &["limit", "continue_token", "memory", "conversation", "query"],
         body: Body::None,
         answer: Answer::Json(schema::<wire::List<conversations::StoredMessage>>),
-        errors: &[],
+        errors: &[Code::NamespaceNotFound],
     },
 ];
 
@@ -63,7 +63,7 @@ macro_rules! conversations {
                 parameters: &["limit", "continue_token", "memory", "conversation"],
                 body: Body::None,
                 answer: Answer::Json(schema::<wire::List<conversations::ListedConversation>>),
-                errors: &[],
+                errors: &[Code::NamespaceNotFound],
             },
             Operation {
                 method: "delete",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Answer, Body, Operation, schema};
 use crate::{
     ark::{
-        about, events,
+        about, events, namespaces,
         resource::wire::{
             Agent, Deleted, ListedAgent, ListedMemory, ListedModel, ListedTeam, ListedTool, McpServer, McpServerDetail,
             Memory, Model, Raw, RawList, Team, Tool,
@@ -20,14 +20,13 @@ use crate::{
 const CHANGING: &[Code] = &[
     Code::UnsupportedField,
     Code::InvalidResource,
-    Code::AgentNotFound,
     Code::ResourceNotFound,
     Code::ManagedByFile,
     Code::ManagedByServer,
 ];
 const CREATING: &[Code] = &[Code::UnsupportedField, Code::InvalidResource, Code::ResourceExists];
-const DELETING: &[Code] = &[Code::AgentNotFound, Code::ResourceNotFound, Code::ManagedByFile, Code::ManagedByServer];
-const READING: &[Code] = &[Code::AgentNotFound, Code::ResourceNotFound];
+const DELETING: &[Code] = &[Code::ResourceNotFound, Code::ManagedByFile, Code::ManagedByServer];
+const READING: &[Code] = &[Code::ResourceNotFound];
 
 /// A table of kinds, followed by operations as they are.
 macro_rules! operations {
@@ -45,7 +44,7 @@ macro_rules! operations {
                     parameters: &["limit", "after"],
                     body: Body::None,
                     answer: Answer::Json(schema::<List<$item>>),
-                    errors: &[],
+                    errors: &[Code::NamespaceNotFound],
                 },
                 Operation {
                     method: "post",
@@ -119,7 +118,7 @@ operations! {
             parameters: &["query", "type", "reason", "objectKind", "objectName", "limit", "page"],
             body: Body::None,
             answer: Answer::Json(schema::<List<events::QueryEvent>>),
-            errors: &[Code::QueryUnreadable],
+            errors: &[Code::NamespaceNotFound, Code::QueryUnreadable],
         },
         Operation {
             method: "get",
@@ -131,7 +130,10 @@ operations! {
             answer: Answer::Json(schema::<events::QueryEvent>),
             errors: &[Code::ResourceNotFound, Code::QueryUnreadable],
         },
-        about("/context", "getContext", "The namespace that is meant where none is named", Answer::Json(schema::<about::Context>)),
+        Operation {
+            errors: &[Code::NamespaceNotFound],
+            ..about("/context", "getContext", "The namespace that is meant where none is named", Answer::Json(schema::<about::Context>))
+        },
         about("/system-info", "getSystemInfo", "The version of the server", Answer::Json(schema::<about::SystemInfo>)),
         about("/capabilities", "getCapabilities", "What this server can do", Answer::Json(schema::<about::Capabilities>)),
     }
@@ -146,7 +148,7 @@ pub(super) const ON_NAMESPACES: &[Operation] = &[
         summary: "All namespaces",
         parameters: &[],
         body: Body::None,
-        answer: Answer::Json(schema::<List<about::Namespace>>),
+        answer: Answer::Json(schema::<List<namespaces::Namespace>>),
         errors: &[],
     },
     Operation {
@@ -156,25 +158,25 @@ pub(super) const ON_NAMESPACES: &[Operation] = &[
         summary: "Make a namespace",
         parameters: &[],
         body: Body::Required(new_namespace),
-        answer: Answer::Json(schema::<about::Namespace>),
+        answer: Answer::Json(schema::<namespaces::Namespace>),
         errors: &[Code::ResourceExists],
     },
 ];
 
 /// What a request for whole objects may be answered with, beside what others are: queries are only read.
-const RAW_READING: &[Code] = &[Code::AgentNotFound, Code::ResourceNotFound, Code::QueryNotFound, Code::QueryUnreadable];
+const RAW_READING: &[Code] = &[Code::ResourceNotFound, Code::QueryNotFound, Code::QueryUnreadable];
+const RAW_LISTING: &[Code] = &[Code::NamespaceNotFound, Code::ResourceNotFound];
 const RAW_CREATING: &[Code] =
     &[Code::UnsupportedField, Code::InvalidResource, Code::ResourceExists, Code::ResourceNotFound];
 const RAW_CHANGING: &[Code] = &[
     Code::UnsupportedField,
     Code::InvalidResource,
-    Code::AgentNotFound,
     Code::ResourceNotFound,
     Code::ManagedByFile,
     Code::ManagedByServer,
 ];
 const RAW_DELETING: &[Code] =
-    &[Code::AgentNotFound, Code::ResourceNotFound, Code::ManagedByFile, Code::ManagedByServer, Code::InvalidResource];
+    &[Code::ResourceNotFound, Code::ManagedByFile, Code::ManagedByServer, Code::InvalidResource];
 
 const fn raw(
     method: &'static str,
@@ -190,7 +192,7 @@ const fn raw(
         b"put" => ("Replace a stored resource as a whole", Body::Required(any_manifest), one, RAW_CHANGING),
         b"delete" => ("Remove a stored resource", Body::None, Answer::Nothing, RAW_DELETING),
         _ if is_list => {
-            ("Resources as Kubernetes has them", Body::None, Answer::Manifest(schema::<RawList>), RAW_READING)
+            ("Resources as Kubernetes has them", Body::None, Answer::Manifest(schema::<RawList>), RAW_LISTING)
         }
         _ => ("A resource as Kubernetes has it", Body::None, one, RAW_READING),
     };

@@ -14,6 +14,7 @@ use super::secrets;
 use crate::{
     ark::options::Options,
     http::{
+        echo::HIDDEN,
         error::{ApiError, Code, clip},
         json::{Findings, Object},
     },
@@ -178,8 +179,7 @@ fn read_spec(kind: Kind, mut fields: Object, findings: &mut Findings) -> Map<Str
         rename_provider(&mut spec);
     }
     if secrets::is_hidden(&spec) {
-        let message =
-            format!("has `{}` in it, which is shown in place of a key; send the key, or leave it out", secrets::HIDDEN);
+        let message = format!("has `{HIDDEN}` in it, which is shown in place of a key; send the key, or leave it out");
         findings.fault("spec", "hidden_value", message);
     }
     match spec {

@@ -21,7 +21,7 @@ use bosun_engine::{
 };
 use serde::Serialize;
 
-use super::{options::Options, routes::with_warnings, wire::List};
+use super::{namespaces, options::Options, routes::with_warnings, wire::List};
 use crate::{
     App,
     http::{answer::Json, error::ApiError, extract::JsonBody},
@@ -31,17 +31,18 @@ use crate::{
 macro_rules! operations {
     ($($kind:ident $list:ident $create:ident $get:ident $update:ident $delete:ident $item:path, $detail:path;)*) => {$(
         #[doc = concat!("`GET …`: the resources of kind ", stringify!($kind))]
-        pub(super) async fn $list(State(app): State<App>, options: Options) -> Response {
-            list(Kind::$kind, &app, &options, $item)
+        pub(super) async fn $list(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+            namespaces::require(&app, &options).await?;
+            Ok(list(Kind::$kind, &app, &options, $item))
         }
 
         #[doc = concat!("`POST …`: a new resource of kind ", stringify!($kind))]
         pub(super) async fn $create(
             State(app): State<App>,
             options: Options,
-            JsonBody(body): JsonBody,
+            body: JsonBody,
         ) -> Result<Response, ApiError> {
-            let read = body::create(Kind::$kind, &options, body)?;
+            let read = body.read(|body| body::create(Kind::$kind, &options, body))?;
             let changed = app.engine.create_resource(options.actor().clone(), read.value).await?;
             Ok(changed_answer(changed, read.warnings, $detail))
         }
@@ -57,10 +58,10 @@ macro_rules! operations {
         pub(super) async fn $update(
             State(app): State<App>,
             options: Options,
-            JsonBody(body): JsonBody,
+            body: JsonBody,
         ) -> Result<Response, ApiError> {
             let key = ResourceKey::new(Kind::$kind, options.namespace(), options.name.clone());
-            let read = body::update(&key, &options, body)?;
+            let read = body.read(|body| body::update(&key, &options, body))?;
             let changed = app.engine.update_resource(options.actor().clone(), key, read.value).await?;
             Ok(changed_answer(changed, read.warnings, $detail))
         }

@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use super::{Page, body, find, page, show, wire, yaml};
 use crate::{
     App,
-    ark::{convert, options::Options, routes::with_warnings},
+    ark::{convert, namespaces, options::Options, routes::with_warnings},
     http::{
         answer::Json,
         error::{ApiError, Code, clip, internal},
@@ -92,7 +92,9 @@ pub(in crate::ark) async fn list_raw(
     options: Options,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let list = match path.read()? {
+    let asked = path.read()?;
+    namespaces::require(&app, &options).await?;
+    let list = match asked {
         Asked::Resources(kind) => list_resources(&app.engine.registry(), kind, &options),
         Asked::Queries => list_queries(&app, &options).await?,
     };
@@ -156,9 +158,10 @@ pub(in crate::ark) async fn create_raw(
     Path(path): Path<KindPath>,
     options: Options,
     headers: HeaderMap,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let read = body::create(path.written()?, &options, body)?;
+    let kind = path.written()?;
+    let read = body.read(|body| body::create(kind, &options, body))?;
     let changed = app.engine.create_resource(options.actor().clone(), read.value).await?;
     Ok(changed_answer(&headers, changed, read.warnings))
 }
@@ -169,10 +172,10 @@ pub(in crate::ark) async fn replace_raw(
     Path(path): Path<KindPath>,
     options: Options,
     headers: HeaderMap,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
     let key = ResourceKey::new(path.written()?, options.namespace(), options.name.clone());
-    let read = body::replace(key, &options, body)?;
+    let read = body.read(|body| body::replace(key, &options, body))?;
     let changed = app.engine.replace_resource(options.actor().clone(), read.value).await?;
     Ok(changed_answer(&headers, changed, read.warnings))
 }

@@ -5,8 +5,7 @@
 
 use serde_json::Value;
 
-/// What stands where a key stood.
-pub(super) const HIDDEN: &str = "[hidden]";
+use crate::http::echo::HIDDEN;
 
 /// Fields whose text is a key.
 const KEYS: &[&str] = &["apiKey", "accessKeyId", "secretAccessKey", "sessionToken"];
