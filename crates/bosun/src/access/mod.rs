@@ -201,11 +201,13 @@ fn read(path: &Path) -> Result<String, Faults> {
     Ok(text)
 }
 
-/// What asks a provider, made anew each time: that is seldom, and a server without providers needs no certificates.
+/// What asks a provider, made anew each time: that is seldom, and a server without providers needs no certificates. As
+/// what asks models, it goes by no proxy of the environment.
 fn client(url: &str) -> anyhow::Result<reqwest::Client> {
     // The process has one provider of cryptography; that it has it already is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = reqwest::Client::builder().timeout(FETCH_TIMEOUT).redirect(reqwest::redirect::Policy::none());
+    let builder =
+        reqwest::Client::builder().no_proxy().timeout(FETCH_TIMEOUT).redirect(reqwest::redirect::Policy::none());
     let builder = if url.starts_with("https:") { builder } else { builder.tls_certs_only([]) };
     builder.build().context("this machine cannot open secure connections")
 }

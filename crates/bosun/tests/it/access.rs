@@ -76,6 +76,9 @@ impl Server {
             // Keys, and a provider on this machine, need no certificates.
             .env("SSL_CERT_FILE", "/dev/null")
             .env("SSL_CERT_DIR", "/nowhere")
+            // Nobody listens there: whoever went by it would reach no provider.
+            .env("http_proxy", "http://127.0.0.1:1")
+            .env("ALL_PROXY", "http://127.0.0.1:1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(directory.join("log")).unwrap())
@@ -103,6 +106,25 @@ impl Server {
     fn signal(&self, name: &str) {
         let pid = self.child.id().unwrap().to_string();
         assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+}
+
+/// The issuer of [`token`]s; its keys are at `{url}`.
+const ISSUER: &str = r#"
+[[issuer]]
+id = "corp"
+issuer = "https://id.example.org"
+audience = "bosun"
+jwks = "{url}"
+rights_claim = "scope"
+namespaces = ["default"]
+"#;
+
+impl Office {
+    /// Takes the tokens that this provider has signed.
+    fn trust(&self, provider: &Provider) {
+        std::fs::write(self.file(), ISSUER.replace("{url}", &provider.url)).unwrap();
+        std::fs::set_permissions(self.file(), std::fs::Permissions::from_mode(0o600)).unwrap();
     }
 }
 
@@ -391,13 +413,7 @@ async fn tokens_of_a_provider_are_taken_and_its_new_keys_are_fetched() {
     let provider = Provider::start().await;
     let first = provider.rotate("first");
     let office = Office::new();
-    let issuer = format!(
-        "[[issuer]]\nid = \"corp\"\nissuer = \"https://id.example.org\"\naudience = \"bosun\"\njwks = \"{}\"\n\
-         rights_claim = \"scope\"\nnamespaces = [\"default\"]\n",
-        provider.url
-    );
-    std::fs::write(office.file(), issuer).unwrap();
-    std::fs::set_permissions(office.file(), std::fs::Permissions::from_mode(0o600)).unwrap();
+    office.trust(&provider);
     let server = office.serve().await;
     assert_eq!(provider.fetched.load(Ordering::Relaxed), 1);
     let (status, me) = server.get("/v1/whoami", &token(&first, "first", "openid bosun:read")).await;
@@ -427,13 +443,7 @@ async fn a_change_of_the_file_takes_nothing_from_tokens_while_their_provider_is_
     let provider = Provider::start().await;
     let pair = provider.rotate("first");
     let office = Office::new();
-    let issuer = format!(
-        "[[issuer]]\nid = \"corp\"\nissuer = \"https://id.example.org\"\naudience = \"bosun\"\njwks = \"{}\"\n\
-         rights_claim = \"scope\"\nnamespaces = [\"default\"]\n",
-        provider.url
-    );
-    std::fs::write(office.file(), issuer).unwrap();
-    std::fs::set_permissions(office.file(), std::fs::Permissions::from_mode(0o600)).unwrap();
+    office.trust(&provider);
     let server = office.serve().await;
     assert_eq!(server.get("/v1/agents", &token(&pair, "first", "bosun:read")).await.0, 200);
     drop(provider);
