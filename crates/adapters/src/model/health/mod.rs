@@ -89,20 +89,24 @@ impl Drop for Permit {
 /// The health of so many addresses is known at once: clients may store models of as many as they like.
 const MOST_KNOWN: usize = 4_096;
 
-/// The health of every address that was asked so far; of those in use if there are too many.
+/// The health of every provider's address that was asked so far; of those in use if there are too many.
 #[derive(Debug, Default)]
-pub(crate) struct Endpoints(Mutex<HashMap<String, Arc<Endpoint>>>);
+pub(crate) struct Endpoints(Mutex<HashMap<Address, Arc<Endpoint>>>);
+
+/// A provider, and where it is asked: one account with it, as far as a server can tell.
+type Address = (&'static str, String);
 
 impl Endpoints {
-    /// The health of this address. What stands behind `?` is a setting, or a secret, and not part of it.
-    pub(crate) fn of(&self, url: &Url) -> Arc<Endpoint> {
-        let mut address = url.clone();
-        address.set_query(None);
+    /// The health of a provider at this address. What stands behind `?` is a setting, or a secret, and not part of it.
+    pub(crate) fn of(&self, provider: &'static str, url: &Url) -> Arc<Endpoint> {
+        let mut url = url.clone();
+        url.set_query(None);
+        let address = (provider, url.into());
         let mut known = lock(&self.0);
-        if known.len() >= MOST_KNOWN && !known.contains_key(address.as_str()) {
+        if known.len() >= MOST_KNOWN && !known.contains_key(&address) {
             known.retain(|_, endpoint| Arc::strong_count(endpoint) > 1);
         }
-        Arc::clone(known.entry(address.into()).or_default())
+        Arc::clone(known.entry(address).or_default())
     }
 }
 
@@ -118,13 +122,28 @@ mod tests {
     #[test]
     fn of_too_many_addresses_those_in_use_are_known() {
         let endpoints = Endpoints::default();
-        let of =
-            |number: usize| endpoints.of(&Url::parse(&format!("https://a{number}.example/v1?key=secret")).unwrap());
+        let of = |number: usize| {
+            endpoints.of("openai", &Url::parse(&format!("https://a{number}.example/v1?key=secret")).unwrap())
+        };
         let used = of(0);
         for number in 1..=3 * MOST_KNOWN {
             of(number);
         }
         assert!(lock(&endpoints.0).len() <= MOST_KNOWN);
         assert!(Arc::ptr_eq(&used, &of(0)), "its circuit may be open");
+    }
+
+    #[track_caller]
+    fn check(left: (&'static str, &str), right: (&'static str, &str), is_one: bool) {
+        let endpoints = Endpoints::default();
+        let [left, right] = [left, right].map(|(provider, url)| endpoints.of(provider, &Url::parse(url).unwrap()));
+        assert_eq!(Arc::ptr_eq(&left, &right), is_one);
+    }
+
+    #[test]
+    fn health_is_that_of_one_provider_at_one_address() {
+        check(("openai", "https://a.example/v1?key=1"), ("openai", "https://a.example/v1?key=2"), true);
+        check(("openai", "https://a.example/v1"), ("openai", "https://b.example/v1"), false);
+        check(("openai", "https://a.example/v1"), ("anthropic", "https://a.example/v1"), false);
     }
 }

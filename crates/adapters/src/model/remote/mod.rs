@@ -232,7 +232,7 @@ impl<W: Wire> Remote<W> {
             Settings { namespace: &self.namespace, secrets: &self.secrets, config: &self.config, wire: &self.wire };
         let prepared = settings.prepare(request).await?;
         let client = self.connections.client(&prepared.url, &self.config.reach)?;
-        let endpoint = self.connections.endpoints.of(&prepared.url);
+        let endpoint = self.connections.endpoints.of(self.wire.provider(), &prepared.url);
         endpoint.note_request();
         let mut attempts = 0;
         let mut last = None;
