@@ -16,6 +16,9 @@ pub struct Spec {
     pub agent: String,
     #[serde(default, skip_serializing_if = "TargetKind::is_agent")]
     pub target: TargetKind,
+    /// How the client said which one it is, if not by its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<Arc<Value>>,
     /// The model's name in the namespace of the query; empty if none is asked.
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -25,7 +25,7 @@ use crate::{
         Answered, Append, Document, Found, Listed, Numbered, Page, Position, REQUESTS_KEPT, Records, Rejection,
         Rejections, Removal, Request, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
         conversations::{Joining, Part},
-        has_work,
+        has_work, shown_from,
     },
 };
 
@@ -368,7 +368,12 @@ impl Store for Memory {
         let queries = older
             .by_ref()
             .take(page.limit)
-            .filter_map(|shelf| Some((Head::clone(&shelf.head), Entry::clone(shelf.entries.first()?))))
+            .filter_map(|shelf| {
+                let (created, later) = shelf.entries.split_first()?;
+                let latest = &later[shown_from(&shelf.head, later.iter().map(|entry| &entry.event)).unwrap_or(0)..];
+                let entries = std::iter::once(created).chain(latest).map(|entry| Entry::clone(entry));
+                Some((Head::clone(&shelf.head), entries.collect()))
+            })
             .collect();
         Ok(Listed { queries, more: older.next().is_some(), total })
     }

@@ -8,7 +8,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bosun_core::{
-    ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp,
+    ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp,
     audit::Record,
     event::DecodeError,
     head::FoldError,
@@ -190,11 +190,32 @@ pub struct Page {
 /// One part of a list.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Heads, and the entry that created each, since lists show the input.
-    pub queries: Vec<(Head, Entry)>,
+    /// Heads, and of each journal what a list shows: the entry that created the query, and behind it its end, which
+    /// is the last answer of the model and how it ended, or the answer with the calls that it [waits for](shown_from).
+    /// A list does not read what came before.
+    pub queries: Vec<(Head, Vec<Entry>)>,
     /// Whether there are more behind the last one.
     pub more: bool,
     pub total: u64,
+}
+
+/// The number of entries at the end of a journal that tell how a query has ended: the last answer, and one more.
+pub const ENDING: usize = 2;
+
+/// Where what a list shows begins among the later entries of a query; `None` if it begins before them.
+pub fn shown_from<'a>(
+    head: &Head,
+    mut later: impl ExactSizeIterator<Item = &'a Event> + DoubleEndedIterator,
+) -> Option<usize> {
+    let count = later.len();
+    if head.status().is_final() {
+        Some(count.saturating_sub(ENDING))
+    } else if head.waiting().next().is_none() {
+        Some(count)
+    } else {
+        // Open calls are in the last answer, always.
+        later.rposition(|event| matches!(event, Event::TurnEnded { .. }))
+    }
 }
 
 /// What a store has done since it was opened.

@@ -16,10 +16,8 @@ use bosun_core::{
 use serde_json::Value;
 
 use crate::{
-    EngineError, Registry, Submission, direct,
-    engine::{Inner, Input},
-    parameters,
-    store::conversations::Joining,
+    EngineError, Registry, Submission, direct, engine::Inner, parameters, store::conversations::Joining,
+    submission::Input,
 };
 
 /// Who answers a query, and with what.
@@ -66,6 +64,7 @@ impl Inner {
         let spec = Spec {
             agent: submission.agent,
             target: submission.target,
+            selector: submission.selector,
             model: answerer.model,
             prompt: answerer.prompt,
             input,

@@ -454,7 +454,7 @@ fn malformed(key: &str) -> Vec<(&'static str, &'static str, Value)> {
         ("POST", "/v1/queries", json!({"overrides": [{"headers": [header]}], "input": "Hello"})),
         ("POST", "/v1/models/m-file/query", json!({"token": key})),
         ("POST", "/v1/namespaces", json!({"authorization": key})),
-        ("PUT", "/v1/queries/none", json!({"apiKey": key})),
+        ("PUT", "/v1/queries/none", json!({"apiKey": key, "cancel": "yes"})),
     ]
 }
 

@@ -350,11 +350,11 @@ async fn the_server_says_what_it_is_and_what_happened() {
     let server = world.start().await;
     let get = async |path: &str| api(&server, "GET", path, None).await.ok();
     assert_eq!(get("/v1/context").await["namespace"], "default");
-    assert_eq!(get("/v1/namespaces/x/context").await["namespace"], "x");
     assert_eq!(get("/v1/system-info").await["system_version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(get("/v1/capabilities").await["externalTools"], true);
     let made = api(&server, "POST", "/v1/namespaces", Some(&json!({"name": "made"}))).await.ok();
     assert_eq!(made, json!({"name": "made"}));
+    assert_eq!(get("/v1/namespaces/made/context").await["namespace"], "made");
     assert_eq!(
         api(&server, "POST", "/v1/namespaces", Some(&json!({"name": "made"}))).await.code(),
         (409, "resource_exists")

@@ -129,6 +129,7 @@ fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
     let spec = Spec {
         agent: "helper".into(),
         target: Default::default(),
+        selector: None,
         model: "default".into(),
         prompt: None,
         input: "secret question".into(),

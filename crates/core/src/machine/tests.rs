@@ -20,6 +20,7 @@ pub(super) fn spec(limits: Limits) -> Spec {
     Spec {
         agent: "agent".into(),
         target: Default::default(),
+        selector: None,
         model: "default".into(),
         prompt: None,
         input: "hello".into(),
@@ -51,6 +52,7 @@ fn rich_spec() -> Spec {
     };
     Spec {
         target: TargetKind::Model,
+        selector: None,
         template: Some("hello {{.name}}".into()),
         messages: vec![Message::System("Be brief.".into()), Message::User("hello".into())],
         parameters: [("name".to_owned(), "you".to_owned())].into(),

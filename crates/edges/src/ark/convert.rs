@@ -6,7 +6,7 @@
 use bosun_core::{
     CallId, Head, Outcome, Status, Transcript,
     content::Large,
-    event::{Event, Route},
+    event::{Entry, Route},
     message,
     query::{Spec, Usage, View},
     transcript::{Call, Ending, Recorded},
@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{duration, wire};
+use super::{duration, messages, wire};
 
 /// A query in either shape.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -98,13 +98,13 @@ pub(super) fn query_spec(head: &Head, spec: &Spec) -> wire::QuerySpec {
     wire::QuerySpec {
         kind: kind(spec),
         input: input(spec),
-        parameters: spec
-            .parameters
-            .iter()
-            .map(|(name, value)| wire::Parameter { name: name.clone(), value: value.clone() })
-            .collect(),
+        parameters: Some(&spec.parameters).filter(|parameters| !parameters.is_empty()).map(|parameters| {
+            let parameters = parameters.iter();
+            parameters.map(|(name, value)| wire::Parameter { name: name.clone(), value: value.clone() }).collect()
+        }),
         target: target(spec),
         targets: vec![target(spec)],
+        selector: spec.selector.as_deref().cloned(),
         model_ref: Some(&spec.model)
             .filter(|model| !model.is_empty())
             .map(|model| wire::ModelRef { name: model.clone() }),
@@ -113,13 +113,25 @@ pub(super) fn query_spec(head: &Head, spec: &Spec) -> wire::QuerySpec {
         timeout: duration::format(head.limits.query_timeout),
         ttl: duration::format(head.limits.ttl),
         cancel: head.status() == Status::Cancelled,
+        service_account: wire::Never(()),
+        overrides: wire::Never(()),
     }
 }
 
+/// All that ARK tells of where a query stands; the whole transcript is there.
 pub(super) fn ark_status(head: &Head, transcript: &Transcript) -> wire::ArkStatus {
+    let mut status = listed_status(head, transcript);
+    if let Some(response) = &mut status.response {
+        response.raw = messages::raw(transcript);
+    }
+    status
+}
+
+/// The same but for what was said on the way: of the transcript, the end is enough.
+pub(super) fn listed_status(head: &Head, transcript: &Transcript) -> wire::ArkStatus {
     let phase = ark_phase(head.status());
     let target = target(&transcript.spec);
-    let response = ark_content(transcript).map(|content| wire::ArkResponse { target, content, phase });
+    let response = ark_content(transcript).map(|content| wire::ArkResponse { target, content, raw: None, phase });
     wire::ArkStatus {
         phase,
         responses: response.clone().map(|response| vec![response]),
@@ -134,21 +146,27 @@ pub(super) fn ark_status(head: &Head, transcript: &Transcript) -> wire::ArkStatu
     }
 }
 
-/// One page of a list. The entry that created a query has what its head does not: the input.
-pub(super) fn list(listed: Listed) -> wire::List<wire::ListedQuery> {
+/// One page of a list.
+pub(super) fn list(listed: &Listed) -> wire::List<wire::ListedQuery> {
     let continue_token = listed.queries.last().filter(|_| listed.more).map(|(head, _)| head.uid.to_string());
     let items: Vec<_> = listed
         .queries
-        .into_iter()
-        .filter_map(|(head, created)| match created.event {
-            Event::Created { spec, .. } => Some(listed_query(&head, &spec)),
-            _ => None,
-        })
+        .iter()
+        .filter_map(|(head, entries)| Some(listed_query(head, &beginning_and_end(entries)?)))
         .collect();
     wire::List { count: items.len(), items, total: listed.total, continue_token, remaining_item_count: None }
 }
 
-fn listed_query(head: &Head, spec: &Spec) -> wire::ListedQuery {
+/// What is in a list of a transcript: what was asked, and what the query ended with or waits for.
+pub(super) fn beginning_and_end(entries: &[Entry]) -> Option<Transcript> {
+    let (created, latest) = entries.split_first()?;
+    let mut transcript = Transcript::new(created)?;
+    latest.iter().for_each(|entry| transcript.apply(entry));
+    Some(transcript)
+}
+
+fn listed_query(head: &Head, transcript: &Transcript) -> wire::ListedQuery {
+    let spec = &transcript.spec;
     wire::ListedQuery {
         identity: identity(head),
         kind: kind(spec),
@@ -159,12 +177,8 @@ fn listed_query(head: &Head, spec: &Spec) -> wire::ListedQuery {
         target: target(spec),
         targets: vec![target(spec)],
         creation_timestamp: head.created_at.to_rfc3339(),
-        status: listed_status(head),
+        status: listed_status(head, transcript),
     }
-}
-
-pub(super) fn listed_status(head: &Head) -> wire::ListedStatus {
-    wire::ListedStatus { phase: ark_phase(head.status()), token_usage: usage(head.usage) }
 }
 
 pub(super) fn rfc_status(status: Status) -> &'static str {

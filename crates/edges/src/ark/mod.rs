@@ -17,6 +17,7 @@ mod duration;
 mod events;
 mod input;
 mod lookup;
+mod messages;
 mod model_query;
 mod namespaces;
 mod options;

@@ -34,18 +34,21 @@ pub(super) struct NewQuery {
 }
 
 /// Fields of ARK's query that this version does not serve, and what to do instead.
-const UNSERVED: &[(&str, &str)] = &[
+pub(super) const UNSERVED: &[(&str, &str)] = &[
     ("serviceAccount", "there is no Kubernetes account to act as"),
-    ("cancel", "a query is cancelled with `PATCH …/queries/{name}/cancel`"),
     ("overrides", "headers belong to the manifests of models and tools"),
     ("evaluators", "this version evaluates no answers"),
     ("evaluatorSelector", "this version evaluates no answers"),
 ];
 
+/// What makes no sense for a query that is not there yet.
+const NOT_OF_NEW: &[(&str, &str)] = &[("cancel", "a query is cancelled with `PATCH …/queries/{name}/cancel`")];
+
 pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<NewQuery, ApiError> {
     let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
     let mut fields = lay_flat(Object::body(body)?, &mut findings);
     refuse_unserved(&mut fields, UNSERVED, &mut findings);
+    refuse_unserved(&mut fields, NOT_OF_NEW, &mut findings);
     let metadata = read_metadata(&mut fields, options, &mut findings)?;
     let name = read_name(&mut fields, metadata.name, &mut findings);
     let input = input::read(&mut fields, &mut findings);
@@ -69,7 +72,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
     fields.finish(&mut findings);
     let warnings = findings.conclude()?;
     let view = options.view.unwrap_or(if tools.speaks_rfc { View::Rfc } else { View::Ark });
-    let Target { kind: target, name: agent } = target.unwrap_or_default();
+    let Target { kind: target, name: agent, selector } = target.unwrap_or_default();
     Ok(NewQuery {
         wait: options.wait_or(wait),
         stream: options.stream.or(stream).unwrap_or(false),
@@ -80,6 +83,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
             // Both are there: a missing one is a fault.
             agent,
             target,
+            selector,
             model,
             input: input.unwrap_or_else(|| "".into()),
             parameters,

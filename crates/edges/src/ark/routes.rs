@@ -199,7 +199,7 @@ async fn list_queries(State(app): State<App>, options: Options) -> Result<Respon
     let page = Page { limit: options.limit(), before: options.before()?, status: options.state };
     namespaces::require(&app, &options).await?;
     let listed = app.engine.list(&options.namespace(), &page).await?;
-    Ok(with_warnings(Json(convert::list(listed)), &options.warnings))
+    Ok(with_warnings(Json(convert::list(&listed)), &options.warnings))
 }
 
 /// `POST …/queries`
@@ -231,13 +231,14 @@ async fn get_query(State(app): State<App>, options: Options) -> Result<Response,
 
 /// `PUT …/queries/{name}`
 async fn update_query(State(app): State<App>, options: Options, body: JsonBody) -> Result<Response, ApiError> {
-    let (cancel, warnings) = body.read(|body| update::read(&options, body))?;
+    let (change, sent) = body.read_and_keep(|body| update::read(&options, body))?;
     let key = options.key()?;
-    let snapshot = if cancel {
-        app.engine.cancel(options.actor().clone(), key, None).await?
-    } else {
-        app.engine.get(&key, None).await?
-    };
+    let mut snapshot = app.engine.get(&key, None).await?;
+    let cancel = change.cancel;
+    let warnings = change.check(&snapshot).map_err(|error| error.about(&sent))?;
+    if cancel {
+        snapshot = app.engine.cancel(options.actor().clone(), key, None).await?;
+    }
     Ok(answer(&snapshot, options.view, &warnings))
 }
 

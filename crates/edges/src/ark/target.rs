@@ -4,6 +4,8 @@
 //! its labels. A target may be an agent, a model or a tool; `modelRef` puts another model in the place of
 //! the agent's, for this query alone.
 
+use std::sync::Arc;
+
 use bosun_core::{Namespace, query::TargetKind};
 use bosun_engine::{Input, Registry};
 use serde_json::Value;
@@ -19,6 +21,8 @@ use crate::http::{
 pub(super) struct Target {
     pub(super) kind: TargetKind,
     pub(super) name: String,
+    /// The labels that it was found by, as they were sent.
+    pub(super) selector: Option<Arc<Value>>,
 }
 
 fn unsupported(findings: &mut Findings, path: impl Into<String>, message: impl Into<String>) {
@@ -34,7 +38,7 @@ pub(super) fn read(
 ) -> Option<Target> {
     let path = fields.path_of("target");
     let paths = fields.path_of("targets");
-    let selector = (fields.path_of("selector"), fields.object("selector", findings));
+    let selector = (fields.path_of("selector"), fields.take("selector"));
     let single = fields.take("target");
     let mut several = fields.list("targets", findings);
     if let (Some(target), Some(targets)) = (&single, &several) {
@@ -58,7 +62,11 @@ pub(super) fn read(
             findings.fault(path, "mismatch", "says who is to answer, and so does `target`; leave one of them out");
             return None;
         }
-        (None, (path, Some(selector))) => return select(&path, selector, registry, namespace, findings),
+        (None, (path, Some(sent))) => {
+            let selector = Object::at(path.clone(), sent.clone(), findings)?;
+            let found = select(&path, selector, registry, namespace, findings)?;
+            return Some(Target { selector: Some(Arc::new(sent)), ..found });
+        }
         (None, (_, None)) => {
             let message = "is missing: name an agent, as in `{\"type\": \"agent\", \"name\": \"…\"}`";
             findings.fault(path, "missing", message);
@@ -104,7 +112,7 @@ fn read_one(target: &mut Object, namespace: &Namespace, findings: &mut Findings)
     if name.is_none() && missing {
         findings.fault(path, "missing", "is missing");
     }
-    Some(Target { kind: kind?, name: name? })
+    Some(Target { kind: kind?, name: name?, selector: None })
 }
 
 /// The first agent by name that has all labels of the selector.
@@ -137,7 +145,7 @@ fn select(
     if found.is_none() {
         findings.fault(path, "no_match", format!("no agent of namespace {namespace} has these labels"));
     }
-    found.map(|agent| Target { kind: TargetKind::Agent, name: agent.name.clone() })
+    found.map(|agent| Target { kind: TargetKind::Agent, name: agent.name.clone(), selector: None })
 }
 
 /// The model that is asked instead of the agent's.
@@ -150,7 +158,7 @@ pub(super) fn read_model(
     let path = fields.path_of("modelRef");
     let name = reference::read("models", path.clone(), fields.take("modelRef")?, namespace, findings)?;
     match target {
-        Some(Target { kind: TargetKind::Model, name: target }) if *target != name => {
+        Some(Target { kind: TargetKind::Model, name: target, .. }) if *target != name => {
             findings.fault(path, "mismatch", "is not the model that the query is for");
         }
         Some(Target { kind: TargetKind::Tool, .. }) => findings.fault(path, "not_asked", "a tool asks no model"),

@@ -62,23 +62,28 @@ pub(super) struct QuerySpec {
     pub(super) kind: &'static str,
     /// A text, or the messages of a conversation.
     pub(super) input: Value,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) parameters: Vec<Parameter>,
+    pub(super) parameters: Option<Vec<Parameter>>,
     pub(super) target: Target,
     pub(super) targets: Vec<Target>,
+    /// What was sent, where the target was found by its labels.
+    pub(super) selector: Option<Value>,
     /// The model that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model_ref: Option<ModelRef>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<MemoryRef>,
     #[serde(flatten)]
     pub(super) session: Session,
     pub(super) timeout: String,
     pub(super) ttl: String,
     /// That somebody has cancelled it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) cancel: bool,
+    pub(super) service_account: Never,
+    pub(super) overrides: Never,
 }
+
+/// A field of ARK's that is refused when it is sent, and so is always `null`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Never(pub(super) ());
 
 /// What every view of a query begins with.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -241,6 +246,9 @@ pub(super) struct QueryCondition {
 pub(super) struct ArkResponse {
     pub(super) target: Target,
     pub(super) content: String,
+    /// What the query has said, as OpenAI's chat messages in a text. Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) raw: Option<String>,
     pub(super) phase: &'static str,
 }
 
@@ -275,14 +283,7 @@ pub(super) struct ListedQuery {
     pub(super) session: Session,
     pub(super) metadata: Metadata,
     pub(super) creation_timestamp: String,
-    pub(super) status: ListedStatus,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListedStatus {
-    pub(super) phase: &'static str,
-    pub(super) token_usage: TokenUsage,
+    pub(super) status: ArkStatus,
 }
 
 /// A page of a list. ARK has called the number of items both `count` and `total`.

@@ -76,6 +76,7 @@ codes! {
     // The request was read and makes no sense here.
     InvalidRequest = UNPROCESSABLE_ENTITY "invalid_request",
     UnsupportedField = UNPROCESSABLE_ENTITY "unsupported_field",
+    FrozenField = UNPROCESSABLE_ENTITY "frozen_field",
     UnsupportedTarget = NOT_IMPLEMENTED "unsupported_target",
     InvalidToolDefinitions = UNPROCESSABLE_ENTITY "invalid_tool_definitions",
     InvalidToolResult = UNPROCESSABLE_ENTITY "invalid_tool_result",

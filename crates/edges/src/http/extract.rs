@@ -41,8 +41,19 @@ pub(crate) struct OptionalJson(Option<JsonBody>);
 impl JsonBody {
     /// What `read` makes of the body. An error that lists its faults shows what was sent.
     pub(crate) fn read<T>(self, read: impl FnOnce(Value) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        self.read_and_keep(read).map(|(value, _)| value)
+    }
+
+    /// The same, with what it was read from, for whoever finds a fault later.
+    pub(crate) fn read_and_keep<T>(
+        self,
+        read: impl FnOnce(Value) -> Result<T, ApiError>,
+    ) -> Result<(T, Bytes), ApiError> {
         let Self { value, sent } = self;
-        read(value).map_err(|error| error.about(&sent))
+        match read(value) {
+            Ok(value) => Ok((value, sent)),
+            Err(error) => Err(error.about(&sent)),
+        }
     }
 }
 

@@ -54,17 +54,26 @@ impl Findings {
         self.warnings.push(warning.into());
     }
 
+    /// The error that lists all faults, if there are any so far.
+    pub(crate) fn check(&self) -> Result<(), ApiError> {
+        self.error().map_or(Ok(()), Err)
+    }
+
     /// The warnings, if there is no fault; else the error that lists all faults. If they are of several
     /// kinds, those that no better spelling would cure give it its code.
     pub(crate) fn conclude(self) -> Result<Vec<String>, ApiError> {
-        let Some(first) = self.faults.first() else { return Ok(self.warnings) };
+        self.error().map_or(Ok(self.warnings), Err)
+    }
+
+    fn error(&self) -> Option<ApiError> {
+        let first = self.faults.first()?;
         let of_class = |class: Code| self.faults.iter().any(|fault| fault.class == class).then_some(class);
         let class = of_class(Code::UnsupportedField)
             .or_else(|| of_class(Code::UnsupportedTarget))
             .or_else(|| of_class(self.class))
             .unwrap_or(first.class);
         let details = self.faults.iter().map(Fault::to_detail).collect();
-        Err(ApiError::of_fields(class, self.sentence(), details))
+        Some(ApiError::of_fields(class, self.sentence(), details))
     }
 }
 
@@ -201,11 +210,6 @@ impl Object {
         for (name, _) in self.members.iter().filter(|(_, value)| !value.is_null()) {
             findings.warn(format!("unknown field `{}` was ignored", clip(&self.path_of(name))));
         }
-    }
-
-    /// The names of the fields that nobody has taken.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.members.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name.as_str())
     }
 
     /// All fields, by name: for objects whose keys are data.

@@ -229,7 +229,10 @@ async fn a_namespace_that_a_key_is_scoped_to_is_there() {
     assert_eq!(hidden.refusal(), (403, "namespace_forbidden"));
     let context = ask(&world, "get", "/v1/context?namespace=nowhere", Some(&own[0])).await;
     assert_eq!(context.refusal(), (404, "namespace_not_found"));
-    assert_eq!(context.body["detail"], json!({"message": "Namespace 'nowhere' not found", "default_namespace": "default"}));
+    assert_eq!(
+        context.body["detail"],
+        json!({"message": "Namespace 'nowhere' not found", "default_namespace": "default"})
+    );
 }
 
 #[tokio::test]

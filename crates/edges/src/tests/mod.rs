@@ -14,4 +14,5 @@ mod rfc;
 mod serving;
 mod streaming;
 mod traces;
+mod updating;
 mod world;

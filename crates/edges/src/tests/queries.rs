@@ -535,6 +535,53 @@ async fn a_list_can_be_of_one_state_and_is_ark_shaped_always() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_has_the_whole_status_of_each_query_but_for_what_was_said() {
+    let world = World::new(calculating()).await;
+    for name in ["done", "cancelled", "waits"] {
+        world.post("/v1/queries?wait=true", &with_calculator(name)).await.ok();
+    }
+    let result = json!({"toolName": "calculator", "toolResult": "2108"});
+    world.post("/v1/queries/done/tool-result", &result).await.ok();
+    world.post("/v1/queries/cancelled/cancel", &json!({"reason": "not needed"})).await.ok();
+    let listed = world.get("/v1/queries").await.ok();
+    for item in listed["items"].as_array().unwrap() {
+        let name = item["name"].as_str().unwrap();
+        let mut status = world.get(&format!("/v1/queries/{name}?view=ark")).await.ok()["status"].take();
+        let response = status.get_mut("response").and_then(Value::as_object_mut);
+        let raw = response.and_then(|response| response.shift_remove("raw"));
+        assert_eq!(raw.is_some(), name != "waits", "{name}");
+        assert_eq!(item["status"], status, "{name}");
+    }
+    let told = |name: &str, pointer: &str| {
+        let item = listed["items"].as_array().unwrap().iter().find(|item| item["name"] == name).unwrap();
+        item["status"].pointer(pointer).cloned().unwrap_or_default()
+    };
+    assert_eq!(told("done", "/response/content"), "25% of 8,432 is 2,108");
+    assert_eq!(told("cancelled", "/response/content"), "not needed");
+    assert_eq!(told("waits", "/toolCalls/0/name"), "calculator");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_query_has_said_is_there_as_messages_once_it_has_ended() {
+    let world = World::new(calculating()).await;
+    let waiting = world.post("/v1/queries?wait=true&view=ark", &with_calculator("q")).await.ok();
+    assert_eq!(waiting["status"].get("response"), None);
+    let (id, arguments) = (&waiting["status"]["toolCalls"][0]["id"], &waiting["status"]["toolCalls"][0]["arguments"]);
+    let result = json!({"toolName": "calculator", "toolResult": "2108"});
+    let done = world.post("/v1/queries/q/tool-result", &result).await.ok();
+    let raw = done["status"]["response"]["raw"].as_str().unwrap();
+    let function = json!({"name": "calculator", "arguments": arguments.to_string()});
+    let messages = json!([
+        {"role": "assistant", "content": null, "tool_calls": [{"id": id, "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": id, "name": "calculator", "content": "2108"},
+        {"role": "assistant", "content": "25% of 8,432 is 2,108"},
+    ]);
+    assert_eq!(serde_json::from_str::<Value>(raw).unwrap(), messages);
+    assert_eq!(world.get("/v1/queries/q").await.ok()["status"]["response"]["raw"], raw);
+    assert_eq!(done["status"]["responses"][0].get("raw"), None, "older clients read the text alone");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_published_n8n_nodes_find_what_they_read() {
     let world = World::new(ScriptedModel::always(vec![Turn::say("4")])).await;
     for file in ["n8n-agent", "n8n-agent-advanced", "n8n-agent-tool"] {

@@ -4,7 +4,10 @@
 
 use std::time::Duration;
 
-use bosun_core::{Actor, Event, Outcome, Status, Timestamp, machine};
+use bosun_core::{
+    Actor, CallId, Entry, Event, Head, Outcome, Status, Timestamp,
+    machine::{self, Way},
+};
 
 use super::{
     scribe::Scribe,
@@ -24,10 +27,16 @@ pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut plac
     let names = async |page: Page| {
         let listed = store.list(&namespace("default"), &page).await.expect("readable");
         let names: Vec<_> = listed.queries.iter().map(|(head, _)| head.name.to_string()).collect();
-        for (head, created) in &listed.queries {
-            assert_eq!(created.seq, 1);
+        for (head, entries) in &listed.queries {
+            let (created, latest) = entries.split_first().expect("a journal has a beginning");
+            assert_eq!((created.seq, created.at), (1, head.created_at));
             assert!(matches!(created.event, Event::Created { .. }), "lists show the input");
-            assert_eq!(created.at, head.created_at);
+            assert!(has_all_that_waits(head, latest), "lists show what is waited for: {latest:?}");
+            if head.status().is_final() {
+                let is_told = matches!(latest, [.., answer, end] if end.seq == head.seq
+                    && matches!(answer.event, Event::TurnEnded { .. }) && end.event == Event::Completed);
+                assert!(is_told, "lists show how it ended: {latest:?}");
+            }
         }
         (names.join(" "), listed.more, listed.total)
     };
@@ -48,6 +57,35 @@ pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut plac
     for (limit, before, status, (expect, more, total)) in cases {
         let page = Page { limit, before, status };
         assert_eq!(names(page.clone()).await, (expect.to_owned(), more, total), "{page:?}");
+    }
+}
+
+/// Whether the answer is there in which the calls that wait were asked for, and all of them.
+fn has_all_that_waits(head: &Head, latest: &[Entry]) -> bool {
+    let asked = |id: CallId| {
+        let is_it = |entry: &Entry| matches!(&entry.event, Event::CallAsked(asked) if asked.call == id);
+        latest.iter().skip_while(|entry| !matches!(entry.event, Event::TurnEnded { .. })).any(is_it)
+    };
+    head.waiting().all(|(call, _)| asked(call.id))
+}
+
+pub(super) async fn a_list_tells_of_every_call_that_waits(mut place: Box<dyn Place>) {
+    let store = place.open();
+    for (number, calls) in (1..).zip([1, 2, 7, 8, 10]) {
+        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+        scribe.start(&*store);
+        scribe.append(&*store, machine::start_turn(scribe.head()));
+        let events = scribe.reply(vec![Way::Outside { timeout: LONG }; calls]);
+        let position = scribe.append(&*store, events);
+        durable(&*store, position).await;
+    }
+    let page = Page { limit: 9, before: None, status: None };
+    let listed = store.list(&namespace("default"), &page).await.expect("readable");
+    let waiting: Vec<_> = listed.queries.iter().map(|(head, _)| head.waiting().count()).collect();
+    assert_eq!(waiting, [10, 8, 7, 2, 1]);
+    for (head, entries) in &listed.queries {
+        assert!(has_all_that_waits(head, &entries[1..]), "{entries:?}");
+        assert_eq!(entries.len(), 2 + head.waiting().count(), "the creation, the answer, and its calls: {entries:?}");
     }
 }
 
@@ -113,7 +151,7 @@ pub(super) async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn Plac
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start(&*store);
     scribe.append(&*store, machine::start_turn(scribe.head()));
-    let ways = vec![machine::Way::Outside { timeout: LONG }, machine::Way::Inside { repeatable: true }];
+    let ways = vec![Way::Outside { timeout: LONG }, Way::Inside { repeatable: true }];
     let position = scribe.append(&*store, scribe.reply(ways));
     durable(&*store, position).await;
     drop(store);

@@ -249,6 +249,7 @@ pub fn spec() -> Spec {
     Spec {
         agent: "helper".into(),
         target: bosun_core::query::TargetKind::Agent,
+        selector: None,
         model: "default".into(),
         prompt: Some("You help.".into()),
         input: "Where is my order?".into(),

@@ -41,6 +41,7 @@ const CLAUSES: &[Clause] = &[
     |place| append_clauses::many_writers_at_once_all_get_through(place).boxed(),
     |place| content_clauses::a_document_is_stored_once_whoever_brings_it(place).boxed(),
     |place| finding_clauses::a_list_has_pages_newest_first_with_total_and_filter(place).boxed(),
+    |place| finding_clauses::a_list_tells_of_every_call_that_waits(place).boxed(),
     |place| finding_clauses::a_namespace_is_known_while_a_query_is_in_it(place).boxed(),
     |place| finding_clauses::what_is_due_comes_most_overdue_first(place).boxed(),
     |place| finding_clauses::a_mixed_turn_has_a_deadline_and_work(place).boxed(),

@@ -9,7 +9,9 @@ use std::{
 };
 
 use bosun_core::{ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError};
-use bosun_engine::store::{Answered, Listed, Page, RequestKey, Runnable, StoreError, Stored, Wanted};
+use bosun_engine::store::{
+    Answered, ENDING, Listed, Page, RequestKey, Runnable, StoreError, Stored, Wanted, shown_from,
+};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::connect::Connector;
@@ -64,6 +66,18 @@ pub(super) const LOAD: &str = "SELECT uid, bytes, head, journal.seq, at, body FR
 // These two have no LIMIT: an unreadable query does not count, and rows are read only as far as wanted.
 pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body FROM queries JOIN journal \
      ON key = id << 24 | 1 WHERE namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) ORDER BY uid DESC";
+/// The ends of the journals of a page, in the order of [`LIST`]: of queries that have ended, and of those that wait.
+/// Others have nothing to show but their heads.
+pub(super) const LATEST: &str = "SELECT uid, journal.seq, at, body FROM queries JOIN journal \
+     ON key > (id << 24) + max(1, queries.seq - CASE WHEN expires IS NULL THEN ?5 ELSE ?6 END) \
+     AND key <= (id << 24) + queries.seq \
+     WHERE namespace = ?1 AND uid < ?2 AND uid >= ?3 AND (?4 IS NULL OR status = ?4) \
+     AND (expires IS NOT NULL OR deadline IS NOT NULL) ORDER BY uid DESC, key";
+/// All of a journal but its first entry.
+pub(super) const REST: &str = "SELECT journal.seq, at, body FROM queries JOIN journal \
+     ON key > (id << 24) + 1 AND key < (id + 1) << 24 WHERE namespace = ?1 AND uid = ?2 ORDER BY key";
+/// Enough for an answer with a few calls in it. Of a query that waits for more, all is read.
+const WAITING: usize = 8;
 pub(super) const HAS_QUERIES: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE namespace = ?1)";
 pub(super) const NEXT_NAMESPACE: &str = "SELECT namespace FROM queries WHERE namespace > ?1 ORDER BY namespace LIMIT 1";
 pub(super) const NEXT_NAMESPACE_WITH_WORK: &str =
@@ -187,9 +201,57 @@ pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) 
             break;
         }
         let uid = uid(row, 0)?;
-        queries.extend(readable(uid, head(uid, row, 1).and_then(|head| Ok((head, entry(uid, row, 2)?))))?);
+        queries.extend(readable(uid, head(uid, row, 1).and_then(|head| Ok((head, vec![entry(uid, row, 2)?]))))?);
     }
+    add_latest(&snapshot, namespace, &mut queries, before, status)?;
     Ok(Listed { queries, more, total })
+}
+
+/// Adds the ends of the journals of a page, whose youngest query is before `before`. One statement reads them, but for
+/// those of queries that wait for many calls.
+fn add_latest(
+    snapshot: &Connection,
+    namespace: &Namespace,
+    queries: &mut Vec<(Head, Vec<Entry>)>,
+    before: &[u8],
+    status: Option<&str>,
+) -> Result<(), StoreError> {
+    let Some(oldest) = queries.last().map(|(head, _)| head.uid) else { return Ok(()) };
+    let mut statement = snapshot.prepare_cached(LATEST).map_err(unavailable)?;
+    let mut rows = statement
+        .query(params![namespace.as_str(), before, oldest.as_bytes(), status, WAITING, ENDING])
+        .map_err(unavailable)?;
+    let mut unreadable = HashSet::new();
+    let mut place = 0;
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        let uid = uid(row, 0)?;
+        // Both are in the same order; one that was left out before has no place.
+        while queries.get(place).is_some_and(|(head, _)| head.uid > uid) {
+            place += 1;
+        }
+        let Some((_, entries)) = queries.get_mut(place).filter(|(head, _)| head.uid == uid) else { continue };
+        match readable(uid, entry(uid, row, 1))? {
+            Some(entry) => entries.push(entry),
+            None => drop(unreadable.insert(uid)),
+        }
+    }
+    for (head, entries) in &mut *queries {
+        let from = |entries: &[Entry]| shown_from(head, entries[1..].iter().map(|entry| &entry.event));
+        let from = match from(entries) {
+            Some(from) => from,
+            None => {
+                entries.truncate(1);
+                match readable(head.uid, rest(snapshot, namespace, head.uid))? {
+                    Some(rest) => entries.extend(rest),
+                    None => drop(unreadable.insert(head.uid)),
+                }
+                from(entries).unwrap_or_default()
+            }
+        };
+        entries.drain(1..=from);
+    }
+    queries.retain(|(head, _)| !unreadable.contains(&head.uid));
+    Ok(())
 }
 
 pub(super) fn has_queries(connection: &Connection, namespace: &Namespace) -> Result<bool, StoreError> {
@@ -201,6 +263,17 @@ pub(super) fn has_queries(connection: &Connection, namespace: &Namespace) -> Res
 
 pub(super) fn namespaces(connection: &Connection) -> Result<Vec<Namespace>, StoreError> {
     each_namespace(connection, NEXT_NAMESPACE)
+}
+
+/// All entries of a query but the first.
+fn rest(snapshot: &Connection, namespace: &Namespace, uid: QueryUid) -> Result<Vec<Entry>, StoreError> {
+    let mut statement = snapshot.prepare_cached(REST).map_err(unavailable)?;
+    let mut rows = statement.query(params![namespace.as_str(), uid.as_bytes()]).map_err(unavailable)?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        entries.push(entry(uid, row, 0)?);
+    }
+    Ok(entries)
 }
 
 /// The namespaces that `next` finds, one index lookup each.

@@ -449,6 +449,20 @@ fn every_read_goes_by_an_index() {
                 "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)",
             ],
         ),
+        (
+            read::LATEST,
+            vec![
+                "SEARCH queries USING INDEX queries_by_age (namespace=? AND uid>? AND uid<?)",
+                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+            ],
+        ),
+        (
+            read::REST,
+            vec![
+                "SEARCH queries USING COVERING INDEX queries_by_age (namespace=? AND uid=?)",
+                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+            ],
+        ),
         (read::REFERRED, vec!["SEARCH blobs USING PRIMARY KEY (hash=?)"]),
         (
             read::HAS_QUERIES,

@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use bosun_core::{Event, Head, query::Spec};
+use bosun_core::{Head, query::Spec};
 use bosun_engine::{
     Registry,
     resource::{ChangedResource, Kind, Origin, Resource, ResourceKey},
@@ -116,9 +116,10 @@ async fn list_queries(app: &App, options: &Options) -> Result<wire::RawList, Api
     let listed = app.engine.list(&options.namespace(), &page).await?;
     let continue_token = listed.queries.last().filter(|_| listed.more).map(|(head, _)| head.uid.to_string());
     let mut items = Vec::with_capacity(listed.queries.len());
-    for (head, created) in &listed.queries {
-        if let Event::Created { spec, .. } = &created.event {
-            items.push(raw_query(head, spec, wire::RawStatus::ListedQuery(convert::listed_status(head)))?);
+    for (head, entries) in &listed.queries {
+        if let Some(transcript) = convert::beginning_and_end(entries) {
+            let status = wire::RawStatus::Query(Box::new(convert::listed_status(head, &transcript)));
+            items.push(raw_query(head, &transcript.spec, status)?);
         }
     }
     Ok(wire::RawList {
@@ -228,7 +229,11 @@ fn raw(registry: &Registry, resource: &Resource) -> wire::Raw {
 
 /// A query as the custom resource that it is in ARK.
 fn raw_query(head: &Head, spec: &Spec, status: wire::RawStatus) -> Result<wire::Raw, ApiError> {
-    let asked = serde_json::to_value(convert::query_spec(head, spec)).map_err(|_| internal())?;
+    let mut asked = serde_json::to_value(convert::query_spec(head, spec)).map_err(|_| internal())?;
+    // In an object of Kubernetes a field that is not set is not there.
+    if let Value::Object(fields) = &mut asked {
+        fields.retain(|_, value| !value.is_null());
+    }
     Ok(wire::Raw {
         api_version: QUERY_VERSION,
         kind: QUERY,

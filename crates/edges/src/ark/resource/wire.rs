@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::ark::wire::{ArkStatus, Condition, ListedStatus};
+use crate::ark::wire::{ArkStatus, Condition};
 
 type Texts = BTreeMap<String, String>;
 
@@ -249,8 +249,6 @@ pub(crate) struct Raw {
 pub(in crate::ark) enum RawStatus {
     Resource(Status),
     Query(Box<ArkStatus>),
-    /// A list of queries does not read what was said in them.
-    ListedQuery(ListedStatus),
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,0 +1,152 @@
+//! What somebody asks the engine for: one query, with everything that may be said about it.
+//!
+//! Already read and checked as far as that needs no registry; [`Inner::prepare`](crate::engine::Inner) freezes it. Two
+//! submissions ask for the same if their fingerprints are the same, whatever it takes to answer them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bosun_core::{
+    Actor, ContentHash, Namespace, QueryName, Tool, json,
+    query::{ModelOptions, TargetKind, View},
+    tool::{catalog::Selection, toolset::Mode},
+    trace::TraceContext,
+    transcript::Message,
+};
+
+use crate::{conversation::AskedConversation, parameters::Parameter, registry::AgentLimits, store::RequestKey};
+
+/// A request to run an agent.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// Who asks.
+    pub by: Actor,
+    pub namespace: Namespace,
+    /// Chosen by the server where absent.
+    pub name: Option<QueryName>,
+    /// The name of what is to answer; an agent unless `target` says otherwise.
+    pub agent: String,
+    pub target: TargetKind,
+    /// How the client said which one that is, if not by its name.
+    pub selector: Option<Arc<serde_json::Value>>,
+    /// The model that is asked instead of the agent's own.
+    pub model: Option<String>,
+    pub input: Input,
+    /// What is filled in where the input and the agent's prompt have a place for it.
+    pub parameters: BTreeMap<String, Parameter>,
+    pub options: ModelOptions,
+    /// What the answer must be; the agent's own where absent.
+    pub output_schema: Option<Arc<serde_json::Value>>,
+    /// The client's own tools, already checked.
+    pub client_tools: Vec<Tool>,
+    pub mode: Mode,
+    /// Only these of the agent's tools; all of them where absent.
+    pub selected_tools: Option<Vec<String>>,
+    /// And of those only these.
+    pub tool_filter: Option<Selection>,
+    pub limits: AgentLimits,
+    pub view: View,
+    pub session_id: Option<String>,
+    pub conversation: AskedConversation,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// What the caller should know about how the request was read.
+    pub warnings: Vec<String>,
+    /// How the client will call this request if it has to repeat it.
+    pub request: Option<RequestKey>,
+    /// The trace that the request is part of.
+    pub trace: Option<Arc<TraceContext>>,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// One text, with places for parameters if there are any.
+    Text(String),
+    /// A conversation for the model to go on with, already checked.
+    Messages(Vec<Message>),
+}
+
+impl From<&str> for Input {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl Submission {
+    /// A question to an agent, with everything else as it is when nobody says otherwise.
+    #[must_use]
+    pub fn to_agent(by: Actor, namespace: Namespace, agent: impl Into<String>, input: impl Into<Input>) -> Self {
+        Self {
+            by,
+            namespace,
+            name: None,
+            agent: agent.into(),
+            target: TargetKind::Agent,
+            selector: None,
+            model: None,
+            input: input.into(),
+            parameters: BTreeMap::new(),
+            options: ModelOptions::default(),
+            output_schema: None,
+            client_tools: Vec::new(),
+            mode: Mode::Hybrid,
+            selected_tools: None,
+            tool_filter: None,
+            limits: AgentLimits::default(),
+            view: View::Ark,
+            session_id: None,
+            conversation: AskedConversation::default(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            warnings: Vec::new(),
+            request: None,
+            trace: None,
+        }
+    }
+
+    /// What is asked for, whatever it takes to answer it.
+    pub(crate) fn fingerprint(&self) -> ContentHash {
+        let mut asked = serde_json::json!({
+            "name": self.name,
+            "agent": self.agent,
+            "input": match &self.input {
+                Input::Text(text) => serde_json::Value::from(text.as_str()),
+                Input::Messages(messages) => messages.iter().map(bosun_core::message::write).collect(),
+            },
+            "clientTools": self.client_tools,
+            "mode": self.mode,
+            "selectedTools": self.selected_tools,
+            "limits": self.limits,
+            "view": self.view,
+            "sessionId": self.session_id,
+            "labels": self.labels,
+            "annotations": self.annotations,
+        });
+        // What was added since stands only where it says something: a request of an earlier version that is
+        // repeated now is still the same one. Another actor's request is another one, in the same words too.
+        if let serde_json::Value::Object(members) = &mut asked {
+            let added = serde_json::json!({
+                "by": (!self.by.is_local()).then_some(&self.by),
+                "target": (self.target != TargetKind::Agent).then_some(self.target),
+                "model": self.model,
+                "parameters": (!self.parameters.is_empty()).then_some(&self.parameters),
+                "options": (!self.options.is_empty()).then_some(self.options),
+                "outputSchema": self.output_schema,
+                "toolFilter": self.tool_filter,
+                "conversation": (!self.conversation.is_only(self.session_id.as_deref())).then_some(&self.conversation),
+            });
+            let added = added.as_object().cloned().unwrap_or_default();
+            members.extend(added.into_iter().filter(|(_, value)| !value.is_null()));
+        }
+        json::content_hash(&asked)
+    }
+
+    /// The name under which a repetition would look for the query, if it can be repeated at all.
+    pub(crate) fn lasting_name(&self) -> Option<QueryName> {
+        let of_request = |RequestKey { actor, route, key }: &RequestKey| {
+            let parts = [self.namespace.as_str(), actor, route, key];
+            QueryName::for_request(ContentHash::of_parts(&parts.map(str::as_bytes)))
+        };
+        self.name.clone().or_else(|| self.request.as_ref().map(of_request))
+    }
+}
