@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{options::Options, routes::with_warnings, wire};
 use crate::{
     App,
-    auth::{Namespaces, gate::Caller},
+    auth::gate::Caller,
     http::{
         answer::Json,
         error::{ApiError, Code},
@@ -36,9 +36,7 @@ pub(super) async fn list_namespaces(
 ) -> Result<Json<wire::List<Namespace>>, ApiError> {
     let mut namespaces = app.engine.namespaces().await?;
     namespaces.extend(app.access.namespaces());
-    if let Namespaces::Listed(own) = &caller.grant().namespaces {
-        namespaces.extend(own.iter().cloned());
-    }
+    namespaces.extend(caller.grant().namespaces.listed().iter().cloned());
     let reached = namespaces.into_iter().filter(|namespace| caller.grant().namespaces.include(namespace));
     let items: Vec<_> = reached.map(|namespace| Namespace { name: namespace.to_string() }).collect();
     let (count, total) = (items.len(), items.len() as u64);
@@ -89,8 +87,9 @@ fn read(body: Value) -> Result<(bosun_core::Namespace, Vec<String>), ApiError> {
 /// Whether a namespace is there. Looked up in memory first, and only then with one look into an index of the store.
 async fn exists(app: &App, caller: &Caller, namespace: &bosun_core::Namespace) -> Result<bool, ApiError> {
     // What a key or a token is scoped to is there for it.
-    let is_own = matches!(&caller.grant().namespaces, Namespaces::Listed(own) if own.contains(namespace));
-    Ok(is_own || app.access.is_scoped_to(namespace) || app.engine.has_namespace(namespace).await?)
+    let is_own = caller.grant().namespaces.listed().contains(namespace);
+    let is_known = is_own || app.engine.registry().has_namespace(namespace) || app.access.is_scoped_to(namespace);
+    Ok(is_known || app.engine.has_namespace(namespace).await?)
 }
 
 /// Refuses to list what is in a namespace that is not there.
