@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::Context;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     load::{self, Subject, Times},
@@ -112,25 +112,33 @@ pub(crate) async fn crowd(server: Running, concurrency: usize, time: Duration) -
     })
 }
 
-/// Many clients at once, on a store of its own.
+/// Many clients at once, on a store of its own: with workers that the kernel places, and with pinned ones.
 pub(crate) async fn crowded(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    let data = world.data("crowded");
-    let crowd = crowd(world.serve(&data).await?, options.concurrency, options.time).await?;
-    let clients = options.concurrency;
+    for (pinned, name, words) in [(false, "crowded", ""), (true, "pinned", ", pinned workers")] {
+        let data = world.data(name);
+        let server = world.serve_with(&data, &["--pin-workers", if pinned { "on" } else { "off" }]).await?;
+        let crowd = crowd(server, options.concurrency, options.time).await?;
+        let details = json!({
+            "concurrency": options.concurrency, "client_threads": 1, "pinned": pinned,
+            "peak_memory_kib": crowd.peak_memory, "store_bytes": size(&data),
+        });
+        tell(&crowd, options.concurrency, words, details, report);
+    }
+    Ok(())
+}
+
+fn tell(crowd: &Crowd, clients: usize, words: &str, details: Value, report: &mut Report) {
     let n = crowd.cycles;
     report.figure(&Figure {
-        what: &format!("cycles a second, {clients} clients"),
+        what: &format!("cycles a second, {clients} clients{words}"),
         value: crowd.per_second,
         goal: Goal::AtLeastOr(GOAL_PER_SECOND, LEAST_PER_SECOND),
         n,
-        details: json!({
-            "concurrency": clients, "client_threads": 1, "pinned": false,
-            "peak_memory_kib": crowd.peak_memory, "store_bytes": size(&data),
-        }),
+        details,
         ..Figure::default()
     });
     report.figure(&Figure {
-        what: &format!("cycle, {clients} clients, p99"),
+        what: &format!("cycle, {clients} clients{words}, p99"),
         value: micros(crowd.p99) / 1e3,
         unit: "ms",
         n,
@@ -139,7 +147,7 @@ pub(crate) async fn crowded(world: &World, options: &Options, report: &mut Repor
         ..Figure::default()
     });
     report.figure(&Figure {
-        what: "server CPU a cycle",
+        what: &format!("server CPU a cycle{words}"),
         value: micros(crowd.server_cpu),
         unit: "µs",
         goal: Goal::AtMost(GOAL_CPU_MICROS),
@@ -148,13 +156,12 @@ pub(crate) async fn crowded(world: &World, options: &Options, report: &mut Repor
         ..Figure::default()
     });
     report.figure(&Figure {
-        what: "commits a cycle",
+        what: &format!("commits a cycle{words}"),
         value: crowd.commits,
         goal: Goal::AtMost(GOAL_COMMITS),
         n,
         ..Figure::default()
     });
-    Ok(())
 }
 
 /// Runs a process until its caches and statements are there. Gives back how many cycles that took.

@@ -11,6 +11,7 @@ mod config;
 mod settings;
 mod telemetry;
 mod toml_file;
+mod workers;
 
 use std::process::ExitCode;
 

@@ -18,7 +18,7 @@ use std::{future::Future, process::ExitCode};
 
 use anyhow::Context;
 
-use crate::settings::Layers;
+use crate::{settings::Layers, workers::Workers};
 
 /// The commands, in the order in which a newcomer meets them.
 #[derive(Debug, clap::Subcommand)]
@@ -40,7 +40,7 @@ impl Command {
     pub(crate) fn run(self, layers: &Layers) -> anyhow::Result<ExitCode> {
         match self {
             Self::Demo(demo) => block_on(demo.run()),
-            Self::Serve(serve) => block_on_all_cores(serve.run()),
+            Self::Serve(serve) => serve.workers().block_on(serve.run()),
             Self::Query(query) => block_on(query.run()),
             Self::Config(show) => show.run(layers),
             Self::Keys(keys) => keys.run(),
@@ -49,7 +49,7 @@ impl Command {
             Self::Audit(audit) => audit.run(),
             Self::Convert(convert) => convert.run(),
             Self::Tools(tools) => tools.run(),
-            Self::Models(models) => block_on_all_cores(models.run()),
+            Self::Models(models) => Workers::Free.block_on(models.run()),
         }
     }
 }
@@ -63,13 +63,4 @@ pub(crate) struct Usage(pub(crate) String);
 fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the runtime does not start")?.block_on(command)
-}
-
-/// Runs a server. What is still running when it ends is dropped, not waited for.
-fn block_on_all_cores<T>(server: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("the runtime does not start")?;
-    let ended = runtime.block_on(server);
-    runtime.shutdown_background();
-    ended
 }

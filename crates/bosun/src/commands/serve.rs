@@ -23,6 +23,7 @@ use crate::{
     app::{App, GRACE},
     config::Config,
     telemetry,
+    workers::Workers,
 };
 
 use super::Usage;
@@ -41,6 +42,10 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
+    pub(crate) fn workers(&self) -> Workers {
+        if self.config.pin_workers { Workers::Pinned } else { Workers::Free }
+    }
+
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let config = self.config;
         config.check()?;

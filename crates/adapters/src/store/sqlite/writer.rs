@@ -134,8 +134,8 @@ struct Pace {
     took: Duration,
 }
 
-/// Nobody waits longer than this for company.
-const LONGEST_GATHER: Duration = Duration::from_millis(1);
+/// Nobody waits longer than this for company: those who were served are back by then, or not soon.
+const LONGEST_GATHER: Duration = Duration::from_micros(300);
 
 impl Pace {
     fn note(&mut self, served: usize, took: Duration) {
