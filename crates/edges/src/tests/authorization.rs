@@ -54,9 +54,9 @@ fn keys() -> Vec<Key> {
         key("own", &["default"], Rights::all()),
         key("other", &["other"], Rights::all()),
         key("both", &["other", "default"], Rights::all()),
-        key("apart", &["apart"], Rights::all()),
         key("any", &["*"], Rights::all()),
         key("nowhere", &[], Rights::all()),
+        key("apart", &["apart"], Rights::all()),
     ];
     for right in Right::ALL {
         let word = right.as_str();
