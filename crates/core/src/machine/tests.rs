@@ -52,7 +52,7 @@ fn rich_spec() -> Spec {
     };
     Spec {
         target: TargetKind::Model,
-        selector: None,
+        selector: Some(Arc::new(json!({"matchLabels": {"team": "blue"}}))),
         template: Some("hello {{.name}}".into()),
         messages: vec![Message::System("Be brief.".into()), Message::User("hello".into())],
         parameters: [("name".to_owned(), "you".to_owned())].into(),
