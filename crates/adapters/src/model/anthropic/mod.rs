@@ -14,7 +14,7 @@ use bosun_engine::model::Deltas;
 use reqwest::Url;
 
 use self::assembly::Assembly;
-use super::remote::{self, Answer, Failure, Reader, Streamed, Turn, Wire};
+use super::remote::{Answer, Failure, Reader, Streamed, Turn, Wire};
 
 /// Under which name a turn keeps what only this API understands.
 const WIRE: &str = "anthropic";
@@ -41,8 +41,7 @@ impl Wire for Messages {
         "anthropic"
     }
 
-    fn address(&self, base: &str, _: &str, _: Option<&str>) -> Result<Url, &'static str> {
-        let mut url = remote::base(base)?;
+    fn address(&self, mut url: Url, _: &str, _: Option<&str>) -> Result<Url, &'static str> {
         let has_version = url.path().ends_with("/v1");
         let mut path = url.path_segments_mut().map_err(|()| "has no path")?;
         path.extend((!has_version).then_some("v1")).push("messages");

@@ -8,7 +8,7 @@ use bosun_engine::model::Deltas;
 use reqwest::Url;
 
 use self::assembly::Assembly;
-use super::remote::{self, Answer, Failure, Reader, Streamed, Turn, Wire};
+use super::remote::{Answer, Failure, Reader, Streamed, Turn, Wire};
 
 /// Under which name a turn keeps what only these APIs understand.
 const WIRE: &str = "openai";
@@ -49,8 +49,7 @@ impl Wire for ChatCompletions {
         }
     }
 
-    fn address(&self, base: &str, model: &str, version: Option<&str>) -> Result<Url, &'static str> {
-        let mut url = remote::base(base)?;
+    fn address(&self, mut url: Url, model: &str, version: Option<&str>) -> Result<Url, &'static str> {
         let deployment = match self.host {
             Host::OpenAi => None,
             // The newer addresses of Azure are OpenAI's; and some write the deployment into the base.

@@ -172,7 +172,11 @@ async fn a_missing_secret_is_named_and_nothing_is_sent() {
 #[test]
 fn the_endpoint_lies_under_the_base_url() {
     let check = |base: &str, expect: Result<&str, &'static str>| {
-        assert_eq!(OPENAI.address(base, "m", None).map(String::from), expect.map(str::to_owned), "{base}");
+        assert_eq!(
+            remote::base(base).and_then(|base| OPENAI.address(base, "m", None)).map(String::from),
+            expect.map(str::to_owned),
+            "{base}"
+        );
     };
     check("https://api.openai.com/v1", Ok("https://api.openai.com/v1/chat/completions"));
     check("https://api.openai.com/v1/", Ok("https://api.openai.com/v1/chat/completions"));
@@ -187,7 +191,11 @@ fn the_endpoint_lies_under_the_base_url() {
 #[test]
 fn azures_addresses_old_and_new() {
     let check = |base: &str, version: Option<&str>, expect: &str| {
-        assert_eq!(AZURE.address(base, "my/model", version).map(String::from), Ok(expect.to_owned()), "{base}");
+        assert_eq!(
+            remote::base(base).and_then(|base| AZURE.address(base, "my/model", version)).map(String::from),
+            Ok(expect.to_owned()),
+            "{base}"
+        );
     };
     let usual = "https://r.openai.azure.com/openai/deployments/my%2Fmodel/chat/completions?api-version=";
     check("https://r.openai.azure.com", None, &format!("{usual}2024-10-21"));

@@ -23,7 +23,7 @@ use bosun_engine::{
 use reqwest::{Client, StatusCode, Url, header::CONTENT_TYPE};
 use serde_json::Value;
 
-use self::request::{Prepared, Settings};
+use self::request::{Prepared, Settings, Written};
 use super::{
     fields,
     health::Verdict,
@@ -123,7 +123,7 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync + 'static {
     fn provider(&self) -> &'static str;
 
     /// Where requests go. The text of an error never holds `base`, which may be a secret.
-    fn address(&self, base: &str, model: &str, version: Option<&str>) -> Result<Url, &'static str>;
+    fn address(&self, base: Url, model: &str, version: Option<&str>) -> Result<Url, &'static str>;
 
     /// The headers that carry the key and the version of the API.
     fn headers(&self, key: Option<&str>, version: Option<&str>) -> Vec<(&'static str, String)>;
@@ -209,6 +209,8 @@ impl From<SseError> for Failure {
 pub(crate) struct Remote<W> {
     pub(crate) namespace: Namespace,
     pub(crate) config: Config,
+    /// The address, if it need not be looked up at each call.
+    written: Written,
     pub(crate) wire: W,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) connections: Arc<Connections>,
@@ -224,12 +226,18 @@ impl<W: Wire> Remote<W> {
         secrets: Arc<Secrets>,
         connections: Arc<Connections>,
     ) -> Self {
-        Self { namespace, config, wire, secrets, connections, backoff: Backoff::default() }
+        let written = Written(config.literal_url());
+        Self { namespace, config, written, wire, secrets, connections, backoff: Backoff::default() }
     }
 
     async fn ask(&self, request: &ModelRequest, deltas: &Shown<'_>) -> Result<Answer, ModelError> {
-        let settings =
-            Settings { namespace: &self.namespace, secrets: &self.secrets, config: &self.config, wire: &self.wire };
+        let settings = Settings {
+            namespace: &self.namespace,
+            secrets: &self.secrets,
+            config: &self.config,
+            written: self.written.0.as_ref(),
+            wire: &self.wire,
+        };
         let prepared = settings.prepare(request).await?;
         let client = self.connections.client(&prepared.url, &self.config.reach)?;
         let endpoint = self.connections.endpoints.of(self.wire.provider(), &prepared.url);

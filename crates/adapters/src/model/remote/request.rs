@@ -1,7 +1,10 @@
 //! Builds the request of one turn: secrets are resolved here, at call time, and go nowhere else.
 
+use std::fmt;
+
 use bosun_core::Namespace;
 use bosun_engine::model::{ModelError, ModelRequest};
+use bytes::Bytes;
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -22,7 +25,7 @@ const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 pub(super) struct Prepared {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
-    pub(super) body: String,
+    pub(super) body: Bytes,
     pub(super) redaction: Redaction,
 }
 
@@ -75,11 +78,21 @@ impl Redaction {
     }
 }
 
+/// The address of a manifest, read once. It may hold a secret, so nobody sees it.
+pub(super) struct Written(pub(super) Option<Url>);
+
+impl fmt::Debug for Written {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Written(..)")
+    }
+}
+
 /// Where one turn's settings come from.
 pub(super) struct Settings<'a> {
     pub(super) namespace: &'a Namespace,
     pub(super) secrets: &'a Secrets,
     pub(super) config: &'a Config,
+    pub(super) written: Option<&'a Url>,
     pub(super) wire: &'a dyn Wire,
 }
 
@@ -90,13 +103,16 @@ impl Settings<'_> {
         let base = self.secrets.resolve(self.namespace, &config.base_url).await;
         let base = base.map_err(|error| unresolved("baseUrl", &error))?.ok_or_else(|| absent("baseUrl"))?;
         // What says where the request goes is known; the rest goes there only if it may.
-        let written = self::base(base.expose()).map_err(bad_base)?;
+        let written = match self.written {
+            Some(url) => url.clone(),
+            None => self::base(base.expose()).map_err(bad_base)?,
+        };
         let to = Destination { url: &written, kept_in: config.base_url.secret() };
         let model = self.maybe("model", Some(&config.model), Part::Body, to).await?.ok_or_else(|| absent("model"))?;
         let key = self.maybe("apiKey", config.api_key.as_ref(), Part::Key, to).await?;
         let version = self.maybe("version", config.version.as_ref(), Part::Body, to).await?;
         let version = version.as_ref().map(Secret::expose);
-        let url = self.wire.address(base.expose(), model.expose(), version).map_err(bad_base)?;
+        let url = self.wire.address(written.clone(), model.expose(), version).map_err(bad_base)?;
         // Of the address as it was written: what the wire format adds to it is no secret.
         if let Some((_, query)) = base.expose().split_once('?') {
             redaction.add(&Secret::new(query.to_owned()));
@@ -134,7 +150,7 @@ impl Settings<'_> {
         let turn = Turn { model: model.expose(), request, stream: config.stream, properties: &properties };
         let body = (self.wire.body(&turn))
             .map_err(|error| ModelError::Misconfigured(format!("request cannot be written as JSON: {error}")))?;
-        Ok(Prepared { url, headers, body, redaction })
+        Ok(Prepared { url, headers, body: body.into(), redaction })
     }
 
     async fn maybe(

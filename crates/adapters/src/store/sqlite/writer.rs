@@ -127,15 +127,18 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Rejection> {
 ///
 /// A commit that served many will be followed by as many, since those who were served come back; to
 /// begin at once would give each of them a half-empty commit of its own. So the writer waits, but
-/// never longer than a commit takes, and never for a single client.
+/// never for a single client, and never longer than a part of what a commit takes: who is not back by
+/// then is not back soon, and the writer would be idle beside idle cores.
 #[derive(Debug, Default)]
 struct Pace {
     served: usize,
     took: Duration,
 }
 
-/// Nobody waits longer than this for company: those who were served are back by then, or not soon.
-const LONGEST_GATHER: Duration = Duration::from_micros(300);
+/// The part of a commit that the wait for company may take.
+const PART: u32 = 4;
+/// Nobody waits longer than this for company.
+const LONGEST_GATHER: Duration = Duration::from_millis(1);
 
 impl Pace {
     fn note(&mut self, served: usize, took: Duration) {
@@ -144,6 +147,7 @@ impl Pace {
     }
 
     fn gather(&self) -> Option<Gather> {
-        (self.served > 1).then(|| Gather { waiters: self.served, at_most: self.took.min(LONGEST_GATHER) })
+        let at_most = (self.took / PART).min(LONGEST_GATHER);
+        (self.served > 1).then_some(Gather { waiters: self.served, at_most })
     }
 }

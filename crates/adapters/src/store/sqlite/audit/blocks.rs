@@ -6,12 +6,12 @@
 //! this one is made afterwards, one row for hundreds of records, and only ever adds to what is read, never hides
 //! it: where a row is missing its block is read.
 
-use bosun_core::{
-    ContentHash, Timestamp,
-    audit::{Action, Record},
-};
+use std::collections::HashSet;
+
+use bosun_core::{ContentHash, Timestamp, audit::Action};
 use bosun_engine::store::Search;
 use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::Deserialize;
 
 use super::chain::{self, row};
 
@@ -46,23 +46,35 @@ fn action(action: Action) -> String {
     serde_json::to_string(&action).unwrap_or_default()
 }
 
+/// What of a record is looked for. The rest is not read: a block has hundreds of them.
+#[derive(Deserialize)]
+struct Found {
+    at: Timestamp,
+    action: Action,
+    actor: Option<String>,
+    tool: Option<String>,
+    query: Option<String>,
+}
+
 impl Block {
     /// Reads the block whose last record is `last`.
     pub(in super::super) fn of_records(connection: &Connection, chain: i64, last: u64) -> rusqlite::Result<Self> {
         let mut statement = connection.prepare_cached(super::walk::ALONG)?;
         let mut rows = statement.query([row(chain, last - BLOCK), row(chain, last)])?;
-        let (mut first_at, mut last_at, mut terms) = (i64::MAX, i64::MIN, Vec::new());
+        let (mut first_at, mut last_at) = (i64::MAX, i64::MIN);
+        let mut values = HashSet::new();
         while let Some(row) = rows.next()? {
             // One that is not readable is no answer to any search.
-            let Ok(record) = serde_json::from_str::<Record>(row.get_ref(1)?.as_str().unwrap_or_default()) else {
+            let Ok(found) = serde_json::from_str::<Found>(row.get_ref(1)?.as_str().unwrap_or_default()) else {
                 continue;
             };
-            (first_at, last_at) = (first_at.min(record.at.0), last_at.max(record.at.0));
-            terms.extend(record.actor.as_deref().map(|actor| term(b'a', actor)));
-            terms.extend(record.tool.as_deref().map(|tool| term(b't', tool)));
-            terms.extend(record.query.as_ref().map(|query| term(b'q', query.as_str())));
-            terms.push(term(b'x', &action(record.action)));
+            (first_at, last_at) = (first_at.min(found.at.0), last_at.max(found.at.0));
+            values.extend(found.actor.map(|actor| (b'a', actor)));
+            values.extend(found.tool.map(|tool| (b't', tool)));
+            values.extend(found.query.map(|query| (b'q', query)));
+            values.insert((b'x', action(found.action)));
         }
+        let mut terms: Vec<_> = values.iter().map(|(column, value)| term(*column, value)).collect();
         terms.sort_unstable();
         terms.dedup();
         Ok(Self { key: row(chain, last), first_at, last_at, terms: terms.concat() })
