@@ -112,6 +112,11 @@ impl Memory {
 }
 
 impl Shelves {
+    /// Of everything that is in one.
+    fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.queries.values().map(|shelf| &shelf.head.namespace).chain(self.talks.namespaces())
+    }
+
     fn decide(&self, append: &Append) -> Result<(), Rejection> {
         self.rejections.check(append.after)?;
         let head = &append.head;
@@ -378,12 +383,12 @@ impl Store for Memory {
         Ok(Listed { queries, more: older.next().is_some(), total })
     }
 
-    async fn has_queries(&self, namespace: &Namespace) -> Result<bool, StoreError> {
-        Ok(self.lock().queries.values().any(|shelf| shelf.head.namespace == *namespace))
+    async fn is_in_use(&self, namespace: &Namespace) -> Result<bool, StoreError> {
+        Ok(self.lock().namespaces().any(|used| used == namespace))
     }
 
     async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError> {
-        let namespaces: BTreeSet<_> = self.lock().queries.values().map(|shelf| shelf.head.namespace.clone()).collect();
+        let namespaces: BTreeSet<_> = self.lock().namespaces().cloned().collect();
         Ok(namespaces.into_iter().collect())
     }
 

@@ -57,12 +57,12 @@ impl Engine {
     }
 
     /// Whether a namespace is there: it is the default one, somebody has made it, or something is in it. What is in
-    /// memory is asked first, and then one index of the store.
+    /// memory is asked first, and then the store, by an index.
     ///
     /// # Errors
     /// If the store fails.
     pub async fn has_namespace(&self, namespace: &Namespace) -> Result<bool, EngineError> {
-        Ok(self.registry().has_namespace(namespace) || self.inner.store.has_queries(namespace).await?)
+        Ok(self.registry().has_namespace(namespace) || self.inner.store.is_in_use(namespace).await?)
     }
 
     /// All namespaces that are there.

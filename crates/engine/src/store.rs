@@ -310,10 +310,10 @@ pub trait Store: Records + Conversations + 'static {
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError>;
 
-    /// Whether there is a query in the namespace, as committed. It costs one look into an index.
-    async fn has_queries(&self, namespace: &Namespace) -> Result<bool, StoreError>;
+    /// Whether there is a query or a conversation in the namespace, as committed. It costs a look into an index of each.
+    async fn is_in_use(&self, namespace: &Namespace) -> Result<bool, StoreError>;
 
-    /// The namespaces that there are queries in, by name. It costs one look into an index for each.
+    /// The namespaces that there are queries or conversations in, by name. It costs one look into an index for each.
     async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError>;
 
     /// Queries with work, one of each namespace in turn, the oldest of a namespace first.

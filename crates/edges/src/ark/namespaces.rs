@@ -1,6 +1,6 @@
 //! Namespaces: which there are, making one, and saying that one is not there.
 //!
-//! A namespace begins with whatever is put into it: a resource, a query, or a key that is scoped to it; one can
+//! A namespace begins with whatever is put into it: a resource, a query, a conversation, or a key that is scoped to it; one can
 //! also be made while it is empty. Nothing is refused to those who put something into a new one. To list what is
 //! in one that nobody has begun is ARK's 404, so that a misspelt name is not taken for an empty namespace. What is
 //! ours beside ARK's lists (the audit log, usage) outlives what it tells of, and is read without asking.
@@ -84,7 +84,7 @@ fn read(body: Value) -> Result<(bosun_core::Namespace, Vec<String>), ApiError> {
     Ok((name, warnings))
 }
 
-/// Whether a namespace is there. Looked up in memory first, and only then with one look into an index of the store.
+/// Whether a namespace is there. Looked up in memory first, and only then in the store, by an index.
 async fn exists(app: &App, caller: &Caller, namespace: &bosun_core::Namespace) -> Result<bool, ApiError> {
     // What a key or a token is scoped to is there for it.
     let is_own = caller.grant().namespaces.listed().contains(namespace);

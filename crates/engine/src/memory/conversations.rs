@@ -29,6 +29,11 @@ impl Talks {
         self.said.push((namespace.clone(), Said { key, query, name, at, first, messages }, size));
     }
 
+    /// Of each conversation, where it is.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.known.keys().map(|(namespace, _)| namespace)
+    }
+
     fn of<'a>(
         &'a self,
         namespace: &'a Namespace,

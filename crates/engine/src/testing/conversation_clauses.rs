@@ -308,3 +308,23 @@ pub(super) async fn a_history_goes_with_the_last_query_that_has_it(mut place: Bo
         assert_eq!(store.document(shared.hash).await.expect("readable").is_some(), left);
     }
 }
+
+pub(super) async fn a_namespace_is_in_use_while_a_conversation_is_in_it(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut scribe = Scribe::new("default", "q1", 1);
+    open(&*store, &mut scribe, key("default", "talk"), false);
+    let position = complete(&*store, &mut scribe, key("default", "talk"), "yes");
+    durable(&*store, position).await;
+    let used = async || {
+        let listed = store.namespaces().await.expect("readable");
+        let is_used = store.is_in_use(&namespace("default")).await.expect("readable");
+        assert_eq!(listed, if is_used { vec![namespace("default")] } else { Vec::new() });
+        is_used
+    };
+    assert!(used().await);
+    store.remove(removal(&scribe), Timestamp(1)).await.expect("writable");
+    assert!(used().await, "what was said can still be listed");
+    let all = Removal::Conversations(namespace("default"), Wanted::default(), None);
+    store.remove(all, Timestamp(1)).await.expect("writable");
+    assert!(!used().await);
+}

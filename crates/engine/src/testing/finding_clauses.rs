@@ -89,9 +89,9 @@ pub(super) async fn a_list_tells_of_every_call_that_waits(mut place: Box<dyn Pla
     }
 }
 
-pub(super) async fn a_namespace_is_known_while_a_query_is_in_it(mut place: Box<dyn Place>) {
+pub(super) async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<dyn Place>) {
     let store = place.open();
-    assert!(!store.has_queries(&namespace("default")).await.expect("readable"));
+    assert!(!store.is_in_use(&namespace("default")).await.expect("readable"));
     assert_eq!(store.namespaces().await.expect("readable"), []);
     for (number, name) in [(1, "b"), (2, "a"), (3, "b"), (4, "c-d")] {
         let mut scribe = Scribe::new(name, &format!("q{number}"), number);
@@ -100,7 +100,7 @@ pub(super) async fn a_namespace_is_known_while_a_query_is_in_it(mut place: Box<d
     }
     assert_eq!(store.namespaces().await.expect("readable"), ["a", "b", "c-d"].map(namespace));
     for (name, expect) in [("a", true), ("b", true), ("c-d", true), ("c", false), ("default", false)] {
-        assert_eq!(store.has_queries(&namespace(name)).await.expect("readable"), expect, "{name}");
+        assert_eq!(store.is_in_use(&namespace(name)).await.expect("readable"), expect, "{name}");
     }
 }
 

@@ -152,8 +152,8 @@ impl<F: Faults> Store for Faulty<F> {
         self.memory.list(namespace, page).await
     }
 
-    async fn has_queries(&self, namespace: &Namespace) -> Result<bool, StoreError> {
-        self.memory.has_queries(namespace).await
+    async fn is_in_use(&self, namespace: &Namespace) -> Result<bool, StoreError> {
+        self.memory.is_in_use(namespace).await
     }
 
     async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError> {

@@ -302,9 +302,9 @@ impl Store for Sqlite {
         self.read(move |connection| read::list(connection, &namespace, &page)).await
     }
 
-    async fn has_queries(&self, namespace: &Namespace) -> Result<bool, StoreError> {
+    async fn is_in_use(&self, namespace: &Namespace) -> Result<bool, StoreError> {
         let namespace = namespace.clone();
-        self.read(move |connection| read::has_queries(connection, &namespace)).await
+        self.read(move |connection| read::is_in_use(connection, &namespace)).await
     }
 
     async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError> {

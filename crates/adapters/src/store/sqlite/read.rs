@@ -78,8 +78,11 @@ pub(super) const REST: &str = "SELECT journal.seq, at, body FROM queries JOIN jo
      ON key > (id << 24) + 1 AND key < (id + 1) << 24 WHERE namespace = ?1 AND uid = ?2 ORDER BY key";
 /// Enough for an answer with a few calls in it. Of a query that waits for more, all is read.
 const WAITING: usize = 8;
-pub(super) const HAS_QUERIES: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE namespace = ?1)";
+pub(super) const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE namespace = ?1) \
+     OR EXISTS (SELECT 1 FROM conversations WHERE namespace = ?1)";
 pub(super) const NEXT_NAMESPACE: &str = "SELECT namespace FROM queries WHERE namespace > ?1 ORDER BY namespace LIMIT 1";
+pub(super) const NEXT_NAMESPACE_WITH_CONVERSATIONS: &str =
+    "SELECT namespace FROM conversations WHERE namespace > ?1 ORDER BY namespace LIMIT 1";
 pub(super) const NEXT_NAMESPACE_WITH_WORK: &str =
     "SELECT namespace FROM queries WHERE unfinished = 1 AND namespace > ?1 ORDER BY namespace LIMIT 1";
 // No LIMIT either: rows that somebody is at already do not count.
@@ -254,15 +257,19 @@ fn add_latest(
     Ok(())
 }
 
-pub(super) fn has_queries(connection: &Connection, namespace: &Namespace) -> Result<bool, StoreError> {
+pub(super) fn is_in_use(connection: &Connection, namespace: &Namespace) -> Result<bool, StoreError> {
     connection
-        .prepare_cached(HAS_QUERIES)
+        .prepare_cached(IN_USE)
         .and_then(|mut statement| statement.query_row([namespace.as_str()], |row| row.get(0)))
         .map_err(unavailable)
 }
 
 pub(super) fn namespaces(connection: &Connection) -> Result<Vec<Namespace>, StoreError> {
-    each_namespace(connection, NEXT_NAMESPACE)
+    let mut found = each_namespace(connection, NEXT_NAMESPACE)?;
+    found.extend(each_namespace(connection, NEXT_NAMESPACE_WITH_CONVERSATIONS)?);
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
 }
 
 /// All entries of a query but the first.

@@ -465,12 +465,18 @@ fn every_read_goes_by_an_index() {
         ),
         (read::REFERRED, vec!["SEARCH blobs USING PRIMARY KEY (hash=?)"]),
         (
-            read::HAS_QUERIES,
+            read::IN_USE,
             vec![
                 "SCAN CONSTANT ROW",
                 "SCALAR SUBQUERY 1",
                 "SEARCH queries USING COVERING INDEX queries_by_age (namespace=?)",
+                "SCALAR SUBQUERY 2",
+                "SEARCH conversations USING COVERING INDEX conversations_by_use (namespace=?)",
             ],
+        ),
+        (
+            read::NEXT_NAMESPACE_WITH_CONVERSATIONS,
+            vec!["SEARCH conversations USING COVERING INDEX conversations_by_use (namespace>?)"],
         ),
         (read::NEXT_NAMESPACE, vec!["SEARCH queries USING COVERING INDEX queries_by_age (namespace>?)"]),
         (read::NEXT_NAMESPACE_WITH_WORK, vec!["SEARCH queries USING COVERING INDEX queries_with_work (namespace>?)"]),
