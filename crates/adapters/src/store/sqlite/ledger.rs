@@ -162,11 +162,13 @@ impl Work {
     }
 }
 
-/// When the writer should go on waiting for company: until so many wait, or so much time is over.
+/// When the writer should go on waiting for company: until so many wait, so much time is over, or nobody has come
+/// for a while.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gather {
     pub(super) waiters: usize,
     pub(super) at_most: Duration,
+    pub(super) lull: Duration,
 }
 
 /// What became of a group.
@@ -390,8 +392,8 @@ impl Ledger {
             }
             quiet += 1;
         }
-        if let Some(Gather { waiters, at_most }) = gather {
-            book = self.wait_for_company(book, waiters, at_most);
+        if let Some(gather) = gather {
+            book = self.wait_for_company(book, gather);
         }
         book.writer = Writer::Busy;
         let work = Work {
@@ -407,8 +409,7 @@ impl Ledger {
     fn wait_for_company<'a>(
         &'a self,
         mut book: MutexGuard<'a, Book>,
-        enough: usize,
-        at_most: Duration,
+        Gather { waiters: enough, at_most, lull }: Gather,
     ) -> MutexGuard<'a, Book> {
         let until = Instant::now() + at_most;
         book.writer = Writer::Waiters(enough);
@@ -417,7 +418,11 @@ impl Ledger {
             if left.is_zero() {
                 break;
             }
-            (book, _) = self.work.wait_timeout(book, left).unwrap_or_else(PoisonError::into_inner);
+            let present = book.waiters.len();
+            (book, _) = self.work.wait_timeout(book, left.min(lull)).unwrap_or_else(PoisonError::into_inner);
+            if book.waiters.len() == present {
+                break;
+            }
         }
         book
     }

@@ -127,18 +127,18 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Rejection> {
 ///
 /// A commit that served many will be followed by as many, since those who were served come back; to
 /// begin at once would give each of them a half-empty commit of its own. So the writer waits, but
-/// never for a single client, and never longer than a part of what a commit takes: who is not back by
-/// then is not back soon, and the writer would be idle beside idle cores.
+/// never longer than a commit takes, never for a single client, and not when nobody has come for a
+/// while: the others are not back soon then, and the writer would be idle beside idle cores.
 #[derive(Debug, Default)]
 struct Pace {
     served: usize,
     took: Duration,
 }
 
-/// The part of a commit that the wait for company may take.
-const PART: u32 = 4;
 /// Nobody waits longer than this for company.
 const LONGEST_GATHER: Duration = Duration::from_millis(1);
+/// When nobody has come for so long, nobody is waited for.
+const LULL: Duration = Duration::from_micros(200);
 
 impl Pace {
     fn note(&mut self, served: usize, took: Duration) {
@@ -147,7 +147,7 @@ impl Pace {
     }
 
     fn gather(&self) -> Option<Gather> {
-        let at_most = (self.took / PART).min(LONGEST_GATHER);
-        (self.served > 1).then_some(Gather { waiters: self.served, at_most })
+        let at_most = self.took.min(LONGEST_GATHER);
+        (self.served > 1).then_some(Gather { waiters: self.served, at_most, lull: LULL })
     }
 }
