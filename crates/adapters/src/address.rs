@@ -9,7 +9,7 @@ use std::{
     str::FromStr,
 };
 
-use reqwest::Url;
+use url::Url;
 
 /// Special networks of IPv4. All others are public.
 const SPECIAL_V4: &[(Ipv4Addr, u8)] = &[

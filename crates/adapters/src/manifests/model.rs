@@ -323,7 +323,7 @@ fn headers(settings: &Fields<'_>) -> Vec<(String, Source)> {
         fields.finish();
         let Some(name) = name else { continue };
         let lower = name.value.to_ascii_lowercase();
-        let problem = if reqwest::header::HeaderName::try_from(&lower).is_err() {
+        let problem = if hyper::header::HeaderName::try_from(&lower).is_err() {
             "is not the name of a header"
         } else if OWN_HEADERS.contains(&lower.as_str()) {
             "is a header that belongs to the connection"

@@ -7,7 +7,7 @@
 use std::time::{Duration, SystemTime};
 
 use bosun_core::{ContentHash, QueryUid};
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 
 /// How often an API is asked at most, the first time included.
 pub(crate) const ATTEMPTS: u32 = 3;
@@ -50,7 +50,7 @@ pub(crate) fn spread(query: QueryUid, turn: u32, attempt: u32) -> f64 {
 /// How long the API wants to be left alone: `Retry-After` in seconds or as a date, or OpenAI's own
 /// `retry-after-ms`.
 pub(crate) fn asked_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let text = |name| headers.get(name).and_then(|value: &reqwest::header::HeaderValue| value.to_str().ok());
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     if let Some(millis) = text("retry-after-ms").and_then(|text| text.trim().parse().ok()) {
         return Some(Duration::from_millis(millis));
     }

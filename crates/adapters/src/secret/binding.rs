@@ -9,7 +9,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use bosun_core::{Namespace, tool::SecretRef};
-use reqwest::Url;
+use url::Url;
 
 use super::{
     ALLOWED_HOSTS, SecretError, Secrets, Source, clip,

@@ -10,7 +10,7 @@
 //! A host of this machine needs no https, since nothing leaves it. A line that is none of these is a fault of the whole
 //! list: to pass over it could mean to send a secret, or to refuse it, against what somebody wrote.
 
-use reqwest::Url;
+use url::Url;
 
 use crate::address::{self, HostAndPort};
 

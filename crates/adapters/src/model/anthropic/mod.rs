@@ -11,7 +11,7 @@ mod request;
 mod wire;
 
 use bosun_engine::model::Deltas;
-use reqwest::Url;
+use url::Url;
 
 use self::assembly::Assembly;
 use super::remote::{Answer, Failure, Reader, Streamed, Turn, Wire};

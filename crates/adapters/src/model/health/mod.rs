@@ -14,8 +14,8 @@ use std::{
     time::Duration,
 };
 
-use reqwest::Url;
 use tokio::time::Instant;
+use url::Url;
 
 use self::{
     breaker::{Breaker, Pass},

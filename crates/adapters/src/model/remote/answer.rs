@@ -3,8 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use bosun_engine::model::{Deltas, ModelError};
-use futures_util::{Stream, StreamExt};
-use reqwest::{Response, StatusCode, header::CONTENT_TYPE};
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::{Response, StatusCode, body::Incoming, header::CONTENT_TYPE};
 use serde_json::Value;
 
 use super::{Answer, Failure, Wire, connections::cause};
@@ -18,7 +19,7 @@ const LARGEST_ERROR: usize = 64 * 1024;
 /// Reads an answer that has begun.
 pub(super) async fn read(
     wire: &dyn Wire,
-    response: Response,
+    response: Response<Incoming>,
     asked_for_stream: bool,
     idle: Duration,
     deltas: &dyn Deltas,
@@ -33,7 +34,7 @@ pub(super) async fn read(
         Some(kind) if is(kind, "application/json") => false,
         Some(kind) => return Err(ModelError::Malformed(format!("the answer is of type `{kind}`")).into()),
     };
-    let mut parts = Box::pin(parts(response, idle));
+    let mut parts = Parts::of(response, idle);
     if is_stream {
         let mut reader = wire.reader();
         while let Some(part) = parts.next().await {
@@ -50,12 +51,12 @@ pub(super) async fn read(
 }
 
 /// Reads why there is no answer.
-pub(super) async fn refusal(response: Response, idle: Duration) -> Failure {
+pub(super) async fn refusal(response: Response<Incoming>, idle: Duration) -> Failure {
     let status = response.status();
     let asked_wait = retry::asked_wait(response.headers(), SystemTime::now());
     let may_retry = response.headers().get("x-should-retry").is_none_or(|value| value != "false");
     let mut body = Vec::new();
-    let mut parts = Box::pin(parts(response, idle));
+    let mut parts = Parts::of(response, idle);
     // What can be read of the body is enough: it is only a message.
     while let Some(Ok(part)) = parts.next().await {
         body.extend_from_slice(&part[..part.len().min(LARGEST_ERROR - body.len())]);
@@ -80,22 +81,41 @@ pub(super) async fn refusal(response: Response, idle: Duration) -> Failure {
 }
 
 /// The body as it arrives, within the limits of time and size.
-fn parts(response: Response, idle: Duration) -> impl Stream<Item = Result<bytes::Bytes, ModelError>> {
-    let limit = Duration::as_secs(&idle);
-    let body = response.bytes_stream();
-    futures_util::stream::unfold((Box::pin(body), 0_usize), move |(mut body, read)| async move {
-        let part = match tokio::time::timeout(idle, body.next()).await {
-            Ok(None) => return None,
-            Ok(Some(Ok(part))) if read + part.len() > LARGEST_ANSWER => {
-                Err(ModelError::Malformed(format!("the answer is larger than {LARGEST_ANSWER} bytes")))
+struct Parts {
+    body: Incoming,
+    idle: Duration,
+    read: usize,
+}
+
+impl Parts {
+    fn of(response: Response<Incoming>, idle: Duration) -> Self {
+        Self { body: response.into_body(), idle, read: 0 }
+    }
+
+    async fn next(&mut self) -> Option<Result<Bytes, ModelError>> {
+        loop {
+            let frame = match tokio::time::timeout(self.idle, self.body.frame()).await {
+                Ok(None) => return None,
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => {
+                    let message = format!("the connection was lost: {}", cause(&error));
+                    return Some(Err(ModelError::Incomplete(message)));
+                }
+                Err(_) => {
+                    let message = format!("nothing came for {} s", self.idle.as_secs());
+                    return Some(Err(ModelError::Incomplete(message)));
+                }
+            };
+            // What is no data are trailers, which say nothing about an answer.
+            let Ok(part) = frame.into_data() else { continue };
+            self.read += part.len();
+            if self.read > LARGEST_ANSWER {
+                let message = format!("the answer is larger than {LARGEST_ANSWER} bytes");
+                return Some(Err(ModelError::Malformed(message)));
             }
-            Ok(Some(Ok(part))) => Ok(part),
-            Ok(Some(Err(error))) => Err(ModelError::Incomplete(format!("the connection was lost: {}", cause(error)))),
-            Err(_) => Err(ModelError::Incomplete(format!("nothing came for {limit} s"))),
-        };
-        let read = read + part.as_ref().map_or(0, bytes::Bytes::len);
-        Some((part, (body, read)))
-    })
+            return Some(Ok(part));
+        }
+    }
 }
 
 /// The sentence in an error body: `{error: {message}}` at OpenAI and Anthropic alike, and what other

@@ -5,17 +5,32 @@
 //! second answer can lead elsewhere. Neither follows redirects or the environment's proxies.
 
 use std::{
+    error::Error,
+    future::Future,
+    io,
     net::SocketAddr,
+    pin::Pin,
     sync::{Arc, OnceLock},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use bosun_engine::model::ModelError;
-use reqwest::{
-    Client, Url,
-    dns::{Addrs, Name, Resolve, Resolving},
-    redirect::Policy,
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Uri;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::{
+    client::legacy::{
+        self,
+        connect::{HttpConnector, dns::Name},
+    },
+    rt::{TokioExecutor, TokioIo, TokioTimer},
 };
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tower::Service;
+use url::Url;
 
 use crate::{
     address::{NotPublic, Reachable, Way},
@@ -25,6 +40,17 @@ use crate::{
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often an idle connection is asked for a sign of life, and how long what was sent may stay unanswered by the
+/// other side's kernel: an API that has vanished must not hold a turn until its own time is over.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_RETRIES: u32 = 3;
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+/// Sends requests, each on a connection that is free or new.
+pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
 /// HTTP connections, shared by all models of a server.
 ///
@@ -74,43 +100,97 @@ impl Connections {
         if let Some(client) = slot.get() {
             return Ok(client);
         }
-        // Fails if a provider is installed already, which serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = Client::builder().no_proxy().redirect(Policy::none()).connect_timeout(CONNECT_TIMEOUT);
-        let builder = if is_secure { builder } else { builder.tls_certs_only([]) };
-        let builder = match way {
-            Way::Free => builder,
-            Way::Checked => builder.dns_resolver(Arc::new(CheckedNames(Arc::clone(&self.reachable)))),
+        let names = match way {
+            Way::Free => Names::Any,
+            Way::Checked => Names::Checked(Arc::clone(&self.reachable)),
         };
-        let client = builder.build().map_err(|error| {
-            ModelError::Misconfigured(format!("this machine cannot open secure connections: {}", cause(error)))
+        let connector = Connector::open(names, is_secure).map_err(|error| {
+            ModelError::Misconfigured(format!("this machine cannot open secure connections: {}", cause(&error)))
         })?;
+        let client = legacy::Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         Ok(slot.get_or_init(|| client))
     }
 }
 
-/// Asks the machine's name server, and passes on only what may be called.
-#[derive(Debug)]
-struct CheckedNames(Arc<Reachable>);
+/// Connects, over TLS where the address says so, and gives up in time.
+#[derive(Clone, Debug)]
+pub(super) struct Connector(HttpsConnector<HttpConnector<Names>>);
 
-impl Resolve for CheckedNames {
-    fn resolve(&self, name: Name) -> Resolving {
-        let reachable = Arc::clone(&self.0);
+impl Connector {
+    fn open(names: Names, is_secure: bool) -> Result<Self, rustls::Error> {
+        // Fails if a provider is installed already, which serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut sockets = HttpConnector::new_with_resolver(names);
+        sockets.enforce_http(false);
+        sockets.set_nodelay(true);
+        sockets.set_keepalive(Some(KEEP_ALIVE));
+        sockets.set_keepalive_interval(Some(KEEP_ALIVE));
+        sockets.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
+        #[cfg(target_os = "linux")]
+        sockets.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+        let builder = HttpsConnectorBuilder::new();
+        let builder = if is_secure {
+            builder.try_with_platform_verifier()?
+        } else {
+            let trusting_nobody = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
+            builder.with_tls_config(trusting_nobody.with_no_client_auth())
+        };
+        Ok(Self(builder.https_or_http().enable_http1().wrap_connector(sockets)))
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = BoxError;
+    type Future = BoxFuture<Self::Response>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.0.call(to));
+        Box::pin(
+            async move { connecting.await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) },
+        )
+    }
+}
+
+/// Asks the machine's name server, and passes on only what may be called.
+#[derive(Clone, Debug)]
+enum Names {
+    Any,
+    Checked(Arc<Reachable>),
+}
+
+impl Service<Name> for Names {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = BoxFuture<Self::Response>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let names = self.clone();
         Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let had_any = !found.is_empty();
-            let allowed: Vec<_> = found.into_iter().filter(|address| reachable.includes(address.ip())).collect();
-            if had_any && allowed.is_empty() {
-                return Err(NotPublic.into());
+            let mut found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            if let Self::Checked(reachable) = names {
+                let had_any = !found.is_empty();
+                found.retain(|address| reachable.includes(address.ip()));
+                if had_any && found.is_empty() {
+                    return Err(NotPublic.into());
+                }
             }
-            Ok(Box::new(allowed.into_iter()) as Addrs)
+            Ok(found.into_iter())
         })
     }
 }
 
 /// Why a request was not sent, if it is because its name leads to where it may not go.
-pub(super) fn refused(error: &reqwest::Error) -> Option<ModelError> {
-    let mut source = std::error::Error::source(error);
+pub(super) fn refused(error: &legacy::Error) -> Option<ModelError> {
+    let mut source = error.source();
     while let Some(error) = source {
         if let Some(refused) = error.downcast_ref::<NotPublic>() {
             return Some(not_allowed(*refused));
@@ -124,10 +204,9 @@ fn not_allowed(refused: NotPublic) -> ModelError {
     ModelError::AddressNotAllowed(format!("`baseUrl`: {refused}"))
 }
 
-/// The innermost cause, which says what happened; the outer ones say where, and the URL is not told.
-pub(super) fn cause(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut innermost: &dyn std::error::Error = &error;
+/// The innermost cause, which says what happened; the outer ones say where.
+pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
+    let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
     }
@@ -137,6 +216,8 @@ pub(super) fn cause(error: reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use hyper::Request;
 
     use super::*;
     use crate::model::{
@@ -154,7 +235,7 @@ mod tests {
         let ask = async |exceptions: &[&str], way| {
             let connections = Connections::new(Reachable::new(exceptions.iter().map(|text| text.parse().unwrap())));
             let client = connections.open(way, false).unwrap();
-            client.post(format!("{address}/v1/chat/completions")).body("{}").send().await
+            client.request(Request::post(format!("{address}/v1/chat/completions")).body("{}".into()).unwrap()).await
         };
         let error = ask(&[], Way::Checked).await.unwrap_err();
         assert_eq!(refused(&error).map(|refused| refused.code()), Some("address_not_allowed"), "{error:?}");
@@ -169,7 +250,7 @@ mod tests {
     async fn an_error_of_another_kind_is_no_refusal() {
         let connections = Connections::default();
         let client = connections.open(Way::Checked, false).unwrap();
-        let error = client.get("http://does-not-exist.invalid/").send().await.unwrap_err();
+        let error = client.get(Uri::from_static("http://does-not-exist.invalid/")).await.unwrap_err();
         assert!(refused(&error).is_none(), "{error:?}");
     }
 }

@@ -20,10 +20,14 @@ use bosun_engine::{
     Model,
     model::{Deltas, ModelError, ModelReply, ModelRequest},
 };
-use reqwest::{Client, StatusCode, Url, header::CONTENT_TYPE};
+use hyper::StatusCode;
 use serde_json::Value;
+use url::Url;
 
-use self::request::{Prepared, Settings, Written};
+use self::{
+    connections::Client,
+    request::{Prepared, Settings, Written},
+};
 use super::{
     fields,
     health::Verdict,
@@ -292,24 +296,19 @@ impl<W: Wire> Remote<W> {
     }
 
     async fn exchange(&self, client: &Client, prepared: &Prepared, deltas: &dyn Deltas) -> Result<Answer, Failure> {
-        let request = client
-            .post(prepared.url.clone())
-            .headers(prepared.headers.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .body(prepared.body.clone());
         let Timeouts { first_byte, idle, .. } = self.config.timeouts;
         let limit = if self.config.stream { first_byte } else { idle };
-        let response = match tokio::time::timeout(limit, request.send()).await {
+        let response = match tokio::time::timeout(limit, client.request(prepared.request())).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) if error.is_connect() || error.is_timeout() => {
+            Ok(Err(error)) if error.is_connect() => {
                 if let Some(refused) = connections::refused(&error) {
                     return Err(refused.into());
                 }
-                let cause = connections::cause(error);
+                let cause = connections::cause(&error);
                 return Err(Failure::outage(format!("no connection to its `baseUrl`: {cause}")));
             }
             Ok(Err(error)) => {
-                return Err(Failure::outage(format!("the request broke off: {}", connections::cause(error))));
+                return Err(Failure::outage(format!("the request broke off: {}", connections::cause(&error))));
             }
             Err(_) => return Err(Failure::outage(format!("no answer began within {} s", limit.as_secs()))),
         };

@@ -5,11 +5,13 @@ use std::fmt;
 use bosun_core::Namespace;
 use bosun_engine::model::{ModelError, ModelRequest};
 use bytes::Bytes;
-use reqwest::{
-    Url,
-    header::{HeaderMap, HeaderName, HeaderValue},
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Uri,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::Value;
+use url::Url;
 
 use super::{Config, Failure, Turn, Wire};
 use crate::secret::{
@@ -24,9 +26,20 @@ const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 /// Everything that is sent, and what must not come back in an error.
 pub(super) struct Prepared {
     pub(super) url: Url,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
     pub(super) redaction: Redaction,
+}
+
+impl Prepared {
+    pub(super) fn request(&self) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
 }
 
 /// Texts that no error may repeat, whatever the API answers.
@@ -150,7 +163,11 @@ impl Settings<'_> {
         let turn = Turn { model: model.expose(), request, stream: config.stream, properties: &properties };
         let body = (self.wire.body(&turn))
             .map_err(|error| ModelError::Misconfigured(format!("request cannot be written as JSON: {error}")))?;
-        Ok(Prepared { url, headers, body: body.into(), redaction })
+        // Last: these are the connection's own, and nothing else sets them.
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let uri = Uri::try_from(url.as_str()).map_err(|_| bad_base("is not an address that can be called"))?;
+        Ok(Prepared { url, uri, headers, body: body.into(), redaction })
     }
 
     async fn maybe(
