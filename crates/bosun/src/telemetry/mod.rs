@@ -13,7 +13,14 @@ use std::io::IsTerminal;
 
 #[cfg(feature = "otel")]
 use tracing_subscriber::Layer as _;
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    EnvFilter,
+    filter::LevelFilter,
+    fmt,
+    layer::SubscriberExt,
+    registry::LookupSpan,
+    util::{SubscriberInitExt, TryInitError},
+};
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -50,13 +57,16 @@ impl Telemetry {
     }
 }
 
+/// How much is said where `RUST_LOG` says nothing.
+const USUAL: LevelFilter = LevelFilter::INFO;
+
 /// Starts logging. The first call in a process counts.
 pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
-    let filter = EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env()?;
+    let filter = EnvFilter::builder().with_default_directive(USUAL.into()).from_env()?;
     #[cfg(feature = "otel")]
     if let Some((spans, exporter)) = otel::start()? {
         // Each has its own filter: whoever wants fewer lines does not want fewer spans.
-        let spans = spans.with_filter(tracing_subscriber::filter::LevelFilter::INFO);
+        let spans = spans.with_filter(LevelFilter::INFO);
         let registry = tracing_subscriber::registry().with(spans);
         match format {
             LogFormat::Text => registry.with(lines().compact().with_filter(filter)).try_init()?,
@@ -64,10 +74,12 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
         }
         return Ok(Telemetry { exporter: Some(exporter) });
     }
-    let registry = tracing_subscriber::registry().with(filter);
-    match format {
-        LogFormat::Text => registry.with(lines().compact()).try_init()?,
-        LogFormat::Json => registry.with(objects()).try_init()?,
+    let registry = tracing_subscriber::registry();
+    // A filter that could look at spans takes a lock whenever one is entered or left, and a level does not.
+    if std::env::var_os(EnvFilter::DEFAULT_ENV).is_some_and(|directives| !directives.is_empty()) {
+        say(registry.with(filter), format)?;
+    } else {
+        say(registry.with(USUAL), format)?;
     }
     #[cfg(not(feature = "otel"))]
     for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
@@ -77,6 +89,17 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
         }
     }
     Ok(Telemetry::default())
+}
+
+/// From now on, lines are written of what `registry` lets through.
+fn say<S>(registry: S, format: LogFormat) -> Result<(), TryInitError>
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a> + Send + Sync + 'static,
+{
+    match format {
+        LogFormat::Text => registry.with(lines().compact()).try_init(),
+        LogFormat::Json => registry.with(objects()).try_init(),
+    }
 }
 
 type Stderr = fn() -> std::io::Stderr;

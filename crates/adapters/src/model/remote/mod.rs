@@ -213,7 +213,7 @@ impl From<SseError> for Failure {
 pub(crate) struct Remote<W> {
     pub(crate) namespace: Namespace,
     pub(crate) config: Config,
-    /// The address, if it need not be looked up at each call.
+    /// What need not be looked up at each call.
     written: Written,
     pub(crate) wire: W,
     pub(crate) secrets: Arc<Secrets>,
@@ -230,7 +230,7 @@ impl<W: Wire> Remote<W> {
         secrets: Arc<Secrets>,
         connections: Arc<Connections>,
     ) -> Self {
-        let written = Written(config.literal_url());
+        let written = Written::of(&config, &wire);
         Self { namespace, config, written, wire, secrets, connections, backoff: Backoff::default() }
     }
 
@@ -239,12 +239,12 @@ impl<W: Wire> Remote<W> {
             namespace: &self.namespace,
             secrets: &self.secrets,
             config: &self.config,
-            written: self.written.0.as_ref(),
+            written: &self.written,
             wire: &self.wire,
         };
         let prepared = settings.prepare(request).await?;
-        let client = self.connections.client(&prepared.url, &self.config.reach)?;
-        let endpoint = self.connections.endpoints.of(self.wire.provider(), &prepared.url);
+        let client = self.connections.client(prepared.url(), &self.config.reach)?;
+        let endpoint = self.connections.endpoints.of(self.wire.provider(), prepared.url());
         endpoint.note_request();
         let mut attempts = 0;
         let mut last = None;
@@ -285,7 +285,7 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    async fn attempt(&self, client: &Client, prepared: &Prepared, deltas: &dyn Deltas) -> Result<Answer, Failure> {
+    async fn attempt(&self, client: &Client, prepared: &Prepared<'_>, deltas: &dyn Deltas) -> Result<Answer, Failure> {
         let limit = self.config.timeouts.total;
         match tokio::time::timeout(limit, self.exchange(client, prepared, deltas)).await {
             Ok(answer) => answer,
@@ -295,7 +295,7 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    async fn exchange(&self, client: &Client, prepared: &Prepared, deltas: &dyn Deltas) -> Result<Answer, Failure> {
+    async fn exchange(&self, client: &Client, prepared: &Prepared<'_>, deltas: &dyn Deltas) -> Result<Answer, Failure> {
         let Timeouts { first_byte, idle, .. } = self.config.timeouts;
         let limit = if self.config.stream { first_byte } else { idle };
         let response = match tokio::time::timeout(limit, client.request(prepared.request())).await {

@@ -1,6 +1,6 @@
 //! Builds the request of one turn: secrets are resolved here, at call time, and go nowhere else.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use bosun_core::Namespace;
 use bosun_engine::model::{ModelError, ModelRequest};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
     Method, Request, Uri,
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::Value;
 use url::Url;
@@ -24,19 +24,22 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Everything that is sent, and what must not come back in an error.
-pub(super) struct Prepared {
-    pub(super) url: Url,
-    uri: Uri,
+pub(super) struct Prepared<'a> {
+    address: Cow<'a, Address>,
     headers: HeaderMap,
     body: Bytes,
     pub(super) redaction: Redaction,
 }
 
-impl Prepared {
+impl Prepared<'_> {
+    pub(super) fn url(&self) -> &Url {
+        &self.address.url
+    }
+
     pub(super) fn request(&self) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.uri.clone();
+        *request.uri_mut() = self.address.uri.clone();
         *request.headers_mut() = self.headers.clone();
         request
     }
@@ -91,8 +94,47 @@ impl Redaction {
     }
 }
 
-/// The address of a manifest, read once. It may hold a secret, so nobody sees it.
-pub(super) struct Written(pub(super) Option<Url>);
+/// Where requests go, as what sends them wants it.
+#[derive(Clone)]
+struct Address {
+    url: Url,
+    uri: Uri,
+    host: HeaderValue,
+}
+
+impl Address {
+    fn of(url: Url) -> Result<Self, &'static str> {
+        let uri = Uri::try_from(url.as_str()).map_err(|_| "is not an address that can be called")?;
+        let host = url.host_str().ok_or("has no host")?;
+        let host = url.port().map_or_else(|| Cow::Borrowed(host), |port| format!("{host}:{port}").into());
+        let host = HeaderValue::from_str(&host).map_err(|_| "has a host that cannot be called")?;
+        Ok(Self { url, uri, host })
+    }
+}
+
+/// What a manifest itself says of where requests go, read once. It may hold a secret, so nobody sees it.
+pub(super) struct Written {
+    base: Option<Url>,
+    /// If nothing of it is looked up at each call.
+    address: Option<Address>,
+}
+
+impl Written {
+    pub(super) fn of(config: &Config, wire: &dyn Wire) -> Self {
+        let literal = |source: &Source| match source {
+            Source::Literal(text) => Some(text.expose().to_owned()),
+            Source::Reference(_) => None,
+        };
+        let base = config.literal_url();
+        // What is wrong with one is said when it is to be called.
+        let address = |base: Url| {
+            let model = literal(&config.model)?;
+            let version = config.version.as_ref().map(|version| literal(version).ok_or(())).transpose().ok()?;
+            Address::of(wire.address(base, &model, version.as_deref()).ok()?).ok()
+        };
+        Self { address: base.clone().and_then(address), base }
+    }
+}
 
 impl fmt::Debug for Written {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,27 +147,33 @@ pub(super) struct Settings<'a> {
     pub(super) namespace: &'a Namespace,
     pub(super) secrets: &'a Secrets,
     pub(super) config: &'a Config,
-    pub(super) written: Option<&'a Url>,
+    pub(super) written: &'a Written,
     pub(super) wire: &'a dyn Wire,
 }
 
-impl Settings<'_> {
-    pub(super) async fn prepare(&self, request: &ModelRequest) -> Result<Prepared, ModelError> {
+impl<'a> Settings<'a> {
+    pub(super) async fn prepare(&self, request: &ModelRequest) -> Result<Prepared<'a>, ModelError> {
         let config = self.config;
         let mut redaction = Redaction::default();
         let base = self.secrets.resolve(self.namespace, &config.base_url).await;
         let base = base.map_err(|error| unresolved("baseUrl", &error))?.ok_or_else(|| absent("baseUrl"))?;
         // What says where the request goes is known; the rest goes there only if it may.
-        let written = match self.written {
-            Some(url) => url.clone(),
-            None => self::base(base.expose()).map_err(bad_base)?,
+        let written = match &self.written.base {
+            Some(url) => Cow::Borrowed(url),
+            None => Cow::Owned(self::base(base.expose()).map_err(bad_base)?),
         };
         let to = Destination { url: &written, kept_in: config.base_url.secret() };
         let model = self.maybe("model", Some(&config.model), Part::Body, to).await?.ok_or_else(|| absent("model"))?;
         let key = self.maybe("apiKey", config.api_key.as_ref(), Part::Key, to).await?;
         let version = self.maybe("version", config.version.as_ref(), Part::Body, to).await?;
         let version = version.as_ref().map(Secret::expose);
-        let url = self.wire.address(written.clone(), model.expose(), version).map_err(bad_base)?;
+        let address = match &self.written.address {
+            Some(address) => Cow::Borrowed(address),
+            None => {
+                let url = self.wire.address(written.clone().into_owned(), model.expose(), version);
+                Cow::Owned(url.and_then(Address::of).map_err(bad_base)?)
+            }
+        };
         // Of the address as it was written: what the wire format adds to it is no secret.
         if let Some((_, query)) = base.expose().split_once('?') {
             redaction.add(&Secret::new(query.to_owned()));
@@ -164,10 +212,10 @@ impl Settings<'_> {
         let body = (self.wire.body(&turn))
             .map_err(|error| ModelError::Misconfigured(format!("request cannot be written as JSON: {error}")))?;
         // Last: these are the connection's own, and nothing else sets them.
+        headers.insert(HOST, address.host.clone());
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let uri = Uri::try_from(url.as_str()).map_err(|_| bad_base("is not an address that can be called"))?;
-        Ok(Prepared { url, uri, headers, body: body.into(), redaction })
+        Ok(Prepared { address, headers, body: body.into(), redaction })
     }
 
     async fn maybe(

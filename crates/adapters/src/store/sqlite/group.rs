@@ -48,6 +48,8 @@ pub(super) const SEQ_BITS: u32 = 24;
 
 /// How many documents are remembered as stored; then the list is begun anew.
 const KNOWN_DOCUMENTS: usize = 4_096;
+/// The same of queries that have not ended.
+const KNOWN_QUERIES: usize = 4_096;
 
 /// The database file, as the writer has it.
 pub(super) struct File {
@@ -68,7 +70,16 @@ pub(super) struct Open {
     next_id: i64,
     /// The rows of documents that were used lately.
     pub(super) known: HashMap<ContentHash, i64>,
+    /// The rows of queries that were written lately and go on: nobody else writes, so they are as they were left.
+    pub(super) left: HashMap<QueryUid, Left>,
     pub(super) book: Book,
+}
+
+/// How a commit left the row of a query.
+pub(super) struct Left {
+    namespace: Namespace,
+    id: i64,
+    seq: Seq,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -220,7 +231,7 @@ impl Open {
     fn new(connector: &Connector, book: Book) -> rusqlite::Result<Self> {
         let connection = connector.write_on_certain_ground()?;
         let last: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM queries", [], |row| row.get(0))?;
-        Ok(Self { connection, next_id: last + 1, known: HashMap::new(), book })
+        Ok(Self { connection, next_id: last + 1, known: HashMap::new(), left: HashMap::new(), book })
     }
 
     fn try_commit(
@@ -243,6 +254,7 @@ impl Open {
             self.run("COMMIT")?;
             fault::point("store.committed");
             self.book.turn(pages);
+            self.remember(&plan);
             self.next_id += plan.queries.values().filter(|query| query.is_new).count() as i64;
         } else {
             self.run("ROLLBACK")?;
@@ -336,7 +348,24 @@ impl Open {
         Ok(Ok(()))
     }
 
+    /// The plan is committed.
+    fn remember(&mut self, plan: &Plan<'_>) {
+        if self.left.len() >= KNOWN_QUERIES {
+            self.left.clear();
+        }
+        for (&(namespace, uid), &Standing { id, seq, has_ended, .. }) in &plan.queries {
+            if has_ended {
+                self.left.remove(&uid);
+            } else {
+                self.left.insert(uid, Left { namespace: namespace.clone(), id, seq });
+            }
+        }
+    }
+
     fn stored(&self, head: &Head) -> rusqlite::Result<Option<(i64, Seq)>> {
+        if let Some(left) = self.left.get(&head.uid).filter(|left| left.namespace == head.namespace) {
+            return Ok(Some((left.id, left.seq)));
+        }
         self.connection
             .prepare_cached(STORED)?
             .query_row(params![head.namespace.as_str(), head.uid.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -75,6 +75,7 @@ impl Open {
         if !self.begin(epoch).map_err(unavailable)? {
             return Err(Rejection::Fenced);
         }
+        self.left.clear();
         let mut pages = Pages::default();
         let removed = self.remove_all(removal, now, &mut pages).map_err(unavailable)?;
         fault::point("store.remove");
