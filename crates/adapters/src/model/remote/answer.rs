@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use hyper::{Response, StatusCode, body::Incoming, header::CONTENT_TYPE};
 use serde_json::Value;
 
-use super::{Answer, Failure, Wire, connections::cause};
+use super::{Answer, Failure, Wire, client::Lent, connections::cause};
 use crate::model::retry;
 
 /// The largest answer: a token of a stream takes some 200 bytes on the wire.
@@ -19,7 +19,7 @@ const LARGEST_ERROR: usize = 64 * 1024;
 /// Reads an answer that has begun.
 pub(super) async fn read(
     wire: &dyn Wire,
-    response: Response<Incoming>,
+    (response, lent): (Response<Incoming>, Lent<'_>),
     asked_for_stream: bool,
     idle: Duration,
     deltas: &dyn Deltas,
@@ -34,7 +34,7 @@ pub(super) async fn read(
         Some(kind) if is(kind, "application/json") => false,
         Some(kind) => return Err(ModelError::Malformed(format!("the answer is of type `{kind}`")).into()),
     };
-    let mut parts = Parts::of(response, idle);
+    let mut parts = Parts::of(response, lent, idle);
     if is_stream {
         let mut reader = wire.reader();
         while let Some(part) = parts.next().await {
@@ -51,12 +51,12 @@ pub(super) async fn read(
 }
 
 /// Reads why there is no answer.
-pub(super) async fn refusal(response: Response<Incoming>, idle: Duration) -> Failure {
+pub(super) async fn refusal((response, lent): (Response<Incoming>, Lent<'_>), idle: Duration) -> Failure {
     let status = response.status();
     let asked_wait = retry::asked_wait(response.headers(), SystemTime::now());
     let may_retry = response.headers().get("x-should-retry").is_none_or(|value| value != "false");
     let mut body = Vec::new();
-    let mut parts = Parts::of(response, idle);
+    let mut parts = Parts::of(response, lent, idle);
     // What can be read of the body is enough: it is only a message.
     while let Some(Ok(part)) = parts.next().await {
         body.extend_from_slice(&part[..part.len().min(LARGEST_ERROR - body.len())]);
@@ -81,21 +81,26 @@ pub(super) async fn refusal(response: Response<Incoming>, idle: Duration) -> Fai
 }
 
 /// The body as it arrives, within the limits of time and size.
-struct Parts {
+struct Parts<'a> {
     body: Incoming,
+    /// Until all of it is read.
+    lent: Option<Lent<'a>>,
     idle: Duration,
     read: usize,
 }
 
-impl Parts {
-    fn of(response: Response<Incoming>, idle: Duration) -> Self {
-        Self { body: response.into_body(), idle, read: 0 }
+impl<'a> Parts<'a> {
+    fn of(response: Response<Incoming>, lent: Lent<'a>, idle: Duration) -> Self {
+        Self { body: response.into_body(), lent: Some(lent), idle, read: 0 }
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, ModelError>> {
         loop {
             let frame = match tokio::time::timeout(self.idle, self.body.frame()).await {
-                Ok(None) => return None,
+                Ok(None) => {
+                    self.lent.take().into_iter().for_each(Lent::give_back);
+                    return None;
+                }
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => {
                     let message = format!("the connection was lost: {}", cause(&error));

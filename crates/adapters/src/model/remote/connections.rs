@@ -16,22 +16,18 @@ use std::{
 };
 
 use bosun_engine::model::ModelError;
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::{
-    client::legacy::{
-        self,
-        connect::{HttpConnector, dns::Name},
-    },
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    client::legacy::connect::{HttpConnector, dns::Name},
+    rt::TokioIo,
 };
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
-use tower::Service;
+use tower::{Service, ServiceExt as _};
 use url::Url;
 
+use super::client::{Client, SendError};
 use crate::{
     address::{NotPublic, Reachable, Way},
     model::health::Endpoints,
@@ -46,11 +42,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_RETRIES: u32 = 3;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// Sends requests, each on a connection that is free or new.
-pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
-
-type BoxError = Box<dyn Error + Send + Sync>;
-type BoxFuture<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// HTTP connections, shared by all models of a server.
 ///
@@ -107,8 +99,7 @@ impl Connections {
         let connector = Connector::open(names, is_secure).map_err(|error| {
             ModelError::Misconfigured(format!("this machine cannot open secure connections: {}", cause(&error)))
         })?;
-        let client = legacy::Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
-        Ok(slot.get_or_init(|| client))
+        Ok(slot.get_or_init(|| Client::new(connector)))
     }
 }
 
@@ -137,22 +128,12 @@ impl Connector {
         };
         Ok(Self(builder.https_or_http().enable_http1().wrap_connector(sockets)))
     }
-}
 
-impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
-    type Error = BoxError;
-    type Future = BoxFuture<Self::Response>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, to: Uri) -> Self::Future {
-        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.0.call(to));
-        Box::pin(
-            async move { connecting.await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) },
-        )
+    pub(super) async fn connect(&self, to: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, BoxError> {
+        match tokio::time::timeout(CONNECT_TIMEOUT, self.0.clone().oneshot(to)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+        }
     }
 }
 
@@ -166,7 +147,7 @@ enum Names {
 impl Service<Name> for Names {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = BoxError;
-    type Future = BoxFuture<Self::Response>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -189,15 +170,9 @@ impl Service<Name> for Names {
 }
 
 /// Why a request was not sent, if it is because its name leads to where it may not go.
-pub(super) fn refused(error: &legacy::Error) -> Option<ModelError> {
-    let mut source = error.source();
-    while let Some(error) = source {
-        if let Some(refused) = error.downcast_ref::<NotPublic>() {
-            return Some(not_allowed(*refused));
-        }
-        source = error.source();
-    }
-    None
+pub(super) fn refused(error: &SendError) -> Option<ModelError> {
+    let chain = std::iter::successors(error.source(), |error| (*error).source());
+    chain.filter_map(|error| error.downcast_ref::<NotPublic>()).map(|refused| not_allowed(*refused)).next()
 }
 
 fn not_allowed(refused: NotPublic) -> ModelError {
@@ -235,7 +210,9 @@ mod tests {
         let ask = async |exceptions: &[&str], way| {
             let connections = Connections::new(Reachable::new(exceptions.iter().map(|text| text.parse().unwrap())));
             let client = connections.open(way, false).unwrap();
-            client.request(Request::post(format!("{address}/v1/chat/completions")).body("{}".into()).unwrap()).await
+            let request = Request::post("/v1/chat/completions").body("{}".into()).unwrap();
+            let to: Uri = address.parse().unwrap();
+            client.send(&to, request).await.map(|_| ())
         };
         let error = ask(&[], Way::Checked).await.unwrap_err();
         assert_eq!(refused(&error).map(|refused| refused.code()), Some("address_not_allowed"), "{error:?}");
@@ -250,7 +227,8 @@ mod tests {
     async fn an_error_of_another_kind_is_no_refusal() {
         let connections = Connections::default();
         let client = connections.open(Way::Checked, false).unwrap();
-        let error = client.get(Uri::from_static("http://does-not-exist.invalid/")).await.unwrap_err();
+        let to = Uri::from_static("http://does-not-exist.invalid/");
+        let error = client.send(&to, Request::new("".into())).await.map(|_| ()).unwrap_err();
         assert!(refused(&error).is_none(), "{error:?}");
     }
 }

@@ -8,6 +8,7 @@
 
 mod answer;
 mod body;
+mod client;
 mod connections;
 mod request;
 mod streamed;
@@ -25,7 +26,7 @@ use serde_json::Value;
 use url::Url;
 
 use self::{
-    connections::Client,
+    client::{Client, SendError},
     request::{Prepared, Settings, Written},
 };
 use super::{
@@ -298,24 +299,24 @@ impl<W: Wire> Remote<W> {
     async fn exchange(&self, client: &Client, prepared: &Prepared<'_>, deltas: &dyn Deltas) -> Result<Answer, Failure> {
         let Timeouts { first_byte, idle, .. } = self.config.timeouts;
         let limit = if self.config.stream { first_byte } else { idle };
-        let response = match tokio::time::timeout(limit, client.request(prepared.request())).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) if error.is_connect() => {
+        let sent = match tokio::time::timeout(limit, client.send(prepared.uri(), prepared.request())).await {
+            Ok(Ok(sent)) => sent,
+            Ok(Err(error @ SendError::Connect(_))) => {
                 if let Some(refused) = connections::refused(&error) {
                     return Err(refused.into());
                 }
                 let cause = connections::cause(&error);
                 return Err(Failure::outage(format!("no connection to its `baseUrl`: {cause}")));
             }
-            Ok(Err(error)) => {
+            Ok(Err(error @ SendError::Broken(_))) => {
                 return Err(Failure::outage(format!("the request broke off: {}", connections::cause(&error))));
             }
             Err(_) => return Err(Failure::outage(format!("no answer began within {} s", limit.as_secs()))),
         };
-        if response.status() == StatusCode::OK {
-            answer::read(&self.wire, response, self.config.stream, idle, deltas).await
+        if sent.0.status() == StatusCode::OK {
+            answer::read(&self.wire, sent, self.config.stream, idle, deltas).await
         } else {
-            Err(answer::refusal(response, idle).await)
+            Err(answer::refusal(sent, idle).await)
         }
     }
 }

@@ -36,10 +36,15 @@ impl Prepared<'_> {
         &self.address.url
     }
 
+    /// Where to connect to.
+    pub(super) fn uri(&self) -> &Uri {
+        &self.address.uri
+    }
+
     pub(super) fn request(&self) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.address.uri.clone();
+        *request.uri_mut() = self.address.target.clone();
         *request.headers_mut() = self.headers.clone();
         request
     }
@@ -99,16 +104,19 @@ impl Redaction {
 struct Address {
     url: Url,
     uri: Uri,
+    /// Its path alone, as a request names it to its host.
+    target: Uri,
     host: HeaderValue,
 }
 
 impl Address {
     fn of(url: Url) -> Result<Self, &'static str> {
         let uri = Uri::try_from(url.as_str()).map_err(|_| "is not an address that can be called")?;
+        let target = uri.path_and_query().cloned().map(Uri::from).ok_or("has no path")?;
         let host = url.host_str().ok_or("has no host")?;
         let host = url.port().map_or_else(|| Cow::Borrowed(host), |port| format!("{host}:{port}").into());
         let host = HeaderValue::from_str(&host).map_err(|_| "has a host that cannot be called")?;
-        Ok(Self { url, uri, host })
+        Ok(Self { url, uri, target, host })
     }
 }
 

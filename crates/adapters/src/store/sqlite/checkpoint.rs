@@ -14,7 +14,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode, MAIN_DB, wal::CheckpointMode};
 
 use super::connect::Connector;
 
@@ -27,9 +27,9 @@ const SHORT: i64 = 256;
 /// How often the thread tries to get that close while the writer runs ahead.
 const ROUNDS: u32 = 4;
 
-const MEASURE: &str = "PRAGMA wal_checkpoint(NOOP)";
+const MEASURE: CheckpointMode = CheckpointMode::NOOP;
 /// Copies what it can without making anybody wait.
-const COPY: &str = "PRAGMA wal_checkpoint(PASSIVE)";
+const COPY: CheckpointMode = CheckpointMode::PASSIVE;
 
 /// The thread that copies, and its bell. Dropping it waits for the copy in hand.
 #[derive(Debug)]
@@ -107,6 +107,12 @@ fn copy_most(connector: &Connector, connection: &mut Option<Connection>) -> rusq
     Ok(())
 }
 
-fn run(connection: &Connection, checkpoint: &str) -> rusqlite::Result<Log> {
-    connection.prepare_cached(checkpoint)?.query_row([], |row| Ok(Log { pages: row.get(1)?, copied: row.get(2)? }))
+/// Not by the pragma: that is a statement which SQLite prepares anew each time it is run.
+fn run(connection: &Connection, checkpoint: CheckpointMode) -> rusqlite::Result<Log> {
+    match connection.wal_checkpoint_v2(Some(MAIN_DB), checkpoint) {
+        Ok((pages, copied)) => Ok(Log { pages: pages.into(), copied: copied.into() }),
+        // Another is at it, and nothing is known of the log until it has ended.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(Log { pages: -1, copied: -1 }),
+        Err(error) => Err(error),
+    }
 }
