@@ -50,6 +50,7 @@ const CLAUSES: &[Clause] = &[
     |place| removal_clauses::a_request_is_answered_once_under_its_key(place).boxed(),
     |place| removal_clauses::a_deleted_query_is_gone_and_its_name_is_free(place).boxed(),
     |place| removal_clauses::what_ended_is_kept_for_its_time_and_no_longer(place).boxed(),
+    |place| removal_clauses::what_ended_is_kept_for_the_time_that_was_said_last(place).boxed(),
     |place| removal_clauses::a_toolset_goes_with_the_last_query_that_has_it(place).boxed(),
     |place| content_clauses::a_later_process_finds_the_same_and_can_fold_it(place).boxed(),
     |place| content_clauses::hostile_texts_come_back_as_they_were(place).boxed(),
