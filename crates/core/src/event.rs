@@ -278,6 +278,8 @@ mod tests {
         let large = event.encode().unwrap();
         assert!(large.starts_with(r#"{"v":2,"kind":"call_resolved","#), "{large}");
         assert_eq!(Event::decode(&large).unwrap(), event);
+        let changed = Event::Changed(Box::default()).encode().unwrap();
+        assert_eq!(changed, r#"{"v":4,"kind":"changed"}"#, "no earlier version knows of it");
     }
 
     #[test]

@@ -40,6 +40,8 @@ async fn a_field_may_be_sent_with_the_value_that_it_has() {
         assert_eq!((answer.status.as_u16(), &answer.body["warnings"]), (200, &json!([])), "{body}: {}", answer.body);
         assert_ne!(answer.body["state"], "cancelled");
     }
+    let told = world.get("/v1/events?query=q&reason=QueryChanged").await.ok();
+    assert_eq!(told["total"], 0, "what stays as it is was not changed: {told}");
     let unknown = put(&world, &json!({"colour": "red"})).await.ok();
     assert_eq!(unknown["warnings"], json!(["unknown field `colour` was ignored"]));
 }

@@ -146,11 +146,12 @@ pub(super) async fn what_ended_is_kept_for_the_time_that_was_said_last(mut place
         let limits = AskedLimits { ttl: Some(Duration::from_secs(seconds)), ..AskedLimits::default() };
         machine::change(Changed { limits, ..Changed::default() })
     };
-    for (scribe, seconds) in scribes.iter_mut().zip([60, 3_600, 7_200]) {
+    for (changes, scribe) in (1..).zip(&mut scribes) {
         scribe.start_and_pause(&*store, LONG);
         scribe.resolve_and_complete(&*store);
-        scribe.append(&*store, change(seconds));
-        scribe.append(&*store, change(seconds + 1));
+        for seconds in 0..changes {
+            scribe.append(&*store, change(60 * changes + seconds));
+        }
         durable(&*store, scribe.position()).await;
     }
     let listed = store.list(&namespace("default"), &page(9)).await.expect("readable");
