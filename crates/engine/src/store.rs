@@ -178,9 +178,14 @@ pub struct Stored {
     pub entries: Vec<Entry>,
 }
 
+/// A page of a list ends when the journals of its queries have more bytes than this, and has at least one query:
+/// answers may be large, and a thousand of them are not to be in memory at once.
+pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
 /// Which part of a list is wanted, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
+    /// So many queries at most; fewer, if they are [large](PAGE_BYTES).
     pub limit: usize,
     /// Only queries created before this one.
     pub before: Option<QueryUid>,

@@ -42,6 +42,7 @@ const CLAUSES: &[Clause] = &[
     |place| content_clauses::a_document_is_stored_once_whoever_brings_it(place).boxed(),
     |place| finding_clauses::a_list_has_pages_newest_first_with_total_and_filter(place).boxed(),
     |place| finding_clauses::a_list_tells_of_every_call_that_waits(place).boxed(),
+    |place| finding_clauses::a_page_of_large_answers_is_short(place).boxed(),
     |place| finding_clauses::a_namespace_is_in_use_while_a_query_is_in_it(place).boxed(),
     |place| finding_clauses::what_is_due_comes_most_overdue_first(place).boxed(),
     |place| finding_clauses::a_mixed_turn_has_a_deadline_and_work(place).boxed(),
