@@ -5,7 +5,7 @@
 //! as JSON with a `kind` and a version `v`; fields are only ever added. Token deltas are not here:
 //! they are not worth a disk write, and a reader that missed them gets the whole text.
 
-use std::{io::Write as _, sync::Arc};
+use std::{collections::BTreeMap, io::Write as _, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,16 +13,16 @@ use serde_json::Value;
 use crate::{
     Actor, CallId, Outcome, Timestamp,
     content::Large,
-    query::{Spec, Usage},
+    query::{AskedLimits, Spec, Usage},
 };
 
 /// The place of an event in its query's journal; the first is 1.
 pub type Seq = u64;
 
 /// The newest version of the event format that this code reads and writes. Version 2 has references to
-/// large results; version 3 has targets, messages, conversations and answers that do not fit. An entry is
-/// written with the oldest version that can hold it.
-pub const VERSION: u32 = 3;
+/// large results; version 3 has targets, messages, conversations and answers that do not fit; version 4 has
+/// changes of a query that is taken on. An entry is written with the oldest version that can hold it.
+pub const VERSION: u32 = 4;
 
 /// One entry: what happened, when, and as the how-manyth.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +110,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
     },
+    /// Somebody changed what the query may use, or what is said about it. The only entry that may follow an end.
+    Changed(Box<Changed>),
     /// A new process took over work that an earlier one left in the middle.
     Recovered,
     Completed,
@@ -124,6 +126,30 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
     },
+}
+
+/// What became other than it was; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Changed {
+    #[serde(default, skip_serializing_if = "AskedLimits::is_empty")]
+    pub limits: AskedLimits,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Arc<BTreeMap<String, String>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Arc<BTreeMap<String, String>>>,
+    /// Who did it.
+    #[serde(default, skip_serializing_if = "Actor::is_local")]
+    pub by: Actor,
+}
+
+impl Changed {
+    /// What it is that changed, in the words of a request.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let labels = self.labels.as_ref().map(|_| "labels");
+        let annotations = self.annotations.as_ref().map(|_| "annotations");
+        self.limits.names().chain(labels).chain(annotations)
+    }
 }
 
 /// One call as the model asked for it and as it was checked.
@@ -194,6 +220,7 @@ impl Event {
 
     fn version(&self) -> u32 {
         match self {
+            Self::Changed(_) => 4,
             Self::Created { spec, .. } if spec.is_beyond_version_2() => 3,
             Self::TurnEnded { rejected: Some(_), .. } => 3,
             _ if self.large().is_some() => 2,
@@ -224,7 +251,7 @@ impl Event {
         }
     }
 
-    /// Whether nothing can come after it.
+    /// Whether the query does nothing more after it.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed { .. } | Self::Cancelled { .. })
@@ -251,6 +278,8 @@ mod tests {
         let large = event.encode().unwrap();
         assert!(large.starts_with(r#"{"v":2,"kind":"call_resolved","#), "{large}");
         assert_eq!(Event::decode(&large).unwrap(), event);
+        let changed = Event::Changed(Box::default()).encode().unwrap();
+        assert_eq!(changed, r#"{"v":4,"kind":"changed"}"#, "no earlier version knows of it");
     }
 
     #[test]
@@ -270,8 +299,8 @@ mod tests {
 
     #[test]
     fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
-        let newer = Event::decode(r#"{"v":4,"kind":"call_dreamt_of"}"#);
-        assert!(matches!(newer, Err(DecodeError::NewerVersion(4))), "{newer:?}");
+        let newer = Event::decode(r#"{"v":5,"kind":"call_dreamt_of"}"#);
+        assert!(matches!(newer, Err(DecodeError::NewerVersion(5))), "{newer:?}");
         let damaged = Event::decode(r#"{"v":2,"kind":"call_dreamt_of"}"#);
         assert!(matches!(damaged, Err(DecodeError::Malformed(_))), "{damaged:?}");
     }

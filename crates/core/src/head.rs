@@ -4,15 +4,15 @@
 //! in the query's row and the machine can decide without reading the journal. It changes in one
 //! way: [`Head::apply`]. Rebuilding it from the journal gives the same value, always.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     CallId, ContentHash, Namespace, Outcome, QueryName, QueryUid, Timestamp,
-    event::{AskedCall, Entry, Event, Route, Seq},
+    event::{AskedCall, Changed, Entry, Event, Route, Seq},
     json,
-    query::{Limits, Usage, View},
+    query::{Limits, Spec, Usage, View},
 };
 
 /// Where a query stands.
@@ -43,6 +43,11 @@ pub struct Head {
     pub usage: Usage,
     pub clock: RunClock,
     pub limits: Limits,
+    /// Where they are not those that the query was asked with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Arc<BTreeMap<String, String>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Arc<BTreeMap<String, String>>>,
     /// How many answers in a row did not fit what was asked for.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rejections: u32,
@@ -50,6 +55,7 @@ pub struct Head {
     #[serde(default)]
     pub recoveries: u32,
     pub created_at: Timestamp,
+    /// When the query last moved. What is changed about it does not move it.
     pub updated_at: Timestamp,
 }
 
@@ -214,6 +220,8 @@ impl Head {
             usage: Usage::default(),
             clock: RunClock::default(),
             limits: spec.limits,
+            labels: None,
+            annotations: None,
             rejections: 0,
             recoveries: 0,
             created_at: entry.at,
@@ -267,6 +275,10 @@ impl Head {
             Event::LoopNoticed { .. } => {}
             Event::Held { until, .. } => self.held_until = Some(*until),
             Event::Continued { .. } => self.held_until = None,
+            Event::Changed(changed) => {
+                self.change(changed);
+                return Ok(());
+            }
             Event::Recovered => {
                 // The process died some time after the last entry; that time was nobody's work.
                 self.clock.stop(self.updated_at);
@@ -296,6 +308,13 @@ impl Head {
             Some((_, count)) => *count += 1,
             None => self.repeats.push((key, 1)),
         }
+    }
+
+    fn change(&mut self, changed: &Changed) {
+        let Changed { limits, labels, annotations, by: _ } = changed;
+        self.limits = limits.replace_in(self.limits);
+        self.labels = labels.clone().or(self.labels.take());
+        self.annotations = annotations.clone().or(self.annotations.take());
     }
 
     fn end(&mut self, phase: Phase) {
@@ -354,6 +373,18 @@ impl Head {
             Phase::Failed => Status::Failed,
             Phase::Cancelled => Status::Cancelled,
         }
+    }
+
+    /// What the query is labelled with; `spec` is its own.
+    #[must_use]
+    pub fn labels<'a>(&'a self, spec: &'a Spec) -> &'a BTreeMap<String, String> {
+        self.labels.as_deref().unwrap_or(&spec.labels)
+    }
+
+    /// What is noted beside the query; `spec` is its own.
+    #[must_use]
+    pub fn annotations<'a>(&'a self, spec: &'a Spec) -> &'a BTreeMap<String, String> {
+        self.annotations.as_deref().unwrap_or(&spec.annotations)
     }
 
     /// Until when a query that has ended is kept.

@@ -171,6 +171,88 @@ impl Default for Limits {
     }
 }
 
+/// Limits that somebody asks for: an agent, a query, or who changes one. What is absent is for others to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AskedLimits {
+    #[serde(with = "millis::optional", skip_serializing_if = "Option::is_none")]
+    pub query_timeout: Option<Duration>,
+    #[serde(with = "millis::optional", skip_serializing_if = "Option::is_none")]
+    pub tool_timeout: Option<Duration>,
+    #[serde(with = "millis::optional", skip_serializing_if = "Option::is_none")]
+    pub external_timeout: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    #[serde(with = "millis::optional", skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Duration>,
+}
+
+impl AskedLimits {
+    /// `wide` with whatever is narrower here: nobody gets more than the level above allows.
+    #[must_use]
+    pub fn narrow(&self, wide: Limits) -> Limits {
+        Limits {
+            query_timeout: self.query_timeout.unwrap_or(wide.query_timeout).min(wide.query_timeout),
+            tool_timeout: self.tool_timeout.unwrap_or(wide.tool_timeout).min(wide.tool_timeout),
+            external_timeout: self.external_timeout.unwrap_or(wide.external_timeout).min(wide.external_timeout),
+            max_tool_calls: self.max_tool_calls.unwrap_or(wide.max_tool_calls).min(wide.max_tool_calls),
+            max_tokens: [self.max_tokens, wide.max_tokens].into_iter().flatten().min(),
+            ttl: self.ttl.unwrap_or(wide.ttl).min(wide.ttl),
+        }
+    }
+
+    /// What becomes other than it is `now` if this is asked for and `wide` is all that there is to have.
+    #[must_use]
+    pub fn changes(&self, now: Limits, wide: Limits) -> Self {
+        let granted = self.narrow(wide);
+        Self {
+            query_timeout: self.query_timeout.and(other(granted.query_timeout, now.query_timeout)),
+            tool_timeout: self.tool_timeout.and(other(granted.tool_timeout, now.tool_timeout)),
+            external_timeout: self.external_timeout.and(other(granted.external_timeout, now.external_timeout)),
+            max_tool_calls: self.max_tool_calls.and(other(granted.max_tool_calls, now.max_tool_calls)),
+            max_tokens: self.max_tokens.and(other(granted.max_tokens, now.max_tokens).flatten()),
+            ttl: self.ttl.and(other(granted.ttl, now.ttl)),
+        }
+    }
+
+    /// `limits` with what is here in its place.
+    #[must_use]
+    pub fn replace_in(&self, limits: Limits) -> Limits {
+        Limits {
+            query_timeout: self.query_timeout.unwrap_or(limits.query_timeout),
+            tool_timeout: self.tool_timeout.unwrap_or(limits.tool_timeout),
+            external_timeout: self.external_timeout.unwrap_or(limits.external_timeout),
+            max_tool_calls: self.max_tool_calls.unwrap_or(limits.max_tool_calls),
+            max_tokens: self.max_tokens.or(limits.max_tokens),
+            ttl: self.ttl.unwrap_or(limits.ttl),
+        }
+    }
+
+    /// What is asked for, in the words of a request.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let asked = [
+            ("timeout", self.query_timeout.is_some()),
+            ("toolTimeout", self.tool_timeout.is_some()),
+            ("externalTimeout", self.external_timeout.is_some()),
+            ("maxToolCalls", self.max_tool_calls.is_some()),
+            ("maxTokens", self.max_tokens.is_some()),
+            ("ttl", self.ttl.is_some()),
+        ];
+        asked.into_iter().filter_map(|(name, is_asked)| is_asked.then_some(name))
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn other<T: PartialEq>(granted: T, now: T) -> Option<T> {
+    (granted != now).then_some(granted)
+}
+
 /// Tokens that the model API reported. The prompt's include what came from a cache and what went into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -217,5 +299,25 @@ mod millis {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+
+    pub(super) mod optional {
+        use super::{Deserialize, Deserializer, Duration, Serializer};
+
+        pub(in super::super) fn serialize<S: Serializer>(
+            value: &Option<Duration>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            match value {
+                Some(value) => super::serialize(value, serializer),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<Duration>, D::Error> {
+            Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
+        }
     }
 }

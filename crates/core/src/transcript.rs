@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     Actor, CallId, Outcome, Timestamp,
-    event::{AskedCall, Entry, Event, Route},
+    event::{AskedCall, Entry, Event, Route, Seq},
     json,
     machine::outcome_code,
     query::{Spec, Usage},
@@ -65,6 +65,7 @@ pub struct Recorded {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
+    pub seq: Seq,
     pub at: Timestamp,
     pub how: Ending,
 }
@@ -160,18 +161,20 @@ impl Transcript {
                 call.result = Some(Recorded { outcome, at });
             }),
             Event::LoopNoticed { call } => self.with_call(*call, |call| call.loop_noticed = true),
-            Event::Completed => self.end = Some(End { at, how: Ending::Completed }),
+            Event::Completed => self.end = Some(End { seq: entry.seq, at, how: Ending::Completed }),
             Event::Failed { code, message } => {
                 let how = Ending::Failed { code: code.clone(), message: message.clone() };
-                self.end = Some(End { at, how });
+                self.end = Some(End { seq: entry.seq, at, how });
             }
             Event::Cancelled { reason, .. } => {
-                self.end = Some(End { at, how: Ending::Cancelled { reason: reason.clone() } });
+                let how = Ending::Cancelled { reason: reason.clone() };
+                self.end = Some(End { seq: entry.seq, at, how });
             }
             Event::Created { .. }
             | Event::TurnStarted { .. }
             | Event::Held { .. }
             | Event::Continued { .. }
+            | Event::Changed(_)
             | Event::Recovered => {}
         }
     }

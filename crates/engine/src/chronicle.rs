@@ -44,6 +44,10 @@ fn tell_one(head: &Head, event: &Event) {
         Event::LoopNoticed { call } => tracing::debug!(%namespace, %query, %call, "call goes round in circles"),
         Event::Held { .. } => tracing::debug!(%namespace, %query, "query is held"),
         Event::Continued { .. } => tracing::debug!(%namespace, %query, "query goes on"),
+        Event::Changed(changed) => {
+            let what = changed.names().collect::<Vec<_>>().join(" ");
+            tracing::debug!(%namespace, %query, what, "query was changed");
+        }
         Event::Recovered => tracing::debug!(%namespace, %query, "query was taken over"),
         Event::Completed => tracing::debug!(%namespace, %query, "query completed"),
         Event::Failed { code, .. } => tracing::info!(%namespace, %query, code, "query failed"),

@@ -1,6 +1,6 @@
 //! Inside calls: all of a turn at once, each started and finished in the journal.
 
-use std::{sync::Arc, time::Instant};
+use std::{pin::pin, sync::Arc, time::Instant};
 
 use bosun_core::{CallId, Outcome, machine::outcome_code};
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -16,17 +16,12 @@ struct Prepared {
 
 /// Runs `calls` concurrently and appends each outcome as it comes.
 pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), StoreError> {
-    let time_left = {
-        let locked = driver.live.lock(&*driver.inner.store).await?;
-        let Some(state) = locked.state() else { return Ok(()) };
-        state.head.limits.query_timeout.saturating_sub(state.head.clock.spent(driver.inner.clock.now()))
-    };
-    let deadline = tokio::time::Instant::now() + time_left;
     let (ended, stopped) = (driver.live.ended(), driver.inner.stopped.clone());
     let mut outcomes = Vec::new();
     let mut failure = None;
     {
         let driver = &*driver;
+        let mut time_is_up = pin!(driver.time_is_up());
         let mut running: FuturesUnordered<_> = calls.into_iter().map(|call| run_one(driver, call)).collect();
         loop {
             let finished = tokio::select! {
@@ -35,7 +30,7 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
                 finished = running.next() => finished,
                 () = ended.cancelled() => break,
                 () = stopped.cancelled() => break,
-                () = tokio::time::sleep_until(deadline) => {
+                () = &mut time_is_up => {
                     driver.time_out().await?;
                     break;
                 }

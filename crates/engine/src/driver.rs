@@ -185,6 +185,33 @@ impl Driver {
         self.append(|head| machine::finish_call(head, call, outcome)).await.map(|_| ())
     }
 
+    /// Resolves when the query has run for as long as it may, which may become more or less meanwhile.
+    pub(crate) async fn time_is_up(&self) {
+        let mut changes = self.live.subscribe();
+        let began = tokio::time::Instant::now();
+        let mut before = None;
+        loop {
+            let left = match self.live.lock(&*self.inner.store).await {
+                Ok(locked) => locked.state().map(|state| {
+                    let spent = *before.get_or_insert_with(|| state.head.clock.spent(self.inner.clock.now()));
+                    state.head.limits.query_timeout.saturating_sub(spent + began.elapsed())
+                }),
+                // Whoever waits for this has to write, and finds out more.
+                Err(_) => Some(AFTER_STORE_FAILURE),
+            };
+            match left {
+                Some(Duration::ZERO) => return,
+                Some(left) => tokio::select! {
+                    () = tokio::time::sleep(left) => {}
+                    // The sender lives as long as `live`.
+                    _ = changes.changed() => {}
+                },
+                // The query is gone, and so will be whoever runs it.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     /// Fails the query because its running time is spent.
     pub(crate) async fn time_out(&self) -> Result<(), StoreError> {
         self.append(|head| {

@@ -276,7 +276,7 @@ impl Engine {
     /// # Errors
     /// If the query does not exist or is not held, or the store fails.
     pub async fn resume(&self, by: Actor, key: Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
-        self.change(key, wait, "resume.appended", move |head| {
+        self.change(key, wait, "resume.appended", move |State { head, .. }| {
             let events = machine::resume(head, &by);
             if events.is_empty() { Err(EngineError::NotHeld(head.name.clone())) } else { Ok(events) }
         })
@@ -288,7 +288,7 @@ impl Engine {
     /// # Errors
     /// If the query does not exist or the store fails.
     pub async fn cancel(&self, by: Actor, key: Key, reason: Option<String>) -> Result<Snapshot, EngineError> {
-        self.change(key, None, "cancel.appended", move |head| Ok(machine::cancel(head, reason, &by))).await
+        self.change(key, None, "cancel.appended", move |state| Ok(machine::cancel(&state.head, reason, &by))).await
     }
 
     /// Deletes a query and its journal; one that has not ended is cancelled first.
@@ -405,18 +405,18 @@ impl Engine {
         }
     }
 
-    async fn change(
+    pub(crate) async fn change(
         &self,
         key: Key,
         wait: Option<Duration>,
         point: &'static str,
-        decide: impl FnOnce(&Head) -> Result<Vec<Event>, EngineError> + Send + 'static,
+        decide: impl FnOnce(&State) -> Result<Vec<Event>, EngineError> + Send + 'static,
     ) -> Result<Snapshot, EngineError> {
         self.detached(async move |inner| {
             let live = inner.desk.entry(&key);
             let mut locked = live.lock(&*inner.store).await?;
             let state = Inner::state_of(&locked, &key)?;
-            let events = match decide(&state.head) {
+            let events = match decide(state) {
                 Ok(events) => events,
                 Err(refusal) => {
                     let position = state.position;

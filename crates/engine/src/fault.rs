@@ -23,6 +23,7 @@ pub const POINTS: &[&str] = &[
     "deliver.durable",
     "expire.appended",
     "cancel.appended",
+    "update.appended",
     "delete.appended",
     "resume.appended",
     "resource.durable",

@@ -92,6 +92,9 @@ async fn unheard(
 fn is_worth_waking(event: &Event) -> bool {
     !matches!(
         event,
-        Event::Continued { .. } | Event::TurnStarted { turn: 2.., attempt: 1, .. } | Event::LoopNoticed { .. }
+        Event::Continued { .. }
+            | Event::Changed(_)
+            | Event::TurnStarted { turn: 2.., attempt: 1, .. }
+            | Event::LoopNoticed { .. }
     )
 }

@@ -42,6 +42,7 @@ pub mod testing;
 mod tests;
 mod toolsets;
 mod turn;
+mod update;
 mod watch;
 
 pub use blob::Blobs;
@@ -57,4 +58,5 @@ pub use results::{PageError, ResultContent, Results};
 pub use runner::Runner;
 pub use store::{Store, StoreError};
 pub use submission::{Input, Submission};
+pub use update::Update;
 pub use watch::{Watch, Watched};

@@ -22,8 +22,9 @@ use bosun_core::{
 use crate::{
     resource::{Change, ResourceChange, ResourceKey, StoredResource},
     store::{
-        Answered, Append, Document, Found, Listed, Numbered, Page, Position, REQUESTS_KEPT, Records, Rejection,
-        Rejections, Removal, Request, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
+        Answered, Append, Document, Found, Listed, Numbered, PAGE_BYTES, Page, Position, REQUESTS_KEPT, Records,
+        Rejection, Rejections, Removal, Request, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored,
+        Wanted,
         conversations::{Joining, Part},
         has_work, shown_from,
     },
@@ -364,23 +365,23 @@ impl Store for Memory {
             shelf.head.namespace == *namespace && page.status.is_none_or(|status| shelf.head.status() == status)
         };
         let total = shelves.queries.values().filter(wanted).count() as u64;
-        let mut older = shelves
+        let older = shelves
             .queries
             .values()
             .rev()
             .filter(wanted)
             .filter(|shelf| page.before.is_none_or(|before| shelf.head.uid < before));
-        let queries = older
-            .by_ref()
-            .take(page.limit)
-            .filter_map(|shelf| {
-                let (created, later) = shelf.entries.split_first()?;
-                let latest = &later[shown_from(&shelf.head, later.iter().map(|entry| &entry.event)).unwrap_or(0)..];
-                let entries = std::iter::once(created).chain(latest).map(|entry| Entry::clone(entry));
-                Some((Head::clone(&shelf.head), entries.collect()))
-            })
-            .collect();
-        Ok(Listed { queries, more: older.next().is_some(), total })
+        let (mut queries, mut bytes, mut more) = (Vec::new(), 0, false);
+        for shelf in older {
+            more = queries.len() == page.limit || bytes > PAGE_BYTES;
+            let Some((created, later)) = shelf.entries.split_first().filter(|_| !more) else { break };
+            let latest = &later[shown_from(&shelf.head, later.iter().map(|entry| &entry.event)).unwrap_or(0)..];
+            let entries = std::iter::once(created).chain(latest).map(|entry| Entry::clone(entry));
+            queries.push((Head::clone(&shelf.head), entries.collect()));
+            let written = shelf.entries.iter().filter_map(|entry| entry.event.encode().ok());
+            bytes += written.map(|text| text.len()).sum::<usize>();
+        }
+        Ok(Listed { queries, more, total })
     }
 
     async fn is_in_use(&self, namespace: &Namespace) -> Result<bool, StoreError> {

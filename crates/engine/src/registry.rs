@@ -10,10 +10,11 @@ use std::{
 };
 
 use bosun_core::{
-    Binding, Limits, Namespace, Tool,
+    Binding, Namespace, Tool,
+    query::AskedLimits,
     template::{BadTemplate, MissingValues, Template},
 };
-use serde::Serialize;
+
 use serde_json::Value;
 
 use crate::{
@@ -36,7 +37,7 @@ pub struct Agent {
     pub model: String,
     pub tools: Vec<AgentTool>,
     /// Limits of the agent; `None` leaves the server's.
-    pub limits: AgentLimits,
+    pub limits: AskedLimits,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
 }
@@ -111,32 +112,6 @@ pub struct AgentTool {
     pub name: String,
     /// What this agent's model reads instead of the tool's own description.
     pub description: Option<String>,
-}
-
-/// The part of the limits that an agent or a query may narrow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct AgentLimits {
-    pub query_timeout: Option<std::time::Duration>,
-    pub tool_timeout: Option<std::time::Duration>,
-    pub external_timeout: Option<std::time::Duration>,
-    pub max_tool_calls: Option<u32>,
-    pub max_tokens: Option<u64>,
-    pub ttl: Option<std::time::Duration>,
-}
-
-impl AgentLimits {
-    /// `wide` with whatever is narrower here: nobody gets more than the level above allows.
-    #[must_use]
-    pub fn narrow(&self, wide: Limits) -> Limits {
-        Limits {
-            query_timeout: self.query_timeout.unwrap_or(wide.query_timeout).min(wide.query_timeout),
-            tool_timeout: self.tool_timeout.unwrap_or(wide.tool_timeout).min(wide.tool_timeout),
-            external_timeout: self.external_timeout.unwrap_or(wide.external_timeout).min(wide.external_timeout),
-            max_tool_calls: self.max_tool_calls.unwrap_or(wide.max_tool_calls).min(wide.max_tool_calls),
-            max_tokens: [self.max_tokens, wide.max_tokens].into_iter().flatten().min(),
-            ttl: self.ttl.unwrap_or(wide.ttl).min(wide.ttl),
-        }
-    }
 }
 
 /// A place where conversations are kept, as its manifest describes it.

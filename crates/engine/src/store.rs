@@ -178,9 +178,14 @@ pub struct Stored {
     pub entries: Vec<Entry>,
 }
 
+/// A page of a list ends when the journals of its queries have more bytes than this, and has at least one query:
+/// answers may be large, and a thousand of them are not to be in memory at once.
+pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
 /// Which part of a list is wanted, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
+    /// So many queries at most; fewer, if they are [large](PAGE_BYTES).
     pub limit: usize,
     /// Only queries created before this one.
     pub before: Option<QueryUid>,
@@ -200,6 +205,7 @@ pub struct Listed {
 }
 
 /// The number of entries at the end of a journal that tell how a query has ended: the last answer, and one more.
+/// Unless it was changed since; then they are to be looked for.
 pub const ENDING: usize = 2;
 
 /// Where what a list shows begins among the later entries of a query; `None` if it begins before them.
@@ -209,7 +215,9 @@ pub fn shown_from<'a>(
 ) -> Option<usize> {
     let count = later.len();
     if head.status().is_final() {
-        Some(count.saturating_sub(ENDING))
+        let end = later.rposition(Event::is_final)?;
+        let is_whole = end > 0 || !matches!(later.nth(end)?, Event::Completed);
+        is_whole.then(|| end.saturating_sub(1))
     } else if head.waiting().next().is_none() {
         Some(count)
     } else {

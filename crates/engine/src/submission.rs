@@ -7,13 +7,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
     Actor, ContentHash, Namespace, QueryName, Tool, json,
-    query::{ModelOptions, TargetKind, View},
+    query::{AskedLimits, ModelOptions, TargetKind, View},
     tool::{catalog::Selection, toolset::Mode},
     trace::TraceContext,
     transcript::Message,
 };
 
-use crate::{conversation::AskedConversation, parameters::Parameter, registry::AgentLimits, store::RequestKey};
+use crate::{conversation::AskedConversation, parameters::Parameter, store::RequestKey};
 
 /// A request to run an agent.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct Submission {
     pub selected_tools: Option<Vec<String>>,
     /// And of those only these.
     pub tool_filter: Option<Selection>,
-    pub limits: AgentLimits,
+    pub limits: AskedLimits,
     pub view: View,
     pub session_id: Option<String>,
     pub conversation: AskedConversation,
@@ -92,7 +92,7 @@ impl Submission {
             mode: Mode::Hybrid,
             selected_tools: None,
             tool_filter: None,
-            limits: AgentLimits::default(),
+            limits: AskedLimits::default(),
             view: View::Ark,
             session_id: None,
             conversation: AskedConversation::default(),
@@ -116,7 +116,7 @@ impl Submission {
             "clientTools": self.client_tools,
             "mode": self.mode,
             "selectedTools": self.selected_tools,
-            "limits": self.limits,
+            "limits": limits_as_ever(&self.limits),
             "view": self.view,
             "sessionId": self.session_id,
             "labels": self.labels,
@@ -148,5 +148,45 @@ impl Submission {
             QueryName::for_request(ContentHash::of_parts(&parts.map(str::as_bytes)))
         };
         self.name.clone().or_else(|| self.request.as_ref().map(of_request))
+    }
+}
+
+/// As the first version wrote them. A repeated request must stay the same one, whatever form a journal has.
+fn limits_as_ever(limits: &AskedLimits) -> serde_json::Value {
+    let AskedLimits { query_timeout, tool_timeout, external_timeout, max_tool_calls, max_tokens, ttl } = limits;
+    serde_json::json!({
+        "query_timeout": query_timeout,
+        "tool_timeout": tool_timeout,
+        "external_timeout": external_timeout,
+        "max_tool_calls": max_tool_calls,
+        "max_tokens": max_tokens,
+        "ttl": ttl,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_request_has_the_fingerprint_that_it_always_had() {
+        let bare = Submission::to_agent(Actor::local(), Namespace::default(), "agent", "go");
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let limits = AskedLimits {
+            query_timeout: seconds(1),
+            tool_timeout: seconds(2),
+            external_timeout: seconds(3),
+            max_tool_calls: Some(4),
+            max_tokens: Some(5),
+            ttl: seconds(6),
+        };
+        let limited = Submission { limits, ..bare.clone() };
+        let ever = [
+            "8a253d4a26319313c6d717f0d80d73e5d72374c3d65fbb60d3cdbde10f8d1437",
+            "ad098aa18e098fc06f0756a8dbb5d57b7d87ce47c38fe4a9e0a6c681cf48f6ba",
+        ];
+        assert_eq!([bare, limited].map(|asked| asked.fingerprint().to_string()), ever);
     }
 }

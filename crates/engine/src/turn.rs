@@ -39,7 +39,6 @@ struct Question {
     request: ModelRequest,
     /// The turns that the request tells of.
     turns: Vec<Arc<Turn>>,
-    time_left: std::time::Duration,
     /// What the answer must be.
     schema: Option<Arc<Schema>>,
     /// What goes into the conversation if this is the last turn, but for the answer itself.
@@ -61,7 +60,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         }
         Err(error) => return fail(driver, &error).await,
     };
-    let Question { model, name, request, turns, time_left, schema, said } = question;
+    let Question { model, name, request, turns, schema, said } = question;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
     let (deltas, ended) = (DraftDeltas(&driver.live), driver.live.ended());
     let reply = tokio::select! {
@@ -71,7 +70,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         () = ended.cancelled() => return Ok(()),
         // The attempt is lost, not the query: the next process begins it again.
         () = driver.inner.draining.cancelled() => return Ok(()),
-        () = tokio::time::sleep(time_left) => return driver.time_out().await,
+        () = driver.time_is_up() => return driver.time_out().await,
     };
     fault::point("turn.replied");
     metrics.model_asked(&name, reply.as_ref().ok(), began.elapsed());
@@ -194,7 +193,6 @@ async fn prepare(driver: &Driver, told: Told) -> Result<Result<Prepared, ModelEr
         model,
         turns,
         name: transcript.spec.model.clone(),
-        time_left: head.limits.query_timeout.saturating_sub(head.clock.spent(inner.clock.now())),
         request: ModelRequest {
             query: head.uid,
             turn: head.turn,

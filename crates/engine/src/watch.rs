@@ -184,7 +184,7 @@ impl Watch {
 
     fn see(&mut self, entry: &Entry) {
         self.seen = entry.seq;
-        self.ended = entry.event.is_final();
+        self.ended |= entry.event.is_final();
         self.draft = Draft::begun_by(entry).unwrap_or(self.draft);
     }
 }

@@ -2,11 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bosun_core::{Namespace, Tool, schema};
-use bosun_engine::{
-    Agent,
-    registry::{AgentLimits, AgentTool},
-};
+use bosun_core::{Namespace, Tool, query::AskedLimits, schema};
+use bosun_engine::{Agent, registry::AgentTool};
 use serde_json::Value;
 
 use super::{
@@ -129,10 +126,10 @@ fn tool(spec: &Fields<'_>, node: &Node) -> Option<(AgentTool, ToolReference)> {
     Some((AgentTool { name: name.value.to_owned(), description }, ToolReference { is_builtin, place: name.place }))
 }
 
-fn limits(metadata: &Metadata, fields: &Fields<'_>) -> AgentLimits {
+fn limits(metadata: &Metadata, fields: &Fields<'_>) -> AskedLimits {
     const KNOWN: &str =
         "known are `query-timeout`, `tool-timeout`, `external-timeout`, `ttl`, `max-tool-calls` and `max-tokens`";
-    let mut limits = AgentLimits::default();
+    let mut limits = AskedLimits::default();
     for (annotation, value) in &metadata.annotations {
         let Some(name) = annotation.strip_prefix(OWN_ANNOTATIONS) else { continue };
         let place = metadata.annotation_places.get(annotation).copied().unwrap_or(metadata.place);

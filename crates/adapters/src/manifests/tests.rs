@@ -6,6 +6,7 @@ use std::{
 
 use bosun_core::{
     Binding, Namespace, QueryUid,
+    query::AskedLimits,
     tool::{
         SecretRef,
         toolset::{Mode, Toolset},
@@ -15,7 +16,7 @@ use bosun_core::{
 use bosun_engine::{
     SystemClock,
     model::{Deltas, ModelRequest},
-    registry::{AgentLimits, AgentTool},
+    registry::AgentTool,
 };
 use serde_json::json;
 
@@ -61,7 +62,7 @@ fn agents_are_read_as_they_are_written() {
         description: description.map(str::to_owned),
     };
     assert_eq!(full.tools, [tool("calculator", None), tool("noop", Some("Does nothing at all")), tool("sum", None)]);
-    let limits = AgentLimits {
+    let limits = AskedLimits {
         query_timeout: Some(Duration::from_secs(120)),
         tool_timeout: Some(Duration::from_millis(1_500)),
         external_timeout: Some(Duration::from_secs(5_400)),
@@ -73,7 +74,7 @@ fn agents_are_read_as_they_are_written() {
     assert_eq!(full.labels["team"], "red");
     assert_eq!(full.annotations["example.com/owner"], "somebody");
     let bare = &manifests.agents[1];
-    assert_eq!((bare.model.as_str(), &bare.prompt, bare.limits), ("default", &None, AgentLimits::default()));
+    assert_eq!((bare.model.as_str(), &bare.prompt, bare.limits), ("default", &None, AskedLimits::default()));
 }
 
 #[test]

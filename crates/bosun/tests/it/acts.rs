@@ -143,6 +143,13 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
         log.check("post /v1/queries?wait=20s", &[], outside(name), &asked).await;
         log.check(operation, &[name], body, &["query.cancelled"]).await;
     }
+    let change = "put /v1/queries/{name}";
+    log.check("post /v1/queries?wait=20s", &[], outside("h"), &asked).await;
+    log.check(change, &["h"], Some(json!({"timeout": "9s"})), &["query.changed"]).await;
+    log.check(change, &["h"], Some(json!({"timeout": "9s"})), &[]).await;
+    let labels = json!({"metadata": {"labels": {"a": "b"}}, "cancel": true});
+    log.check(change, &["h"], Some(labels), &["query.changed", "query.cancelled"]).await;
+    log.check(change, &["h"], Some(json!({"ttl": "9h"})), &["query.changed"]).await;
     log.check("delete /v1/queries/{name}", &["d"], None, &["query.deleted"]).await;
     log.check("post /v1/queries?wait=20s", &[], outside("g"), &asked).await;
     let both = ["query.cancelled", "query.deleted"];

@@ -60,7 +60,7 @@ const ROOMS: &[Room] = &[
 /// The points that this load comes by: all commits on the way of a query but for those of what nobody does here.
 fn points() -> Vec<&'static str> {
     const ELSEWHERE: &[&str] =
-        &["expire.", "delete.", "resume.", "blob.", "store.remove", "upgrade.", "resource", "tend"];
+        &["expire.", "delete.", "resume.", "update.", "blob.", "store.remove", "upgrade.", "resource", "tend"];
     POINTS.iter().copied().filter(|point| !ELSEWHERE.iter().any(|part| point.contains(part))).collect()
 }
 

@@ -16,7 +16,7 @@ use bosun_core::{
     Actor, CallId, ContentHash, Limits, Namespace, Outcome, QueryUid,
     hash::Hashing,
     machine::{Delivery, Target},
-    query::View,
+    query::{AskedLimits, View},
     tool::{Binding, Tool},
     transcript::Message,
 };
@@ -25,7 +25,7 @@ use bosun_engine::{
     blob::MemoryBlobs,
     memory::Memory,
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
-    registry::{AgentLimits, AgentTool},
+    registry::AgentTool,
 };
 use futures_util::{StreamExt, stream};
 use reqwest::{Body, RequestBuilder, Response};
@@ -443,7 +443,7 @@ async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine 
         output_schema: None,
         model: "default".into(),
         tools: vec![AgentTool { name: "read_result".into(), description: None }],
-        limits: AgentLimits::default(),
+        limits: AskedLimits::default(),
         labels: Default::default(),
         annotations: Default::default(),
     });

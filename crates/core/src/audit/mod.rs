@@ -48,6 +48,9 @@ pub enum Action {
     QueryHeld,
     #[serde(rename = "query.continued")]
     QueryContinued,
+    /// What it may use, or what is said about it; `detail` is what.
+    #[serde(rename = "query.changed")]
+    QueryChanged,
     #[serde(rename = "query.recovered")]
     QueryRecovered,
     #[serde(rename = "query.completed")]
@@ -356,6 +359,10 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
         Event::LoopNoticed { call } => of_call(Action::CallLooping, *call).map(|(record, _)| record),
         Event::Held { by, .. } => Some(of_query(Action::QueryHeld).by(by)),
         Event::Continued { by } => Some(of_query(Action::QueryContinued).by(by)),
+        Event::Changed(changed) => {
+            let detail = changed.names().collect::<Vec<_>>().join(" ");
+            Some(Record { detail: Some(detail), ..of_query(Action::QueryChanged).by(&changed.by) })
+        }
         Event::Recovered => Some(of_query(Action::QueryRecovered)),
         Event::Completed => Some(ended(Action::QueryCompleted, SUCCESS)),
         Event::Failed { code, .. } => Some(ended(Action::QueryFailed, code)),

@@ -260,6 +260,23 @@ fn inside_and_refused_calls_have_their_words() {
 }
 
 #[test]
+fn a_change_says_what_was_changed_and_by_whom_and_not_into_what() {
+    let (mut head, mut transcript, mut entries) = query(Vec::new());
+    let changed = crate::event::Changed {
+        limits: crate::query::AskedLimits { ttl: Some(std::time::Duration::from_secs(1)), ..Default::default() },
+        labels: Some(Arc::new([("secret".to_owned(), "secret".to_owned())].into())),
+        by: by(),
+        ..Default::default()
+    };
+    push(&mut head, &mut transcript, &mut entries, 9_000, machine::change(changed));
+    let records = of_entries(&head, &transcript, entries.iter(), Arguments::Full);
+    assert_eq!(actions(&records), ["query.created", "query.completed", "query.changed"]);
+    let record = &records[2];
+    assert_eq!((record.actor.as_deref(), record.detail.as_deref()), (Some("ci/alice"), Some("ttl labels")));
+    assert!(!serde_json::to_string(record).unwrap().contains("secret"));
+}
+
+#[test]
 fn a_result_that_did_not_count_is_recorded_by_its_hash() {
     let outside = Way::Outside { timeout: std::time::Duration::from_secs(60) };
     let (head, ..) = query(vec![outside]);

@@ -17,7 +17,7 @@ pub use turn::{Asked, Output, Reply, Way, end_turn, fail, start_turn};
 
 use crate::{
     Actor, CallId, Head, Outcome, Timestamp,
-    event::Event,
+    event::{Changed, Event},
     head::{CallHead, CallState, Phase},
 };
 
@@ -160,6 +160,12 @@ pub fn cancel(head: &Head, reason: Option<String>, by: &Actor) -> Vec<Event> {
 #[must_use]
 pub fn resume(head: &Head, by: &Actor) -> Vec<Event> {
     if head.held_until.is_some() { vec![Event::Continued { by: by.clone() }] } else { Vec::new() }
+}
+
+/// Somebody wants the query to be other than it is, before or after its end. Empty if `changed` changes nothing.
+#[must_use]
+pub fn change(changed: Changed) -> Vec<Event> {
+    if changed.names().next().is_none() { Vec::new() } else { vec![Event::Changed(Box::new(changed))] }
 }
 
 /// A new process takes the query over. Folding `Recovered` makes calls that may run twice ready again;

@@ -10,13 +10,14 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::{
-    Asked, Delivery, Next, REPEATS_NOTICED, Reply, Standing, Target, Verdict, Way, cancel, deliver, end_turn, expire,
-    finish_call, next, recover, resume, standing, start_call, start_turn,
+    Asked, Delivery, Next, REPEATS_NOTICED, Reply, Standing, Target, Verdict, Way, cancel, change, deliver, end_turn,
+    expire, finish_call, next, recover, resume, standing, start_call, start_turn,
     tests::{created, spec},
 };
 use crate::{
     Actor, CallId, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp, Transcript,
-    event::Route,
+    event::{Changed, Route},
+    query::AskedLimits,
     showing::Showing,
     transcript::{Message, Told},
 };
@@ -40,6 +41,7 @@ enum Act {
     Sweep,
     Cancel,
     Resume,
+    Change(u32),
     Crash,
 }
 
@@ -68,6 +70,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => Just(Act::Sweep),
         1 => Just(Act::Cancel),
         1 => Just(Act::Resume),
+        1 => (0..=MAX_CALLS).prop_map(Act::Change),
         2 => Just(Act::Crash),
     ]
 }
@@ -108,7 +111,8 @@ impl World {
 
     fn append(&mut self, events: Vec<Event>) {
         let ended = self.head.status().is_final();
-        assert!(events.is_empty() || !ended, "a query that has ended never changes: {events:?}");
+        let moves = events.iter().any(|event| !matches!(event, Event::Changed(_)));
+        assert!(!moves || !ended, "a query that has ended never goes on: {events:?}");
         for event in events {
             let entry = Entry { seq: self.head.seq + 1, at: self.now, event };
             self.head.apply(&entry).unwrap();
@@ -144,6 +148,16 @@ impl World {
             Act::Resume => {
                 let events = resume(&self.head, &Actor::local());
                 self.append(events);
+            }
+            Act::Change(max_tool_calls) => {
+                let before = (self.head.status(), next(&self.head), self.head.updated_at, self.head.clock);
+                let limits = AskedLimits { max_tool_calls: Some(max_tool_calls), ..AskedLimits::default() };
+                self.append(change(Changed { limits, ..Changed::default() }));
+                assert_eq!(self.head.limits.max_tool_calls, max_tool_calls);
+                let after = (self.head.status(), next(&self.head), self.head.updated_at, self.head.clock);
+                if !matches!(before.1, Next::Turn { .. }) {
+                    assert_eq!(after, before, "what it may use is not what it does");
+                }
             }
             Act::Crash => {
                 self.running.clear();

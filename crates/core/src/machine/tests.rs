@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 
 use super::{
-    Asked, Delivery, Next, Output, Reply, Target, Verdict, Way, cancel, deliver, end_turn, expire, fail, failure_code,
-    finish_call, next, recover, resume, start_call, start_turn,
+    Asked, Delivery, Next, Output, Reply, Target, Verdict, Way, cancel, change, deliver, end_turn, expire, fail,
+    failure_code, finish_call, next, recover, resume, start_call, start_turn,
 };
 use crate::{
     Actor, CallId, ContentHash, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Spec, Status,
     Timestamp,
-    query::{Usage, View},
+    event::Changed,
+    query::{AskedLimits, Usage, View},
 };
 
 const NOW: Timestamp = Timestamp(1_000_000);
@@ -518,6 +519,77 @@ fn an_answer_that_does_not_fit_is_not_asked_for_again_when_the_tokens_are_spent(
     assert!(matches!(&events[1..], [Event::Failed { code, .. }] if code == failure_code::TOKEN_LIMIT), "{events:?}");
 }
 
+/// Everything that can be changed, as something that it never is otherwise.
+fn all_changed() -> Changed {
+    let texts = |text: &str| Some(Arc::new([(text.to_owned(), "ü".to_owned())].into()));
+    Changed {
+        limits: AskedLimits {
+            query_timeout: Some(Duration::from_millis(1)),
+            tool_timeout: Some(Duration::from_millis(2)),
+            external_timeout: Some(Duration::from_millis(3)),
+            max_tool_calls: Some(4),
+            max_tokens: Some(5),
+            ttl: Some(Duration::from_millis(6)),
+        },
+        labels: texts("label"),
+        annotations: texts("annotation"),
+        by: Actor::local(),
+    }
+}
+
+#[test]
+fn what_is_changed_is_so_from_then_on_and_the_rest_stays() {
+    let mut head = after_turn(vec![outside("a")]);
+    let before = head.clone();
+    let spec = spec(Limits::default());
+    assert_eq!(change(Changed { by: Actor::of_key("ci").unwrap(), ..Changed::default() }), [], "nothing is no change");
+    let labelled = Changed { labels: all_changed().labels, ..Changed::default() };
+    apply(&mut head, NOW, change(labelled));
+    assert_eq!((head.labels(&spec), head.annotations(&spec)), (&*all_changed().labels.unwrap(), &spec.annotations));
+    assert_eq!(Head { seq: before.seq, labels: None, ..head.clone() }, before);
+    apply(&mut head, NOW, cancel(&before, None, &Actor::local()));
+    let (ended, kept) = (head.clone(), head.kept_until().unwrap());
+    apply(&mut head, NOW.after(Duration::from_secs(9)), change(all_changed()));
+    let limits = Limits {
+        query_timeout: Duration::from_millis(1),
+        tool_timeout: Duration::from_millis(2),
+        external_timeout: Duration::from_millis(3),
+        max_tool_calls: 4,
+        max_tokens: Some(5),
+        ttl: Duration::from_millis(6),
+    };
+    let expect = Head { seq: ended.seq + 1, limits, annotations: all_changed().annotations, ..ended };
+    assert_eq!(head, expect, "it ended when it did, however late it is changed");
+    assert_eq!(head.kept_until().unwrap().0 + 2_592_000_000 - 6, kept.0);
+}
+
+#[test]
+fn limits_change_where_they_are_asked_for_and_never_beyond_what_there_is() {
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    let wide = Limits { query_timeout: Duration::from_secs(60), max_tokens: Some(100), ..Limits::default() };
+    let now = Limits { query_timeout: Duration::from_secs(30), max_tokens: Some(50), ..wide };
+    let none = AskedLimits::default();
+    for (asked, expect) in [
+        (none, none),
+        (AskedLimits { query_timeout: seconds(30), max_tokens: Some(50), ..none }, none),
+        (AskedLimits { query_timeout: seconds(10), ..none }, AskedLimits { query_timeout: seconds(10), ..none }),
+        (AskedLimits { query_timeout: seconds(90), ..none }, AskedLimits { query_timeout: seconds(60), ..none }),
+        (AskedLimits { max_tokens: Some(1_000), ..none }, AskedLimits { max_tokens: Some(100), ..none }),
+        (AskedLimits { ttl: seconds(720 * 3_600 + 1), ..none }, none),
+        (AskedLimits { max_tool_calls: Some(0), ..none }, AskedLimits { max_tool_calls: Some(0), ..none }),
+    ] {
+        assert_eq!(asked.changes(now, wide), expect, "{asked:?}");
+        assert_eq!(asked.changes(expect.replace_in(now), wide), none, "the same once more is no change: {asked:?}");
+    }
+    let unlimited = Limits { max_tokens: None, ..now };
+    let asked = AskedLimits { max_tokens: Some(7), ..none };
+    assert_eq!(asked.changes(unlimited, unlimited), asked);
+    assert_eq!(
+        all_changed().names().collect::<Vec<_>>().join(" "),
+        "timeout toolTimeout externalTimeout maxToolCalls maxTokens ttl labels annotations"
+    );
+}
+
 #[test]
 fn every_event_survives_being_written_and_read() {
     let mut head = after_turn(vec![outside("a")]);
@@ -555,6 +627,8 @@ fn every_event_survives_being_written_and_read() {
         Event::Held { until: NOW, by: by.clone() },
         Event::Continued { by: Actor::local() },
         Event::Continued { by: by.clone() },
+        Event::Changed(Box::new(Changed { by: by.clone(), ..Changed::default() })),
+        Event::Changed(Box::new(all_changed())),
         Event::Recovered,
         Event::Completed,
         Event::Failed { code: "a".into(), message: "b".into() },

@@ -134,6 +134,7 @@ impl Sample {
             Action::QueryCreated
             | Action::QueryHeld
             | Action::QueryContinued
+            | Action::QueryChanged
             | Action::QueryRecovered
             | Action::QueryDeleted
             | Action::CallAsked

@@ -66,9 +66,9 @@ fn rfc(
         metadata: wire::RfcMetadata {
             query_name: head.name.to_string(),
             waiting_for_tool: !tool_calls.is_empty(),
-            labels: metadata(&transcript.spec),
+            labels: metadata(head, &transcript.spec),
         },
-        session: session(&transcript.spec),
+        session: Some(session(&transcript.spec)).filter(|session| session.conversation_id.is_some()),
         creation_timestamp: head.created_at.to_rfc3339(),
         tool_calls,
         results,
@@ -85,7 +85,7 @@ fn ark(
     wire::ArkQuery {
         identity: identity(head),
         spec: query_spec(head, &transcript.spec),
-        metadata: metadata(&transcript.spec),
+        metadata: metadata(head, &transcript.spec),
         creation_timestamp: head.created_at.to_rfc3339(),
         status: ark_status(head, transcript),
         results,
@@ -172,7 +172,7 @@ fn listed_query(head: &Head, transcript: &Transcript) -> wire::ListedQuery {
         kind: kind(spec),
         session: session(spec),
         memory: memory(spec),
-        metadata: metadata(spec),
+        metadata: metadata(head, spec),
         input: input(spec),
         target: target(spec),
         targets: vec![target(spec)],
@@ -261,8 +261,8 @@ fn camel_case(code: &str) -> String {
     words.collect()
 }
 
-fn metadata(spec: &Spec) -> wire::Metadata {
-    wire::Metadata { labels: spec.labels.clone(), annotations: spec.annotations.clone() }
+fn metadata(head: &Head, spec: &Spec) -> wire::Metadata {
+    wire::Metadata { labels: head.labels(spec).clone(), annotations: head.annotations(spec).clone() }
 }
 
 fn target(spec: &Spec) -> wire::Target {

@@ -210,6 +210,9 @@ fn tell(event: &Event) -> (bool, &'static str, String) {
         Event::LoopNoticed { call, .. } => (true, "ToolLoop", format!("Call `{call}` repeats earlier ones")),
         Event::Held { until, .. } => (false, "QueryHeld", format!("Until {}", until.to_rfc3339())),
         Event::Continued { .. } => (false, "QueryContinued", "The client lets it go on".to_owned()),
+        Event::Changed(changed) => {
+            (false, "QueryChanged", format!("Changed: {}", changed.names().collect::<Vec<_>>().join(", ")))
+        }
         Event::Recovered => (true, "QueryRecovered", "An earlier process left it in the middle".to_owned()),
         Event::Completed => (false, "QueryCompleted", "Answered".to_owned()),
         Event::Failed { code, .. } => (true, "QueryFailed", format!("`{code}`")),

@@ -8,10 +8,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
     Namespace, QueryName,
-    query::{ModelOptions, TargetKind, View},
+    query::{AskedLimits, Limits, ModelOptions, TargetKind, View},
     tool::duration_from_json,
 };
-use bosun_engine::{Engine, Submission, registry::AgentLimits, store::RequestKey};
+use bosun_engine::{Engine, Submission, store::RequestKey};
 use serde_json::Value;
 
 use super::{
@@ -58,7 +58,9 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
     let options_of_model = read_model_options(&mut fields, &mut findings);
     let output_schema = fields.object("outputSchema", &mut findings).map(|schema| schema.into_members().into());
     let tools = tools::read(&mut fields, engine, &metadata.namespace, &mut findings);
-    let limits = read_limits(&mut fields, engine, &metadata.namespace, target.as_ref(), &mut findings);
+    let limits = read_limits(&mut fields, &mut findings);
+    let named = target.as_ref().map_or((TargetKind::Agent, ""), |target| (target.kind, &target.name));
+    warn_of_narrowed(&limits, &engine.bounds(&metadata.namespace, named.0, named.1), &mut findings);
     let joined = conversations::join(&mut fields, &engine.registry(), &metadata.namespace, &mut findings);
     if let Some(target) = &target {
         let brings_tools = !tools.outside.is_empty() || tools.selected.is_some() || tools.filter.is_some();
@@ -172,14 +174,18 @@ fn read_metadata(fields: &mut Object, options: &Options, findings: &mut Findings
             Err(error) => findings.fault("metadata.namespace", "invalid_name", error.to_string()),
         }
     }
-    read.labels = read_texts(&mut metadata, "labels", findings);
-    read.annotations = read_texts(&mut metadata, "annotations", findings);
+    read.labels = read_texts(&mut metadata, "labels", findings).unwrap_or_default();
+    read.annotations = read_texts(&mut metadata, "annotations", findings).unwrap_or_default();
     metadata.finish(findings);
     Ok(read)
 }
 
-fn read_texts(metadata: &mut Object, name: &str, findings: &mut Findings) -> BTreeMap<String, String> {
-    let Some(texts) = metadata.object(name, findings) else { return BTreeMap::new() };
+pub(super) fn read_texts(
+    metadata: &mut Object,
+    name: &str,
+    findings: &mut Findings,
+) -> Option<BTreeMap<String, String>> {
+    let texts = metadata.object(name, findings)?;
     let mut read = BTreeMap::new();
     for (key, value) in texts.into_members() {
         match value {
@@ -192,7 +198,7 @@ fn read_texts(metadata: &mut Object, name: &str, findings: &mut Findings) -> BTr
             }
         }
     }
-    read
+    Some(read)
 }
 
 fn read_name(fields: &mut Object, in_metadata: Option<String>, findings: &mut Findings) -> Option<QueryName> {
@@ -205,27 +211,21 @@ fn read_name(fields: &mut Object, in_metadata: Option<String>, findings: &mut Fi
     name.parse().map_err(|error: bosun_core::id::IdError| findings.fault(path, "invalid_name", error.to_string())).ok()
 }
 
-/// The limits of the query. What is more than the server or the agent allows is narrowed, and said so.
-fn read_limits(
-    fields: &mut Object,
-    engine: &Engine,
-    namespace: &Namespace,
-    target: Option<&Target>,
-    findings: &mut Findings,
-) -> AgentLimits {
-    let limits = AgentLimits {
+/// The limits of the query, as they are asked for.
+pub(super) fn read_limits(fields: &mut Object, findings: &mut Findings) -> AskedLimits {
+    AskedLimits {
         query_timeout: read_duration(fields, "timeout", findings),
         tool_timeout: read_duration(fields, "toolTimeout", findings),
         external_timeout: read_duration(fields, "externalTimeout", findings),
         max_tool_calls: read_count(fields, "maxToolCalls", findings),
         max_tokens: read_count(fields, "maxTokens", findings).map(u64::from),
         ttl: read_duration(fields, "ttl", findings),
-    };
-    let server = engine.settings().limits;
-    let registry = engine.registry();
-    let agent = target.filter(|target| target.kind == TargetKind::Agent);
-    let agent = agent.and_then(|target| registry.agent(namespace, &target.name));
-    let granted = limits.narrow(agent.map_or(server, |agent| agent.limits.narrow(server)));
+    }
+}
+
+/// What is more than the server or the agent allows is narrowed; whoever asked for it is told.
+pub(super) fn warn_of_narrowed(limits: &AskedLimits, bounds: &Limits, findings: &mut Findings) {
+    let granted = limits.narrow(*bounds);
     for (name, asked, granted) in [
         ("timeout", limits.query_timeout, granted.query_timeout),
         ("toolTimeout", limits.tool_timeout, granted.tool_timeout),
@@ -247,7 +247,6 @@ fn read_limits(
             findings.warn(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
         }
     }
-    limits
 }
 
 /// What the query asks of its model.

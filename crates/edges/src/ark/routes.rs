@@ -233,12 +233,9 @@ async fn get_query(State(app): State<App>, options: Options) -> Result<Response,
 async fn update_query(State(app): State<App>, options: Options, body: JsonBody) -> Result<Response, ApiError> {
     let (change, sent) = body.read_and_keep(|body| update::read(&options, body))?;
     let key = options.key()?;
-    let mut snapshot = app.engine.get(&key, None).await?;
-    let cancel = change.cancel;
-    let warnings = change.check(&snapshot).map_err(|error| error.about(&sent))?;
-    if cancel {
-        snapshot = app.engine.cancel(options.actor().clone(), key, None).await?;
-    }
+    let snapshot = app.engine.get(&key, None).await?;
+    let (update, warnings) = change.check(&app.engine, &snapshot).map_err(|error| error.about(&sent))?;
+    let snapshot = app.engine.update(options.actor().clone(), key, update).await?;
     Ok(answer(&snapshot, options.view, &warnings))
 }
 

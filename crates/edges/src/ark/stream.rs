@@ -55,7 +55,7 @@ pub(super) async fn open(
     warnings: &[String],
 ) -> Result<Response, ApiError> {
     let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
-    let mut response = if snapshot.head.status().is_final() && seen >= snapshot.head.seq {
+    let mut response = if snapshot.transcript.end.as_ref().is_some_and(|end| seen >= end.seq) {
         // The one answer that keeps an `EventSource` from coming back for ever.
         StatusCode::NO_CONTENT.into_response()
     } else {
@@ -256,6 +256,7 @@ impl Narrator {
             | Event::LoopNoticed { .. }
             | Event::Held { .. }
             | Event::Continued { .. }
+            | Event::Changed(_)
             | Event::Recovered => None,
         }
     }

@@ -1,11 +1,12 @@
-//! `PUT …/queries/{name}`: what can be changed about a query, which is one thing: it can be cancelled.
+//! `PUT …/queries/{name}`: a partial update of a query that is taken on.
 //!
-//! A query is frozen when it is taken on: what it runs with stands in the first entry of its journal. Clients of
-//! ARK read a query, change a field and send all of it back, so a field that has the value it has is fine; one that
-//! has another value is refused by name, since whoever sends it expects it to change something.
+//! What it may use, how long it is kept, its labels and annotations become what is sent, and it can be cancelled. What
+//! it was asked is frozen: it stands in the first entry of its journal, and the query runs by that. Clients of ARK
+//! read a query, change a field and send all of it back, so such a field is fine with the value that it has; one
+//! that has another value is refused by name, since whoever sends it expects another answer.
 
-use bosun_core::{query::Spec, tool::duration_from_json};
-use bosun_engine::Snapshot;
+use bosun_core::query::Spec;
+use bosun_engine::{Engine, Snapshot, Update};
 use serde_json::{Map, Value, json};
 
 use super::{convert, options::Options, request};
@@ -33,37 +34,44 @@ const OF_ANSWERS: &[&str] = &[
 ];
 /// Fields that a request has and no answer shows as they were sent.
 const NOT_SHOWN: &[&str] = &["externalTools", "tools", "toolSource", "toolFilter", "conversationPolicy"];
-/// Fields whose texts are durations, which can be written in many ways.
-const DURATIONS: &[&str] = &["timeout", "ttl", "toolTimeout", "externalTimeout"];
 /// Fields that are an object with a name, or the name alone.
 const REFERENCES: &[&str] = &["memory", "modelRef"];
 
 /// A request to change a query, read as far as that needs no query.
 #[derive(Debug)]
 pub(super) struct Change {
-    pub(super) cancel: bool,
+    update: Update,
     /// What is to be what it is.
     kept: Object,
+    metadata: Option<Object>,
     findings: Findings,
 }
 
 pub(super) fn read(options: &Options, body: Value) -> Result<Change, ApiError> {
     let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
     let mut kept = request::lay_flat(Object::body(body)?, &mut findings);
-    let cancel = kept.flag("cancel", &mut findings).unwrap_or(false);
+    let mut metadata = kept.object("metadata", &mut findings);
+    let mut texts = |name| request::read_texts(metadata.as_mut()?, name, &mut findings);
+    let (labels, annotations) = (texts("labels"), texts("annotations"));
+    let update = Update {
+        cancel: kept.flag("cancel", &mut findings).unwrap_or(false),
+        limits: request::read_limits(&mut kept, &mut findings),
+        labels,
+        annotations,
+    };
     request::refuse_unserved(&mut kept, request::UNSERVED, &mut findings);
     for name in OF_ANSWERS {
         let _ = kept.take_any(name);
     }
     // Whoever cannot be understood is told so before anybody looks for the query.
     findings.check()?;
-    Ok(Change { cancel, kept, findings })
+    Ok(Change { update, kept, metadata, findings })
 }
 
 impl Change {
-    /// What the client should know, if nothing is to become other than it is.
-    pub(super) fn check(self, snapshot: &Snapshot) -> Result<Vec<String>, ApiError> {
-        let Self { mut kept, mut findings, .. } = self;
+    /// What is to be done, and what the client should know, unless what was asked is to become something else.
+    pub(super) fn check(self, engine: &Engine, snapshot: &Snapshot) -> Result<(Update, Vec<String>), ApiError> {
+        let Self { update, mut kept, metadata, mut findings } = self;
         for (name, is) in frozen(snapshot)? {
             let path = kept.path_of(&name);
             if let Some(sent) = kept.take(&name)
@@ -72,7 +80,7 @@ impl Change {
                 refuse(&mut findings, path);
             }
         }
-        if let Some(mut metadata) = kept.object("metadata", &mut findings) {
+        if let Some(mut metadata) = metadata {
             keep_metadata(&mut metadata, snapshot, &mut findings);
             metadata.finish(&mut findings);
         }
@@ -83,38 +91,44 @@ impl Change {
             }
         }
         kept.finish(&mut findings);
-        findings.conclude()
+        warn(&update, engine, snapshot, &mut findings);
+        Ok((update, findings.conclude()?))
+    }
+}
+
+/// What was asked for and is not given, or has no effect any more.
+fn warn(update: &Update, engine: &Engine, snapshot: &Snapshot, findings: &mut Findings) {
+    let (head, spec) = (&*snapshot.head, &*snapshot.transcript.spec);
+    let bounds = engine.bounds(&head.namespace, spec.target, &head.agent);
+    request::warn_of_narrowed(&update.limits, &bounds, findings);
+    if head.status().is_final() {
+        let changes = update.limits.changes(head.limits, bounds);
+        for name in changes.names().filter(|name| *name != "ttl") {
+            findings.warn(format!("`{name}` has no effect any more: the query has ended"));
+        }
     }
 }
 
 fn refuse(findings: &mut Findings, path: impl AsRef<str>) {
-    let message = "cannot be changed: a query is frozen when it is taken on; create another one";
+    let message = "cannot be changed: what a query was asked is frozen when it is taken on; create another one";
     findings.refuse(Code::FrozenField, clip(path.as_ref()), "frozen", message);
 }
 
-/// Every field that a query was asked with, as an answer shows it, and what is shown nowhere.
+/// Every field of what a query was asked, as an answer shows it, and what is shown nowhere.
 fn frozen(snapshot: &Snapshot) -> Result<Map<String, Value>, ApiError> {
     let (head, spec) = (&*snapshot.head, &*snapshot.transcript.spec);
     let Ok(Value::Object(mut fields)) = serde_json::to_value(convert::query_spec(head, spec)) else {
         return Err(internal());
     };
-    fields.shift_remove("cancel");
+    for changeable in ["cancel", "timeout", "ttl"] {
+        fields.shift_remove(changeable);
+    }
     fields.insert("name".into(), head.name.as_str().into());
     fields.insert("namespace".into(), head.namespace.as_str().into());
-    fields.insert("toolTimeout".into(), millis(head.limits.tool_timeout));
-    fields.insert("externalTimeout".into(), millis(head.limits.external_timeout));
-    fields.insert("maxToolCalls".into(), head.limits.max_tool_calls.into());
-    fields.insert("maxTokens".into(), head.limits.max_tokens.into());
     fields.insert("outputSchema".into(), spec.output_schema.as_deref().cloned().unwrap_or_default());
     fields.insert("modelOptions".into(), model_options(spec));
-    for name in ["sessionId", "conversationId", "modelRef"] {
-        fields.entry(name).or_insert(Value::Null);
-    }
+    fields.entry("modelRef").or_insert(Value::Null);
     Ok(fields)
-}
-
-fn millis(duration: std::time::Duration) -> Value {
-    super::duration::format(duration).into()
 }
 
 fn model_options(spec: &Spec) -> Value {
@@ -125,9 +139,6 @@ fn model_options(spec: &Spec) -> Value {
 }
 
 fn is_same(name: &str, sent: &Value, is: &Value) -> bool {
-    if DURATIONS.contains(&name) {
-        return duration_from_json(sent).is_some_and(|sent| duration_from_json(is) == Some(sent));
-    }
     if REFERENCES.contains(&name) {
         // Both are in the namespace of the query, or would have been refused.
         let named = |value: &Value| value.as_str().or_else(|| value["name"].as_str()).map(str::to_owned);
@@ -136,16 +147,14 @@ fn is_same(name: &str, sent: &Value, is: &Value) -> bool {
     sent == is
 }
 
-/// A name and a namespace that are the query's own, and its labels and annotations as they are.
+/// A name and a namespace that are the query's own.
 fn keep_metadata(metadata: &mut Object, snapshot: &Snapshot, findings: &mut Findings) {
-    let (head, spec) = (&snapshot.head, &snapshot.transcript.spec);
-    let is = json!({
-        "name": head.name.as_str(), "namespace": head.namespace.as_str(),
-        "labels": spec.labels, "annotations": spec.annotations, "queryName": head.name.as_str(),
-    });
-    for name in ["name", "namespace", "labels", "annotations", "queryName"] {
+    let head = &snapshot.head;
+    for (name, is) in
+        [("name", head.name.as_str()), ("namespace", head.namespace.as_str()), ("queryName", head.name.as_str())]
+    {
         let path = metadata.path_of(name);
-        if metadata.take(name).is_some_and(|sent| sent != is[name]) {
+        if metadata.take(name).is_some_and(|sent| sent != is) {
             refuse(findings, path);
         }
     }

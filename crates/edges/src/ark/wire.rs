@@ -31,7 +31,7 @@ pub(super) struct RfcQuery {
     pub(super) duration: Option<String>,
     pub(super) metadata: RfcMetadata,
     #[serde(flatten)]
-    pub(super) session: Session,
+    pub(super) session: Option<Session>,
     pub(super) creation_timestamp: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) results: Option<Vec<PostedResult>>,
@@ -111,9 +111,7 @@ pub(super) struct MemoryRef {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Session {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) conversation_id: Option<String>,
 }
 
@@ -277,7 +275,6 @@ pub(super) struct ListedQuery {
     pub(super) input: Value,
     pub(super) target: Target,
     pub(super) targets: Vec<Target>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<MemoryRef>,
     #[serde(flatten)]
     pub(super) session: Session,

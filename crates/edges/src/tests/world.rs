@@ -7,12 +7,12 @@ use axum::{
     body::{Body, to_bytes},
     http::{HeaderMap, Method, Request, StatusCode, header},
 };
-use bosun_core::{Binding, Entry, Namespace, Tool, tool::Annotations};
+use bosun_core::{Binding, Entry, Namespace, Tool, query::AskedLimits, tool::Annotations};
 use bosun_engine::{
     Agent, Engine, Registry, Settings, Store,
     blob::MemoryBlobs,
     memory::Memory,
-    registry::{AgentLimits, AgentTool, Window},
+    registry::{AgentTool, Window},
     resource::{Description, Kind, Manifest, Origin, Resource, ResourceKey},
     testing::{Ledger, ScriptedModel, TokioClock, Turn},
 };
@@ -278,7 +278,7 @@ fn agent(namespace: &Namespace, name: &str, model: &str, tools: &[&str]) -> Agen
         output_schema: None,
         model: model.into(),
         tools: tools.iter().map(|name| AgentTool { name: (*name).into(), description: None }).collect(),
-        limits: AgentLimits::default(),
+        limits: AskedLimits::default(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::from([("team".to_owned(), "maths".to_owned())]),
     }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bosun_core::{
     Actor, CallId, Entry, Event, Head, Outcome, Status, Timestamp,
-    machine::{self, Way},
+    machine::{self, Reply, Way},
 };
 
 use super::{
     scribe::Scribe,
     store_contract::{LONG, Place, durable, namespace},
 };
-use crate::store::{Page, Runnable, Store, Wanted};
+use crate::store::{PAGE_BYTES, Page, Runnable, Store, Wanted};
 
 pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<dyn Place>) {
     let store = place.open();
@@ -87,6 +87,31 @@ pub(super) async fn a_list_tells_of_every_call_that_waits(mut place: Box<dyn Pla
         assert!(has_all_that_waits(head, &entries[1..]), "{entries:?}");
         assert_eq!(entries.len(), 2 + head.waiting().count(), "the creation, the answer, and its calls: {entries:?}");
     }
+}
+
+pub(super) async fn a_page_of_large_answers_is_short(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let text = Some("a".repeat(PAGE_BYTES / 3));
+    for number in 1..=7 {
+        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+        scribe.start(&*store);
+        scribe.append(&*store, machine::start_turn(scribe.head()));
+        let reply = Reply { text: text.clone(), ..Reply::default() };
+        let position = scribe.append(&*store, machine::end_turn(scribe.head(), Timestamp(1), reply));
+        durable(&*store, position).await;
+    }
+    let mut page = Page { limit: 100, before: None, status: None };
+    let mut pages = Vec::new();
+    loop {
+        let listed = store.list(&namespace("default"), &page).await.expect("readable");
+        pages.push(listed.queries.len());
+        page.before = listed.queries.last().map(|(head, _)| head.uid);
+        assert_eq!(listed.total, 7);
+        if !listed.more {
+            break;
+        }
+    }
+    assert_eq!(pages, [3, 3, 1], "none is missed, and none too large to be shown");
 }
 
 pub(super) async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<dyn Place>) {

@@ -5,9 +5,11 @@
 use std::time::Duration;
 
 use bosun_core::{
-    Actor, ContentHash, Timestamp,
+    Actor, ContentHash, Event, Timestamp,
     audit::{Action, Record},
+    event::Changed,
     machine,
+    query::AskedLimits,
 };
 
 use super::{
@@ -135,6 +137,36 @@ pub(super) async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box
         found.last().map(|numbered| (numbered.record.at, numbered.record.actor.clone())),
         Some((until[0], None))
     );
+}
+
+pub(super) async fn what_ended_is_kept_for_the_time_that_was_said_last(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let mut scribes: Vec<_> = (1..=3).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    let change = |seconds| {
+        let limits = AskedLimits { ttl: Some(Duration::from_secs(seconds)), ..AskedLimits::default() };
+        machine::change(Changed { limits, ..Changed::default() })
+    };
+    for (changes, scribe) in (1..).zip(&mut scribes) {
+        scribe.start_and_pause(&*store, LONG);
+        scribe.resolve_and_complete(&*store);
+        for seconds in 0..changes {
+            scribe.append(&*store, change(60 * changes + seconds));
+        }
+        durable(&*store, scribe.position()).await;
+    }
+    let listed = store.list(&namespace("default"), &page(9)).await.expect("readable");
+    for (head, entries) in &listed.queries {
+        let told = |is_it: fn(&Event) -> bool| entries.iter().any(|entry| is_it(&entry.event));
+        assert!(told(|event| matches!(event, Event::TurnEnded { .. })), "lists show what it ended with: {entries:?}");
+        assert!(told(Event::is_final), "lists show how it ended: {}: {entries:?}", head.name);
+    }
+    assert_eq!(listed.queries.len(), 3);
+    for (left, scribe) in [2, 1, 0].into_iter().zip(&scribes) {
+        let until = scribe.head().kept_until().expect("it has ended");
+        assert_eq!(store.remove(Removal::Outdated, Timestamp(until.0 - 1)).await.expect("writable"), 0);
+        assert_eq!(store.remove(Removal::Outdated, until).await.expect("writable"), 1);
+        assert_eq!(store.list(&namespace("default"), &page(0)).await.expect("readable").total, left);
+    }
 }
 
 pub(super) async fn a_toolset_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place>) {

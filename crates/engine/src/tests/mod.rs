@@ -7,6 +7,7 @@ mod large;
 mod refusing;
 mod running;
 mod stopping;
+mod updating;
 mod waiting;
 mod watching;
 mod world;

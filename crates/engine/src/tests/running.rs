@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use bosun_core::{Actor, Outcome, Status, Tool, tool::Deprecation, transcript::Message};
+use bosun_core::{Actor, Outcome, Status, Tool, query::AskedLimits, tool::Deprecation, transcript::Message};
 use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, submission};
 use crate::{
     EngineError,
-    registry::AgentLimits,
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -93,7 +92,7 @@ async fn a_null_for_an_optional_parameter_is_dropped_and_history_says_so() {
 async fn a_tool_that_hangs_is_given_up_and_the_model_goes_on() {
     let script = ScriptedModel::always(vec![Turn::call("once", &json!({})), Turn::say("moving on")]);
     let world = World::with(script, Ledger::gated()).await;
-    let limits = AgentLimits { tool_timeout: Some(Duration::from_secs(5)), ..AgentLimits::default() };
+    let limits = AskedLimits { tool_timeout: Some(Duration::from_secs(5)), ..AskedLimits::default() };
     let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap().snapshot;
     assert_completed(&snapshot, "moving on");
     let result = &snapshot.transcript.calls().next().unwrap().result.as_ref().unwrap().outcome;
@@ -103,7 +102,7 @@ async fn a_tool_that_hangs_is_given_up_and_the_model_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_query_that_runs_too_long_fails() {
     let world = World::new(ScriptedModel::always(vec![Turn::stream(&["hm"]).hanging()])).await;
-    let limits = AgentLimits { query_timeout: Some(Duration::from_secs(10)), ..AgentLimits::default() };
+    let limits = AskedLimits { query_timeout: Some(Duration::from_secs(10)), ..AskedLimits::default() };
     let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap().snapshot;
     assert_failed(&snapshot, "query_timeout");
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bosun_core::{
     Actor, Event, Outcome, Status,
     machine::{Delivery, Target, Verdict},
+    query::AskedLimits,
     transcript::Message,
 };
 use serde_json::json;
@@ -15,7 +16,6 @@ use super::world::{
 };
 use crate::{
     EngineError, Settings, Store, Submission,
-    registry::AgentLimits,
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -171,7 +171,7 @@ async fn a_call_that_nobody_answers_expires_and_the_model_is_told() {
 #[tokio::test(start_paused = true)]
 async fn waiting_outside_costs_no_running_time() {
     let world = World::new(ask_then_say()).await;
-    let limits = AgentLimits { query_timeout: Some(Duration::from_secs(2)), ..AgentLimits::default() };
+    let limits = AskedLimits { query_timeout: Some(Duration::from_secs(2)), ..AskedLimits::default() };
     let paused = world.engine.submit(limited(vec![outside("ask")], limits), PATIENCE).await.unwrap().snapshot;
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "thanks");

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bosun_core::{
     Actor, Binding, CallId, Limits, Namespace, Outcome, Status, Tool,
     machine::{Delivery, Target, Verdict},
-    query::View,
+    query::{AskedLimits, View},
     tool::Annotations,
 };
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::{
     Agent, DeliverReport, Engine, QueryKey, Registry, Settings, Snapshot, Store, Submission,
     blob::MemoryBlobs,
     memory::Memory,
-    registry::{AgentLimits, AgentTool},
+    registry::AgentTool,
     results::READ_RESULT,
     testing::{Ledger, ScriptedModel, TokioClock},
 };
@@ -81,7 +81,7 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
                 output_schema: None,
                 model: "default".into(),
                 tools: tools.map(|name| AgentTool { name: name.into(), description: None }).into(),
-                limits: AgentLimits::default(),
+                limits: AskedLimits::default(),
                 labels: BTreeMap::new(),
                 annotations: BTreeMap::new(),
             });
@@ -175,7 +175,7 @@ pub(super) fn submission(name: &str, client_tools: Vec<Tool>) -> Submission {
     }
 }
 
-pub(super) fn limited(tools: Vec<Tool>, limits: AgentLimits) -> Submission {
+pub(super) fn limited(tools: Vec<Tool>, limits: AskedLimits) -> Submission {
     Submission { limits, ..submission("q", tools) }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use bosun_core::{ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError};
 use bosun_engine::store::{
-    Answered, ENDING, Listed, Page, RequestKey, Runnable, StoreError, Stored, Wanted, shown_from,
+    Answered, ENDING, Listed, PAGE_BYTES, Page, RequestKey, Runnable, StoreError, Stored, Wanted, shown_from,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -64,7 +64,7 @@ const AFTER_ALL: &[u8] = &[0xff; 17];
 pub(super) const LOAD: &str = "SELECT uid, bytes, head, journal.seq, at, body FROM queries JOIN journal \
      ON key > id << 24 AND key < (id + 1) << 24 WHERE namespace = ?1 AND name = ?2 ORDER BY key";
 // These two have no LIMIT: an unreadable query does not count, and rows are read only as far as wanted.
-pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body FROM queries JOIN journal \
+pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body, bytes FROM queries JOIN journal \
      ON key = id << 24 | 1 WHERE namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) ORDER BY uid DESC";
 /// The ends of the journals of a page, in the order of [`LIST`]: of queries that have ended, and of those that wait.
 /// Others have nothing to show but their heads.
@@ -197,12 +197,13 @@ pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) 
     let mut statement = snapshot.prepare_cached(LIST).map_err(unavailable)?;
     let mut rows = statement.query(params![namespace.as_str(), before, status]).map_err(unavailable)?;
     let mut queries = Vec::new();
-    let mut more = false;
+    let (mut bytes, mut more) = (0, false);
     while let Some(row) = rows.next().map_err(unavailable)? {
-        more = queries.len() == page.limit;
+        more = queries.len() == page.limit || bytes > PAGE_BYTES;
         if more {
             break;
         }
+        bytes += row.get::<_, usize>(5).map_err(unavailable)?;
         let uid = uid(row, 0)?;
         queries.extend(readable(uid, head(uid, row, 1).and_then(|head| Ok((head, vec![entry(uid, row, 2)?]))))?);
     }

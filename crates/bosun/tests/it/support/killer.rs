@@ -54,8 +54,8 @@ fn passes(point: &str) -> u64 {
     match point {
         "open.commit" | "open.committed" => 1,
         "blob.written" | "blob.named" | "blob.sealed" => 4,
-        "expire.appended" | "cancel.appended" | "resume.appended" | "recover.appended" | "delete.appended"
-        | "store.remove" | "store.removed" => 2,
+        "expire.appended" | "cancel.appended" | "update.appended" | "resume.appended" | "recover.appended"
+        | "delete.appended" | "store.remove" | "store.removed" => 2,
         _ => 40,
     }
 }

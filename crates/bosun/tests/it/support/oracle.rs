@@ -40,6 +40,8 @@ pub(crate) struct Record {
     pub(crate) cancelled: bool,
     /// The server said that the query is deleted.
     pub(crate) deleted: bool,
+    /// The server said that the query is kept for so long, and labelled with it.
+    pub(crate) hours: Option<u32>,
     pub(crate) posts: Vec<Post>,
     /// State and answer, as the client saw them at the end.
     pub(crate) ended: Option<(String, Option<String>)>,
@@ -136,8 +138,8 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     if entries.len() > LONGEST_JOURNAL {
         fault(format!("has {} entries, the last of them {:?}", entries.len(), &entries[entries.len() - 4..]));
     }
-    let finals = entries.iter().filter(|entry| entry.event.is_final()).count();
-    if finals > 1 || (finals == 1 && !entries.last().is_some_and(|entry| entry.event.is_final())) {
+    let end = entries.iter().position(|entry| entry.event.is_final()).map_or(entries.len(), |end| end + 1);
+    if entries[end..].iter().any(|entry| !matches!(entry.event, Event::Changed(_))) {
         fault("something happened after the end".into());
     }
     let mut outcomes: BTreeMap<CallId, u32> = BTreeMap::new();
@@ -224,6 +226,13 @@ fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>
             if response.as_deref() != answer(&journal.entries) {
                 fault(format!("answered {response:?} to its client and {:?} in its journal", answer(&journal.entries)));
             }
+        }
+    }
+    if let Some(hours) = record.hours {
+        let labels = BTreeMap::from([("hours".to_owned(), hours.to_string())]);
+        let is_so = journal.head.limits.ttl.as_secs() == u64::from(hours) * 3_600;
+        if journal.head.labels.as_deref() != Some(&labels) || !is_so {
+            fault(format!("was changed to {hours} hours and is {:?}", journal.head));
         }
     }
     let mut fresh: BTreeMap<&str, u32> = BTreeMap::new();

@@ -61,6 +61,8 @@ enum Manner {
     CancelRace,
     /// Deletes the query, whatever it is doing.
     Delete,
+    /// Changes the query while it waits, and once more when it has ended.
+    Change,
 }
 
 impl Play {
@@ -144,12 +146,16 @@ const CASTING: &[(Scene, &[Manner])] = &[
             Manner::Cancel,
             Manner::CancelRace,
             Manner::Delete,
+            Manner::Change,
         ],
     ),
-    (Scene::Pair, &[Manner::Plain, Manner::Twice, Manner::Rivals, Manner::Lost, Manner::Batch, Manner::Hold]),
+    (
+        Scene::Pair,
+        &[Manner::Plain, Manner::Twice, Manner::Rivals, Manner::Lost, Manner::Batch, Manner::Hold, Manner::Change],
+    ),
     (Scene::Hybrid, &[Manner::Plain, Manner::Twice, Manner::Lost, Manner::ByName, Manner::CancelRace]),
     (Scene::Inside, &[Manner::Plain, Manner::Lost]),
-    (Scene::Text, &[Manner::Plain, Manner::Delete]),
+    (Scene::Text, &[Manner::Plain, Manner::Delete, Manner::Change]),
 ];
 
 impl<'a> Actor<'a> {
@@ -235,6 +241,7 @@ impl<'a> Actor<'a> {
         }
         match self.manner {
             Manner::Cancel => return self.cancel().await,
+            Manner::Change => self.change().await,
             Manner::CancelRace => {
                 let (call, _) = &calls[0];
                 let body = result(call, &self.content(call, 0));
@@ -359,6 +366,21 @@ impl<'a> Actor<'a> {
         self.look().await
     }
 
+    /// Changes what can be changed into something that it never was.
+    async fn change(&mut self) {
+        let hours = self.record.hours.unwrap_or_default() + 1;
+        let body = json!({"ttl": format!("{hours}h"), "metadata": {"labels": {"hours": hours.to_string()}}});
+        let path = format!("/{}", self.record.name);
+        if self.rng.chance(20) {
+            self.send_and_go(Method::PUT, &path, &body).await;
+        }
+        let changed = self.client.insist(Method::PUT, &path, Some(&body)).await.answer;
+        if changed.status != 200 || changed.body["metadata"]["labels"] != body["metadata"]["labels"] {
+            self.fault(format!("its change was answered with {}: {}", changed.status, changed.body));
+        }
+        self.record.hours = Some(hours);
+    }
+
     async fn delete(&mut self) {
         let path = format!("/{}", self.record.name);
         let deleted = self.client.insist(Method::DELETE, &path, None).await;
@@ -385,7 +407,7 @@ impl<'a> Actor<'a> {
         self.look().await
     }
 
-    /// The query has ended: everything said before is still true, and nothing can be changed.
+    /// The query has ended: everything said before is still true, and will be.
     async fn end(&mut self, query: &Answer) {
         let ending = |answer: &Answer| (answer.state().to_owned(), answer.body["response"].as_str().map(str::to_owned));
         self.record.ended = Some(ending(query));
@@ -396,6 +418,9 @@ impl<'a> Actor<'a> {
             if post.said == Said::Accepted && !(posted.status == 200 && posted.replayed) {
                 self.fault(format!("{}: was accepted, and later {}: {}", post.call, posted.status, posted.body));
             }
+        }
+        if self.manner == Manner::Change {
+            self.change().await;
         }
         let still = self.look().await;
         if self.record.ended != Some(ending(&still)) {

@@ -13,7 +13,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         method: "put",
         path: "/queries/{name}",
         id: "updateQuery",
-        summary: "Cancel a query, as ARK's clients do; what it is asked with can be sent, and not changed",
+        summary: "Change how long a query may run and is kept, its limits, labels and annotations, or cancel it",
         parameters: &["name", "view"],
         body: Body::Required(update_body),
         answer: Answer::Json(schema::<convert::Query>),

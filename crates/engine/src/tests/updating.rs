@@ -1,0 +1,195 @@
+//! What is changed about a query that is taken on: in the middle of its work, while it waits, and after its end.
+
+use std::{sync::Arc, time::Duration};
+
+use bosun_core::{
+    Actor, Event, Status,
+    machine::outcome_code,
+    query::{AskedLimits, Limits},
+};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::world::{PATIENCE, World, accepted, assert_completed, assert_failed, call, key, limited, outside};
+use crate::{
+    EngineError, Settings, Snapshot, Store, Update,
+    store::Removal,
+    testing::{Ledger, ScriptedModel, Turn},
+};
+
+const NONE: AskedLimits = AskedLimits {
+    query_timeout: None,
+    tool_timeout: None,
+    external_timeout: None,
+    max_tool_calls: None,
+    max_tokens: None,
+    ttl: None,
+};
+
+fn seconds(seconds: u64) -> Option<Duration> {
+    Some(Duration::from_secs(seconds))
+}
+
+impl World {
+    async fn update(&self, update: Update) -> Snapshot {
+        self.engine.update(Actor::local(), key("q"), update).await.unwrap()
+    }
+
+    async fn limit(&self, limits: AskedLimits) -> Snapshot {
+        self.update(Update { limits, ..Update::default() }).await
+    }
+
+    async fn kinds(&self) -> Vec<Event> {
+        let (namespace, name) = key("q");
+        let stored = self.store.load(&namespace, &name).await.unwrap().unwrap();
+        stored.entries.into_iter().map(|entry| entry.event).collect()
+    }
+}
+
+/// Runs a query of ten seconds, changes that after five, and says when it failed.
+async fn fails_after(world: World, change: AskedLimits) -> u64 {
+    let began = Instant::now();
+    let asked = limited(vec![], AskedLimits { query_timeout: seconds(10), ..NONE });
+    let running = world.engine.submit(asked, seconds(5)).await.unwrap().snapshot;
+    assert_eq!(running.head.status(), Status::Running);
+    world.limit(change).await;
+    let ended = world.engine.get(&key("q"), seconds(100)).await.unwrap();
+    assert_failed(&ended, "query_timeout");
+    began.elapsed().as_secs()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_runs_has_the_time_that_it_was_given_last() {
+    for (change, expect) in [
+        (NONE, 10),
+        (AskedLimits { query_timeout: seconds(20), ..NONE }, 20),
+        (AskedLimits { query_timeout: seconds(7), ..NONE }, 7),
+        (AskedLimits { query_timeout: seconds(2), ..NONE }, 5),
+    ] {
+        let thinking = World::new(ScriptedModel::always(vec![Turn::stream(&["hm"]).hanging()])).await;
+        assert_eq!(fails_after(thinking, change).await, expect, "the model: {change:?}");
+        let script = ScriptedModel::always(vec![Turn::call("once", &json!({})), Turn::say("done")]);
+        let acting = World::with(script, Ledger::gated()).await;
+        assert_eq!(fails_after(acting, change).await, expect, "an inside call: {change:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_given_more_than_there_is() {
+    let limits = Limits { query_timeout: Duration::from_secs(30), ..Limits::default() };
+    let settings = Settings { limits, ..Settings::default() };
+    let script = ScriptedModel::always(vec![Turn::say("done")]);
+    let world = World::with_settings(script, Ledger::open(), settings).await;
+    world.submit(vec![]).await;
+    for (asked, expect) in [(20, 20), (40, 30)] {
+        let changed = world.limit(AskedLimits { query_timeout: seconds(asked), ..NONE }).await;
+        assert_eq!(changed.head.limits.query_timeout, Duration::from_secs(expect));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_come_after_a_change_are_bound_by_it_and_what_was_handed_out_is_not() {
+    let asks = || Turn::call("ask", &json!({}));
+    let world = World::new(ScriptedModel::always(vec![asks(), asks(), asks(), Turn::say("enough")])).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    let deadline = |snapshot: &Snapshot| snapshot.head.deadline().unwrap().since(snapshot.head.updated_at);
+    assert_eq!(deadline(&paused), Duration::from_secs(600));
+    let changed = world.limit(AskedLimits { external_timeout: seconds(9), max_tool_calls: Some(2), ..NONE }).await;
+    assert_eq!(changed.head.deadline(), paused.head.deadline(), "its client was told how long it has");
+    let second = world.deliver(call(&paused, 0), "1").await;
+    assert!(accepted(&second));
+    assert_eq!(deadline(&second.snapshot), Duration::from_secs(9));
+    let last = world.deliver(call(&second.snapshot, 1), "2").await;
+    assert_completed(&last.snapshot, "enough");
+    let refused = last.snapshot.transcript.calls().nth(2).unwrap().result.as_ref().unwrap();
+    assert!(
+        matches!(&refused.outcome, bosun_core::Outcome::Failure { code, .. } if code == outcome_code::TOOL_CALL_LIMIT)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_changed_is_still_so_after_a_crash_and_after_the_end() {
+    let world = World::new(ScriptedModel::always(vec![Turn::call("ask", &json!({})), Turn::say("done")])).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    let labels = |text: &str| Some([("team".to_owned(), text.to_owned())].into());
+    world.update(Update { labels: labels("blue"), ..Update::default() }).await;
+    let world = world.crash().await;
+    let ended = world.deliver(call(&paused, 0), "42").await.snapshot;
+    assert_completed(&ended, "done");
+    assert_eq!(ended.head.labels.as_deref(), labels("blue").as_ref());
+    let late = Update { labels: labels("red"), annotations: labels("green"), ..Update::default() };
+    let changed = world.update(late).await;
+    assert_completed(&changed, "done");
+    assert_eq!(changed.head.updated_at, ended.head.updated_at);
+    let world = world.crash().await;
+    let read = world.get().await;
+    assert_eq!((&read.head, &read.transcript), (&changed.head, &changed.transcript));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_has_ended_is_kept_for_as_long_as_was_said_last() {
+    for (ttl, early, late) in [(10, 9, 10), (3_600 * 719, 3_600 * 718, 3_600 * 719)] {
+        let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
+        let ended = world.submit(vec![]).await.head.updated_at;
+        world.limit(AskedLimits { ttl: seconds(ttl), ..NONE }).await;
+        let removed = async |after| {
+            let now = ended.after(Duration::from_secs(after));
+            world.store.remove(Removal::Outdated, now).await.unwrap()
+        };
+        assert_eq!((removed(early).await, removed(late).await), (0, 1), "{ttl}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_and_an_end_are_one_piece_and_neither_comes_twice() {
+    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    world.engine.submit(limited(vec![], NONE), None).await.unwrap();
+    let ttl = AskedLimits { ttl: seconds(60), ..NONE };
+    let update = Update { limits: ttl, cancel: true, ..Update::default() };
+    assert_eq!(world.update(update.clone()).await.head.status(), Status::Cancelled);
+    let once = world.kinds().await;
+    assert!(matches!(once[..], [.., Event::Changed(_), Event::Cancelled { .. }]), "{once:?}");
+    world.update(update).await;
+    world.update(Update::default()).await;
+    assert_eq!(world.kinds().await, once);
+    let missing = world.engine.update(Actor::local(), key("nobody"), Update::default()).await;
+    assert!(matches!(missing, Err(EngineError::QueryNotFound(..))), "{missing:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_watches_is_told_of_the_end_also_if_something_was_changed_since() {
+    let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
+    let ended = world.submit(vec![]).await;
+    let mut present = world.engine.watch(&key("q"), ended.head.seq).await.unwrap();
+    world.limit(AskedLimits { ttl: seconds(60), ..NONE }).await;
+    let changed = world.engine.get(&key("q"), PATIENCE).await.unwrap();
+    assert_eq!(changed.transcript.end.as_ref().map(|end| end.seq), Some(ended.head.seq));
+    for (mut watch, expect) in [
+        (world.engine.watch(&key("q"), 0).await.unwrap(), changed.head.seq),
+        (world.engine.watch(&key("q"), ended.head.seq).await.unwrap(), 1),
+        (world.engine.watch(&key("q"), changed.head.seq).await.unwrap(), 0),
+    ] {
+        let mut entries = 0;
+        while let Some(watched) = watch.next().await.unwrap() {
+            entries += u64::from(matches!(watched, crate::Watched::Entry(_)));
+        }
+        assert_eq!(entries, expect);
+    }
+    while present.next().await.unwrap().is_some() {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_at_once_all_count() {
+    let world = World::new(ScriptedModel::always(vec![Turn::call("ask", &json!({})), Turn::say("done")])).await;
+    world.submit(vec![outside("ask")]).await;
+    let engine = Arc::new(world.engine.clone());
+    let changes = (1..=20_u32).map(|calls| {
+        let limits = AskedLimits { max_tool_calls: Some(calls % 10), ..NONE };
+        let engine = Arc::clone(&engine);
+        async move { engine.update(Actor::local(), key("q"), Update { limits, ..Update::default() }).await.unwrap() }
+    });
+    futures_util::future::join_all(changes).await;
+    let changed = world.kinds().await.into_iter().filter(|event| matches!(event, Event::Changed(_))).count();
+    assert!((10..=20).contains(&changed), "{changed}");
+    assert_completed(&world.deliver(call(&world.get().await, 0), "42").await.snapshot, "done");
+}

@@ -1,0 +1,76 @@
+//! Changing a query that is taken on.
+//!
+//! What a query was asked is frozen: it runs by the first entry of its journal. What it may use, how long it is kept
+//! and what is said about it can be changed at any time, by an entry of its own; from there on everybody reads that.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bosun_core::{
+    Actor, Limits, Namespace,
+    event::Changed,
+    machine,
+    query::{AskedLimits, TargetKind},
+};
+
+use crate::{Engine, EngineError, QueryKey, Snapshot, desk::State, engine::Inner};
+
+/// How a query is to become. What is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Update {
+    pub limits: AskedLimits,
+    pub labels: Option<BTreeMap<String, String>>,
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// Whether it is to end.
+    pub cancel: bool,
+}
+
+impl Engine {
+    /// Changes a query, whether or not it has ended. What is more than it may have is narrowed.
+    ///
+    /// # Errors
+    /// If the query does not exist or the store fails.
+    pub async fn update(&self, by: Actor, key: QueryKey, update: Update) -> Result<Snapshot, EngineError> {
+        let inner = Arc::clone(&self.inner);
+        self.change(key, None, "update.appended", move |state| {
+            let changed = update.compare(state, inner.bounds_of(state), &by);
+            let mut events = machine::change(changed);
+            if update.cancel {
+                events.extend(machine::cancel(&state.head, None, &by));
+            }
+            Ok(events)
+        })
+        .await
+    }
+
+    /// What a query of this target may use at most: what the server allows, or less if its agent has less.
+    #[must_use]
+    pub fn bounds(&self, namespace: &Namespace, target: TargetKind, name: &str) -> Limits {
+        self.inner.bounds(namespace, target, name)
+    }
+}
+
+impl Inner {
+    fn bounds(&self, namespace: &Namespace, target: TargetKind, name: &str) -> Limits {
+        let (server, registry) = (self.settings.limits, self.resources.registry());
+        let agent = (target == TargetKind::Agent).then(|| registry.agent(namespace, name)).flatten();
+        agent.map_or(server, |agent| agent.limits.narrow(server))
+    }
+
+    fn bounds_of(&self, state: &State) -> Limits {
+        self.bounds(&state.head.namespace, state.transcript.spec.target, &state.head.agent)
+    }
+}
+
+impl Update {
+    /// What of this is not so already.
+    fn compare(&self, state: &State, wide: Limits, by: &Actor) -> Changed {
+        let (head, spec) = (&state.head, &state.transcript.spec);
+        let other = |wanted: &Option<BTreeMap<_, _>>, is: &BTreeMap<_, _>| wanted.clone().filter(|wanted| wanted != is);
+        Changed {
+            limits: self.limits.changes(head.limits, wide),
+            labels: other(&self.labels, head.labels(spec)).map(Arc::new),
+            annotations: other(&self.annotations, head.annotations(spec)).map(Arc::new),
+            by: by.clone(),
+        }
+    }
+}
