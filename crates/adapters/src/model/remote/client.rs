@@ -19,7 +19,7 @@ use hyper::{
     client::conn::http1::{self, SendRequest},
     http::uri::Authority,
 };
-use tokio::time::Instant;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::connections::{BoxError, Connector};
 
@@ -42,6 +42,8 @@ pub(super) enum SendError {
 pub(super) struct Client {
     connector: Connector,
     free: Mutex<Free>,
+    /// All connections; they end with the client.
+    open: Mutex<JoinSet<()>>,
 }
 
 #[derive(Debug)]
@@ -61,7 +63,7 @@ pub(super) struct Lent<'a> {
 impl Client {
     pub(super) fn new(connector: Connector) -> Self {
         let free = Free { by_address: HashMap::new(), swept: Instant::now() };
-        Self { connector, free: Mutex::new(free) }
+        Self { connector, free: Mutex::new(free), open: Mutex::default() }
     }
 
     /// Sends a request to the host of `to`. Its own target is the path alone, as it stands on the wire.
@@ -97,7 +99,9 @@ impl Client {
     async fn connect(&self, to: &Uri) -> Result<Sender, SendError> {
         let stream = self.connector.connect(to.clone()).await.map_err(SendError::Connect)?;
         let (sender, connection) = http1::handshake(stream).await.map_err(SendError::Broken)?;
-        tokio::spawn(async move {
+        let mut open = lock(&self.open);
+        while open.try_join_next().is_some() {}
+        open.spawn(async move {
             // Whoever waits for an answer on it is told by what sends.
             if let Err(error) = connection.await {
                 tracing::debug!(error = &error as &dyn Error, "connection to a model API broke");
@@ -108,7 +112,7 @@ impl Client {
 
     /// The free connection that was used last, if there is one.
     fn take(&self, address: &Authority) -> Option<Sender> {
-        let mut free = self.free();
+        let mut free = lock(&self.free);
         let connections = free.by_address.get_mut(address)?;
         while let Some((sender, since)) = connections.pop() {
             if is_usable(&sender, since) {
@@ -117,11 +121,6 @@ impl Client {
         }
         None
     }
-
-    fn free(&self) -> MutexGuard<'_, Free> {
-        // A panic elsewhere cannot have left the map half changed.
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Lent<'_> {
@@ -129,7 +128,7 @@ impl Lent<'_> {
     pub(super) fn give_back(self) {
         let Self { client, address, sender } = self;
         let now = Instant::now();
-        let mut free = client.free();
+        let mut free = lock(&client.free);
         if now - free.swept > LONGEST_FREE {
             free.sweep(now);
         }
@@ -146,6 +145,11 @@ impl Free {
             !connections.is_empty()
         });
     }
+}
+
+/// Nothing that holds these locks can panic half-way through a change.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_usable(sender: &Sender, since: Instant) -> bool {
@@ -174,6 +178,7 @@ mod tests {
     struct Api {
         to: Uri,
         connections: Arc<AtomicUsize>,
+        _serving: JoinSet<()>,
     }
 
     impl Api {
@@ -183,13 +188,15 @@ mod tests {
             let to = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
             let connections = Arc::new(AtomicUsize::new(0));
             let count = Arc::clone(&connections);
-            tokio::spawn(async move {
+            let mut serving = JoinSet::new();
+            serving.spawn(async move {
+                let mut answering = JoinSet::new();
                 while let Ok((stream, _)) = listener.accept().await {
                     count.fetch_add(1, Ordering::SeqCst);
-                    tokio::spawn(answer(stream, answers));
+                    answering.spawn(answer(stream, answers));
                 }
             });
-            Self { to, connections }
+            Self { to, connections, _serving: serving }
         }
 
         #[track_caller]
@@ -248,7 +255,7 @@ mod tests {
         for expect in 1..=3 {
             ask(client, &api).await;
             api.check_connections(expect);
-            while client.free().by_address.values().flatten().any(|(sender, _)| !sender.is_closed()) {
+            while lock(&client.free).by_address.values().flatten().any(|(sender, _)| !sender.is_closed()) {
                 tokio::task::yield_now().await;
             }
         }
@@ -266,6 +273,6 @@ mod tests {
         tokio::time::resume();
         ask(client, &one).await;
         one.check_connections(2);
-        assert_eq!(client.free().by_address.len(), 1, "nobody came back for the other");
+        assert_eq!(lock(&client.free).by_address.len(), 1, "nobody came back for the other");
     }
 }
