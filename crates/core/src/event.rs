@@ -251,6 +251,12 @@ impl Event {
         }
     }
 
+    /// Whether the query itself goes on by it, and not only what is known about it.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        !matches!(self, Self::Changed(_))
+    }
+
     /// Whether the query does nothing more after it.
     #[must_use]
     pub fn is_final(&self) -> bool {

@@ -313,6 +313,10 @@ impl Head {
     fn change(&mut self, changed: &Changed) {
         let Changed { limits, labels, annotations, by: _ } = changed;
         self.limits = limits.replace_in(self.limits);
+        if let Some(calls) = limits.max_tool_calls {
+            // There is room again: the turn without tools was not the last one after all.
+            self.tools_spent &= self.calls.len() > calls as usize;
+        }
         self.labels = labels.clone().or(self.labels.take());
         self.annotations = annotations.clone().or(self.annotations.take());
     }

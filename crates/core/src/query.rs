@@ -193,27 +193,37 @@ impl AskedLimits {
     /// `wide` with whatever is narrower here: nobody gets more than the level above allows.
     #[must_use]
     pub fn narrow(&self, wide: Limits) -> Limits {
-        Limits {
-            query_timeout: self.query_timeout.unwrap_or(wide.query_timeout).min(wide.query_timeout),
-            tool_timeout: self.tool_timeout.unwrap_or(wide.tool_timeout).min(wide.tool_timeout),
-            external_timeout: self.external_timeout.unwrap_or(wide.external_timeout).min(wide.external_timeout),
-            max_tool_calls: self.max_tool_calls.unwrap_or(wide.max_tool_calls).min(wide.max_tool_calls),
-            max_tokens: [self.max_tokens, wide.max_tokens].into_iter().flatten().min(),
-            ttl: self.ttl.unwrap_or(wide.ttl).min(wide.ttl),
+        self.within(wide).replace_in(wide)
+    }
+
+    /// What becomes other than it is `now` if this is asked for and `wide` is all that there is to have. What is to
+    /// stay as it is stays so, also where less is to be had by now.
+    #[must_use]
+    pub fn changes(&self, now: Limits, wide: Limits) -> Self {
+        self.other_than(now).within(wide).other_than(now)
+    }
+
+    /// What is not so already.
+    #[must_use]
+    pub fn other_than(&self, now: Limits) -> Self {
+        Self {
+            query_timeout: self.query_timeout.filter(|asked| *asked != now.query_timeout),
+            tool_timeout: self.tool_timeout.filter(|asked| *asked != now.tool_timeout),
+            external_timeout: self.external_timeout.filter(|asked| *asked != now.external_timeout),
+            max_tool_calls: self.max_tool_calls.filter(|asked| *asked != now.max_tool_calls),
+            max_tokens: self.max_tokens.filter(|asked| Some(*asked) != now.max_tokens),
+            ttl: self.ttl.filter(|asked| *asked != now.ttl),
         }
     }
 
-    /// What becomes other than it is `now` if this is asked for and `wide` is all that there is to have.
-    #[must_use]
-    pub fn changes(&self, now: Limits, wide: Limits) -> Self {
-        let granted = self.narrow(wide);
+    fn within(&self, wide: Limits) -> Self {
         Self {
-            query_timeout: self.query_timeout.and(other(granted.query_timeout, now.query_timeout)),
-            tool_timeout: self.tool_timeout.and(other(granted.tool_timeout, now.tool_timeout)),
-            external_timeout: self.external_timeout.and(other(granted.external_timeout, now.external_timeout)),
-            max_tool_calls: self.max_tool_calls.and(other(granted.max_tool_calls, now.max_tool_calls)),
-            max_tokens: self.max_tokens.and(other(granted.max_tokens, now.max_tokens).flatten()),
-            ttl: self.ttl.and(other(granted.ttl, now.ttl)),
+            query_timeout: self.query_timeout.map(|asked| asked.min(wide.query_timeout)),
+            tool_timeout: self.tool_timeout.map(|asked| asked.min(wide.tool_timeout)),
+            external_timeout: self.external_timeout.map(|asked| asked.min(wide.external_timeout)),
+            max_tool_calls: self.max_tool_calls.map(|asked| asked.min(wide.max_tool_calls)),
+            max_tokens: self.max_tokens.map(|asked| asked.min(wide.max_tokens.unwrap_or(asked))),
+            ttl: self.ttl.map(|asked| asked.min(wide.ttl)),
         }
     }
 
@@ -247,10 +257,6 @@ impl AskedLimits {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
-}
-
-fn other<T: PartialEq>(granted: T, now: T) -> Option<T> {
-    (granted != now).then_some(granted)
 }
 
 /// Tokens that the model API reported. The prompt's include what came from a cache and what went into one.

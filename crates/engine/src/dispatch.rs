@@ -21,7 +21,7 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
     let mut failure = None;
     {
         let driver = &*driver;
-        let mut time_is_up = pin!(driver.time_is_up());
+        let mut time_out = pin!(driver.time_out());
         let mut running: FuturesUnordered<_> = calls.into_iter().map(|call| run_one(driver, call)).collect();
         loop {
             let finished = tokio::select! {
@@ -30,8 +30,8 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
                 finished = running.next() => finished,
                 () = ended.cancelled() => break,
                 () = stopped.cancelled() => break,
-                () = &mut time_is_up => {
-                    driver.time_out().await?;
+                timed_out = &mut time_out => {
+                    failure = timed_out.err();
                     break;
                 }
             };

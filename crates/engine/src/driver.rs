@@ -14,9 +14,17 @@ use bosun_core::{
 };
 
 use futures_util::FutureExt;
+use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-use crate::{StoreError, admission::Seat, desk::Live, dispatch, engine::Inner, fault, large, spans, turn};
+use crate::{
+    StoreError,
+    admission::Seat,
+    desk::{Live, State},
+    dispatch,
+    engine::Inner,
+    fault, large, spans, turn,
+};
 
 /// How long a driver waits before it reads again after a failed write.
 pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
@@ -185,40 +193,34 @@ impl Driver {
         self.append(|head| machine::finish_call(head, call, outcome)).await.map(|_| ())
     }
 
-    /// Resolves when the query has run for as long as it may, which may become more or less meanwhile.
-    pub(crate) async fn time_is_up(&self) {
+    /// Fails the query when it has run for as long as it may, which may become more or less meanwhile. It is to be
+    /// waited for beside what runs: whatever that appends takes the same lock.
+    pub(crate) async fn time_out(&self) -> Result<(), StoreError> {
         let mut changes = self.live.subscribe();
-        let began = tokio::time::Instant::now();
-        let mut before = None;
+        let mut since = None;
         loop {
             let left = match self.live.lock(&*self.inner.store).await {
-                Ok(locked) => locked.state().map(|state| {
-                    let spent = *before.get_or_insert_with(|| state.head.clock.spent(self.inner.clock.now()));
-                    state.head.limits.query_timeout.saturating_sub(spent + began.elapsed())
-                }),
-                // Whoever waits for this has to write, and finds out more.
-                Err(_) => Some(AFTER_STORE_FAILURE),
+                Ok(mut locked) => {
+                    // A query that is gone has no time left either.
+                    let Some(State { head, .. }) = locked.state() else { return Ok(()) };
+                    let (limit, now) = (head.limits.query_timeout, self.inner.clock.now());
+                    let (spent, began) = *since.get_or_insert_with(|| (head.clock.spent(now), Instant::now()));
+                    let left = limit.saturating_sub(spent + began.elapsed());
+                    if left.is_zero() {
+                        let message = format!("the query ran longer than {limit:?}");
+                        let events = machine::fail(head, failure_code::QUERY_TIMEOUT, message);
+                        return locked.append(&*self.inner.store, now, events).map(|_| ());
+                    }
+                    left
+                }
+                // What runs may still come to its end, and finds out more.
+                Err(_) => AFTER_STORE_FAILURE,
             };
-            match left {
-                Some(Duration::ZERO) => return,
-                Some(left) => tokio::select! {
-                    () = tokio::time::sleep(left) => {}
-                    // The sender lives as long as `live`.
-                    _ = changes.changed() => {}
-                },
-                // The query is gone, and so will be whoever runs it.
-                None => std::future::pending().await,
+            tokio::select! {
+                () = tokio::time::sleep(left) => {}
+                // The sender lives as long as `live`.
+                _ = changes.changed() => {}
             }
         }
-    }
-
-    /// Fails the query because its running time is spent.
-    pub(crate) async fn time_out(&self) -> Result<(), StoreError> {
-        self.append(|head| {
-            let limit = head.limits.query_timeout;
-            machine::fail(head, failure_code::QUERY_TIMEOUT, format!("the query ran longer than {limit:?}"))
-        })
-        .await
-        .map(|_| ())
     }
 }

@@ -426,9 +426,13 @@ impl Engine {
                     return Err(refusal);
                 }
             };
+            let gives_work = events.iter().any(|event| event.moves() && !event.is_final());
             let position = locked.append(&*inner.store, inner.clock.now(), events)?;
             fault::point(point);
-            inner.after_append(&live, &mut locked);
+            // A query that waits its turn already must not get into the queue once more.
+            if gives_work {
+                inner.after_append(&live, &mut locked);
+            }
             drop(locked);
             inner.answer(&live, position, wait).await
         })

@@ -144,6 +144,7 @@ impl Shelves {
     }
 
     fn keep(&mut self, append: Append, epoch: u64) {
+        let moves = append.moves();
         let Append { head, entries, toolset, request, records, conversation, .. } = append;
         self.write_down(&head.namespace, records);
         if let Some(Request { key, fingerprint }) = request {
@@ -167,7 +168,7 @@ impl Shelves {
             btree_map::Entry::Occupied(mut known) => {
                 let shelf = known.get_mut();
                 shelf.head = head;
-                shelf.epoch = epoch;
+                shelf.epoch = if moves { epoch } else { shelf.epoch };
                 shelf.entries.extend(entries);
             }
             btree_map::Entry::Vacant(place) => {
@@ -371,17 +372,21 @@ impl Store for Memory {
             .rev()
             .filter(wanted)
             .filter(|shelf| page.before.is_none_or(|before| shelf.head.uid < before));
-        let (mut queries, mut bytes, mut more) = (Vec::new(), 0, false);
+        let (mut queries, mut bytes, mut last, mut next) = (Vec::new(), 0, page.before, None);
         for shelf in older {
-            more = queries.len() == page.limit || bytes > PAGE_BYTES;
-            let Some((created, later)) = shelf.entries.split_first().filter(|_| !more) else { break };
+            if queries.len() == page.limit || bytes > PAGE_BYTES {
+                next = last;
+                break;
+            }
+            last = Some(shelf.head.uid);
+            let Some((created, later)) = shelf.entries.split_first() else { continue };
             let latest = &later[shown_from(&shelf.head, later.iter().map(|entry| &entry.event)).unwrap_or(0)..];
             let entries = std::iter::once(created).chain(latest).map(|entry| Entry::clone(entry));
             queries.push((Head::clone(&shelf.head), entries.collect()));
             let written = shelf.entries.iter().filter_map(|entry| entry.event.encode().ok());
             bytes += written.map(|text| text.len()).sum::<usize>();
         }
-        Ok(Listed { queries, more, total })
+        Ok(Listed { queries, next, total })
     }
 
     async fn is_in_use(&self, namespace: &Namespace) -> Result<bool, StoreError> {

@@ -104,6 +104,12 @@ impl Append {
         let follows = self.entries.iter().zip(self.seen + 1..).all(|(entry, seq)| entry.seq == seq);
         follows && !self.entries.is_empty() && self.head.seq == self.seen + self.entries.len() as u64
     }
+
+    /// Whether the query goes on by it. One that an earlier process left in the middle is still there if not.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        self.entries.iter().any(|entry| entry.event.moves())
+    }
 }
 
 /// Whether the query has work for somebody: then [`Store::runnable`] lists it.
@@ -116,7 +122,7 @@ pub fn has_work(head: &Head) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Runnable {
     pub key: (Namespace, QueryName),
-    /// This process has not written to it yet: an earlier one may have left it in the middle.
+    /// This process has not moved it yet: an earlier one may have left it in the middle.
     pub inherited: bool,
 }
 
@@ -178,8 +184,8 @@ pub struct Stored {
     pub entries: Vec<Entry>,
 }
 
-/// A page of a list ends when the journals of its queries have more bytes than this, and has at least one query:
-/// answers may be large, and a thousand of them are not to be in memory at once.
+/// A page of a list ends when the journals of its queries have more bytes than this: answers may be large, and a
+/// thousand of them are not to be in memory at once.
 pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Which part of a list is wanted, newest first.
@@ -199,8 +205,9 @@ pub struct Listed {
     /// is the last answer of the model and how it ended, or the answer with the calls that it [waits for](shown_from).
     /// A list does not read what came before.
     pub queries: Vec<(Head, Vec<Entry>)>,
-    /// Whether there are more behind the last one.
-    pub more: bool,
+    /// The query behind which the next page begins, if there is one. It need not be on this page: what cannot be read
+    /// is passed over.
+    pub next: Option<QueryUid>,
     pub total: u64,
 }
 
@@ -215,9 +222,11 @@ pub fn shown_from<'a>(
 ) -> Option<usize> {
     let count = later.len();
     if head.status().is_final() {
-        let end = later.rposition(Event::is_final)?;
-        let is_whole = end > 0 || !matches!(later.nth(end)?, Event::Completed);
-        is_whole.then(|| end.saturating_sub(1))
+        // What was changed since is not what it ended with.
+        let end = later.by_ref().rev().find(|event| event.is_final())?;
+        // The answer stands in front of it, if there is one.
+        let before = later.len().checked_sub(1);
+        if matches!(end, Event::Completed) { before } else { Some(before.unwrap_or(0)) }
     } else if head.waiting().next().is_none() {
         Some(count)
     } else {

@@ -70,7 +70,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         () = ended.cancelled() => return Ok(()),
         // The attempt is lost, not the query: the next process begins it again.
         () = driver.inner.draining.cancelled() => return Ok(()),
-        () = driver.time_is_up() => return driver.time_out().await,
+        timed_out = driver.time_out() => return timed_out,
     };
     fault::point("turn.replied");
     metrics.model_asked(&name, reply.as_ref().ok(), began.elapsed());

@@ -6,17 +6,19 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
-    Actor, Limits, Namespace,
+    Actor, Limits, Namespace, QueryUid,
     event::Changed,
     machine,
     query::{AskedLimits, TargetKind},
 };
 
-use crate::{Engine, EngineError, QueryKey, Snapshot, desk::State, engine::Inner};
+use crate::{Engine, EngineError, QueryKey, Snapshot, StoreError, desk::State, engine::Inner};
 
 /// How a query is to become. What is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
+    /// The query that is meant, where somebody has looked at it before: another one may have its name by now.
+    pub of: Option<QueryUid>,
     pub limits: AskedLimits,
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: Option<BTreeMap<String, String>>,
@@ -32,6 +34,9 @@ impl Engine {
     pub async fn update(&self, by: Actor, key: QueryKey, update: Update) -> Result<Snapshot, EngineError> {
         let inner = Arc::clone(&self.inner);
         self.change(key, None, "update.appended", move |state| {
+            if let Some(of) = update.of.filter(|of| *of != state.head.uid) {
+                return Err(StoreError::Conflict(of).into());
+            }
             let changed = update.compare(state, inner.bounds_of(state), &by);
             let mut events = machine::change(changed);
             if update.cancel {

@@ -564,6 +564,25 @@ fn what_is_changed_is_so_from_then_on_and_the_rest_stays() {
 }
 
 #[test]
+fn a_query_that_is_given_more_calls_has_its_tools_again() {
+    let mut head = created(Limits { max_tool_calls: 1, ..Limits::default() });
+    let refused = answer(&mut head, reply(vec![outside("a"), outside("b")]));
+    assert_eq!(refused.len(), 3, "{refused:?}");
+    let call = head.calls[0].id;
+    let delivery = Delivery { target: Target::Call(call), outcome: Outcome::success(1) };
+    let delivered = deliver(&head, NOW, vec![delivery], false, &Actor::local());
+    apply(&mut head, NOW, delivered.events);
+    let started = start_turn(&head);
+    apply(&mut head, NOW, started);
+    assert!(head.tools_spent);
+    let limit = |calls| AskedLimits { max_tool_calls: Some(calls), ..AskedLimits::default() };
+    for (calls, spent) in [(0, true), (1, true), (2, false), (1, false)] {
+        apply(&mut head, NOW, change(Changed { limits: limit(calls), ..Changed::default() }));
+        assert_eq!(head.tools_spent, spent, "{calls}");
+    }
+}
+
+#[test]
 fn limits_change_where_they_are_asked_for_and_never_beyond_what_there_is() {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     let wide = Limits { query_timeout: Duration::from_secs(60), max_tokens: Some(100), ..Limits::default() };
@@ -580,6 +599,12 @@ fn limits_change_where_they_are_asked_for_and_never_beyond_what_there_is() {
     ] {
         assert_eq!(asked.changes(now, wide), expect, "{asked:?}");
         assert_eq!(asked.changes(expect.replace_in(now), wide), none, "the same once more is no change: {asked:?}");
+    }
+    // Whoever sends back what they have read does not shorten it, also if there is less to have by now.
+    let (more, less) = (Limits { ttl: Duration::from_secs(9), ..now }, Limits { ttl: Duration::from_secs(3), ..wide });
+    for (asked, expect) in [(9, None), (8, seconds(3)), (2, seconds(2))] {
+        let asked = AskedLimits { ttl: seconds(asked), ..none };
+        assert_eq!(asked.changes(more, less).ttl, expect, "{asked:?}");
     }
     let unlimited = Limits { max_tokens: None, ..now };
     let asked = AskedLimits { max_tokens: Some(7), ..none };

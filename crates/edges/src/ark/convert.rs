@@ -148,7 +148,7 @@ pub(super) fn listed_status(head: &Head, transcript: &Transcript) -> wire::ArkSt
 
 /// One page of a list.
 pub(super) fn list(listed: &Listed) -> wire::List<wire::ListedQuery> {
-    let continue_token = listed.queries.last().filter(|_| listed.more).map(|(head, _)| head.uid.to_string());
+    let continue_token = listed.next.map(|uid| uid.to_string());
     let items: Vec<_> = listed
         .queries
         .iter()

@@ -129,9 +129,14 @@ pub(super) async fn get_event(State(app): State<App>, options: Options) -> Resul
 
 /// The queries that were created last, and the one that is called `named`, however old it is.
 async fn latest(app: &App, namespace: &Namespace, named: Option<&str>) -> Result<Vec<QueryName>, ApiError> {
-    let page = Page { limit: LATEST, before: None, status: None };
-    let listed = app.engine.list(namespace, &page).await?;
-    let mut names: Vec<_> = listed.queries.into_iter().map(|(head, _)| head.name).collect();
+    let mut names = Vec::new();
+    let mut page = Page { limit: LATEST, before: None, status: None };
+    while page.limit > 0 {
+        let listed = app.engine.list(namespace, &page).await?;
+        names.extend(listed.queries.into_iter().map(|(head, _)| head.name));
+        page.limit = if listed.next.is_some() { LATEST - names.len() } else { 0 };
+        page.before = listed.next;
+    }
     if let Some(named) = named.and_then(|named| named.parse().ok()).filter(|named| !names.contains(named)) {
         names.push(named);
     }

@@ -41,6 +41,9 @@ pub(super) const UNSERVED: &[(&str, &str)] = &[
     ("evaluatorSelector", "this version evaluates no answers"),
 ];
 
+/// Labels, and annotations, together: as many bytes as Kubernetes takes of annotations.
+const MAX_TEXTS: usize = 256 * 1024;
+
 /// What makes no sense for a query that is not there yet.
 const NOT_OF_NEW: &[(&str, &str)] = &[("cancel", "a query is cancelled with `PATCH …/queries/{name}/cancel`")];
 
@@ -185,6 +188,7 @@ pub(super) fn read_texts(
     name: &str,
     findings: &mut Findings,
 ) -> Option<BTreeMap<String, String>> {
+    let path = metadata.path_of(name);
     let texts = metadata.object(name, findings)?;
     let mut read = BTreeMap::new();
     for (key, value) in texts.into_members() {
@@ -197,6 +201,10 @@ pub(super) fn read_texts(
                 findings.fault(path, "wrong_type", format!("must be a string, not {}", kind_of(&other)));
             }
         }
+    }
+    let bytes: usize = read.iter().map(|(key, text): (&String, &String)| key.len() + text.len()).sum();
+    if bytes > MAX_TEXTS {
+        findings.fault(path, "too_large", format!("has {bytes} bytes; {MAX_TEXTS} are the most"));
     }
     Some(read)
 }

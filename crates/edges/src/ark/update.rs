@@ -54,6 +54,7 @@ pub(super) fn read(options: &Options, body: Value) -> Result<Change, ApiError> {
     let mut texts = |name| request::read_texts(metadata.as_mut()?, name, &mut findings);
     let (labels, annotations) = (texts("labels"), texts("annotations"));
     let update = Update {
+        of: None,
         cancel: kept.flag("cancel", &mut findings).unwrap_or(false),
         limits: request::read_limits(&mut kept, &mut findings),
         labels,
@@ -71,7 +72,8 @@ pub(super) fn read(options: &Options, body: Value) -> Result<Change, ApiError> {
 impl Change {
     /// What is to be done, and what the client should know, unless what was asked is to become something else.
     pub(super) fn check(self, engine: &Engine, snapshot: &Snapshot) -> Result<(Update, Vec<String>), ApiError> {
-        let Self { update, mut kept, metadata, mut findings } = self;
+        let Self { mut update, mut kept, metadata, mut findings } = self;
+        update.of = Some(snapshot.head.uid);
         for (name, is) in frozen(snapshot)? {
             let path = kept.path_of(&name);
             if let Some(sent) = kept.take(&name)
@@ -100,7 +102,7 @@ impl Change {
 fn warn(update: &Update, engine: &Engine, snapshot: &Snapshot, findings: &mut Findings) {
     let (head, spec) = (&*snapshot.head, &*snapshot.transcript.spec);
     let bounds = engine.bounds(&head.namespace, spec.target, &head.agent);
-    request::warn_of_narrowed(&update.limits, &bounds, findings);
+    request::warn_of_narrowed(&update.limits.other_than(head.limits), &bounds, findings);
     if head.status().is_final() {
         let changes = update.limits.changes(head.limits, bounds);
         for name in changes.names().filter(|name| *name != "ttl") {

@@ -168,3 +168,19 @@ async fn a_field_that_is_to_become_another_is_refused_by_name_and_nothing_is_don
     assert_eq!(world.get("/v1/queries/q").await.ok(), before, "nothing was done");
     assert_eq!(put(&world, &json!({"cancel": true, "timeout": "90s"})).await.ok()["state"], "cancelled");
 }
+
+#[tokio::test(start_paused = true)]
+async fn labels_and_annotations_have_a_size() {
+    let world = asked().await;
+    for (name, size, status) in
+        [("labels", 256 * 1024, 422), ("annotations", 256 * 1024, 422), ("labels", 256 * 1024 - 1, 200)]
+    {
+        let answer = put(&world, &json!({"metadata": {name: {"a": "b".repeat(size)}}})).await;
+        assert_eq!(answer.status.as_u16(), status, "{name} {size}");
+        if status == 422 {
+            let fault = &answer.body["error"]["details"][0];
+            assert_eq!(fault["path"], format!("metadata.{name}"));
+            assert_eq!(fault["message"], "has 262145 bytes; 262144 are the most");
+        }
+    }
+}

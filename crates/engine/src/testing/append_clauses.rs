@@ -206,7 +206,7 @@ pub(super) async fn namespaces_are_separate(mut place: Box<dyn Place>) {
     assert!(store.load(&namespace("here"), name).await.expect("readable").is_none());
     for (place, expect) in [("here", 1), ("there", 2), ("nowhere", 0)] {
         let listed = store.list(&namespace(place), &page(10)).await.expect("readable");
-        assert_eq!((listed.total, listed.queries.len(), listed.more), (expect, expect as usize, false), "{place}");
+        assert_eq!((listed.total, listed.queries.len(), listed.next), (expect, expect as usize, None), "{place}");
         assert!(listed.queries.iter().all(|(head, _)| head.namespace == namespace(place)));
     }
 }

@@ -22,7 +22,7 @@ use super::{
     world::{PATIENCE, World, assert_completed, call, key, outside, submission},
 };
 use crate::{
-    AskedConversation, EngineError, Store, StoreError, Submission,
+    AskedConversation, EngineError, Store, StoreError, Submission, Update,
     desk::Desk,
     memory::Memory,
     store::{Append, Position, Stored, conversations::Part},
@@ -149,6 +149,16 @@ async fn a_query_that_was_not_kept_is_not_acknowledged() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_query_that_was_not_kept_leaves_its_seat_though_the_model_hangs() {
+    let (world, store) = world(vec![Turn::default().hanging()]).await;
+    store.faults.make_room(0);
+    assert_unavailable(world.engine.submit(submission("q", vec![]), None).await);
+    store.faults.make_room(PLENTY);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.engine.inner.admission.running(), 0);
+}
+
 /// A query was not kept, and was asked for again under its name: that the disk says no to what the first had
 /// led to says nothing of the second.
 #[tokio::test]
@@ -202,8 +212,13 @@ async fn a_change_that_was_not_kept_is_not_acknowledged() {
     world.submit(vec![outside("ask")]).await;
     store.faults.make_room(0);
     assert_unavailable(world.engine.cancel(Actor::local(), key("q"), None).await);
+    let labels = Update { labels: Some([("a".to_owned(), "b".to_owned())].into()), ..Update::default() };
+    assert_unavailable(world.engine.update(Actor::local(), key("q"), labels.clone()).await);
     store.faults.make_room(PLENTY);
-    assert_eq!(world.engine.get(&key("q"), None).await.unwrap().head.status(), Status::Waiting);
+    let read = world.engine.get(&key("q"), None).await.unwrap();
+    assert_eq!((read.head.status(), &read.head.labels), (Status::Waiting, &None));
+    let changed = world.engine.update(Actor::local(), key("q"), labels).await.unwrap();
+    assert!(changed.head.labels.is_some());
 }
 
 /// The end of a query that was not kept never was: the query goes on, and asks the model no more

@@ -3,18 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, Event, Status,
+    Actor, Event, QueryUid, Status,
     machine::outcome_code,
     query::{AskedLimits, Limits},
 };
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::world::{PATIENCE, World, accepted, assert_completed, assert_failed, call, key, limited, outside};
+use super::world::{
+    PATIENCE, World, accepted, assert_completed, assert_failed, call, key, limited, outside, submission,
+};
 use crate::{
-    EngineError, Settings, Snapshot, Store, Update,
-    store::Removal,
-    testing::{Ledger, ScriptedModel, Turn},
+    EngineError, Settings, Snapshot, Store, StoreError, Update,
+    store::{Removal, shown_from},
+    testing::{Ledger, ScriptedModel, Turn, scribe::Scribe},
 };
 
 const NONE: AskedLimits = AskedLimits {
@@ -72,6 +74,23 @@ async fn a_query_that_runs_has_the_time_that_it_was_given_last() {
         let acting = World::with(script, Ledger::gated()).await;
         assert_eq!(fails_after(acting, change).await, expect, "an inside call: {change:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_waits_its_turn_waits_once_however_often_it_is_changed() {
+    let settings = Settings { max_running: 1, max_queued: 3, ..Settings::default() };
+    let script = ScriptedModel::always(vec![Turn::call("again", &json!({})), Turn::say("done")]);
+    let world = World::with_settings(script, Ledger::gated(), settings).await;
+    for name in ["running", "q"] {
+        world.engine.submit(submission(name, vec![]), seconds(1)).await.unwrap();
+    }
+    for calls in 1..=9 {
+        let changed = world.limit(AskedLimits { max_tool_calls: Some(calls), ..NONE }).await;
+        assert_eq!(changed.head.status(), Status::Queued);
+    }
+    world.engine.submit(submission("last", vec![]), None).await.expect("two wait, and there is room for three");
+    world.ledger.let_through(3);
+    assert_completed(&world.get().await, "done");
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,6 +171,9 @@ async fn a_change_and_an_end_are_one_piece_and_neither_comes_twice() {
     world.update(update).await;
     world.update(Update::default()).await;
     assert_eq!(world.kinds().await, once);
+    let other = Update { of: Some(QueryUid::new(1, [1; 10])), cancel: true, ..Update::default() };
+    let renamed = world.engine.update(Actor::local(), key("q"), other).await;
+    assert!(matches!(renamed, Err(EngineError::Store(StoreError::Conflict(_)))), "{renamed:?}");
     let missing = world.engine.update(Actor::local(), key("nobody"), Update::default()).await;
     assert!(matches!(missing, Err(EngineError::QueryNotFound(..))), "{missing:?}");
 }
@@ -192,4 +214,26 @@ async fn changes_at_once_all_count() {
     let changed = world.kinds().await.into_iter().filter(|event| matches!(event, Event::Changed(_))).count();
     assert!((10..=20).contains(&changed), "{changed}");
     assert_completed(&world.deliver(call(&world.get().await, 0), "42").await.snapshot, "done");
+}
+
+#[test]
+fn a_list_shows_how_a_query_ended_and_not_what_was_changed_since() {
+    let turn = || Event::decode(r#"{"v":1,"kind":"turn_ended","turn":1,"calls":0}"#).unwrap();
+    let changed = || Event::Changed(Box::default());
+    let cancelled = || Event::Cancelled { reason: None, by: Actor::local() };
+    let mut scribe = Scribe::new("default", "q", 1);
+    scribe.create();
+    scribe.write(vec![cancelled()]);
+    for (later, expect) in [
+        (vec![turn(), Event::Completed], Some(0)),
+        (vec![turn(), turn(), Event::Completed], Some(1)),
+        (vec![turn(), Event::Completed, changed()], Some(0)),
+        (vec![Event::Completed, changed()], None),
+        (vec![changed(), changed()], None),
+        (vec![cancelled()], Some(0)),
+        (vec![cancelled(), changed()], Some(0)),
+        (vec![turn(), cancelled(), changed(), changed()], Some(0)),
+    ] {
+        assert_eq!(shown_from(scribe.head(), later.iter()), expect, "{later:?}");
+    }
 }

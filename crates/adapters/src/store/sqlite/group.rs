@@ -40,7 +40,7 @@ const ADD_REFERENCE: &str = "INSERT INTO blobs (hash, query) VALUES (?1, ?2) ON 
 const ADD_QUERY: &str = "INSERT INTO queries \
      (id, status, seq, epoch, unfinished, deadline, expires, bytes, head, uid, namespace, name, toolset, \
      conversation, history) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
-const CHANGE_QUERY: &str = "UPDATE queries SET status = ?2, seq = ?3, epoch = ?4, unfinished = ?5, deadline = ?6, \
+const CHANGE_QUERY: &str = "UPDATE queries SET status = ?2, seq = ?3, epoch = coalesce(?4, epoch), unfinished = ?5, deadline = ?6, \
      expires = ?7, bytes = bytes + ?8, head = ?9 WHERE id = ?1";
 
 /// How many bits of a journal's key are the entry's number; the others are its query.
@@ -195,6 +195,8 @@ struct Standing<'a> {
     /// The append whose head is to be stored.
     latest: usize,
     bytes: usize,
+    /// Whether it goes on by any of them.
+    moves: bool,
     /// The conversation that it joins, if it is new.
     joins: Option<&'a ConversationKey>,
     has_ended: bool,
@@ -203,7 +205,7 @@ struct Standing<'a> {
 impl<'a> Standing<'a> {
     fn new(id: i64, seq: Seq, index: usize, append: &'a Queued) -> Self {
         let joins = append.joins.as_ref().map(|joining| &joining.key);
-        Self { id, seq, is_new: seq == 0, first: index, latest: index, bytes: 0, joins, has_ended: false }
+        Self { id, seq, is_new: seq == 0, first: index, latest: index, bytes: 0, moves: false, joins, has_ended: false }
     }
 }
 
@@ -341,6 +343,7 @@ impl Open {
         };
         standing.seq = head.seq;
         standing.latest = index;
+        standing.moves |= append.moves;
         standing.has_ended = head.status().is_final();
         standing.bytes += append.rows.iter().map(|row| row.body.len()).sum::<usize>();
         plan.kept.push((index, standing.id));
@@ -519,7 +522,7 @@ impl Open {
         statement.raw_bind_parameter(1, standing.id)?;
         statement.raw_bind_parameter(2, head.status().as_str())?;
         statement.raw_bind_parameter(3, head.seq)?;
-        statement.raw_bind_parameter(4, epoch)?;
+        statement.raw_bind_parameter(4, standing.moves.then_some(epoch))?;
         statement.raw_bind_parameter(5, has_work(head))?;
         statement.raw_bind_parameter(6, deadline)?;
         statement.raw_bind_parameter(7, head.kept_until().map(|until| until.0))?;

@@ -43,6 +43,7 @@ pub(super) struct Queued {
     pub(super) seen: Seq,
     pub(super) after: Position,
     pub(super) is_whole: bool,
+    pub(super) moves: bool,
     pub(super) rows: Vec<Row>,
     pub(super) toolset: Option<Document>,
     pub(super) request: Option<Request>,
@@ -83,7 +84,7 @@ impl Note {
 
 impl Queued {
     pub(super) fn new(append: Append, audited: bool) -> Result<Self, StoreError> {
-        let is_whole = append.is_whole();
+        let (is_whole, moves) = (append.is_whole(), append.moves());
         let row =
             |entry: &Arc<bosun_core::Entry>| Ok(Row { seq: entry.seq, at: entry.at, body: entry.event.encode()? });
         let rows: Result<Vec<Row>, serde_json::Error> = append.entries.iter().map(row).collect();
@@ -98,6 +99,7 @@ impl Queued {
             seen: append.seen,
             after: append.after,
             is_whole,
+            moves,
             rows: rows.map_err(unwritable)?,
             toolset: append.toolset,
             request: append.request,

@@ -197,18 +197,19 @@ pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) 
     let mut statement = snapshot.prepare_cached(LIST).map_err(unavailable)?;
     let mut rows = statement.query(params![namespace.as_str(), before, status]).map_err(unavailable)?;
     let mut queries = Vec::new();
-    let (mut bytes, mut more) = (0, false);
+    let (mut bytes, mut last, mut next) = (0, page.before, None);
     while let Some(row) = rows.next().map_err(unavailable)? {
-        more = queries.len() == page.limit || bytes > PAGE_BYTES;
-        if more {
+        if queries.len() == page.limit || bytes > PAGE_BYTES {
+            next = last;
             break;
         }
         bytes += row.get::<_, usize>(5).map_err(unavailable)?;
         let uid = uid(row, 0)?;
+        last = Some(uid);
         queries.extend(readable(uid, head(uid, row, 1).and_then(|head| Ok((head, vec![entry(uid, row, 2)?]))))?);
     }
     add_latest(&snapshot, namespace, &mut queries, before, status)?;
-    Ok(Listed { queries, more, total })
+    Ok(Listed { queries, next, total })
 }
 
 /// Adds the ends of the journals of a page, whose youngest query is before `before`. One statement reads them, but for

@@ -385,6 +385,35 @@ async fn an_unreadable_query_hides_no_other() {
 }
 
 #[tokio::test]
+async fn pages_go_on_behind_a_query_whose_end_cannot_be_read() {
+    let directory = Directory::new();
+    let store = directory.store();
+    for (number, name) in (1..).zip(["oldest", "broken", "youngest"]) {
+        let mut scribe = Scribe::new("default", name, number);
+        scribe.start_and_pause(&store, Duration::from_secs(600));
+        let position = scribe.resolve_and_complete(&store);
+        store.durable(position).await.unwrap();
+    }
+    drop(store);
+    let broken = "UPDATE journal SET body = '{\"v\":99,\"kind\":\"unheard_of\"}' \
+         WHERE key = (SELECT (id << 24) + seq FROM queries WHERE name = 'broken')";
+    assert_eq!(directory.connection().execute(broken, []).unwrap(), 1);
+    let store = directory.store();
+    let mut page = Page { limit: 1, before: None, status: None };
+    let mut pages = Vec::new();
+    loop {
+        let listed = store.list(&Namespace::default(), &page).await.unwrap();
+        let names: Vec<_> = listed.queries.iter().map(|(head, _)| head.name.to_string()).collect();
+        pages.push(names.join(" "));
+        page.before = listed.next;
+        if page.before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, ["youngest", "", "oldest"]);
+}
+
+#[tokio::test]
 async fn references_to_blobs_go_with_their_query() {
     let directory = Directory::new();
     let store = directory.store();

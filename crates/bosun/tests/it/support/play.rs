@@ -61,7 +61,7 @@ enum Manner {
     CancelRace,
     /// Deletes the query, whatever it is doing.
     Delete,
-    /// Changes the query while it waits, and once more when it has ended.
+    /// Changes the query when it is taken on, while it waits, and once more when it has ended.
     Change,
 }
 
@@ -174,6 +174,9 @@ impl<'a> Actor<'a> {
         let mut query = self.create().await;
         if self.manner == Manner::Delete {
             return self.delete().await;
+        }
+        if self.manner == Manner::Change {
+            self.change().await;
         }
         // A query has at most ten calls, so it cannot pause more often than that.
         for _ in 0..40 {

@@ -114,7 +114,7 @@ fn list_resources(registry: &Registry, kind: Kind, options: &Options) -> wire::R
 async fn list_queries(app: &App, options: &Options) -> Result<wire::RawList, ApiError> {
     let page = store::Page { limit: options.limit(), before: options.before()?, status: options.state };
     let listed = app.engine.list(&options.namespace(), &page).await?;
-    let continue_token = listed.queries.last().filter(|_| listed.more).map(|(head, _)| head.uid.to_string());
+    let continue_token = listed.next.map(|uid| uid.to_string());
     let mut items = Vec::with_capacity(listed.queries.len());
     for (head, entries) in &listed.queries {
         if let Some(transcript) = convert::beginning_and_end(entries) {
