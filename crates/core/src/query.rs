@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::{ContentHash, conversation, message, trace::TraceContext, transcript::Message};
 
 /// A query as it was frozen at submit. Nothing that changes later in a catalogue or a manifest
-/// reaches it; only secrets and permissions are looked up live.
+/// reaches it; only secrets and permissions are looked up live. Its limits, labels and annotations are
+/// those that it began with: what holds now is in its [`Head`](crate::Head).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
