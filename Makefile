@@ -5,7 +5,7 @@ CARGO ?= cargo
 LOCKED := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: conformance docs-page help setup demo serve install test fmt lint unit doc deny chaos interop otel bench fuzz clean
+.PHONY: conformance docs-page help setup demo serve install test fmt lint unit doc deny chaos interop otel release bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of
 
 docs-page: ## /docs in a real browser, held against the description of the API (needs npm)
 	interop/docs-page/run.sh
+
+release: ## the program as it is shipped, built with what it was seen to do (a quarter of an hour; needs LLVM's tools, which it installs)
+	@bench/release
 
 bench: ## the speed of a whole cycle, against a floor in the same run
 	bench/run
