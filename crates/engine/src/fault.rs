@@ -1,4 +1,4 @@
-//! Named places at which a test may make the process die.
+//! Named places at which a test may make the process die, or panic.
 //!
 //! Every commit of the main path has a point before it and a point after it. They are compiled in
 //! always, so that what is tested is what is shipped; without a plan, a point is one atomic load.
@@ -46,37 +46,54 @@ pub const POINTS: &[&str] = &[
 ];
 
 struct Plan {
+    end: End,
     point: &'static str,
     passes_left: AtomicU64,
 }
 
+/// What happens at the point.
+enum End {
+    /// The process is gone, as if killed.
+    Abort,
+    /// Whoever comes by panics, and the process has to go on without.
+    Panic,
+}
+
 static PLAN: OnceLock<Plan> = OnceLock::new();
 
-/// The plan was not one of `<point>` or `<point>:<pass>`.
+/// The plan was not one of `<point>` or `<point>:<pass>`, alone or behind `panic@`.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` names no fault point; write `<point>` or `<point>:<pass>`, with a point of {POINTS:?}")]
+#[error(
+    "`{0}` names no fault point; write `<point>`, `<point>:<pass>` or `panic@<point>:<pass>`, with a point of {POINTS:?}"
+)]
 pub struct UnknownPoint(String);
 
-/// Makes the process abort, as if killed, the `n`th time it passes a point (`turn.ended:3`).
+/// Makes the process abort, as if killed, the `n`th time it passes a point (`turn.ended:3`), or whoever passes it panic
+/// (`panic@turn.ended:3`).
 ///
 /// # Errors
 /// If the plan names no point.
 pub fn plan(text: &str) -> Result<(), UnknownPoint> {
-    let (name, pass) = text.split_once(':').unwrap_or((text, "1"));
+    let (end, place) = text.strip_prefix("panic@").map_or((End::Abort, text), |place| (End::Panic, place));
+    let (name, pass) = place.split_once(':').unwrap_or((place, "1"));
     let point = POINTS.iter().find(|point| **point == name).ok_or_else(|| UnknownPoint(text.into()))?;
     let passes: u64 = pass.parse().map_err(|_| UnknownPoint(text.into()))?;
     // A second plan is ignored: the process dies once.
-    let _ = PLAN.set(Plan { point, passes_left: AtomicU64::new(passes) });
+    let _ = PLAN.set(Plan { end, point, passes_left: AtomicU64::new(passes) });
     Ok(())
 }
 
 /// Dies here, if that is the plan.
+#[expect(clippy::panic, reason = "that is the plan")]
 pub fn point(name: &'static str) {
     debug_assert!(POINTS.contains(&name), "fault point `{name}` is not listed");
     if let Some(plan) = PLAN.get()
         && plan.point == name
         && plan.passes_left.fetch_sub(1, Ordering::Relaxed) == 1
     {
-        std::process::abort();
+        match plan.end {
+            End::Abort => std::process::abort(),
+            End::Panic => panic!("planned at `{name}`"),
+        }
     }
 }

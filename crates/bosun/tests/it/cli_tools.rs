@@ -8,13 +8,15 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::program::program;
+
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/convert")
 }
 
 /// Everything that one run shows, for a snapshot.
 fn run_in(folder: &Path, arguments: &[&str], stdin: &[u8]) -> String {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_bosun"))
+    let mut child = Command::new(program())
         .args(arguments)
         .current_dir(folder)
         .stdin(Stdio::piped())

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::program::{bosun, run, stdout, workspace};
+use crate::program::{bosun, program, run, stdout, workspace};
 
 fn read(name: &str) -> String {
     std::fs::read_to_string(workspace().join("examples/deploy").join(name)).unwrap()
@@ -72,7 +72,7 @@ fn verify_with_systemd() {
     // The unit names the program where it will be; here it is somewhere else.
     let directory = tempfile::tempdir().unwrap();
     let unit = directory.path().join("bosun.service");
-    std::fs::write(&unit, read("bosun.service").replace("/usr/local/bin/bosun", env!("CARGO_BIN_EXE_bosun"))).unwrap();
+    std::fs::write(&unit, read("bosun.service").replace("/usr/local/bin/bosun", &program().to_string_lossy())).unwrap();
     let output =
         std::process::Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -7,6 +7,8 @@ use std::{fmt::Write, fs, path::Path, process::Command};
 
 use serde_json::json;
 
+use crate::program::program;
+
 /// A bound on time for a build without optimisation on a busy machine.
 const SECONDS: u32 = 60;
 /// Of address space, which is more than what is used.
@@ -16,7 +18,8 @@ const KIBIBYTES: u32 = 1024 * 1024;
 fn run(folder: &Path, arguments: &[&str]) -> (i32, String) {
     let script = format!("ulimit -v {KIBIBYTES}; exec timeout {SECONDS} \"$@\"");
     let output = Command::new("sh")
-        .args(["-c", &script, "sh", env!("CARGO_BIN_EXE_bosun")])
+        .args(["-c", &script, "sh"])
+        .arg(program())
         .args(arguments)
         .current_dir(folder)
         .output()

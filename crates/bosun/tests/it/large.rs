@@ -3,10 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     fs,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
@@ -224,20 +221,12 @@ async fn a_body_that_nobody_waits_for_is_answered_before_it_is_sent() {
     let world = World::new();
     let server = world.start().await;
     let paused = pause(&server, "q").await;
-    let sent = Arc::new(AtomicU64::new(0));
-    let counting = |count: usize| {
-        let sent = Arc::clone(&sent);
-        Body::wrap_stream(stream::iter(0..count).map(move |number| {
-            sent.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, std::io::Error>(piece(number))
-        }))
-    };
+    // The client has more to send and does not: whoever waits for the rest waits for ever.
+    let begun = stream::iter(0..4).map(|number| Ok::<_, std::io::Error>(piece(number))).chain(stream::pending());
     let unknown = Paused { call: CallId::derive(QueryUid::new(0, [0; 10]), 1, 0).to_string(), ..paused };
-    let answer = soon("the refusal", unknown.put(counting(64)).send()).await.unwrap();
+    let answer = soon("the refusal", unknown.put(Body::wrap_stream(begun)).send()).await.unwrap();
     assert_eq!(answer.status(), 404);
     assert_eq!(read(answer).await["error"]["code"], "call_not_found");
-    let sent = sent.load(Ordering::Relaxed);
-    assert!(sent < 32, "{sent} MiB were sent for nothing");
     assert_eq!(blobs(&world), BTreeSet::new());
 }
 

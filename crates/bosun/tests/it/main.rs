@@ -36,6 +36,7 @@ mod readme;
 mod recovery;
 mod resources;
 mod routes;
+mod scripts;
 mod secret_hosts;
 mod serve;
 mod shutdown;

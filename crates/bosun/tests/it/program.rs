@@ -22,9 +22,17 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
 }
 
+/// Names another program to test than the one that was built with the tests: the one that is shipped.
+pub(crate) const PROGRAM: &str = "BOSUN_PROGRAM";
+
+/// Where the program lies that is tested.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os(PROGRAM).map_or_else(|| env!("CARGO_BIN_EXE_bosun").into(), PathBuf::from)
+}
+
 /// The program, without anything of this machine's that would change what it says.
 pub(crate) fn bosun() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bosun"));
+    let mut command = Command::new(program());
     command
         .env_remove("RUST_LOG")
         .env_remove("BOSUN_SERVER")
@@ -123,7 +131,8 @@ impl Server {
 
 /// Runs the lines of a page in one shell, in a directory where the examples lie and the program is found.
 pub(crate) async fn run_shell(script: &str, directory: &Path) -> Output {
-    let program = Path::new(env!("CARGO_BIN_EXE_bosun")).parent().expect("the program lies in a directory");
+    let program = program();
+    let program = program.parent().expect("the program lies in a directory");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(program.to_owned()).chain(std::env::split_paths(&path)));
     let examples = directory.join("examples");

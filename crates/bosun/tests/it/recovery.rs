@@ -52,6 +52,41 @@ async fn check_window(fault: &str, runs_once: usize, outcome: &str) {
     assert_eq!(server.kill().await, Death::Killed);
 }
 
+/// Lets whoever comes by `point` first panic, and sees how the query ends that was in hand, and how the next does.
+async fn panic_at(point: &str) -> (Value, Value) {
+    let world = World::new();
+    let Started::Ready(mut server) = soon("the start", world.spawn(Some(&format!("panic@{point}"))).ready()).await
+    else {
+        panic!("{point}: the server is not there");
+    };
+    let client = Client::of(&server.base);
+    let body = scenes::query("hurt", Scene::Once);
+    let hurt = client.ask(&Method::POST, "?wait=20s&view=rfc", Some(&body)).await.expect("an answer, good or bad");
+    let next = client.post("?wait=20s&view=rfc", &scenes::query("next", Scene::Once)).await;
+    assert_eq!(server.kill().await, Death::Killed, "{point}: it lived until then");
+    (hurt.body, next.body)
+}
+
+#[tokio::test]
+async fn a_panic_in_a_turn_fails_its_query_and_no_other() {
+    for point in ["turn.started", "turn.replied", "turn.ended"] {
+        let (hurt, next) = panic_at(point).await;
+        assert_eq!(
+            (&hurt["state"], &hurt["error"]["code"]),
+            (&json!("failed"), &json!("internal_error")),
+            "{point}: {hurt}"
+        );
+        assert_eq!(next["state"], "completed", "{point}: {next}");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_the_writer_refuses_what_it_had_in_hand_and_nothing_else() {
+    let (hurt, next) = panic_at("store.commit").await;
+    assert_eq!(hurt["error"]["code"], "store_unavailable", "{hurt}");
+    assert_eq!(next["state"], "completed", "{next}");
+}
+
 #[tokio::test]
 async fn a_call_in_every_window_runs_at_most_once_and_the_model_is_told() {
     // Nothing had begun: it runs.

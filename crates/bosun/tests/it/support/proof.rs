@@ -4,6 +4,8 @@ use std::{process::Command, time::Instant};
 
 use serde_json::{Value, json};
 
+use crate::program::{PROGRAM, program};
+
 /// How often the parts of a proof are run, from the environment; `make chaos` sets the large figures.
 pub(crate) fn scale(variable: &str, default: u64) -> u64 {
     match std::env::var(variable) {
@@ -30,7 +32,10 @@ pub(crate) struct Proof {
 impl Proof {
     /// `scaling` are the variables, with their values, that make this run what it is.
     pub(crate) fn begin(test: &'static str, seed: u64, scaling: &[(&str, u64)]) -> Self {
-        let variables: String = scaling.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let mut variables: String = scaling.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        if std::env::var_os(PROGRAM).is_some() {
+            variables += &format!("{PROGRAM}={} ", program().display());
+        }
         let profile = if cfg!(debug_assertions) { "" } else { "--release " };
         let command = format!(
             "BOSUN_SEED={seed} {variables}cargo test {profile}-p bosun --test it -- --exact --nocapture {test}"

@@ -1,7 +1,7 @@
 //! The server as a process: started, awaited, killed.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::File,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use super::{scenes, soon};
+use crate::program::program;
 
 /// A directory with everything that one server has, whichever process it is.
 #[derive(Debug)]
@@ -79,9 +80,9 @@ impl World {
     /// Starts a process, which may die at once if `fault` says so.
     pub(crate) fn spawn(&self, fault: Option<&str>) -> Starting {
         let log = File::options().create(true).append(true).open(self.log()).expect("a log");
-        let program = env!("CARGO_BIN_EXE_bosun");
-        let mut words = self.launcher.iter().map(String::as_str).chain([program]);
-        let mut command = Command::new(words.next().unwrap_or(program));
+        let program = program().into_os_string();
+        let mut words = self.launcher.iter().map(OsStr::new).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap_or(&program));
         command
             .args(words)
             .args(["serve", "--listen", "127.0.0.1:0"])
