@@ -1,35 +1,42 @@
 //! The scripts around the program, as far as they can be tried without what they install and build.
 
-use std::process::Command;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::program::workspace;
 
-/// Files that git keeps as executable.
-fn scripts() -> Vec<String> {
-    let output = Command::new("git").args(["ls-files", "--stage"]).current_dir(workspace()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let listed = String::from_utf8(output.stdout).unwrap();
-    listed
-        .lines()
-        .filter(|line| line.starts_with("100755"))
-        .filter_map(|line| line.split('\t').nth(1))
-        .map(Into::into)
-        .collect()
+/// The scripts below a directory, each with the shell that its first line names. What was installed there is not ours.
+fn scripts(directory: &Path, found: &mut Vec<(PathBuf, &'static str)>) {
+    for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            let ours = path.file_name().is_some_and(|name| name != "node_modules" && name != "target");
+            if ours {
+                scripts(&path, found);
+            }
+            continue;
+        }
+        let text = std::fs::read(&path).unwrap();
+        let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        match first {
+            b"#!/bin/sh" => found.push((path, "sh")),
+            b"#!/usr/bin/env bash" | b"#!/bin/bash" => found.push((path, "bash")),
+            _ => {}
+        }
+    }
 }
 
 #[test]
 fn every_script_can_be_read_by_its_shell() {
-    let scripts = scripts();
-    assert!(scripts.iter().any(|script| script == "bench/release"), "{scripts:?}");
-    for script in scripts {
-        let text = std::fs::read_to_string(workspace().join(&script)).unwrap();
-        let shell = match text.lines().next() {
-            Some("#!/bin/sh") => "sh",
-            Some("#!/usr/bin/env bash" | "#!/bin/bash") => "bash",
-            first => panic!("{script} begins with {first:?}"),
-        };
-        let output = Command::new(shell).args(["-n", &script]).current_dir(workspace()).output().unwrap();
-        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    let mut found = Vec::new();
+    for directory in [".ci", "bench", "fuzz", "interop"] {
+        scripts(&workspace().join(directory), &mut found);
+    }
+    assert!(found.iter().any(|(path, _)| path.ends_with("bench/release")), "{found:?}");
+    for (path, shell) in found {
+        let output = Command::new(shell).arg("-n").arg(&path).output().unwrap();
+        assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
     }
 }
 
