@@ -284,7 +284,7 @@ impl Live {
 
     pub(crate) fn push_delta(&self, text: &str) {
         self.draft.lock().unwrap_or_else(PoisonError::into_inner).text.push_str(text);
-        self.told.send_modify(|_| {});
+        wake(&self.told, |_| {});
     }
 
     pub(crate) fn start_draft(&self, turn: u32, attempt: u32) {
@@ -301,7 +301,15 @@ impl Live {
     }
 
     fn notify(&self) {
-        self.changed.send_modify(|version| *version += 1);
+        wake(&self.changed, |version| *version += 1);
+    }
+}
+
+/// Tells whoever listens. Mostly nobody does, and to find that out by waking them is dearer than to ask. Nobody is
+/// missed: what is told of has changed under a lock that a listener takes after it has begun to listen.
+fn wake<T>(told: &watch::Sender<T>, change: impl FnOnce(&mut T)) {
+    if told.receiver_count() > 0 {
+        told.send_modify(change);
     }
 }
 

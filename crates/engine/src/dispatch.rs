@@ -124,9 +124,8 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
 }
 
 async fn perform(driver: &Driver, prepared: Prepared) -> Outcome {
-    let exported = driver.inner.settings.exports_spans;
-    let span = spans::call(exported, &prepared.call);
-    let collected = exported.then(|| span.clone());
+    let span = spans::call(&driver.inner, &driver.live, &prepared.call);
+    let collected = driver.inner.settings.exports_spans.then(|| span.clone());
     let outcome = run_inside(driver, prepared).instrument(span).await;
     if let Some(span) = collected {
         spans::finished(&span, &outcome);

@@ -10,6 +10,7 @@ use bosun_core::{
     audit::{Arguments, Record},
     machine::{self, Delivery, Verdict},
     schema::SchemaCache,
+    tool::definition::{DefinitionCache, Rules},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Span;
@@ -101,6 +102,7 @@ pub(crate) struct Inner {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) toolsets: Toolsets,
     pub(crate) schemas: Arc<SchemaCache>,
+    pub(crate) definitions: DefinitionCache,
     pub(crate) admission: Admission,
     pub(crate) deadlines: Deadlines,
     pub(crate) tasks: TaskTracker,
@@ -131,6 +133,7 @@ impl Engine {
     ) -> Result<Self, EngineError> {
         let metrics = Arc::new(Metrics::default());
         let resources = Resources::new(assembler.into(), &store.resources().await?);
+        let schemas = Arc::new(SchemaCache::new(SCHEMAS_KEPT));
         let inner = Arc::new(Inner {
             store,
             blobs,
@@ -140,7 +143,8 @@ impl Engine {
             desk: Arc::new(Desk::new(settings.audited_arguments, Arc::clone(&metrics), settings.max_running)),
             metrics,
             toolsets: Toolsets::default(),
-            schemas: Arc::new(SchemaCache::new(SCHEMAS_KEPT)),
+            definitions: DefinitionCache::new(Rules::Open, Arc::clone(&schemas)),
+            schemas,
             admission: Admission::new(settings.max_running, settings.max_queued),
             deadlines: Deadlines::default(),
             tasks: TaskTracker::new(),
@@ -348,10 +352,10 @@ impl Engine {
         Ok(self.inner.store.list(namespace, page).await?)
     }
 
-    /// Schemas that were compiled lately, for whoever checks definitions before they are submitted.
+    /// What checks the tools that clients bring, before they are submitted.
     #[must_use]
-    pub fn schemas(&self) -> &SchemaCache {
-        &self.inner.schemas
+    pub fn definitions(&self) -> &DefinitionCache {
+        &self.inner.definitions
     }
 
     #[must_use]

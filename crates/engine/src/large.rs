@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Binding, CallId, Content, ContentHash, Outcome, Toolset, Transcript,
+    Binding, CallId, Content, ContentHash, Outcome, QueryName, Toolset, Transcript,
     content::{BadContent, ContentCheck, Description, LARGEST_BYTES, Large, MediaType},
     machine::{self, Delivery, Standing, Verdict},
     showing::{RESULT_SHOWN, Showing},
@@ -81,6 +81,7 @@ pub(crate) async fn keep(blobs: &dyn Blobs, mut outcome: Outcome) -> Result<Outc
 /// How the results of a query are shown to its model.
 pub(crate) async fn showing(
     blobs: &dyn Blobs,
+    query: &QueryName,
     toolset: &Toolset,
     transcript: &Transcript,
 ) -> Result<Showing, StoreError> {
@@ -98,7 +99,7 @@ pub(crate) async fn showing(
                 showing.excerpts.insert(large.hash, String::from_utf8_lossy(&bytes[..whole]).into_owned());
             }
             // The query can still go on with the beginning that stands in its journal.
-            None => tracing::error!(blob = %large.hash, "the blob of a large result is not there"),
+            None => tracing::error!(%query, blob = %large.hash, "the blob of a large result is not there"),
         }
     }
     Ok(showing)

@@ -18,12 +18,13 @@ use crate::{
 };
 
 /// One stretch of a query's work, from when it is taken up until it waits or ends. `cause` is what had it taken
-/// up, which may belong to another trace.
+/// up, which may belong to another trace. Where nobody collects spans there is none: whatever the engine logs of a query
+/// names it, and models and tools have spans of their own.
 pub(crate) async fn run(inner: &Inner, live: &Live, cause: Option<Span>) -> Span {
-    let query = &live.key.1;
     if !inner.settings.exports_spans {
-        return tracing::info_span!("query.run", %query);
+        return Span::none();
     }
+    let query = &live.key.1;
     // What cannot be read is found by the driver, which says so.
     let known = match live.lock(&*inner.store).await {
         Ok(locked) => locked.state().map(|state| (Arc::clone(&state.head), Arc::clone(&state.transcript))),
@@ -78,10 +79,10 @@ fn span_id(parts: &[&[u8]]) -> u64 {
 }
 
 /// One request to a model.
-pub(crate) fn turn(exported: bool, model: &str, provider: &str, request: &ModelRequest) -> Span {
+pub(crate) fn turn(inner: &Inner, live: &Live, model: &str, provider: &str, request: &ModelRequest) -> Span {
     let (uid, turn) = (request.query, request.turn);
-    if !exported {
-        return tracing::info_span!("model.reply", %uid, turn, model);
+    if !inner.settings.exports_spans {
+        return tracing::info_span!("model.reply", query = %live.key.1, turn, model);
     }
     let trace = request.trace.as_ref().map(tracing::field::display);
     tracing::info_span!(
@@ -123,10 +124,10 @@ pub(crate) fn replied(span: &Span, reply: &Result<ModelReply, ModelError>) {
 }
 
 /// One run of an inside tool.
-pub(crate) fn call(exported: bool, call: &InsideCall) -> Span {
+pub(crate) fn call(inner: &Inner, live: &Live, call: &InsideCall) -> Span {
     let (id, tool) = (call.id, &call.tool.name);
-    if !exported {
-        return tracing::info_span!("tool.call", call = %id, tool);
+    if !inner.settings.exports_spans {
+        return tracing::info_span!("tool.call", query = %live.key.1, call = %id, tool);
     }
     let kind = call.tool.binding.kind();
     tracing::info_span!("tool.call", call = %id, tool, kind, attempt = call.attempt, error = Empty)

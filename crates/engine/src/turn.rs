@@ -62,11 +62,11 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     };
     let Question { model, name, request, turns, schema, said } = question;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
-    let (deltas, ended) = (DraftDeltas(&driver.live), driver.live.ended());
+    let ended = driver.live.ended();
     let reply = tokio::select! {
         // The model first: one that answers at once costs no timer.
         biased;
-        reply = ask(driver.inner.settings.exports_spans, &*model, &name, &request, &deltas) => reply,
+        reply = ask(driver, &*model, &name, &request) => reply,
         () = ended.cancelled() => return Ok(()),
         // The attempt is lost, not the query: the next process begins it again.
         () = driver.inner.draining.cancelled() => return Ok(()),
@@ -143,16 +143,11 @@ async fn fail(driver: &Driver, error: &ModelError) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn ask(
-    exported: bool,
-    model: &dyn Model,
-    name: &str,
-    request: &ModelRequest,
-    deltas: &dyn Deltas,
-) -> Result<ModelReply, ModelError> {
-    let span = spans::turn(exported, name, model.provider(), request);
-    let collected = exported.then(|| span.clone());
-    let reply = model.reply(request, deltas).instrument(span).await;
+async fn ask(driver: &Driver, model: &dyn Model, name: &str, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    let Driver { inner, live, .. } = driver;
+    let span = spans::turn(inner, live, name, model.provider(), request);
+    let collected = inner.settings.exports_spans.then(|| span.clone());
+    let reply = model.reply(request, &DraftDeltas(live)).instrument(span).await;
     if let Some(span) = collected {
         spans::replied(&span, &reply);
     }
@@ -173,7 +168,7 @@ async fn prepare(driver: &Driver, told: Told) -> Result<Result<Prepared, ModelEr
         Err(error) => return Ok(Err(error)),
     };
     let spec = &transcript.spec;
-    let showing = large::showing(&*inner.blobs, &toolset, &transcript).await?;
+    let showing = large::showing(&*inner.blobs, &head.name, &toolset, &transcript).await?;
     if spec.target == TargetKind::Tool {
         return Ok(Ok(Prepared::Direct(direct::answer(&transcript, &toolset, &showing), toolset)));
     }

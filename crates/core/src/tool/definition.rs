@@ -22,8 +22,11 @@
 //! assert_eq!(check(&definitions, Rules::Open).unwrap()[0].name, "get weather");
 //! ```
 
+mod cache;
+
 use std::{collections::HashSet, fmt, sync::Arc};
 
+pub use cache::DefinitionCache;
 use serde_json::{Map, Value, json};
 
 use super::{Annotations, Binding, Deprecation, Tool, duration_from_json, name};
@@ -96,15 +99,6 @@ const DUPLICATE_NAME: &str = "duplicate_name";
 /// Every fault of every definition.
 pub fn check(definitions: &Value, rules: Rules) -> Result<Vec<Tool>, DefinitionFaults> {
     check_all(definitions, rules, None)
-}
-
-/// [`check`], with the schemas compiled in a cache: definitions that come with every request are
-/// then looked at once, and their tools are ready to be called.
-///
-/// # Errors
-/// As [`check`].
-pub fn check_cached(definitions: &Value, rules: Rules, cache: &SchemaCache) -> Result<Vec<Tool>, DefinitionFaults> {
-    check_all(definitions, rules, Some(cache))
 }
 
 fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> Result<Vec<Tool>, DefinitionFaults> {

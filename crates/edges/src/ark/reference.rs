@@ -14,7 +14,7 @@ use crate::http::{
 /// The name that stands at `path`; `plural` is what faults call things of its kind.
 pub(super) fn read(
     plural: &str,
-    path: String,
+    path: impl Into<String>,
     value: Value,
     namespace: &Namespace,
     findings: &mut Findings,

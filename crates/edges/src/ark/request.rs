@@ -139,7 +139,7 @@ pub(super) fn refuse_unserved(fields: &mut Object, unserved: &[(&str, &str)], fi
 }
 
 /// A field that is not served may stand there as long as it asks for nothing.
-pub(super) fn refuse_unserved_field(path: String, value: &Value, advice: &str, findings: &mut Findings) {
+pub(super) fn refuse_unserved_field(path: impl Into<String>, value: &Value, advice: &str, findings: &mut Findings) {
     if !asks_for_nothing(value) {
         findings.refuse(Code::UnsupportedField, path, "unsupported_field", format!("is not served: {advice}"));
     }
@@ -214,7 +214,7 @@ fn read_name(fields: &mut Object, in_metadata: Option<String>, findings: &mut Fi
     if flat.is_some() && in_metadata.is_some() && flat != in_metadata {
         findings.fault("metadata.name", "mismatch", "is not the `name` beside it");
     }
-    let path = if flat.is_some() { fields.path_of("name") } else { "metadata.name".to_owned() };
+    let path = if flat.is_some() { fields.path_of("name") } else { "metadata.name".into() };
     let name = flat.or(in_metadata)?;
     name.parse().map_err(|error: bosun_core::id::IdError| findings.fault(path, "invalid_name", error.to_string())).ok()
 }

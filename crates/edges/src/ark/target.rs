@@ -52,7 +52,7 @@ pub(super) fn read(
         Some(target) => vec![(path.clone(), target)],
         None => (0..)
             .zip(several.unwrap_or_default())
-            .map(|(index, target): (u32, _)| (format!("{paths}[{index}]"), target))
+            .map(|(index, target): (u32, _)| (format!("{paths}[{index}]").into(), target))
             .collect(),
     };
     let mut targets = targets.into_iter();

@@ -6,10 +6,9 @@
 
 use bosun_core::{
     Namespace, Tool,
-    schema::SchemaCache,
     tool::{
         catalog::Selection,
-        definition::{self, DefinitionFault, Rules},
+        definition::{DefinitionCache, DefinitionFault},
         toolset::Mode,
     },
 };
@@ -74,7 +73,7 @@ pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, 
             selected.extend(read_selected(path, entry, findings));
         }
     }
-    let outside = check(outside, engine.schemas(), findings);
+    let outside = check(outside, engine.definitions(), findings);
     if mode == Mode::Ark && !outside.is_empty() {
         findings.warn("`toolSource` is `ark`, so the tools of the request are not shown to the model");
     }
@@ -159,12 +158,15 @@ fn read_selected(path: String, entry: Value, findings: &mut Findings) -> Option<
 
 /// Holds all definitions of the client against the open rules; their faults get the places that the
 /// client knows.
-fn check(definitions: Vec<Placed>, schemas: &SchemaCache, findings: &mut Findings) -> Vec<Tool> {
+fn check(definitions: Vec<Placed>, known: &DefinitionCache, findings: &mut Findings) -> Vec<Tool> {
+    if definitions.is_empty() {
+        return Vec::new();
+    }
     let (paths, definitions): (Vec<String>, Vec<Value>) = definitions.into_iter().unzip();
     for (path, definition) in paths.iter().zip(&definitions) {
         look_for_strangers(path, definition, findings);
     }
-    match definition::check_cached(&Value::Array(definitions), Rules::Open, schemas) {
+    match known.check(Value::Array(definitions)) {
         Ok(tools) => tools,
         Err(faults) => {
             for fault in faults.faults {

@@ -96,6 +96,9 @@ impl Fault {
     }
 }
 
+/// So many names are compared one by one.
+const FEW: usize = 16;
+
 /// An object whose fields are being taken out.
 #[derive(Debug)]
 pub(crate) struct Object {
@@ -118,9 +121,9 @@ impl Object {
     }
 
     /// The object at `path`; anything else is a fault.
-    pub(crate) fn at(path: String, value: Value, findings: &mut Findings) -> Option<Self> {
+    pub(crate) fn at(path: impl Into<String>, value: Value, findings: &mut Findings) -> Option<Self> {
         match value {
-            Value::Object(members) => Some(Self { path, members, origins: BTreeMap::new() }),
+            Value::Object(members) => Some(Self { path: path.into(), members, origins: BTreeMap::new() }),
             other => {
                 findings.fault(path, "wrong_type", format!("must be an object, not {}", kind_of(&other)));
                 None
@@ -128,17 +131,25 @@ impl Object {
         }
     }
 
-    /// Where the field `name` stands.
-    pub(crate) fn path_of(&self, name: &str) -> String {
+    /// Where the field `name` stands. Asked of every field, needed for those that are at fault.
+    pub(crate) fn path_of<'a>(&self, name: &'a str) -> Cow<'a, str> {
         match self.origins.get(name) {
-            Some(origin) => origin.clone(),
-            None if self.path.is_empty() => name.to_owned(),
-            None => format!("{}.{name}", self.path),
+            Some(origin) => Cow::Owned(origin.clone()),
+            None if self.path.is_empty() => Cow::Borrowed(name),
+            None => Cow::Owned(format!("{}.{name}", self.path)),
         }
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.members.get(name).is_some_and(|value| !value.is_null())
+        self.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    /// Most fields that are asked for are absent, and of a few names to compare all is cheaper than to hash one.
+    fn get(&self, name: &str) -> Option<&Value> {
+        if self.members.len() > FEW {
+            return self.members.get(name);
+        }
+        self.members.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
     /// The field, unless it is absent or `null`.
@@ -148,6 +159,7 @@ impl Object {
 
     /// The field, `null` included.
     pub(crate) fn take_any(&mut self, name: &str) -> Option<Value> {
+        self.get(name)?;
         self.members.shift_remove(name)
     }
 

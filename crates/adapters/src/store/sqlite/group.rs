@@ -17,10 +17,10 @@ use bosun_engine::{
     resource::ResourceChange,
     store::{Position, Rejection, Removal, Request, RequestKey, has_work},
 };
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Statement, params};
 
 use super::{
-    audit::{AuditKeys, Book, Chore, Heads, Pages},
+    audit::{AuditKeys, Book, Chore, Heads, Pages, Pen},
     checkpoint::Checkpoints,
     connect::Connector,
     conversations,
@@ -436,8 +436,9 @@ impl Open {
                 self.add_exchange(&append.head.namespace, exchange).map_err(|error| self.blame(index, error))?;
             }
         }
+        let mut heads = Vec::with_capacity(plan.queries.len());
         for standing in plan.queries.values().filter(|standing| standing.bytes > 0) {
-            let (first, latest) = (&group[standing.first], &group[standing.latest]);
+            let first = &group[standing.first];
             let history = first.joins.as_ref().and_then(|joining| joining.history.as_ref());
             let mut documents = [None, None];
             for (row, document) in documents.iter_mut().zip([first.toolset.as_ref(), history]) {
@@ -446,8 +447,13 @@ impl Open {
                 }
             }
             let conversation = first.joins.as_ref().map(|joining| conversations::text(&joining.key));
-            let refers = Refers { documents, conversation };
-            self.write_head(epoch, standing, &latest.head, &refers)
+            heads.push((standing, Refers { documents, conversation }));
+        }
+        let mut add_query = self.connection.prepare_cached(ADD_QUERY)?;
+        let mut change_query = self.connection.prepare_cached(CHANGE_QUERY)?;
+        for (standing, refers) in &heads {
+            let statement = if standing.is_new { &mut add_query } else { &mut change_query };
+            write_head(statement, epoch, standing, &group[standing.latest].head, refers)
                 .map_err(|error| self.blame(standing.latest, error))?;
         }
         Ok(())
@@ -456,18 +462,19 @@ impl Open {
     /// What the audit log says of what is kept, in the order in which it was appended.
     fn write_records(&self, group: &[Queued], notes: &[Note], plan: &Plan<'_>) -> Result<Pages, Fault> {
         let mut pages = Pages::default();
+        let mut pen = Pen::new(&self.connection)?;
         let mut notes = notes.iter().peekable();
         for &(index, _) in &plan.kept {
             let append = &group[index];
             while let Some(note) = notes.next_if(|note| note.position < append.position) {
-                self.book.write(&self.connection, &mut pages, &note.namespace, &note.lines)?;
+                self.book.write(&mut pen, &mut pages, &note.namespace, &note.lines)?;
             }
             self.book
-                .write(&self.connection, &mut pages, &append.head.namespace, &append.lines)
+                .write(&mut pen, &mut pages, &append.head.namespace, &append.lines)
                 .map_err(|error| self.blame(index, error))?;
         }
         for note in notes {
-            self.book.write(&self.connection, &mut pages, &note.namespace, &note.lines)?;
+            self.book.write(&mut pen, &mut pages, &note.namespace, &note.lines)?;
         }
         self.book.finish(&self.connection, &pages)?;
         Ok(pages)
@@ -513,33 +520,6 @@ impl Open {
         Ok(found)
     }
 
-    fn write_head(&self, epoch: i64, standing: &Standing<'_>, head: &Head, refers: &Refers) -> rusqlite::Result<()> {
-        let mut text = Vec::with_capacity(1024);
-        serde_json::to_writer(&mut text, head).map_err(unwritable)?;
-        let text = str::from_utf8(&text).map_err(unwritable)?;
-        let deadline = head.deadline().map(|deadline| deadline.0);
-        let mut statement = self.connection.prepare_cached(if standing.is_new { ADD_QUERY } else { CHANGE_QUERY })?;
-        statement.raw_bind_parameter(1, standing.id)?;
-        statement.raw_bind_parameter(2, head.status().as_str())?;
-        statement.raw_bind_parameter(3, head.seq)?;
-        statement.raw_bind_parameter(4, standing.moves.then_some(epoch))?;
-        statement.raw_bind_parameter(5, has_work(head))?;
-        statement.raw_bind_parameter(6, deadline)?;
-        statement.raw_bind_parameter(7, head.kept_until().map(|until| until.0))?;
-        statement.raw_bind_parameter(8, standing.bytes)?;
-        statement.raw_bind_parameter(9, text)?;
-        if standing.is_new {
-            statement.raw_bind_parameter(10, head.uid.as_bytes())?;
-            statement.raw_bind_parameter(11, head.namespace.as_str())?;
-            statement.raw_bind_parameter(12, head.name.as_str())?;
-            let [toolset, history] = refers.documents;
-            statement.raw_bind_parameter(13, toolset)?;
-            statement.raw_bind_parameter(14, refers.conversation.as_deref())?;
-            statement.raw_bind_parameter(15, history)?;
-        }
-        statement.raw_execute().map(|_| ())
-    }
-
     /// Whether the fault is this append's or the disk's.
     fn blame(&self, index: usize, error: rusqlite::Error) -> Fault {
         let of_the_append = match error.sqlite_error_code() {
@@ -551,4 +531,37 @@ impl Open {
         // Some faults end the transaction; then there is nothing left to save.
         if of_the_append && !self.connection.is_autocommit() { Fault::Append(index, error) } else { Fault::Disk(error) }
     }
+}
+
+/// Writes where a query stands, by [`ADD_QUERY`] if it is new and else by [`CHANGE_QUERY`].
+fn write_head(
+    statement: &mut Statement<'_>,
+    epoch: i64,
+    standing: &Standing<'_>,
+    head: &Head,
+    refers: &Refers,
+) -> rusqlite::Result<()> {
+    let mut text = Vec::with_capacity(1024);
+    serde_json::to_writer(&mut text, head).map_err(unwritable)?;
+    let text = str::from_utf8(&text).map_err(unwritable)?;
+    let deadline = head.deadline().map(|deadline| deadline.0);
+    statement.raw_bind_parameter(1, standing.id)?;
+    statement.raw_bind_parameter(2, head.status().as_str())?;
+    statement.raw_bind_parameter(3, head.seq)?;
+    statement.raw_bind_parameter(4, standing.moves.then_some(epoch))?;
+    statement.raw_bind_parameter(5, has_work(head))?;
+    statement.raw_bind_parameter(6, deadline)?;
+    statement.raw_bind_parameter(7, head.kept_until().map(|until| until.0))?;
+    statement.raw_bind_parameter(8, standing.bytes)?;
+    statement.raw_bind_parameter(9, text)?;
+    if standing.is_new {
+        statement.raw_bind_parameter(10, head.uid.as_bytes())?;
+        statement.raw_bind_parameter(11, head.namespace.as_str())?;
+        statement.raw_bind_parameter(12, head.name.as_str())?;
+        let [toolset, history] = refers.documents;
+        statement.raw_bind_parameter(13, toolset)?;
+        statement.raw_bind_parameter(14, refers.conversation.as_deref())?;
+        statement.raw_bind_parameter(15, history)?;
+    }
+    statement.raw_execute().map(|_| ())
 }

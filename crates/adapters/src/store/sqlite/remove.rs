@@ -13,7 +13,7 @@ use bosun_engine::{
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::{
-    audit::{Lines, Pages},
+    audit::{Lines, Pages, Pen},
     group::{Open, SEQ_BITS, unavailable},
 };
 
@@ -118,10 +118,11 @@ impl Open {
     }
 
     fn write_acts(&self, acts: &[(Namespace, Record)], pages: &mut Pages) -> rusqlite::Result<()> {
+        let mut pen = Pen::new(&self.connection)?;
         for (namespace, record) in acts {
             let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
             let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-            self.book.write(&self.connection, pages, namespace, &lines)?;
+            self.book.write(&mut pen, pages, namespace, &lines)?;
         }
         self.book.finish(&self.connection, pages)
     }

@@ -333,12 +333,12 @@ fn open_definitions_are_still_checked() {
 
 #[test]
 fn a_cache_changes_nothing_but_the_cost() {
-    let cache = SchemaCache::new(10);
     let bad = with(&search_database(), "/parameters/properties/query/type", json!("strnig"));
     for rules in [Rules::Strict, Rules::Open] {
+        let cache = DefinitionCache::new(rules, Arc::new(SchemaCache::new(10)));
         for definitions in [json!([search_database(), my_tool()]), json!([bad]), json!([]), json!(5)] {
             for _ in 0..2 {
-                assert_eq!(check_cached(&definitions, rules, &cache), check(&definitions, rules));
+                assert_eq!(cache.check(definitions.clone()), check(&definitions, rules));
             }
         }
     }

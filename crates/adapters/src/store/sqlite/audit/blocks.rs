@@ -6,7 +6,7 @@
 //! this one is made afterwards, one row for hundreds of records, and only ever adds to what is read, never hides
 //! it: where a row is missing its block is read.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
 
 use bosun_core::{ContentHash, Timestamp, audit::Action};
 use bosun_engine::store::Search;
@@ -48,12 +48,39 @@ fn action(action: Action) -> String {
 
 /// What of a record is looked for. The rest is not read: a block has hundreds of them.
 #[derive(Deserialize)]
-struct Found {
+struct Found<'a> {
     at: Timestamp,
     action: Action,
-    actor: Option<String>,
-    tool: Option<String>,
-    query: Option<String>,
+    #[serde(borrow)]
+    actor: Option<Text<'a>>,
+    #[serde(borrow)]
+    tool: Option<Text<'a>>,
+    #[serde(borrow)]
+    query: Option<Text<'a>>,
+}
+
+/// Copied only where it is written with escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The terms of one column. Records that follow each other mostly have the same value, which is hashed once.
+struct Column {
+    tag: u8,
+    last: Option<String>,
+}
+
+impl Column {
+    fn new(tag: u8) -> Self {
+        Self { tag, last: None }
+    }
+
+    fn note(&mut self, value: Option<Text<'_>>, terms: &mut Vec<[u8; 4]>) {
+        let Some(Text(value)) = value.filter(|Text(value)| self.last.as_deref() != Some(&**value)) else { return };
+        terms.push(term(self.tag, &value));
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.push_str(&value);
+    }
 }
 
 impl Block {
@@ -62,19 +89,22 @@ impl Block {
         let mut statement = connection.prepare_cached(super::walk::ALONG)?;
         let mut rows = statement.query([row(chain, last - BLOCK), row(chain, last)])?;
         let (mut first_at, mut last_at) = (i64::MAX, i64::MIN);
-        let mut values = HashSet::new();
+        let (mut actors, mut tools, mut queries) = (Column::new(b'a'), Column::new(b't'), Column::new(b'q'));
+        let (mut terms, mut actions) = (Vec::new(), Vec::new());
         while let Some(row) = rows.next()? {
             // One that is not readable is no answer to any search.
             let Ok(found) = serde_json::from_str::<Found>(row.get_ref(1)?.as_str().unwrap_or_default()) else {
                 continue;
             };
             (first_at, last_at) = (first_at.min(found.at.0), last_at.max(found.at.0));
-            values.extend(found.actor.map(|actor| (b'a', actor)));
-            values.extend(found.tool.map(|tool| (b't', tool)));
-            values.extend(found.query.map(|query| (b'q', query)));
-            values.insert((b'x', action(found.action)));
+            actors.note(found.actor, &mut terms);
+            tools.note(found.tool, &mut terms);
+            queries.note(found.query, &mut terms);
+            if !actions.contains(&found.action) {
+                actions.push(found.action);
+            }
         }
-        let mut terms: Vec<_> = values.iter().map(|(column, value)| term(*column, value)).collect();
+        terms.extend(actions.into_iter().map(|found| term(b'x', &action(found))));
         terms.sort_unstable();
         terms.dedup();
         Ok(Self { key: row(chain, last), first_at, last_at, terms: terms.concat() })

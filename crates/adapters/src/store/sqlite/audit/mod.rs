@@ -37,7 +37,7 @@ pub(super) use self::{
     heads::{Exporter, Heads},
     read::{search, usage},
     tend::{Chore, next_chore},
-    write::{Book, CheckError, Lines, Pages, check_keys, has_records},
+    write::{Book, CheckError, Lines, Pages, Pen, check_keys, has_records},
 };
 pub use self::{
     export::{Exported, export, verify_file},

@@ -14,7 +14,7 @@ use bosun_core::{
     audit::{Action, Record},
     usage::{CallTally, Histogram, Hour, Key, MOST_KEYS, OTHER, QueryTally, Sample, Usage},
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::{
     chain::{self, Chain, row},
@@ -71,6 +71,31 @@ pub(in super::super) struct Pages {
     usage: BTreeMap<(Namespace, Hour), Usage>,
 }
 
+/// What records are written with, for as long as a transaction takes.
+pub(in super::super) struct Pen<'a> {
+    connection: &'a Connection,
+    add_record: CachedStatement<'a>,
+}
+
+impl<'a> Pen<'a> {
+    pub(in super::super) fn new(connection: &'a Connection) -> rusqlite::Result<Self> {
+        Ok(Self { connection, add_record: connection.prepare_cached(ADD_RECORD)? })
+    }
+
+    fn add(&mut self, chain: &mut Chain, key: &AuditKey, text: &str) -> rusqlite::Result<()> {
+        let row = chain.push(key, text);
+        self.add_record.execute(params![row, text, chain.mac]).map(|_| ())
+    }
+
+    /// A record of the log about itself.
+    fn note(&mut self, chain: &mut Chain, key: &AuditKey, action: Action, detail: String) -> rusqlite::Result<()> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now = Timestamp(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        let text = to_text(&Record::of_act(now, action, None, Some(detail)))?;
+        self.add(chain, key, &text)
+    }
+}
+
 impl Book {
     /// Without keys nothing is chained, only counted.
     pub(in super::super) fn new(keys: Option<Arc<AuditKeys>>, heads: Arc<Heads>) -> Self {
@@ -84,7 +109,7 @@ impl Book {
     /// Writes records; counts are gathered until the end of the transaction.
     pub(in super::super) fn write(
         &self,
-        connection: &Connection,
+        pen: &mut Pen<'_>,
         pages: &mut Pages,
         namespace: &Namespace,
         lines: &Lines,
@@ -98,13 +123,13 @@ impl Book {
         if !pages.chains.contains_key(namespace) {
             let chain = match self.chains.get(namespace) {
                 Some(chain) => chain.clone(),
-                None => self.open_chain(connection, namespace, key)?,
+                None => self.open_chain(pen, namespace, key)?,
             };
             pages.chains.insert(namespace.clone(), chain);
         }
         let Some(chain) = pages.chains.get_mut(namespace) else { return Ok(()) };
         for text in &lines.texts {
-            add(connection, chain, key, text)?;
+            pen.add(chain, key, text)?;
         }
         Ok(())
     }
@@ -143,9 +168,10 @@ impl Book {
         let Some((keys, newest)) = self.keys.as_ref().and_then(|keys| Some((keys, keys.newest()?))) else {
             return Ok(false);
         };
+        let mut pen = Pen::new(connection)?;
         let mut chain = match self.chains.get(namespace) {
             Some(chain) => chain.clone(),
-            None => self.open_chain(connection, namespace, newest)?,
+            None => self.open_chain(&mut pen, namespace, newest)?,
         };
         let (gone, end) = (row(chain.id, chain.let_go), row(chain.id, last));
         let walked = match Walk::begin(keys, namespace.as_str(), &chain) {
@@ -167,15 +193,15 @@ impl Book {
         (chain.let_go, chain.let_go_mac, chain.first_key) = (last, mac, key);
         connection.prepare_cached(MOVE_BEGINNING)?.execute(params![chain.id, key.0, last, mac])?;
         let until = at.map(|at| format!(", of {}", at.to_rfc3339())).unwrap_or_default();
-        note(connection, &mut chain, newest, Action::AuditShortened, format!("up to record {last}{until}"))?;
+        pen.note(&mut chain, newest, Action::AuditShortened, format!("up to record {last}{until}"))?;
         pages.chains.insert(namespace.clone(), chain);
         self.finish(connection, pages)?;
         Ok(true)
     }
 
     /// The chain as an earlier process left it, or a new one.
-    fn open_chain(&self, connection: &Connection, namespace: &Namespace, newest: &AuditKey) -> rusqlite::Result<Chain> {
-        let name = namespace.as_str();
+    fn open_chain(&self, pen: &mut Pen<'_>, namespace: &Namespace, newest: &AuditKey) -> rusqlite::Result<Chain> {
+        let (connection, name) = (pen.connection, namespace.as_str());
         let Some((mut chain, seal)) = find_chain(connection, name)? else {
             let id = connection.prepare_cached(ADD_CHAIN)?.insert(params![name, newest.id.0])?;
             return Ok(Chain::begin(id, name, newest));
@@ -190,32 +216,12 @@ impl Book {
                 .prepare_cached("SELECT max(key) FROM audit WHERE key > ?1 AND key <= ?2")?
                 .query_row(<[i64; 2]>::from(chain::rows(chain.id)), |row| row.get(0))?;
             chain.seq = chain.seq.max(last.map_or(0, chain::number));
-            note(connection, &mut chain, newest, Action::AuditBroken, found)?;
+            pen.note(&mut chain, newest, Action::AuditBroken, found)?;
         } else if let Some(key) = last_key.filter(|key| key.id != newest.id) {
-            note(connection, &mut chain, key, Action::AuditKeyRotated, newest.id.to_string())?;
+            pen.note(&mut chain, key, Action::AuditKeyRotated, newest.id.to_string())?;
         }
         Ok(chain)
     }
-}
-
-fn add(connection: &Connection, chain: &mut Chain, key: &AuditKey, text: &str) -> rusqlite::Result<()> {
-    let row = chain.push(key, text);
-    connection.prepare_cached(ADD_RECORD)?.execute(params![row, text, chain.mac]).map(|_| ())
-}
-
-/// A record of the log about itself.
-fn note(
-    connection: &Connection,
-    chain: &mut Chain,
-    key: &AuditKey,
-    action: Action,
-    detail: String,
-) -> rusqlite::Result<()> {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let now = Timestamp(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
-    let record = Record::of_act(now, action, None, Some(detail));
-    let text = serde_json::to_string(&record).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    add(connection, chain, key, &text)
 }
 
 fn find_chain(connection: &Connection, namespace: &str) -> rusqlite::Result<Option<(Chain, Vec<u8>)>> {

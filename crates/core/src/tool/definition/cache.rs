@@ -1,0 +1,124 @@
+//! Lists of definitions that were found good lately, and the tools that were made of them.
+//!
+//! A client that brings tools sends the same list with every request. To find it here costs a small part of
+//! checking it, and its tools share the parameters that others hold already. What is refused is not kept: whoever
+//! sent it will mend it. It is only a memory of answers: without it, everything works the same.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::Value;
+
+use super::{DefinitionFaults, Rules, check_all};
+use crate::{json, schema::SchemaCache, tool::Tool};
+
+/// As many bytes of JSON are kept; then the memory is begun anew.
+const KEPT: usize = 4 * 1024 * 1024;
+/// A longer list is checked each time: a few of them would drive all others out.
+const LONGEST: usize = KEPT / 16;
+
+/// Checks lists of definitions, each once.
+#[derive(Debug)]
+pub struct DefinitionCache {
+    rules: Rules,
+    schemas: Arc<SchemaCache>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    tools: HashMap<Value, Vec<Tool>>,
+    bytes: usize,
+}
+
+impl DefinitionCache {
+    /// A memory of what `rules` let pass. Schemas are compiled in `schemas`, so that tools are ready to be called.
+    #[must_use]
+    pub fn new(rules: Rules, schemas: Arc<SchemaCache>) -> Self {
+        Self { rules, schemas, known: Mutex::default() }
+    }
+
+    /// [`super::check`], unless an equal list was checked before.
+    ///
+    /// # Errors
+    /// As [`super::check`].
+    pub fn check(&self, definitions: Value) -> Result<Vec<Tool>, DefinitionFaults> {
+        if let Some(tools) = self.known().tools.get(&definitions) {
+            return Ok(tools.clone());
+        }
+        // Outside the lock: this is the expensive part.
+        let tools = check_all(&definitions, self.rules, Some(&self.schemas))?;
+        let bytes = json::compact(&definitions).len();
+        if bytes <= LONGEST {
+            self.known().keep(definitions, bytes, tools.clone());
+        }
+        Ok(tools)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // A panic elsewhere cannot have left more behind than a wrong count of bytes.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn keep(&mut self, definitions: Value, bytes: usize, tools: Vec<Tool>) {
+        if self.bytes + bytes > KEPT {
+            *self = Self::default();
+        }
+        // Somebody may have been faster.
+        if self.tools.insert(definitions, tools).is_none() {
+            self.bytes += bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cache() -> DefinitionCache {
+        DefinitionCache::new(Rules::Open, Arc::new(SchemaCache::new(10)))
+    }
+
+    fn list(name: &str, description: &str) -> Value {
+        json!([{"name": name, "description": description, "parameters": {"type": "object", "properties": {}}}])
+    }
+
+    #[test]
+    fn an_equal_list_is_checked_once() {
+        let cache = cache();
+        let (first, again) = (cache.check(list("a", "A tool")).unwrap(), cache.check(list("a", "A tool")).unwrap());
+        assert_eq!(first, again);
+        assert!(Arc::ptr_eq(&first[0].parameters, &again[0].parameters), "what was made of it is given again");
+        let other = cache.check(list("a", "Another tool")).unwrap();
+        assert_eq!(other[0].description, "Another tool");
+    }
+
+    #[test]
+    fn a_list_with_faults_is_not_kept_and_has_the_same_faults_again() {
+        let cache = cache();
+        let faults = cache.check(list("", "")).unwrap_err();
+        assert_eq!(cache.check(list("", "")).unwrap_err(), faults);
+        assert!(cache.known().tools.is_empty());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let cache = cache();
+        cache.check(list("long", &"x".repeat(LONGEST))).unwrap_err();
+        let tool = |number: usize| json!({"name": format!("tool-{number}"), "description": "x".repeat(16 * 1024)});
+        let long: Vec<_> = (0..LONGEST / (16 * 1024)).map(tool).collect();
+        cache.check(Value::Array(long)).unwrap();
+        assert!(cache.known().tools.is_empty(), "too long to be kept");
+        for number in 0..300 {
+            cache.check(json!([tool(number)])).unwrap();
+            assert!(cache.known().bytes <= KEPT);
+        }
+        assert!((1..300).contains(&cache.known().tools.len()), "begun anew when it was full");
+    }
+}
