@@ -10,8 +10,9 @@ LOCKED := --locked
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what the tests need beside Rust: jq, bc and curl, only where missing
+setup: ## install what the tests need beside Rust: jq, bc and curl, only where missing, and the sources of dependencies
 	@.ci/setup
+	@$(CARGO) fetch --quiet $(LOCKED)
 
 demo: ## the whole story in ten seconds: no key, no service, nothing left behind
 	@$(CARGO) run --quiet $(LOCKED) -p bosun -- demo

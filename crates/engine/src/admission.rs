@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use crate::{
     StoreError,
     desk::Key,
-    driver,
+    driver::{self, Found},
     engine::Inner,
     store::{Runnable, Wanted},
 };
@@ -78,12 +78,16 @@ impl Admission {
     /// A seat for a query that has just got work, if there is one and nobody waits for it; otherwise
     /// the query is in the queue from now on.
     pub(crate) fn enter(inner: &Arc<Inner>, key: &Key) -> Option<Seat> {
-        let admission = &inner.admission;
-        let seat = if admission.queued() == 0 { Self::take_seat(inner, key) } else { None };
+        let seat = Self::enter_at_once(inner, key);
         if seat.is_none() {
-            admission.join(1);
+            inner.admission.join(1);
         }
         seat
+    }
+
+    /// A seat for a query that is just getting work, if there is one and nobody waits for it.
+    pub(crate) fn enter_at_once(inner: &Arc<Inner>, key: &Key) -> Option<Seat> {
+        if inner.admission.queued() == 0 { Self::take_seat(inner, key) } else { None }
     }
 
     /// So many more wait.
@@ -171,7 +175,8 @@ impl Line {
             let Some(seat) = Admission::take_seat(inner, key) else { return Ok(()) };
             let live = inner.desk.entry(key);
             if live.claim().await {
-                inner.tasks.spawn(driver::drive(live, seat, *inherited, None));
+                let found = if *inherited { Found::Inherited } else { Found::Due };
+                inner.tasks.spawn(driver::drive(live, seat, found, None));
             }
             inner.admission.leave(1);
             self.last = Some(key.0.clone());

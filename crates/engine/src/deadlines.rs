@@ -16,7 +16,7 @@ use std::{
 use bosun_core::{Timestamp, machine};
 use tokio::sync::Notify;
 
-use crate::{EngineError, StoreError, desk::Key, engine::Inner, fault};
+use crate::{EngineError, StoreError, desk::Key, engine::Inner};
 
 /// How many overdue queries are woken at a time.
 const BATCH: usize = 64;
@@ -107,9 +107,7 @@ async fn expire(inner: &Arc<Inner>, key: &Key) -> Result<(), EngineError> {
     let now = inner.clock.now();
     let Some(state) = locked.state() else { return Ok(()) };
     let events = machine::expire(&state.head, now);
-    let position = locked.append(&*inner.store, now, events)?;
-    fault::point("expire.appended");
-    inner.after_append(&live, &mut locked);
+    let position = inner.move_on(&live, &mut locked, now, events, "expire.appended")?;
     drop(locked);
     // Until it is durable, the store would call the query due again.
     inner.make_durable(&live, position).await?;

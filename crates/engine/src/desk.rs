@@ -358,7 +358,7 @@ impl Locked<'_> {
         self.slot.driven = false;
     }
 
-    /// Creates the query: its first entry is `event`.
+    /// Creates the query: its first entry is `event`, and `then` says what follows in the same piece.
     pub(crate) fn create(
         &mut self,
         store: &dyn Store,
@@ -366,20 +366,26 @@ impl Locked<'_> {
         now: Timestamp,
         event: Event,
         brings: Brings,
+        then: impl FnOnce(&Head) -> Vec<Event>,
     ) -> Result<Position, StoreError> {
         let Brings { toolset, request, joins } = brings;
         let entry = Arc::new(Entry { seq: 1, at: now, event });
         let (namespace, name) = self.live.key.clone();
-        let head = Arc::new(Head::new(uid, namespace, name, &entry)?);
-        let transcript = Transcript::new(&entry).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
-        let records = audit::of_entries(&head, &transcript, [&*entry].into_iter(), self.live.arguments);
+        let mut head = Head::new(uid, namespace, name, &entry)?;
+        let mut transcript = Transcript::new(&entry).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
+        let mut entries = vec![entry];
+        let following = then(&head);
+        fold(&mut head, &mut transcript, now, following, &mut entries)?;
+        let head = Arc::new(head);
+        let written = || entries.iter().map(|entry| &**entry);
+        let records = audit::of_entries(&head, &transcript, written(), self.live.arguments);
         self.live.metrics.note(&records);
-        chronicle::tell(&head, [&*entry]);
+        chronicle::tell(&head, written());
         let position = store.append(Append {
             head: Arc::clone(&head),
             seen: 0,
             after: Position::default(),
-            entries: vec![Arc::clone(&entry)],
+            entries: entries.clone(),
             toolset: Some(toolset),
             request,
             records,
@@ -390,7 +396,7 @@ impl Locked<'_> {
             transcript: Arc::new(transcript),
             position,
             first: Some(position),
-            recent: VecDeque::from([entry]),
+            recent: entries.into(),
         });
         self.live.notify();
         Ok(position)
@@ -410,7 +416,18 @@ impl Locked<'_> {
         now: Timestamp,
         events: Vec<Event>,
     ) -> Result<Position, StoreError> {
-        self.append_saying(store, now, events, None)
+        self.write(store, now, events, |_| Vec::new(), None)
+    }
+
+    /// The same; `then` says what follows in the same piece.
+    pub(crate) fn append_and(
+        &mut self,
+        store: &dyn Store,
+        now: Timestamp,
+        events: Vec<Event>,
+        then: impl FnOnce(&Head) -> Vec<Event>,
+    ) -> Result<Position, StoreError> {
+        self.write(store, now, events, then, None)
     }
 
     /// The same; if the query completes by it, `said` is added to its conversation in the same piece.
@@ -421,19 +438,27 @@ impl Locked<'_> {
         events: Vec<Event>,
         said: Option<Arc<[Message]>>,
     ) -> Result<Position, StoreError> {
+        self.write(store, now, events, |_| Vec::new(), said)
+    }
+
+    fn write(
+        &mut self,
+        store: &dyn Store,
+        now: Timestamp,
+        events: Vec<Event>,
+        then: impl FnOnce(&Head) -> Vec<Event>,
+        said: Option<Arc<[Message]>>,
+    ) -> Result<Position, StoreError> {
         let Some(state) = self.slot.state.as_mut() else { return Ok(Position::default()) };
         if events.is_empty() {
             return Ok(state.position);
         }
         let seen = state.head.seq;
-        let entries: Vec<_> =
-            (seen + 1..).zip(events).map(|(seq, event)| Arc::new(Entry { seq, at: now, event })).collect();
+        let mut entries = Vec::with_capacity(events.len() + 1);
         let head = Arc::make_mut(&mut state.head);
         let transcript = Arc::make_mut(&mut state.transcript);
-        for entry in &entries {
-            head.apply(entry)?;
-            transcript.apply(entry);
-        }
+        fold(head, transcript, now, events, &mut entries)?;
+        fold(head, transcript, now, then(head), &mut entries)?;
         let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
         let completes = matches!(entries.last().map(|entry| &entry.event), Some(Event::Completed));
         let joined = transcript.spec.conversation.as_ref().filter(|_| completes);
@@ -487,6 +512,23 @@ impl Locked<'_> {
         }
         Ok(position)
     }
+}
+
+/// Makes entries of `events` and folds them in.
+fn fold(
+    head: &mut Head,
+    transcript: &mut Transcript,
+    now: Timestamp,
+    events: Vec<Event>,
+    entries: &mut Vec<Arc<Entry>>,
+) -> Result<(), FoldError> {
+    for event in events {
+        let entry = Arc::new(Entry { seq: head.seq + 1, at: now, event });
+        head.apply(&entry)?;
+        transcript.apply(&entry);
+        entries.push(entry);
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Live {

@@ -29,12 +29,23 @@ use crate::{
 /// How long a driver waits before it reads again after a failed write.
 pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 
-/// Drives a query that the caller has claimed, for as long as it has its seat. One that is inherited
-/// may have been left in the middle. `cause` is the span of whoever had it taken up, where spans are collected.
-pub(crate) async fn drive(live: Arc<Live>, seat: Seat, inherited: bool, cause: Option<Span>) {
+/// How a driver finds its query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// With something to do.
+    Due,
+    /// In a turn that has begun, for this driver to take.
+    Begun,
+    /// As an earlier process left it: perhaps in the middle of something.
+    Inherited,
+}
+
+/// Drives a query that the caller has claimed, for as long as it has its seat. `cause` is the span of whoever had it
+/// taken up, where spans are collected.
+pub(crate) async fn drive(live: Arc<Live>, seat: Seat, found: Found, cause: Option<Span>) {
     let inner = Arc::clone(seat.inner());
     let span = spans::run(&inner, &live, cause).await;
-    let driver = Driver::new(inner, live, inherited);
+    let driver = Driver::new(inner, live, found);
     guarded(driver).instrument(span).await;
 }
 
@@ -45,7 +56,7 @@ async fn guarded(driver: Driver) {
         return;
     }
     tracing::error!(query = %live.key.1, "the driver of this query panicked; the query fails");
-    let ender = Driver::new(inner, live, false);
+    let ender = Driver::new(inner, live, Found::Due);
     let message = "the server failed while it ran this query; its log says more";
     match ender.append(|head| machine::fail(head, failure_code::INTERNAL_ERROR, message)).await {
         Ok(position) => {
@@ -67,6 +78,8 @@ pub(crate) struct Driver {
     pub(crate) failed_turns: u32,
     /// What the model knows of the query.
     pub(crate) told: Told,
+    /// The turn that is to be taken has begun.
+    pub(crate) has_begun: bool,
     /// What the store says may have been left in the middle, by another process or by a failed write.
     recovering: bool,
 }
@@ -77,8 +90,16 @@ enum Step {
 }
 
 impl Driver {
-    fn new(inner: Arc<Inner>, live: Arc<Live>, recovering: bool) -> Self {
-        Self { inner, live, finished: Vec::new(), failed_turns: 0, told: Told::default(), recovering }
+    fn new(inner: Arc<Inner>, live: Arc<Live>, found: Found) -> Self {
+        Self {
+            inner,
+            live,
+            finished: Vec::new(),
+            failed_turns: 0,
+            told: Told::default(),
+            has_begun: found == Found::Begun,
+            recovering: found == Found::Inherited,
+        }
     }
 
     async fn run(mut self) {
@@ -155,6 +176,8 @@ impl Driver {
         for (call, outcome) in &self.finished {
             self.finish(*call, outcome.clone()).await?;
         }
+        // Whatever had begun may not have been kept.
+        self.has_begun = false;
         let position = self.append(machine::recover).await?;
         fault::point("recover.appended");
         // Nothing is done again before the store can keep it: a full disk must not become a model call every

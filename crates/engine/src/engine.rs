@@ -6,7 +6,7 @@
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, Event, Head, Limits, Namespace, QueryName, QueryUid, Transcript,
+    Actor, Event, Head, Limits, Namespace, QueryName, QueryUid, Timestamp, Transcript,
     audit::{Arguments, Record},
     machine::{self, Delivery, Verdict},
     schema::SchemaCache,
@@ -17,18 +17,19 @@ use tracing::Span;
 
 use crate::{
     Blobs, Clock, EngineError, Store, StoreError,
-    admission::Admission,
+    admission::{Admission, Seat},
     audit,
     deadlines::Deadlines,
     desk::{Brings, Desk, Key, Live, Locked, State},
-    driver, fault,
+    driver::{self, Found},
+    fault,
     large::LargeResults,
     metrics::Metrics,
     outliving::Outliving,
     resource::Assemble,
     resources::Resources,
     retention,
-    store::{Document, Listed, Page, Removal, Request, has_work},
+    store::{Document, Listed, Page, Position, Removal, Request, has_work},
     submission::Submission,
     toolsets::Toolsets,
     watch::Watch,
@@ -209,16 +210,19 @@ impl Engine {
             let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
             let brings = Brings { toolset, request, joins };
             let event = Event::Created { spec: Arc::new(spec), by };
-            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings)?;
+            let mut seat = None;
+            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings, |head| {
+                // Only the store knows whether a query is alone; no model is asked before.
+                if alone { Vec::new() } else { inner.begin(&key, head, &mut seat) }
+            })?;
             fault::point("submit.appended");
             inner.admission.forget_parked(&key);
             if alone {
-                // Only the store knows whether it is; no model is asked before.
                 drop(locked);
                 inner.make_durable(&live, position).await?;
                 locked = live.lock(&*inner.store).await?;
             }
-            inner.drive_if_due(&live, &mut locked);
+            inner.drive_if_due(&live, &mut locked, seat);
             drop(locked);
             let snapshot = inner.answer(&live, position, wait).await?;
             fault::point("submit.durable");
@@ -259,11 +263,7 @@ impl Engine {
             audit::record_refusals(&*inner.store, head, now, &by, &delivered.refused)?;
             inner.metrics.delivery_refused(delivered.refused.len());
             let changed = !delivered.events.is_empty();
-            let position = locked.append(&*inner.store, now, delivered.events)?;
-            if changed {
-                fault::point("deliver.appended");
-                inner.after_append(&live, &mut locked);
-            }
+            let position = inner.move_on(&live, &mut locked, now, delivered.events, "deliver.appended")?;
             drop(locked);
             let wait = wait.filter(|_| is_news(&delivered.verdicts));
             let snapshot = inner.answer(&live, position, wait).await?;
@@ -430,13 +430,16 @@ impl Engine {
                     return Err(refusal);
                 }
             };
-            let gives_work = events.iter().any(|event| event.moves() && !event.is_final());
-            let position = locked.append(&*inner.store, inner.clock.now(), events)?;
-            fault::point(point);
+            let now = inner.clock.now();
             // A query that waits its turn already must not get into the queue once more.
-            if gives_work {
-                inner.after_append(&live, &mut locked);
-            }
+            let gives_work = events.iter().any(|event| event.moves() && !event.is_final());
+            let position = if gives_work {
+                inner.move_on(&live, &mut locked, now, events, point)?
+            } else {
+                let position = locked.append(&*inner.store, now, events)?;
+                fault::point(point);
+                position
+            };
             drop(locked);
             inner.answer(&live, position, wait).await
         })
@@ -463,30 +466,60 @@ impl Inner {
         locked.state().ok_or_else(|| EngineError::QueryNotFound(key.0.clone(), key.1.clone()))
     }
 
-    /// What follows every append: its deadline is watched, and the query goes on if it can.
-    pub(crate) fn after_append(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>) {
+    /// Appends what somebody outside has done, passes `point`, watches the query's deadline and lets it go on if it can.
+    /// Nothing happens if there are no events.
+    pub(crate) fn move_on(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        locked: &mut Locked<'_>,
+        now: Timestamp,
+        events: Vec<Event>,
+        point: &'static str,
+    ) -> Result<Position, StoreError> {
+        if events.is_empty() {
+            return locked.append(&*self.store, now, events);
+        }
+        let (driven, mut seat) = (locked.is_driven(), None);
+        let position = locked.append_and(&*self.store, now, events, |head| {
+            if driven { Vec::new() } else { self.begin(&live.key, head, &mut seat) }
+        })?;
+        fault::point(point);
         if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
             self.deadlines.expect(deadline);
         }
-        self.drive_if_due(live, locked);
+        self.drive_if_due(live, locked, seat);
+        Ok(position)
     }
 
-    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do.
-    pub(crate) fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>) {
+    /// Begins the next turn of a query, if that is what it needs and there is a seat for it: in the append that gives it
+    /// work, which else would be followed by another one at once.
+    fn begin(self: &Arc<Self>, key: &Key, head: &Head, seat: &mut Option<Seat>) -> Vec<Event> {
+        let begun = machine::start_turn(head);
+        if begun.is_empty() || self.draining.is_cancelled() {
+            return Vec::new();
+        }
+        *seat = Admission::enter_at_once(self, key);
+        if seat.is_some() { begun } else { Vec::new() }
+    }
+
+    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do. With a seat, its
+    /// turn has [begun](Self::begin).
+    fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>, seat: Option<Seat>) {
         let due = locked.state().is_some_and(|state| has_work(&state.head));
         if !due || locked.is_driven() || self.draining.is_cancelled() {
             return;
         }
-        if let Some(seat) = Admission::enter(self, &live.key)
+        let found = if seat.is_some() { Found::Begun } else { Found::Due };
+        if let Some(seat) = seat.or_else(|| Admission::enter(self, &live.key))
             && locked.claim()
         {
             let cause = self.settings.exports_spans.then(Span::current);
-            self.tasks.spawn(driver::drive(Arc::clone(live), seat, false, cause));
+            self.tasks.spawn(driver::drive(Arc::clone(live), seat, found, cause));
         }
     }
 
     /// Waits for the disk. If that fails, memory may be ahead of the store and is forgotten.
-    pub(crate) async fn make_durable(&self, live: &Live, position: crate::store::Position) -> Result<(), StoreError> {
+    pub(crate) async fn make_durable(&self, live: &Live, position: Position) -> Result<(), StoreError> {
         let durable = self.store.durable(position).await;
         if durable.is_err() {
             live.forget(position).await;
@@ -497,12 +530,7 @@ impl Inner {
     /// Where the query stands after the change at `position`: when it has settled, or `wait` is over, or
     /// at once. Without the change there is no answer: if it was not kept, the query goes on from what
     /// the store has, and that says nothing of the change.
-    async fn answer(
-        &self,
-        live: &Live,
-        position: crate::store::Position,
-        wait: Option<Duration>,
-    ) -> Result<Snapshot, EngineError> {
+    async fn answer(&self, live: &Live, position: Position, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
         let settled = match wait {
             Some(wait) => Some(self.settle(live, wait).await),
             None => None,

@@ -47,7 +47,9 @@ struct Question {
 
 /// Takes the turn that is due and appends what came of it.
 pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
-    driver.append(machine::start_turn).await?;
+    if !mem::take(&mut driver.has_begun) {
+        driver.append(machine::start_turn).await?;
+    }
     fault::point("turn.started");
     let told = mem::take(&mut driver.told);
     let question = match prepare(driver, told).await? {

@@ -56,7 +56,7 @@ async fn the_text_of_a_log_has_query_and_call_on_each_line() {
     let log = play("text").await;
     for line in log.lines() {
         assert!(QUERIES.iter().any(|query| line.contains(&format!("query={query}"))), "{line}");
-        assert_eq!(line.contains(": call was"), line.contains("call=call_") && !line.contains("turn"), "{line}");
+        assert_eq!(line.contains(" call was "), line.contains("call=call_") && !line.contains("turn"), "{line}");
     }
     assert_log("log-text", &log);
 }

@@ -41,7 +41,7 @@ async fn either_can_be_read_in_the_other_view() {
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     assert_answer("ark_waiting", &world.get("/v1/queries/q?view=ark").await.ok());
     let created = world.post("/v1/queries?view=rfc", &plain("p")).await.ok();
-    assert_eq!(created["status"], "pending");
+    assert_eq!(created["status"], "running");
     assert!(world.get("/v1/queries/p").await.ok()["status"].is_string(), "the creator's view is kept");
 }
 
@@ -70,7 +70,7 @@ async fn a_query_can_be_cancelled_with_either_method_and_stays_cancelled() {
 #[tokio::test(start_paused = true)]
 async fn without_wait_the_answer_comes_at_once() {
     let world = World::new(hanging()).await;
-    assert_eq!(world.post("/v1/queries", &plain("q")).await.ok()["state"], "queued");
+    assert_eq!(world.post("/v1/queries", &plain("q")).await.ok()["state"], "running");
 }
 
 #[tokio::test(start_paused = true)]
