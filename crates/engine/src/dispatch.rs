@@ -19,6 +19,7 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
     let (ended, stopped) = (driver.live.ended(), driver.inner.stopped.clone());
     let mut outcomes = Vec::new();
     let mut failure = None;
+    let mut has_begun = false;
     {
         let driver = &*driver;
         let mut time_out = pin!(driver.time_out());
@@ -37,22 +38,26 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
             };
             match finished {
                 None => break,
-                Some((Some(outcome), Ok(()))) => outcomes.push(outcome),
+                Some((outcome, Ok(begun))) => {
+                    outcomes.extend(outcome);
+                    has_begun |= begun;
+                }
                 // The others run on: what they do cannot be taken back, and their outcomes can be kept later.
                 Some((outcome, Err(error))) => {
                     outcomes.extend(outcome);
                     failure = Some(error);
                 }
-                Some((None, Ok(()))) => {}
             }
         }
     }
     driver.finished = outcomes;
+    driver.has_begun = has_begun;
     failure.map_or(Ok(()), Err)
 }
 
-/// Starts one call, runs it and records its outcome; the outcome comes back even if it could not be recorded.
-async fn run_one(driver: &Driver, id: CallId) -> (Option<(CallId, Outcome)>, Result<(), StoreError>) {
+/// Starts one call, runs it and records its outcome, and says whether the next turn has begun; the outcome comes back
+/// even if it could not be recorded.
+async fn run_one(driver: &Driver, id: CallId) -> (Option<(CallId, Outcome)>, Result<bool, StoreError>) {
     let started = match start(driver, id).await {
         Ok(started) => started,
         Err(error) => return (None, Err(error)),
@@ -60,7 +65,7 @@ async fn run_one(driver: &Driver, id: CallId) -> (Option<(CallId, Outcome)>, Res
     let outcome = match started {
         Started::Run(prepared) => perform(driver, *prepared).await,
         Started::Refused(outcome) => outcome,
-        Started::Nothing => return (None, Ok(())),
+        Started::Nothing => return (None, Ok(false)),
     };
     fault::point("call.ran");
     let recorded = driver.finish(id, outcome.clone()).await;

@@ -174,7 +174,8 @@ impl Driver {
 
     async fn recover(&mut self) -> Result<(), StoreError> {
         for (call, outcome) in &self.finished {
-            self.finish(*call, outcome.clone()).await?;
+            let outcome = large::keep(&*self.inner.blobs, outcome.clone()).await?;
+            self.append(|head| machine::finish_call(head, *call, outcome)).await?;
         }
         // Whatever had begun may not have been kept.
         self.has_begun = false;
@@ -210,10 +211,20 @@ impl Driver {
         Ok(position)
     }
 
-    /// Records the outcome of an inside call.
-    pub(crate) async fn finish(&self, call: CallId, outcome: Outcome) -> Result<(), StoreError> {
+    /// Records the outcome of an inside call. If it was the last one, the next turn begins in the same append, and this is
+    /// true.
+    pub(crate) async fn finish(&self, call: CallId, outcome: Outcome) -> Result<bool, StoreError> {
         let outcome = large::keep(&*self.inner.blobs, outcome).await?;
-        self.append(|head| machine::finish_call(head, call, outcome)).await.map(|_| ())
+        let (store, now) = (&*self.inner.store, self.inner.clock.now());
+        let mut locked = self.live.lock(store).await?;
+        let events = locked.state().map(|state| machine::finish_call(&state.head, call, outcome)).unwrap_or_default();
+        let mut has_begun = false;
+        locked.append_and(store, now, events, |head| {
+            let begun = if self.inner.draining.is_cancelled() { Vec::new() } else { machine::start_turn(head) };
+            has_begun = !begun.is_empty();
+            begun
+        })?;
+        Ok(has_begun)
     }
 
     /// Fails the query when it has run for as long as it may, which may become more or less meanwhile. It is to be

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, submission};
 use crate::{
-    EngineError,
+    EngineError, Store as _,
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -42,6 +42,14 @@ async fn calls_of_a_turn_run_at_the_same_time_and_answer_in_the_order_of_asking(
         })
         .collect();
     assert_eq!(results, ["again", "once", "again"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_turn_begins_in_the_append_that_finishes_the_last_call() {
+    let world = World::new(ScriptedModel::always(vec![call_three(), Turn::say("done")])).await;
+    assert_completed(&world.submit(vec![]).await, "done");
+    // Taken on and begun, asked, three times started, three times finished, ended.
+    assert_eq!(world.store.stats().appends, 9);
 }
 
 #[tokio::test(start_paused = true)]

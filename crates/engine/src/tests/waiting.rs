@@ -48,6 +48,15 @@ async fn a_whole_cycle_waits_for_the_disk_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_begins_in_the_append_that_gives_the_query_work() {
+    let world = World::new(ask_then_say()).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    assert_eq!(world.store.stats().appends, 2, "taken on and begun; asked");
+    assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "thanks");
+    assert_eq!(world.store.stats().appends, 4, "delivered and begun; ended");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_is_busy_with_a_query_that_waits() {
     let world = World::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
