@@ -73,7 +73,7 @@ otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of
 docs-page: ## /docs in a real browser, held against the description of the API (needs npm)
 	interop/docs-page/run.sh
 
-release: ## the program as it is shipped, built with what it was seen to do (a quarter of an hour; needs LLVM's tools, which it installs)
+release: ## the program as it is shipped, built with what it was seen to do (some twenty minutes; needs LLVM's tools, which it installs)
 	@bench/release
 
 bench: ## the speed of a whole cycle, against a floor in the same run
