@@ -365,6 +365,12 @@ impl Head {
         }
     }
 
+    /// The turn that the model is being asked in, and which attempt at it that is; nothing if it is not.
+    #[must_use]
+    pub fn asking(&self) -> Option<(u32, u32)> {
+        (self.phase == Phase::Thinking).then_some((self.turn, self.attempt))
+    }
+
     #[must_use]
     pub fn status(&self) -> Status {
         match self.phase {

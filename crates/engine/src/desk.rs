@@ -61,7 +61,7 @@ pub(crate) struct Live {
     slot: AsyncMutex<Slot>,
     /// Whether the desk keeps it although nobody is busy with it. Changes under the lock of those that it keeps.
     is_kept: AtomicBool,
-    /// Counts up with every entry.
+    /// Counts up with every entry, while somebody listens.
     changed: watch::Sender<u64>,
     /// Told when the server has nothing more to do for the query, or does not know what it has.
     settled: Notify,
@@ -191,7 +191,7 @@ impl Drop for Live {
     }
 }
 
-/// What a creation brings beside its entry.
+/// What a creation brings beside its entries.
 pub(crate) struct Brings {
     pub(crate) toolset: Document,
     pub(crate) request: Option<Request>,
@@ -244,7 +244,7 @@ impl Live {
             return;
         }
         slot.state = None;
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = CancellationToken::new();
+        self.renew_end();
         drop(slot);
         self.notify();
         self.settled.notify_waiters();
@@ -253,6 +253,11 @@ impl Live {
     /// Fires when the query has ended, whoever ended it.
     pub(crate) fn ended(&self) -> CancellationToken {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// There is no query here, or not the one that ended: whoever drives the next one must not take it for over.
+    fn renew_end(&self) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = CancellationToken::new();
     }
 
     /// Told of every entry from now on, durable or not.
@@ -405,6 +410,7 @@ impl Locked<'_> {
     /// The query has been deleted: there is none.
     pub(crate) fn forget(&mut self) {
         self.slot.state = None;
+        self.live.renew_end();
         self.live.notify();
         self.live.settled.notify_waiters();
     }

@@ -19,7 +19,7 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
     let (ended, stopped) = (driver.live.ended(), driver.inner.stopped.clone());
     let mut outcomes = Vec::new();
     let mut failure = None;
-    let mut has_begun = false;
+    let mut begun = None;
     {
         let driver = &*driver;
         let mut time_out = pin!(driver.time_out());
@@ -38,9 +38,9 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
             };
             match finished {
                 None => break,
-                Some((outcome, Ok(begun))) => {
+                Some((outcome, Ok(next))) => {
                     outcomes.extend(outcome);
-                    has_begun |= begun;
+                    begun = begun.or(next);
                 }
                 // The others run on: what they do cannot be taken back, and their outcomes can be kept later.
                 Some((outcome, Err(error))) => {
@@ -51,13 +51,15 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
         }
     }
     driver.finished = outcomes;
-    driver.has_begun = has_begun;
+    driver.begun = begun;
     failure.map_or(Ok(()), Err)
 }
 
-/// Starts one call, runs it and records its outcome, and says whether the next turn has begun; the outcome comes back
-/// even if it could not be recorded.
-async fn run_one(driver: &Driver, id: CallId) -> (Option<(CallId, Outcome)>, Result<bool, StoreError>) {
+/// What became of a call, and the attempt at the next turn that has begun with its end.
+type Ran = (Option<(CallId, Outcome)>, Result<Option<(u32, u32)>, StoreError>);
+
+/// Starts one call, runs it and records its outcome; the outcome comes back even if it could not be recorded.
+async fn run_one(driver: &Driver, id: CallId) -> Ran {
     let started = match start(driver, id).await {
         Ok(started) => started,
         Err(error) => return (None, Err(error)),
@@ -65,7 +67,7 @@ async fn run_one(driver: &Driver, id: CallId) -> (Option<(CallId, Outcome)>, Res
     let outcome = match started {
         Started::Run(prepared) => perform(driver, *prepared).await,
         Started::Refused(outcome) => outcome,
-        Started::Nothing => return (None, Ok(false)),
+        Started::Nothing => return (None, Ok(None)),
     };
     fault::point("call.ran");
     let recorded = driver.finish(id, outcome.clone()).await;

@@ -34,8 +34,8 @@ pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 pub(crate) enum Found {
     /// With something to do.
     Due,
-    /// In a turn that has begun, for this driver to take.
-    Begun,
+    /// In this attempt at a turn, which has begun for this driver to take.
+    Begun(Option<(u32, u32)>),
     /// As an earlier process left it: perhaps in the middle of something.
     Inherited,
 }
@@ -78,8 +78,8 @@ pub(crate) struct Driver {
     pub(crate) failed_turns: u32,
     /// What the model knows of the query.
     pub(crate) told: Told,
-    /// The turn that is to be taken has begun.
-    pub(crate) has_begun: bool,
+    /// The attempt at a turn that has begun for this driver to take.
+    pub(crate) begun: Option<(u32, u32)>,
     /// What the store says may have been left in the middle, by another process or by a failed write.
     recovering: bool,
 }
@@ -97,7 +97,7 @@ impl Driver {
             finished: Vec::new(),
             failed_turns: 0,
             told: Told::default(),
-            has_begun: found == Found::Begun,
+            begun: if let Found::Begun(begun) = found { begun } else { None },
             recovering: found == Found::Inherited,
         }
     }
@@ -177,8 +177,8 @@ impl Driver {
             let outcome = large::keep(&*self.inner.blobs, outcome.clone()).await?;
             self.append(|head| machine::finish_call(head, *call, outcome)).await?;
         }
-        // Whatever had begun may not have been kept.
-        self.has_begun = false;
+        // It may have been begun by somebody else since.
+        self.begun = None;
         let position = self.append(machine::recover).await?;
         fault::point("recover.appended");
         // Nothing is done again before the store can keep it: a full disk must not become a model call every
@@ -211,20 +211,20 @@ impl Driver {
         Ok(position)
     }
 
-    /// Records the outcome of an inside call. If it was the last one, the next turn begins in the same append, and this is
-    /// true.
-    pub(crate) async fn finish(&self, call: CallId, outcome: Outcome) -> Result<bool, StoreError> {
+    /// Records the outcome of an inside call. If it was the last one, the next turn begins in the same append; then this is
+    /// its attempt.
+    pub(crate) async fn finish(&self, call: CallId, outcome: Outcome) -> Result<Option<(u32, u32)>, StoreError> {
         let outcome = large::keep(&*self.inner.blobs, outcome).await?;
-        let (store, now) = (&*self.inner.store, self.inner.clock.now());
+        let store = &*self.inner.store;
         let mut locked = self.live.lock(store).await?;
         let events = locked.state().map(|state| machine::finish_call(&state.head, call, outcome)).unwrap_or_default();
         let mut has_begun = false;
-        locked.append_and(store, now, events, |head| {
+        locked.append_and(store, self.inner.clock.now(), events, |head| {
             let begun = if self.inner.draining.is_cancelled() { Vec::new() } else { machine::start_turn(head) };
             has_begun = !begun.is_empty();
             begun
         })?;
-        Ok(has_begun)
+        Ok(locked.state().filter(|_| has_begun).and_then(|state| state.head.asking()))
     }
 
     /// Fails the query when it has run for as long as it may, which may become more or less meanwhile. It is to be

@@ -210,10 +210,11 @@ impl Engine {
             let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
             let brings = Brings { toolset, request, joins };
             let event = Event::Created { spec: Arc::new(spec), by };
-            let mut seat = None;
+            // Only the store knows whether a query is alone, and no model is asked before. And the driver of an earlier
+            // query of this name may still be at it: it must not take the turn of this one for its own.
+            let (waits, mut seat) = (alone || locked.is_driven(), None);
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings, |head| {
-                // Only the store knows whether a query is alone; no model is asked before.
-                if alone { Vec::new() } else { inner.begin(&key, head, &mut seat) }
+                if waits { Vec::new() } else { inner.begin(&key, head, &mut seat) }
             })?;
             fault::point("submit.appended");
             inner.admission.forget_parked(&key);
@@ -505,11 +506,9 @@ impl Inner {
     /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do. With a seat, its
     /// turn has [begun](Self::begin).
     fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>, seat: Option<Seat>) {
-        let due = locked.state().is_some_and(|state| has_work(&state.head));
-        if !due || locked.is_driven() || self.draining.is_cancelled() {
-            return;
-        }
-        let found = if seat.is_some() { Found::Begun } else { Found::Due };
+        let due = locked.state().map(|state| &state.head).filter(|head| has_work(head));
+        let Some(head) = due.filter(|_| !locked.is_driven() && !self.draining.is_cancelled()) else { return };
+        let found = if seat.is_some() { Found::Begun(head.asking()) } else { Found::Due };
         if let Some(seat) = seat.or_else(|| Admission::enter(self, &live.key))
             && locked.claim()
         {

@@ -82,7 +82,7 @@ fn span_id(parts: &[&[u8]]) -> u64 {
 pub(crate) fn turn(inner: &Inner, live: &Live, model: &str, provider: &str, request: &ModelRequest) -> Span {
     let (uid, turn) = (request.query, request.turn);
     if !inner.settings.exports_spans {
-        return tracing::info_span!("model.reply", query = %live.key.1, turn, model);
+        return tracing::info_span!("model.reply", query = %live.key.1, %uid, turn, model);
     }
     let trace = request.trace.as_ref().map(tracing::field::display);
     tracing::info_span!(

@@ -47,9 +47,10 @@ struct Question {
 
 /// Takes the turn that is due and appends what came of it.
 pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
-    if !mem::take(&mut driver.has_begun) {
-        driver.append(machine::start_turn).await?;
-    }
+    let begun = driver.begun.take();
+    // What had begun may not have been kept, and somebody else may have begun since.
+    let has_begun = |head: &Head| begun.is_some() && head.asking() == begun;
+    driver.append(|head| if has_begun(head) { Vec::new() } else { machine::start_turn(head) }).await?;
     fault::point("turn.started");
     let told = mem::take(&mut driver.told);
     let question = match prepare(driver, told).await? {

@@ -90,7 +90,8 @@ pub fn next(head: &Head) -> Next {
 fn next_turn(head: &Head) -> Next {
     let tools = !head.tools_spent && head.calls.len() <= head.limits.max_tool_calls as usize;
     if head.phase == Phase::Thinking {
-        // Its attempt died: with its process, or with a store that did not take the answer.
+        // Its attempt died: with its process, perhaps before anybody was asked, or with a store that did not take the
+        // answer.
         Next::Turn { turn: head.turn, attempt: head.attempt + 1, tools }
     } else {
         Next::Turn { turn: head.turn + 1, attempt: 1, tools }

@@ -166,7 +166,7 @@ fn check(definitions: Vec<Placed>, known: &DefinitionCache, findings: &mut Findi
     for (path, definition) in paths.iter().zip(&definitions) {
         look_for_strangers(path, definition, findings);
     }
-    match known.check(Value::Array(definitions)) {
+    match known.check(&Value::Array(definitions)) {
         Ok(tools) => tools,
         Err(faults) => {
             for fault in faults.faults {

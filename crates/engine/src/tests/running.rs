@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bosun_core::{Actor, Outcome, Status, Tool, query::AskedLimits, tool::Deprecation, transcript::Message};
+use bosun_core::{Actor, Event, Outcome, Status, Tool, query::AskedLimits, tool::Deprecation, transcript::Message};
 use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, submission};
 use crate::{
-    EngineError, Store as _,
+    EngineError, Store as _, Submission,
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -50,6 +50,28 @@ async fn the_next_turn_begins_in_the_append_that_finishes_the_last_call() {
     assert_completed(&world.submit(vec![]).await, "done");
     // Taken on and begun, asked, three times started, three times finished, ended.
     assert_eq!(world.store.stats().appends, 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_can_be_used_again_while_readers_and_the_driver_of_its_last_query_are_still_there() {
+    let script = ScriptedModel::always(vec![Turn::default().hanging()])
+        .on("another", vec![Turn::call("once", &json!({"n": 1})), Turn::say("hello")]);
+    let world = World::with(script, Ledger::gated()).await;
+    world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
+    let _reader = world.engine.watch(&key("q"), 0).await.unwrap();
+    world.engine.delete(Actor::local(), key("q")).await.unwrap();
+    let another = Submission { input: "another".into(), ..submission("q", vec![]) };
+    let snapshot = world.engine.submit(another, Some(Duration::from_secs(1))).await.unwrap().snapshot;
+    assert_eq!(snapshot.head.status(), Status::Running, "the end of the first is not the end of this one");
+    world.ledger.let_through(1);
+    assert_completed(&world.get().await, "hello");
+    let (namespace, name) = key("q");
+    let journal = world.store.load(&namespace, &name).await.unwrap().unwrap().entries;
+    let begun = journal.iter().filter_map(|entry| match entry.event {
+        Event::TurnStarted { turn, attempt, .. } => Some((turn, attempt)),
+        _ => None,
+    });
+    assert_eq!(begun.collect::<Vec<_>>(), [(1, 1), (2, 1)], "nobody took the turn of another for its own");
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{DefinitionFaults, Rules, check_all};
 use crate::{json, schema::SchemaCache, tool::Tool};
 
-/// As many bytes of JSON are kept; then the memory is begun anew.
+/// Lists of so many bytes of JSON are kept; then the memory is begun anew.
 const KEPT: usize = 4 * 1024 * 1024;
 /// A longer list is checked each time: a few of them would drive all others out.
 const LONGEST: usize = KEPT / 16;
@@ -27,9 +27,10 @@ pub struct DefinitionCache {
     known: Mutex<Known>,
 }
 
+/// Lists are known by their text, so that everybody gets back what they wrote, in the order in which they wrote it.
 #[derive(Debug, Default)]
 struct Known {
-    tools: HashMap<Value, Vec<Tool>>,
+    tools: HashMap<String, Vec<Tool>>,
     bytes: usize,
 }
 
@@ -44,16 +45,18 @@ impl DefinitionCache {
     ///
     /// # Errors
     /// As [`super::check`].
-    pub fn check(&self, definitions: Value) -> Result<Vec<Tool>, DefinitionFaults> {
-        if let Some(tools) = self.known().tools.get(&definitions) {
+    pub fn check(&self, definitions: &Value) -> Result<Vec<Tool>, DefinitionFaults> {
+        let text = json::compact(definitions);
+        if text.len() > LONGEST {
+            return check_all(definitions, self.rules, Some(&self.schemas));
+        }
+        if let Some(tools) = self.known().tools.get(&text) {
             return Ok(tools.clone());
         }
-        // Outside the lock: this is the expensive part.
-        let tools = check_all(&definitions, self.rules, Some(&self.schemas))?;
-        let bytes = json::compact(&definitions).len();
-        if bytes <= LONGEST {
-            self.known().keep(definitions, bytes, tools.clone());
-        }
+        // Outside the lock, as is to drop what was known: these are the expensive parts.
+        let tools = check_all(definitions, self.rules, Some(&self.schemas))?;
+        let forgotten = self.known().keep(text, tools.clone());
+        drop(forgotten);
         Ok(tools)
     }
 
@@ -64,14 +67,15 @@ impl DefinitionCache {
 }
 
 impl Known {
-    fn keep(&mut self, definitions: Value, bytes: usize, tools: Vec<Tool>) {
-        if self.bytes + bytes > KEPT {
-            *self = Self::default();
-        }
+    /// Gives back what is forgotten for it.
+    fn keep(&mut self, text: String, tools: Vec<Tool>) -> Self {
+        let bytes = text.len();
+        let forgotten = if self.bytes + bytes > KEPT { std::mem::take(self) } else { Self::default() };
         // Somebody may have been faster.
-        if self.tools.insert(definitions, tools).is_none() {
+        if self.tools.insert(text, tools).is_none() {
             self.bytes += bytes;
         }
+        forgotten
     }
 }
 
@@ -92,31 +96,42 @@ mod tests {
     #[test]
     fn an_equal_list_is_checked_once() {
         let cache = cache();
-        let (first, again) = (cache.check(list("a", "A tool")).unwrap(), cache.check(list("a", "A tool")).unwrap());
+        let (first, again) = (cache.check(&list("a", "A tool")).unwrap(), cache.check(&list("a", "A tool")).unwrap());
         assert_eq!(first, again);
         assert!(Arc::ptr_eq(&first[0].parameters, &again[0].parameters), "what was made of it is given again");
-        let other = cache.check(list("a", "Another tool")).unwrap();
+        let other = cache.check(&list("a", "Another tool")).unwrap();
         assert_eq!(other[0].description, "Another tool");
+    }
+
+    #[test]
+    fn everybody_gets_the_order_in_which_they_wrote() {
+        let cache = cache();
+        for keys in [["x", "y"], ["y", "x"]] {
+            let properties: serde_json::Map<_, _> = keys.iter().map(|key| ((*key).into(), json!({}))).collect();
+            let tools = cache.check(&json!([{"name": "a", "parameters": {"properties": properties}}])).unwrap();
+            let kept: Vec<_> = tools[0].parameters["properties"].as_object().unwrap().keys().collect();
+            assert_eq!(kept, keys);
+        }
     }
 
     #[test]
     fn a_list_with_faults_is_not_kept_and_has_the_same_faults_again() {
         let cache = cache();
-        let faults = cache.check(list("", "")).unwrap_err();
-        assert_eq!(cache.check(list("", "")).unwrap_err(), faults);
+        let faults = cache.check(&list("", "")).unwrap_err();
+        assert_eq!(cache.check(&list("", "")).unwrap_err(), faults);
         assert!(cache.known().tools.is_empty());
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
         let cache = cache();
-        cache.check(list("long", &"x".repeat(LONGEST))).unwrap_err();
+        cache.check(&list("long", &"x".repeat(LONGEST))).unwrap_err();
         let tool = |number: usize| json!({"name": format!("tool-{number}"), "description": "x".repeat(16 * 1024)});
         let long: Vec<_> = (0..LONGEST / (16 * 1024)).map(tool).collect();
-        cache.check(Value::Array(long)).unwrap();
+        cache.check(&Value::Array(long)).unwrap();
         assert!(cache.known().tools.is_empty(), "too long to be kept");
         for number in 0..300 {
-            cache.check(json!([tool(number)])).unwrap();
+            cache.check(&json!([tool(number)])).unwrap();
             assert!(cache.known().bytes <= KEPT);
         }
         assert!((1..300).contains(&cache.known().tools.len()), "begun anew when it was full");

@@ -338,7 +338,7 @@ fn a_cache_changes_nothing_but_the_cost() {
         let cache = DefinitionCache::new(rules, Arc::new(SchemaCache::new(10)));
         for definitions in [json!([search_database(), my_tool()]), json!([bad]), json!([]), json!(5)] {
             for _ in 0..2 {
-                assert_eq!(cache.check(definitions.clone()), check(&definitions, rules));
+                assert_eq!(cache.check(&definitions), check(&definitions, rules));
             }
         }
     }
