@@ -5,7 +5,10 @@
 //! authentication knows one actor, the local one, which leaves no trace in a journal. What an actor
 //! may do is no part of it: that is decided before there is one.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -17,10 +20,29 @@ const LONGEST_USER: usize = 256;
 pub struct Actor(Option<Arc<Identity>>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "Written")]
 struct Identity {
     key: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
+    /// `ci`, `ci/alice`. A key has no `/`, so what is before the first one is the key.
+    #[serde(skip)]
+    name: Arc<str>,
+}
+
+/// An identity as it stands in a journal.
+#[derive(Deserialize)]
+struct Written {
+    key: String,
+    #[serde(default)]
+    user: Option<String>,
+}
+
+impl From<Written> for Identity {
+    fn from(Written { key, user }: Written) -> Self {
+        let name = user.as_ref().map_or_else(|| key.as_str().into(), |user| format!("{key}/{user}").into());
+        Self { key, user, name }
+    }
 }
 
 /// Why nobody is called that.
@@ -49,7 +71,7 @@ impl Actor {
         if !fits {
             return Err(ActorError::Key);
         }
-        Ok(Self(Some(Arc::new(Identity { key: id.to_owned(), user: None }))))
+        Ok(Self(Some(Arc::new(Written { key: id.to_owned(), user: None }.into()))))
     }
 
     /// The same key, acting for `user`. The local actor has no key that could vouch for anybody, and stays local.
@@ -60,8 +82,15 @@ impl Actor {
         if !(1..=LONGEST_USER).contains(&user.len()) || user.chars().any(char::is_control) {
             return Err(ActorError::User);
         }
-        let identity = |known: &Arc<Identity>| Identity { key: known.key.clone(), user: Some(user.to_owned()) };
-        Ok(Self(self.0.as_ref().map(|known| Arc::new(identity(known)))))
+        let identity = |known: &Arc<Identity>| Written { key: known.key.clone(), user: Some(user.to_owned()) };
+        Ok(Self(self.0.as_ref().map(|known| Arc::new(identity(known).into()))))
+    }
+
+    /// For people: `local`, `ci`, `ci/alice`.
+    #[must_use]
+    pub fn name(&self) -> Arc<str> {
+        static LOCAL: LazyLock<Arc<str>> = LazyLock::new(|| "local".into());
+        self.0.as_deref().map_or_else(|| Arc::clone(&LOCAL), |identity| Arc::clone(&identity.name))
     }
 
     #[must_use]
@@ -84,20 +113,13 @@ impl Actor {
     /// empty, as it was before there were others.
     #[must_use]
     pub fn id(&self) -> String {
-        // A key has no `/`, so what is before the first one is the key.
-        match (self.key(), self.user()) {
-            (None, _) => String::new(),
-            (Some(key), None) => key.to_owned(),
-            (Some(key), Some(user)) => format!("{key}/{user}"),
-        }
+        self.0.as_deref().map(|identity| identity.name.to_string()).unwrap_or_default()
     }
 }
 
-/// For people: `local`, `ci`, `ci/alice`.
 impl fmt::Display for Actor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(if self.is_local() { "local" } else { "" })?;
-        formatter.write_str(&self.id())
+        formatter.write_str(&self.name())
     }
 }
 

@@ -65,7 +65,7 @@ pub enum Event {
         answered_by: Option<String>,
         /// The answer as it was checked, where an explicit `null` was left out of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        output: Option<Value>,
+        output: Option<Arc<Value>>,
         /// Why the text is not the answer that was asked for; the model is told.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rejected: Option<String>,
@@ -80,12 +80,12 @@ pub enum Event {
     /// An inside call has its outcome.
     CallFinished {
         call: CallId,
-        outcome: Outcome,
+        outcome: Arc<Outcome>,
     },
     /// The client delivered the outcome of an outside call.
     CallResolved {
         call: CallId,
-        outcome: Outcome,
+        outcome: Arc<Outcome>,
         /// Who did it.
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
@@ -158,13 +158,13 @@ impl Changed {
 pub struct AskedCall {
     pub call: CallId,
     /// The id that the model API gave; only that API ever sees it again.
-    pub provider_id: String,
+    pub provider_id: Arc<str>,
     /// The real name of the tool, or what the model wrote where no such tool exists.
-    pub tool: String,
+    pub tool: Arc<str>,
     /// The name that the model used.
-    pub alias: String,
+    pub alias: Arc<str>,
     /// The arguments that will be run.
-    pub arguments: Value,
+    pub arguments: Arc<Value>,
     /// The model's own text, where it is not the compact form of `arguments`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<String>,
@@ -242,6 +242,12 @@ impl Event {
         }
     }
 
+    /// The inside call that is about to be run.
+    #[must_use]
+    pub fn started_call(&self) -> Option<CallId> {
+        if let Self::CallStarted { call, .. } = self { Some(*call) } else { None }
+    }
+
     /// The blob that it refers to.
     #[must_use]
     pub fn large(&self) -> Option<&Large> {
@@ -273,7 +279,7 @@ mod tests {
 
     fn resolved(content: Content) -> Event {
         let call = CallId::derive(QueryUid::new(0, [0; 10]), 1, 0);
-        Event::CallResolved { call, outcome: Outcome::Success { content }, by: Actor::local() }
+        Event::CallResolved { call, outcome: Arc::new(Outcome::Success { content }), by: Actor::local() }
     }
 
     #[test]

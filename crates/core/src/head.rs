@@ -23,7 +23,7 @@ pub struct Head {
     pub namespace: Namespace,
     pub name: QueryName,
     /// The name of the target, as in the spec.
-    pub agent: String,
+    pub agent: Arc<str>,
     pub view: View,
     pub seq: Seq,
     pub phase: Phase,
@@ -34,9 +34,6 @@ pub struct Head {
     /// Until when the client wants the query to stay where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_until: Option<Timestamp>,
-    /// How often the same call had the same result.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub repeats: Vec<(ContentHash, u32)>,
     /// The model has had its last turn with tools.
     #[serde(default)]
     pub tools_spent: bool,
@@ -108,6 +105,14 @@ impl CallState {
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Ready { .. } | Self::Started { .. } | Self::Waiting { .. })
+    }
+
+    /// What came of the call, if anything did.
+    fn outcome(self) -> Option<ContentHash> {
+        match self {
+            Self::Finished { outcome } | Self::Resolved { outcome } => Some(outcome),
+            Self::Ready { .. } | Self::Started { .. } | Self::Waiting { .. } | Self::Expired | Self::Cancelled => None,
+        }
     }
 }
 
@@ -207,7 +212,7 @@ impl Head {
             uid,
             namespace,
             name,
-            agent: spec.agent.clone(),
+            agent: spec.agent.as_str().into(),
             view: spec.view,
             seq: 1,
             phase: Phase::Queued,
@@ -215,7 +220,6 @@ impl Head {
             attempt: 0,
             calls: Vec::new(),
             held_until: None,
-            repeats: Vec::new(),
             tools_spent: false,
             usage: Usage::default(),
             clock: RunClock::default(),
@@ -300,13 +304,8 @@ impl Head {
     }
 
     fn record(&mut self, call: CallId, outcome: &Outcome, state: impl FnOnce(ContentHash) -> CallState) {
-        let hash = outcome.content_hash();
-        let Some(call) = self.call_mut(call) else { return };
-        call.state = state(hash);
-        let key = repeat_key(call, hash);
-        match self.repeats.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, count)) => *count += 1,
-            None => self.repeats.push((key, 1)),
+        if let Some(call) = self.call_mut(call) {
+            call.state = state(outcome.content_hash());
         }
     }
 
@@ -330,19 +329,27 @@ impl Head {
     }
 
     fn call_mut(&mut self, id: CallId) -> Option<&mut CallHead> {
-        self.calls.iter_mut().find(|call| call.id == id)
+        // Mostly it is one of the last: only those are open.
+        self.calls.iter_mut().rfind(|call| call.id == id)
     }
 
     #[must_use]
     pub fn call(&self, id: CallId) -> Option<&CallHead> {
-        self.calls.iter().find(|call| call.id == id)
+        self.calls.iter().rfind(|call| call.id == id)
     }
 
-    /// How often this call's tool has given this outcome for these arguments.
+    /// How often other calls of this call's tool have given this outcome for the same arguments.
     #[must_use]
-    pub fn repeats_of(&self, call: &CallHead, outcome: ContentHash) -> u32 {
-        let key = repeat_key(call, outcome);
-        self.repeats.iter().find(|(known, _)| *known == key).map_or(0, |(_, count)| *count)
+    pub fn repeats_of(&self, call: &CallHead, outcome: &Outcome) -> usize {
+        let is_alike =
+            |other: &&CallHead| other.arguments == call.arguments && other.tool == call.tool && other.id != call.id;
+        let mut known = self.calls.iter().filter(is_alike).filter_map(|other| other.state.outcome()).peekable();
+        // Mostly there is none, and nothing to compare.
+        if known.peek().is_none() {
+            return 0;
+        }
+        let outcome = outcome.content_hash();
+        known.filter(|known| *known == outcome).count()
     }
 
     /// The calls that the client must answer.
@@ -420,20 +427,11 @@ impl CallHead {
                 CallState::Finished { outcome: Outcome::failure(code, message).content_hash() }
             }
         };
-        Self {
-            id: asked.call,
-            tool: asked.tool.as_str().into(),
-            arguments: json::content_hash(&asked.arguments),
-            state,
-        }
+        Self { id: asked.call, tool: Arc::clone(&asked.tool), arguments: json::content_hash(&asked.arguments), state }
     }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
-}
-
-fn repeat_key(call: &CallHead, outcome: ContentHash) -> ContentHash {
-    ContentHash::of_parts(&[call.tool.as_bytes(), call.arguments.as_bytes(), outcome.as_bytes()])
 }

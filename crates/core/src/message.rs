@@ -224,7 +224,7 @@ impl Reader {
             self.fault(format!("{path}.id"), "duplicate_id", format!("`{id}` is the id of an earlier call"));
         }
         self.open.push((id.clone(), name.clone(), path.to_owned()));
-        Some(MessageCall { provider_id: id, alias: name, arguments: arguments.unwrap_or_default() })
+        Some(MessageCall { provider_id: id.into(), alias: name.into(), arguments: arguments.unwrap_or_default() })
     }
 
     fn tool(&mut self, path: &str, fields: &Map<String, Value>) {
@@ -236,6 +236,7 @@ impl Reader {
         match self.open.iter().position(|(open, ..)| open == id) {
             Some(index) => {
                 let (provider_id, alias, _) = self.open.remove(index);
+                let (provider_id, alias) = (provider_id.into(), alias.into());
                 self.messages.push(Message::Tool { provider_id, alias, content, is_error: false });
             }
             None => {
@@ -349,8 +350,8 @@ pub mod openai {
                 let calls = calls.map(|call| {
                     let function = call.get("function")?;
                     Some(MessageCall {
-                        provider_id: text(call, "id")?,
-                        alias: text(function, "name")?,
+                        provider_id: text(call, "id")?.into(),
+                        alias: text(function, "name")?.into(),
                         arguments: text(function, "arguments")?,
                     })
                 });
@@ -358,8 +359,8 @@ pub mod openai {
                 Message::Assistant { text: text(item, "content"), calls: calls.collect::<Option<_>>()?, provider }
             }
             "tool" => Message::Tool {
-                provider_id: text(item, "tool_call_id")?,
-                alias: text(item, "name")?,
+                provider_id: text(item, "tool_call_id")?.into(),
+                alias: text(item, "name")?.into(),
                 content: text(item, "content")?,
                 is_error: item.get("is_error").and_then(Value::as_bool).unwrap_or_default(),
             },

@@ -4,7 +4,7 @@
 //! much there is and how to read on, if there is a way. The same result is always shown in the same
 //! words within a query, so that prompt caches hit.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use crate::{CallId, ContentHash, content::Content, outcome::Outcome};
 
@@ -15,7 +15,7 @@ pub const RESULT_SHOWN: usize = 256 * 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Showing {
     /// What the model calls the tool that reads large results page by page, if it has it.
-    pub pager: Option<String>,
+    pub pager: Option<Arc<str>>,
     /// The first [`RESULT_SHOWN`] bytes of blobs, for a model that cannot page. One that can gets the
     /// few kilobytes that stand in the journal.
     pub excerpts: BTreeMap<ContentHash, String>,

@@ -36,7 +36,7 @@ pub struct Turn {
     pub usage: Usage,
     pub calls: Vec<Call>,
     /// The answer as it was checked, where that is not the text itself.
-    pub output: Option<Value>,
+    pub output: Option<Arc<Value>>,
     /// Why the text is not the answer that was asked for.
     pub rejected: Option<String>,
     /// What the model API wants to read again, in its own words.
@@ -59,7 +59,7 @@ pub struct Call {
 /// The one outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    pub outcome: Outcome,
+    pub outcome: Arc<Outcome>,
     pub at: Timestamp,
 }
 
@@ -90,8 +90,8 @@ pub enum Message {
         provider: Option<Arc<Value>>,
     },
     Tool {
-        provider_id: String,
-        alias: String,
+        provider_id: Arc<str>,
+        alias: Arc<str>,
         content: String,
         /// Whether `content` says why there is no result.
         is_error: bool,
@@ -109,8 +109,8 @@ pub struct Told {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MessageCall {
-    pub provider_id: String,
-    pub alias: String,
+    pub provider_id: Arc<str>,
+    pub alias: Arc<str>,
     /// JSON text, as the model itself wrote it.
     pub arguments: String,
 }
@@ -127,11 +127,12 @@ impl Transcript {
     pub fn apply(&mut self, entry: &Entry) {
         let at = entry.at;
         match &entry.event {
-            Event::TurnEnded { text, usage, output, rejected, provider, answered_by, .. } => {
+            Event::TurnEnded { text, usage, calls, output, rejected, provider, answered_by, .. } => {
                 self.turns.push(Arc::new(Turn {
                     text: text.clone(),
                     usage: *usage,
-                    calls: Vec::new(),
+                    // They follow; one too many is pushed all the same.
+                    calls: Vec::with_capacity((*calls).min(16) as usize),
                     output: output.clone(),
                     rejected: rejected.clone(),
                     provider: provider.clone(),
@@ -140,7 +141,9 @@ impl Transcript {
             }
             Event::CallAsked(asked) => {
                 let result = match &asked.route {
-                    Route::Refused { code, message } => Some(Recorded { outcome: Outcome::failure(code, message), at }),
+                    Route::Refused { code, message } => {
+                        Some(Recorded { outcome: Arc::new(Outcome::failure(code, message)), at })
+                    }
                     Route::Inside { .. } | Route::Outside { .. } => None,
                 };
                 if let Some(turn) = self.turns.last_mut().map(Arc::make_mut) {
@@ -150,7 +153,7 @@ impl Transcript {
             }
             Event::CallStarted { call, .. } => self.with_call(*call, |call| call.started_at = Some(at)),
             Event::CallFinished { call, outcome } | Event::CallResolved { call, outcome, .. } => {
-                let recorded = Recorded { outcome: outcome.clone(), at };
+                let recorded = Recorded { outcome: Arc::clone(outcome), at };
                 self.with_call(*call, |call| call.result = Some(recorded));
             }
             Event::CallExpired { call } => self.with_call(*call, |call| {
@@ -158,7 +161,7 @@ impl Transcript {
                     outcome_code::CALL_EXPIRED,
                     format!("External tool execution timeout: no result for `{}` in time", call.asked.tool),
                 );
-                call.result = Some(Recorded { outcome, at });
+                call.result = Some(Recorded { outcome: Arc::new(outcome), at });
             }),
             Event::LoopNoticed { call } => self.with_call(*call, |call| call.loop_noticed = true),
             Event::Completed => self.end = Some(End { seq: entry.seq, at, how: Ending::Completed }),
@@ -196,7 +199,8 @@ impl Transcript {
 
     #[must_use]
     pub fn call(&self, id: CallId) -> Option<&Call> {
-        self.calls().find(|call| call.asked.call == id)
+        // Mostly it is one of the last turn: only those are open.
+        self.turns.iter().rev().find_map(|turn| turn.calls.iter().find(|call| call.asked.call == id))
     }
 
     /// What the agent has answered, once it has.
@@ -214,7 +218,8 @@ impl Transcript {
         self.spec.output_schema.as_ref()?;
         let text = self.response()?;
         // It was read the same way when it was checked.
-        self.turns.last()?.output.clone().or_else(|| json::parse(text, json::Limits::ARGUMENTS).ok())
+        let checked = self.turns.last()?.output.as_deref();
+        checked.cloned().or_else(|| json::parse(text, json::Limits::ARGUMENTS).ok())
     }
 
     /// The conversation as the model reads it: its prompt, what was said before the query, and the query.

@@ -18,12 +18,12 @@ fn tell_one(head: &Head, event: &Event) {
     let (namespace, query) = (&head.namespace, &head.name);
     match event {
         Event::Created { .. } => {
-            tracing::debug!(%namespace, %query, uid = %head.uid, agent = head.agent, "query was taken on");
+            tracing::debug!(%namespace, %query, uid = %head.uid, agent = &*head.agent, "query was taken on");
         }
         Event::TurnStarted { turn, attempt, .. } => tracing::debug!(%namespace, %query, turn, attempt, "turn began"),
         Event::TurnEnded { turn, calls, .. } => tracing::debug!(%namespace, %query, turn, calls, "turn ended"),
         Event::CallAsked(asked) => {
-            let (call, tool) = (&asked.call, &asked.tool);
+            let (call, tool) = (&asked.call, &*asked.tool);
             match &asked.route {
                 Route::Inside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was asked for"),
                 Route::Outside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was handed out"),

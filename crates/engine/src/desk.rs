@@ -422,7 +422,7 @@ impl Locked<'_> {
         now: Timestamp,
         events: Vec<Event>,
     ) -> Result<Position, StoreError> {
-        self.write(store, now, events, |_| Vec::new(), None)
+        self.append_saying(store, now, events, None, |_| Vec::new())
     }
 
     /// The same; `then` says what follows in the same piece.
@@ -433,7 +433,7 @@ impl Locked<'_> {
         events: Vec<Event>,
         then: impl FnOnce(&Head) -> Vec<Event>,
     ) -> Result<Position, StoreError> {
-        self.write(store, now, events, then, None)
+        self.append_saying(store, now, events, None, then)
     }
 
     /// The same; if the query completes by it, `said` is added to its conversation in the same piece.
@@ -443,24 +443,14 @@ impl Locked<'_> {
         now: Timestamp,
         events: Vec<Event>,
         said: Option<Arc<[Message]>>,
-    ) -> Result<Position, StoreError> {
-        self.write(store, now, events, |_| Vec::new(), said)
-    }
-
-    fn write(
-        &mut self,
-        store: &dyn Store,
-        now: Timestamp,
-        events: Vec<Event>,
         then: impl FnOnce(&Head) -> Vec<Event>,
-        said: Option<Arc<[Message]>>,
     ) -> Result<Position, StoreError> {
         let Some(state) = self.slot.state.as_mut() else { return Ok(Position::default()) };
         if events.is_empty() {
             return Ok(state.position);
         }
         let seen = state.head.seq;
-        let mut entries = Vec::with_capacity(events.len() + 1);
+        let mut entries = Vec::with_capacity(2 * events.len());
         let head = Arc::make_mut(&mut state.head);
         let transcript = Arc::make_mut(&mut state.transcript);
         fold(head, transcript, now, events, &mut entries)?;

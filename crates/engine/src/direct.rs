@@ -31,11 +31,11 @@ pub(crate) fn arguments(input: &str) -> String {
 /// The turn that is due.
 pub(crate) fn answer(transcript: &Transcript, toolset: &Toolset, showing: &Showing) -> Answer {
     let Some(call) = transcript.calls().last() else {
-        let alias = toolset.tools().first().map(|member| member.alias.clone()).unwrap_or_default();
+        let alias = toolset.tools().first().map(|member| member.alias.to_string()).unwrap_or_default();
         let call = ModelCall { provider_id: "direct".into(), alias, arguments: arguments(&transcript.spec.input) };
         return Answer::Reply(ModelReply { calls: vec![call], ..ModelReply::default() });
     };
-    match call.result.as_ref().map(|recorded| &recorded.outcome) {
+    match call.result.as_ref().map(|recorded| &*recorded.outcome) {
         Some(outcome @ Outcome::Success { .. }) => {
             let text = Some(showing.show(call.asked.call, outcome));
             Answer::Reply(ModelReply { text, ..ModelReply::default() })

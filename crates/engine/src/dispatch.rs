@@ -1,9 +1,12 @@
 //! Inside calls: all of a turn at once, each started and finished in the journal.
 
-use std::{pin::pin, sync::Arc, time::Instant};
+use std::{mem, pin::pin, sync::Arc, time::Instant};
 
 use bosun_core::{CallId, Outcome, machine::outcome_code};
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{
+    StreamExt,
+    stream::{self, FuturesUnordered},
+};
 use tracing::Instrument as _;
 
 use crate::{Results, StoreError, driver::Driver, fault, runner::InsideCall, spans, turn};
@@ -14,8 +17,10 @@ struct Prepared {
     timeout: std::time::Duration,
 }
 
-/// Runs `calls` concurrently and appends each outcome as it comes.
-pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), StoreError> {
+/// Runs `ready` calls and those that were started with the end of their turn, all at once, and appends each outcome as it
+/// comes.
+pub(crate) async fn run(driver: &mut Driver, ready: Vec<CallId>) -> Result<(), StoreError> {
+    let started = mem::take(&mut driver.started);
     let (ended, stopped) = (driver.live.ended(), driver.inner.stopped.clone());
     let mut outcomes = Vec::new();
     let mut failure = None;
@@ -23,7 +28,15 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
     {
         let driver = &*driver;
         let mut time_out = pin!(driver.time_out());
-        let mut running: FuturesUnordered<_> = calls.into_iter().map(|call| run_one(driver, call)).collect();
+        let count = started.len() + ready.len();
+        let calls = started.into_iter().map(|call| (call, true)).chain(ready.into_iter().map(|call| (call, false)));
+        let calls = calls.map(|(call, is_started)| run_one(driver, call, is_started));
+        // One alone needs no bookkeeping, and no memory of its own.
+        let mut running = pin!(if count > 1 {
+            calls.collect::<FuturesUnordered<_>>().left_stream()
+        } else {
+            stream::iter(calls).then(|call| call).right_stream()
+        });
         loop {
             let finished = tokio::select! {
                 // The calls first: those that end at once cost no timer.
@@ -56,11 +69,12 @@ pub(crate) async fn run(driver: &mut Driver, calls: Vec<CallId>) -> Result<(), S
 }
 
 /// What became of a call, and the attempt at the next turn that has begun with its end.
-type Ran = (Option<(CallId, Outcome)>, Result<Option<(u32, u32)>, StoreError>);
+type Ran = (Option<(CallId, Arc<Outcome>)>, Result<Option<(u32, u32)>, StoreError>);
 
-/// Starts one call, runs it and records its outcome; the outcome comes back even if it could not be recorded.
-async fn run_one(driver: &Driver, id: CallId) -> Ran {
-    let started = match start(driver, id).await {
+/// Starts one call unless it is, runs it and records its outcome; the outcome comes back even if it could not be recorded.
+async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
+    let started = if is_started { prepare(driver, id).await } else { start(driver, id).await };
+    let started = match started {
         Ok(started) => started,
         Err(error) => return (None, Err(error)),
     };
@@ -70,7 +84,8 @@ async fn run_one(driver: &Driver, id: CallId) -> Ran {
         Started::Nothing => return (None, Ok(None)),
     };
     fault::point("call.ran");
-    let recorded = driver.finish(id, outcome.clone()).await;
+    let outcome = Arc::new(outcome);
+    let recorded = driver.finish(id, &outcome).await;
     fault::point("call.finished");
     (Some((id, outcome)), recorded)
 }
@@ -122,8 +137,8 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
         call: InsideCall {
             namespace: head.namespace.clone(),
             id,
-            tool: tool.clone(),
-            arguments: asked.arguments.clone(),
+            tool: Arc::clone(tool),
+            arguments: Arc::clone(&asked.arguments),
             attempt,
             results: Results::of(transcript, Arc::clone(&driver.inner.blobs)),
         },
@@ -150,9 +165,13 @@ async fn run_inside(driver: &Driver, prepared: Prepared) -> Outcome {
             let message = format!("this version of the server does not run tools of type `{kind}`, which `{name}` is");
             Outcome::failure(outcome_code::NO_RUNNER, message)
         }
-        Some(runner) => match tokio::time::timeout(timeout, runner.run(&call)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Outcome::failure("tool_timeout", format!("Tool execution timeout: no answer within {timeout:?}")),
+        Some(runner) => tokio::select! {
+            // The tool first: one that answers at once costs no timer.
+            biased;
+            outcome = runner.run(&call) => outcome,
+            () = async { tokio::time::sleep(timeout).await } => {
+                Outcome::failure("tool_timeout", format!("Tool execution timeout: no answer within {timeout:?}"))
+            }
         },
     };
     driver.inner.metrics.call_ran(&call.tool.binding, &outcome, began.elapsed());

@@ -8,7 +8,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bosun_core::{
-    CallId, Event, Head, Outcome,
+    CallId, Event, Head, Outcome, Timestamp,
     machine::{self, Next, failure_code},
     transcript::{Message, Told},
 };
@@ -20,7 +20,7 @@ use tracing::{Instrument, Span};
 use crate::{
     StoreError,
     admission::Seat,
-    desk::{Live, State},
+    desk::{Live, Locked, State},
     dispatch,
     engine::Inner,
     fault, large, spans, turn,
@@ -73,13 +73,15 @@ pub(crate) struct Driver {
     pub(crate) inner: Arc<Inner>,
     pub(crate) live: Arc<Live>,
     /// Outcomes that this driver has seen, until they are known to be kept.
-    pub(crate) finished: Vec<(CallId, Outcome)>,
+    pub(crate) finished: Vec<(CallId, Arc<Outcome>)>,
     /// Turns in a row that broke off.
     pub(crate) failed_turns: u32,
     /// What the model knows of the query.
     pub(crate) told: Told,
     /// The attempt at a turn that has begun for this driver to take.
     pub(crate) begun: Option<(u32, u32)>,
+    /// Calls that were started for this driver to run, in the append that ended their turn.
+    pub(crate) started: Vec<CallId>,
     /// What the store says may have been left in the middle, by another process or by a failed write.
     recovering: bool,
 }
@@ -98,6 +100,7 @@ impl Driver {
             failed_turns: 0,
             told: Told::default(),
             begun: if let Found::Begun(begun) = found { begun } else { None },
+            started: Vec::new(),
             recovering: found == Found::Inherited,
         }
     }
@@ -137,6 +140,7 @@ impl Driver {
             Step::Rest => Ok(false),
             Step::Next(Next::Turn { .. }) => turn::take(self).await.map(|()| true),
             Step::Next(Next::Calls(calls)) => dispatch::run(self, calls).await.map(|()| true),
+            Step::Next(Next::Busy) if !self.started.is_empty() => dispatch::run(self, Vec::new()).await.map(|()| true),
             // A call is marked as started, and nobody runs it: this driver's own write failed.
             Step::Next(Next::Busy) => {
                 self.recovering = true;
@@ -174,11 +178,12 @@ impl Driver {
 
     async fn recover(&mut self) -> Result<(), StoreError> {
         for (call, outcome) in &self.finished {
-            let outcome = large::keep(&*self.inner.blobs, outcome.clone()).await?;
+            let outcome = large::keep(&*self.inner.blobs, outcome).await?;
             self.append(|head| machine::finish_call(head, *call, outcome)).await?;
         }
-        // It may have been begun by somebody else since.
+        // It may have been begun by somebody else since, and what was started is made ready again.
         self.begun = None;
+        self.started.clear();
         let position = self.append(machine::recover).await?;
         fault::point("recover.appended");
         // Nothing is done again before the store can keep it: a full disk must not become a model call every
@@ -193,27 +198,45 @@ impl Driver {
         &self,
         decide: impl FnOnce(&Head) -> Vec<Event>,
     ) -> Result<crate::store::Position, StoreError> {
-        self.append_saying(None, decide).await
-    }
-
-    /// The same; if the query completes by it, `said` is added to its conversation.
-    pub(crate) async fn append_saying(
-        &self,
-        said: Option<Arc<[Message]>>,
-        decide: impl FnOnce(&Head) -> Vec<Event>,
-    ) -> Result<crate::store::Position, StoreError> {
         let mut locked = self.live.lock(&*self.inner.store).await?;
         let events = locked.state().map(|state| decide(&state.head)).unwrap_or_default();
-        let position = locked.append_saying(&*self.inner.store, self.inner.clock.now(), events, said)?;
+        let position = locked.append(&*self.inner.store, self.inner.clock.now(), events)?;
+        self.expect_deadline(&locked);
+        Ok(position)
+    }
+
+    /// Appends what `decide` makes of the model's answer. If the query completes by it, `said` is added to its
+    /// conversation; the calls in it that may be run twice are started in the same append, for this driver to run.
+    pub(crate) async fn end_turn(
+        &mut self,
+        said: Option<Arc<[Message]>>,
+        decide: impl FnOnce(&Head, Timestamp) -> Vec<Event>,
+    ) -> Result<(), StoreError> {
+        let (store, now) = (&*self.inner.store, self.inner.clock.now());
+        let mut locked = self.live.lock(store).await?;
+        let events = locked.state().map(|state| decide(&state.head, now)).unwrap_or_default();
+        let started = &mut self.started;
+        locked.append_saying(store, now, events, said, |head| {
+            if self.inner.draining.is_cancelled() {
+                return Vec::new();
+            }
+            let events = machine::start_repeatable_calls(head);
+            started.extend(events.iter().filter_map(Event::started_call));
+            events
+        })?;
+        self.expect_deadline(&locked);
+        Ok(())
+    }
+
+    fn expect_deadline(&self, locked: &Locked<'_>) {
         if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
             self.inner.deadlines.expect(deadline);
         }
-        Ok(position)
     }
 
     /// Records the outcome of an inside call. If it was the last one, the next turn begins in the same append; then this is
     /// its attempt.
-    pub(crate) async fn finish(&self, call: CallId, outcome: Outcome) -> Result<Option<(u32, u32)>, StoreError> {
+    pub(crate) async fn finish(&self, call: CallId, outcome: &Arc<Outcome>) -> Result<Option<(u32, u32)>, StoreError> {
         let outcome = large::keep(&*self.inner.blobs, outcome).await?;
         let store = &*self.inner.store;
         let mut locked = self.live.lock(store).await?;

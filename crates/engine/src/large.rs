@@ -58,10 +58,11 @@ async fn seal(blobs: &dyn Blobs, aside: &Aside) -> Result<(), StoreError> {
 }
 
 /// Makes the outcome of an inside call fit for a journal.
-pub(crate) async fn keep(blobs: &dyn Blobs, mut outcome: Outcome) -> Result<Outcome, StoreError> {
+pub(crate) async fn keep(blobs: &dyn Blobs, outcome: &Arc<Outcome>) -> Result<Arc<Outcome>, StoreError> {
     if !outcome.content().is_some_and(Content::is_too_large_inline) {
-        return Ok(outcome);
+        return Ok(Arc::clone(outcome));
     }
+    let mut outcome = Outcome::clone(outcome);
     // To write and hash tens of megabytes takes longer than others may be kept waiting.
     let work = tokio::task::spawn_blocking(move || (put_aside(&mut outcome), outcome));
     let (aside, outcome) = work.await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
@@ -71,11 +72,11 @@ pub(crate) async fn keep(blobs: &dyn Blobs, mut outcome: Outcome) -> Result<Outc
                 "the tool ran, but its result of {} bytes is larger than the {LARGEST_BYTES} that are taken",
                 aside.bytes.len()
             );
-            return Ok(Outcome::failure(RESULT_TOO_LARGE, message));
+            return Ok(Arc::new(Outcome::failure(RESULT_TOO_LARGE, message)));
         }
         seal(blobs, &aside).await?;
     }
-    Ok(outcome)
+    Ok(Arc::new(outcome))
 }
 
 /// How the results of a query are shown to its model.
@@ -87,7 +88,7 @@ pub(crate) async fn showing(
 ) -> Result<Showing, StoreError> {
     let is_pager = |binding: &Binding| matches!(binding, Binding::Builtin { name } if name == READ_RESULT);
     let pager = toolset.tools().iter().find(|member| is_pager(&member.tool.binding));
-    let mut showing = Showing { pager: pager.map(|member| member.alias.clone()), excerpts: BTreeMap::new() };
+    let mut showing = Showing { pager: pager.map(|member| Arc::clone(&member.alias)), excerpts: BTreeMap::new() };
     if showing.pager.is_some() {
         return Ok(showing);
     }

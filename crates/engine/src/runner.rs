@@ -1,5 +1,7 @@
 //! What the engine wants of whoever runs inside calls.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bosun_core::{CallId, Namespace, Outcome, Tool};
 use serde_json::Value;
@@ -21,8 +23,8 @@ pub trait Runner: Send + Sync + 'static {
 pub struct InsideCall {
     pub namespace: Namespace,
     pub id: CallId,
-    pub tool: Tool,
-    pub arguments: Value,
+    pub tool: Arc<Tool>,
+    pub arguments: Arc<Value>,
     /// 1, or more when a call that may be repeated is run again after a crash. The [`CallId`] stays
     /// the same and is the idempotency key.
     pub attempt: u32,

@@ -37,7 +37,7 @@ pub(crate) async fn run(inner: &Inner, live: &Live, cause: Option<Span>) -> Span
         namespace = %head.namespace,
         %query,
         uid = %head.uid,
-        agent = head.agent,
+        agent = &*head.agent,
         target = spec.target.as_str(),
         conversation = spec.conversation.as_ref().map(|conversation| conversation.key.id.as_str()),
         traceparent = spec.trace.as_ref().map(tracing::field::display),

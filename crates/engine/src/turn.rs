@@ -7,16 +7,16 @@ use bosun_core::{
     conversation::History,
     json,
     machine::{self, Asked, Output, Reply, Way},
-    query::TargetKind,
+    query::{Spec, TargetKind},
     schema::Schema,
-    tool::toolset::Toolset,
+    tool::toolset::{Member, Toolset},
     transcript::{Message, Told, Turn},
 };
 use tracing::Instrument as _;
 
 use crate::{
     StoreError,
-    desk::Live,
+    desk::{Live, State},
     direct, documents,
     driver::Driver,
     fault, large,
@@ -35,7 +35,7 @@ enum Prepared {
 
 struct Question {
     model: Arc<dyn Model>,
-    name: String,
+    spec: Arc<Spec>,
     request: ModelRequest,
     /// The turns that the request tells of.
     turns: Vec<Arc<Turn>>,
@@ -48,12 +48,15 @@ struct Question {
 /// Takes the turn that is due and appends what came of it.
 pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     let begun = driver.begun.take();
-    // What had begun may not have been kept, and somebody else may have begun since.
-    let has_begun = |head: &Head| begun.is_some() && head.asking() == begun;
-    driver.append(|head| if has_begun(head) { Vec::new() } else { machine::start_turn(head) }).await?;
+    // What was started may not have been kept either: then the same calls are asked for again.
+    driver.started.clear();
+    let Some((head, transcript)) = begin(driver, begun).await? else { return Ok(()) };
     fault::point("turn.started");
     let told = mem::take(&mut driver.told);
-    let question = match prepare(driver, told).await? {
+    let prepared = prepare(driver, told, &head, &transcript).await?;
+    // Whoever appends next must not have to copy them.
+    drop((head, transcript));
+    let question = match prepared {
         Ok(Prepared::Ask(question)) => *question,
         Ok(Prepared::Direct(direct::Answer::Reply(reply), toolset)) => {
             return end(driver, reply, &toolset, None, None).await;
@@ -63,20 +66,21 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         }
         Err(error) => return fail(driver, &error).await,
     };
-    let Question { model, name, request, turns, schema, said } = question;
+    let Question { model, spec, request, turns, schema, said } = question;
+    let name = &spec.model;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
     let ended = driver.live.ended();
     let reply = tokio::select! {
         // The model first: one that answers at once costs no timer.
         biased;
-        reply = ask(driver, &*model, &name, &request) => reply,
+        reply = ask(driver, &*model, name, &request) => reply,
         () = ended.cancelled() => return Ok(()),
         // The attempt is lost, not the query: the next process begins it again.
         () = driver.inner.draining.cancelled() => return Ok(()),
         timed_out = driver.time_out() => return timed_out,
     };
     fault::point("turn.replied");
-    metrics.model_asked(&name, reply.as_ref().ok(), began.elapsed());
+    metrics.model_asked(name, reply.as_ref().ok(), began.elapsed());
     let ModelRequest { messages, toolset, .. } = request;
     driver.told = Told { messages, turns };
     match reply {
@@ -86,7 +90,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
-            metrics.model_retried(&name);
+            metrics.model_retried(name);
             tracing::warn!(query = %driver.live.key.1, reason, "model's answer broke off, asking again");
             Ok(())
         }
@@ -94,9 +98,26 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     }
 }
 
+/// Begins the turn that is due, unless that is done: then `begun` is the attempt. Nothing if none is due any more.
+async fn begin(driver: &Driver, begun: Option<(u32, u32)>) -> Result<Option<(Arc<Head>, Arc<Transcript>)>, StoreError> {
+    let store = &*driver.inner.store;
+    let mut locked = driver.live.lock(store).await?;
+    // What had begun may not have been kept, and somebody else may have begun since.
+    let has_begun = |head: &Head| begun.is_some() && head.asking() == begun;
+    if let Some(State { head, .. }) = locked.state().filter(|state| !has_begun(&state.head)) {
+        let events = machine::start_turn(head);
+        locked.append(store, driver.inner.clock.now(), events)?;
+    }
+    let asking = locked.state().filter(|state| state.head.asking().is_some());
+    Ok(asking.map(|State { head, transcript, .. }| {
+        driver.live.start_draft(head.turn, head.attempt);
+        (Arc::clone(head), Arc::clone(transcript))
+    }))
+}
+
 /// Appends what an answer comes to.
 async fn end(
-    driver: &Driver,
+    driver: &mut Driver,
     reply: ModelReply,
     toolset: &Toolset,
     schema: Option<&Schema>,
@@ -109,11 +130,11 @@ async fn end(
     });
     let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
     driver
-        .append_saying(said, |head| {
+        .end_turn(said, |head, now| {
             let calls = reply.calls.into_iter().map(|call| check(toolset, head, call)).collect();
             let ModelReply { text, usage, provider, answered_by, .. } = reply;
             let reply = Reply { text, calls, usage, output, provider, answered_by };
-            machine::end_turn(head, driver.inner.clock.now(), reply)
+            machine::end_turn(head, now, reply)
         })
         .await?;
     fault::point("turn.ended");
@@ -158,24 +179,23 @@ async fn ask(driver: &Driver, model: &dyn Model, name: &str, request: &ModelRequ
 }
 
 /// Makes the next question of what the model has been `told` and what has come since.
-async fn prepare(driver: &Driver, told: Told) -> Result<Result<Prepared, ModelError>, StoreError> {
+async fn prepare(
+    driver: &Driver,
+    told: Told,
+    head: &Head,
+    transcript: &Transcript,
+) -> Result<Result<Prepared, ModelError>, StoreError> {
     let inner = &driver.inner;
-    let (head, transcript) = {
-        let locked = driver.live.lock(&*inner.store).await?;
-        let Some(state) = locked.state() else { return Ok(Err(gone())) };
-        driver.live.start_draft(state.head.turn, state.head.attempt);
-        (Arc::clone(&state.head), Arc::clone(&state.transcript))
-    };
-    let toolset = match toolset(driver, &transcript).await? {
+    let toolset = match toolset(driver, transcript).await? {
         Ok(toolset) => toolset,
         Err(error) => return Ok(Err(error)),
     };
     let spec = &transcript.spec;
-    let showing = large::showing(&*inner.blobs, &head.name, &toolset, &transcript).await?;
+    let showing = large::showing(&*inner.blobs, &head.name, &toolset, transcript).await?;
     if spec.target == TargetKind::Tool {
-        return Ok(Ok(Prepared::Direct(direct::answer(&transcript, &toolset, &showing), toolset)));
+        return Ok(Ok(Prepared::Direct(direct::answer(transcript, &toolset, &showing), toolset)));
     }
-    let history = match history(driver, &transcript).await? {
+    let history = match history(driver, transcript).await? {
         Ok(history) => history,
         Err(error) => return Ok(Err(error)),
     };
@@ -190,7 +210,7 @@ async fn prepare(driver: &Driver, told: Told) -> Result<Result<Prepared, ModelEr
     Ok(Ok(Prepared::Ask(Box::new(Question {
         model,
         turns,
-        name: transcript.spec.model.clone(),
+        spec: Arc::clone(spec),
         request: ModelRequest {
             query: head.uid,
             turn: head.turn,
@@ -198,11 +218,11 @@ async fn prepare(driver: &Driver, told: Told) -> Result<Result<Prepared, ModelEr
             toolset,
             tools_allowed: !head.tools_spent,
             options: spec.options,
-            trace: spans::trace_of_turn(inner, &head, &transcript),
+            trace: spans::trace_of_turn(inner, head, transcript),
             answer: spec
                 .output_schema
                 .as_ref()
-                .map(|schema| AnswerFormat { name: format_name(&head), schema: Arc::clone(schema) }),
+                .map(|schema| AnswerFormat { name: format_name(head), schema: Arc::clone(schema) }),
         },
         schema,
         said: spec.conversation.is_some().then(|| transcript.remembered(&showing)),
@@ -214,10 +234,6 @@ fn format_name(head: &Head) -> String {
     let name = format!("namespace-{}-agent-{}", head.namespace, head.agent);
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     name.chars().take(64).map(|letter| if fits(letter) { letter } else { '-' }).collect()
-}
-
-fn gone() -> ModelError {
-    ModelError::Misconfigured("the query is gone".into())
 }
 
 /// The toolset that was frozen at submit.
@@ -254,11 +270,12 @@ async fn history(driver: &Driver, transcript: &Transcript) -> Result<Result<Hist
 /// Holds a call against its tool: it must exist, and its arguments must be strict JSON that fits.
 fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
     let ModelCall { provider_id, alias, arguments: written } = call;
-    let refused = |tool: String, alias, written, code: &str, message| Asked {
-        provider_id: provider_id.clone(),
+    let provider_id: Arc<str> = provider_id.into();
+    let refused = |tool, alias, written, code: &str, message| Asked {
+        provider_id: Arc::clone(&provider_id),
         tool,
         alias,
-        arguments: serde_json::Value::Null,
+        arguments: Arc::default(),
         written: Some(written),
         dropped: Vec::new(),
         deprecated: None,
@@ -266,14 +283,16 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
     };
     let Some(member) = toolset.by_alias(&alias) else {
         let message = format!("there is no tool `{alias}`; use one of the tools that are listed");
-        return refused(alias.clone(), alias, written, "unknown_tool", message);
+        let alias: Arc<str> = alias.into();
+        return refused(Arc::clone(&alias), alias, written, "unknown_tool", message);
     };
-    let tool = &member.tool;
+    let Member { tool, name, alias, .. } = member;
+    let (name, alias) = (Arc::clone(name), Arc::clone(alias));
     let checked = match member.schema() {
         Ok(schema) => schema.check_arguments(&written),
         Err(error) => {
             let message = format!("the parameters of this tool cannot be checked: {error}");
-            return refused(tool.name.clone(), alias, written, "invalid_schema", message);
+            return refused(name, alias, written, "invalid_schema", message);
         }
     };
     match checked {
@@ -287,13 +306,12 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
             };
             let dropped = arguments.dropped.clone();
             let arguments = arguments.into_value();
-            let compact = json::compact(&arguments);
-            let written = Some(written).filter(|text| *text != compact);
+            let written = Some(written).filter(|text| !json::is_compact(text, &arguments));
             Asked {
-                provider_id: provider_id.clone(),
-                tool: tool.name.clone(),
+                provider_id,
+                tool: name,
                 alias,
-                arguments,
+                arguments: Arc::new(arguments),
                 written,
                 dropped,
                 deprecated: tool.deprecation_warning(),
@@ -302,7 +320,7 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
         }
         Err(violations) => {
             let sentences: Vec<_> = violations.iter().map(|violation| violation.message.as_str()).collect();
-            refused(tool.name.clone(), alias, written, "invalid_arguments", sentences.join("; "))
+            refused(name, alias, written, "invalid_arguments", sentences.join("; "))
         }
     }
 }

@@ -51,7 +51,7 @@ impl Backup {
         let record = Record::of_act(SystemClock.now(), Action::StoreBackedUp, None, Some(to.display().to_string()));
         // Whose process this is; names would have to be looked up, and can be changed.
         let uid = std::fs::metadata("/proc/self").map(|process| format!("uid:{}", process.uid())).ok();
-        acts::leave(&self.data, &Record { actor: uid, ..record })
+        acts::leave(&self.data, &Record { actor: uid.map(Into::into), ..record })
     }
 
     /// Adds what to do where the command line is what can be changed.

@@ -132,7 +132,7 @@ fn n8n(name: &str, description: &str) -> Tool {
 }
 
 fn merge_ark_and_n8n_tools(ark: Vec<Tool>, n8n: Vec<Tool>) -> Vec<Tool> {
-    Toolset::merge(Mode::Hybrid, ark, n8n).tools().iter().map(|member| member.tool.clone()).collect()
+    Toolset::merge(Mode::Hybrid, ark, n8n).tools().iter().map(|member| Tool::clone(&member.tool)).collect()
 }
 
 fn names(tools: &[Tool]) -> Vec<&str> {
@@ -162,7 +162,7 @@ fn filter_tools_by_source(mode: &str) -> (Vec<Tool>, Option<String>) {
         vec![ark("ark1", "ARK 1"), ark("ark2", "ARK 2")],
         vec![n8n("n8n1", "n8n 1"), n8n("n8n2", "n8n 2")],
     );
-    (toolset.tools().iter().map(|member| member.tool.clone()).collect(), warning)
+    (toolset.tools().iter().map(|member| Tool::clone(&member.tool)).collect(), warning)
 }
 
 #[test]

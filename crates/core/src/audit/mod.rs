@@ -12,6 +12,8 @@ mod tests;
 
 pub use redact::{REDACTED, is_secret_name, redact, redact_text};
 
+use std::{borrow::Cow, sync::Arc};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -167,9 +169,9 @@ pub struct Record {
     pub action: Action,
     /// Who did it, where somebody outside did; of a call that the model asked for, whose query it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub actor: Option<String>,
+    pub actor: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
+    pub agent: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<QueryName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,17 +179,17 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool: Option<String>,
+    pub tool: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     /// The hash of the arguments in canonical form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_hash: Option<ContentHash>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Value>,
+    pub arguments: Option<Arc<Value>>,
     /// `success`, or the code of what went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<String>,
+    pub outcome: Option<Cow<'static, str>>,
     /// The hash of what was delivered or answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome_hash: Option<ContentHash>,
@@ -213,7 +215,7 @@ impl Record {
         Self {
             at,
             action,
-            actor: actor.map(ToString::to_string),
+            actor: actor.map(Actor::name),
             agent: None,
             query: None,
             uid: None,
@@ -239,7 +241,7 @@ impl Record {
 
     /// A query was deleted because it had been kept for long enough: nobody asked for that.
     #[must_use]
-    pub fn of_outdated(uid: QueryUid, query: Option<QueryName>, agent: Option<String>, at: Timestamp) -> Self {
+    pub fn of_outdated(uid: QueryUid, query: Option<QueryName>, agent: Option<Arc<str>>, at: Timestamp) -> Self {
         Self { agent, query, uid: Some(uid), ..Self::of_act(at, Action::QueryDeleted, None, None) }
     }
 
@@ -264,14 +266,14 @@ impl Record {
         };
         let (named, tool) = match target {
             Target::Call(call) => (Some(*call), None),
-            Target::Tool(name) => (None, Some(clip(name))),
+            Target::Tool(name) => (None, Some(clip(name).into())),
         };
         let call = call.or(named);
         let known = call.and_then(|call| head.call(call));
         let refused = Self {
             call,
-            tool: known.map(|call| call.tool.to_string()).or(tool),
-            outcome: Some(reason.to_owned()),
+            tool: known.map(|call| Arc::clone(&call.tool)).or(tool),
+            outcome: Some(reason.into()),
             outcome_hash: Some(delivered.content_hash()),
             ..Self::of_query(head, at, Action::DeliveryRefused)
         };
@@ -279,13 +281,13 @@ impl Record {
     }
 
     fn by(mut self, actor: &Actor) -> Self {
-        self.actor = Some(actor.to_string());
+        self.actor = Some(actor.name());
         self
     }
 
     fn of_query(head: &Head, at: Timestamp, action: Action) -> Self {
         Self {
-            agent: Some(head.agent.clone()),
+            agent: Some(Arc::clone(&head.agent)),
             query: Some(head.name.clone()),
             uid: Some(head.uid),
             ..Self::of_act(at, action, None, None)
@@ -295,7 +297,7 @@ impl Record {
     fn of_call(head: &Head, at: Timestamp, action: Action, asked: &AskedCall) -> Self {
         Self {
             call: Some(asked.call),
-            tool: Some(asked.tool.clone()),
+            tool: Some(Arc::clone(&asked.tool)),
             source: Some(Source::of(&asked.route)),
             ..Self::of_query(head, at, action)
         }
@@ -327,8 +329,8 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
         let call = transcript.call(call)?;
         Some((Record::of_call(head, at, action, &call.asked), call))
     };
-    let ended = |action, outcome: &str| Record {
-        outcome: Some(outcome.to_owned()),
+    let ended = |action, outcome: Cow<'static, str>| Record {
+        outcome: Some(outcome),
         duration_ms: Some(millis(at, head.created_at)),
         calls: Some(count(transcript)),
         ..of_query(action)
@@ -353,7 +355,7 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
         }
         Event::CallExpired { call } => {
             let (record, call) = of_call(Action::CallExpired, *call)?;
-            let outcome = Some(outcome_code::CALL_EXPIRED.to_owned());
+            let outcome = Some(outcome_code::CALL_EXPIRED.into());
             Some(Record { outcome, duration_ms: Some(millis(at, call.asked_at)), ..record })
         }
         Event::LoopNoticed { call } => of_call(Action::CallLooping, *call).map(|(record, _)| record),
@@ -364,9 +366,9 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             Some(Record { detail: Some(detail), ..of_query(Action::QueryChanged).by(&changed.by) })
         }
         Event::Recovered => Some(of_query(Action::QueryRecovered)),
-        Event::Completed => Some(ended(Action::QueryCompleted, SUCCESS)),
-        Event::Failed { code, .. } => Some(ended(Action::QueryFailed, code)),
-        Event::Cancelled { by, .. } => Some(ended(Action::QueryCancelled, Status::Cancelled.as_str()).by(by)),
+        Event::Completed => Some(ended(Action::QueryCompleted, SUCCESS.into())),
+        Event::Failed { code, .. } => Some(ended(Action::QueryFailed, code.clone().into())),
+        Event::Cancelled { by, .. } => Some(ended(Action::QueryCancelled, Status::Cancelled.as_str().into()).by(by)),
     }
 }
 
@@ -374,12 +376,12 @@ fn of_asked(head: &Head, at: Timestamp, asked: &AskedCall, arguments: Arguments)
     let (action, outcome) = match &asked.route {
         Route::Inside { .. } => (Action::CallAsked, None),
         Route::Outside { .. } => (Action::CallHandedOut, None),
-        Route::Refused { code, .. } => (Action::CallRefused, Some(code.clone())),
+        Route::Refused { code, .. } => (Action::CallRefused, Some(code.clone().into())),
     };
     let shown = match arguments {
         Arguments::Hash => None,
         Arguments::Redacted => Some(redact(&asked.arguments, SHOWN_BYTES)),
-        Arguments::Full => Some(asked.arguments.clone()),
+        Arguments::Full => Some(Arc::clone(&asked.arguments)),
     };
     // The head has the hash already; a call that it does not know cannot be.
     let hash = head.call(asked.call).map_or_else(|| json::content_hash(&asked.arguments), |call| call.arguments);
@@ -393,8 +395,8 @@ fn of_asked(head: &Head, at: Timestamp, asked: &AskedCall, arguments: Arguments)
 
 fn with_outcome(record: Record, call: &Call, outcome: &Outcome) -> Record {
     let code = match outcome {
-        Outcome::Success { .. } => SUCCESS.to_owned(),
-        Outcome::Failure { code, .. } => clip(code),
+        Outcome::Success { .. } => SUCCESS.into(),
+        Outcome::Failure { code, .. } => clip(code).into(),
     };
     let since = call.started_at.unwrap_or(call.asked_at);
     Record { outcome: Some(code), duration_ms: Some(millis(record.at, since)), ..record }
@@ -412,7 +414,7 @@ fn count(transcript: &Transcript) -> Calls {
                 continue;
             }
         }
-        if !tools.contains(&call.asked.tool.as_str()) {
+        if !tools.contains(&&*call.asked.tool) {
             tools.push(&call.asked.tool);
         }
     }

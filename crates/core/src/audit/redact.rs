@@ -4,7 +4,7 @@
 //! middle of a longer text. It is a net, not a wall: what it does not know passes, and a harmless value
 //! that looks like a key is taken out. Whoever cannot live with the first keeps hashes only.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ pub const REDACTED: &str = "[redacted]";
 const LONGEST_TEXT: usize = 512;
 
 /// Names of secrets, as they are left when only letters and digits are kept, in lower case.
-const SECRET_NAMES: &[&str] = &[
+const SECRET_NAMES: Words = Words::new(&[
     "password",
     "passwd",
     "passphrase",
@@ -43,10 +43,11 @@ const SECRET_NAMES: &[&str] = &[
     "creditcard",
     "cardnumber",
     "connectionstring",
-];
+]);
 
 /// Names that hold one of those words and mean something else.
-const HARMLESS_NAMES: &[&str] = &["tokens", "tokencount", "tokenlimit", "tokenizer", "maxtoken", "secretary", "otps"];
+const HARMLESS_NAMES: Words =
+    Words::new(&["tokens", "tokencount", "tokenlimit", "tokenizer", "maxtoken", "secretary", "otps"]);
 
 /// How keys of well-known makers begin.
 const KEY_PREFIXES: &[&str] = &[
@@ -85,12 +86,27 @@ const SHORTEST_KEY: usize = 12;
 /// A run of letters and digits of this length is no word of any language.
 const SHORTEST_RANDOM: usize = 32;
 
-/// A copy of `value` without what looks secret; just its size if the copy has more than `most` bytes.
+/// `value` without what looks secret; just its size if that has more than `most` bytes. Mostly there is nothing to take
+/// out, and then it is not copied.
 #[must_use]
-pub fn redact(value: &Value, most: usize) -> Value {
-    let copy = copy(value);
-    let size = json::compact(&copy).len();
-    if size > most { Value::from(format!("[{size} bytes]")) } else { copy }
+pub fn redact(value: &Arc<Value>, most: usize) -> Arc<Value> {
+    let shown = if is_harmless(value) { Arc::clone(value) } else { Arc::new(copy(value)) };
+    let size = json::compact_size(&shown);
+    if size > most { Arc::new(Value::from(format!("[{size} bytes]"))) } else { shown }
+}
+
+/// Whether a copy would be the same.
+fn is_harmless(value: &Value) -> bool {
+    let is_harmless_text = |text: &str| matches!(redact_text(text), Cow::Borrowed(shown) if std::ptr::eq(shown, text));
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => is_harmless_text(text),
+        Value::Array(items) => items.iter().all(is_harmless),
+        Value::Object(members) => members.iter().all(|(key, value)| {
+            let is_shown = matches!(value, Value::Null | Value::Bool(_)) || !is_secret_name(key);
+            is_shown && is_harmless_text(key) && is_harmless(value)
+        }),
+    }
 }
 
 fn copy(value: &Value) -> Value {
@@ -117,18 +133,43 @@ fn member(key: &str, value: &Value) -> (String, Value) {
 /// Whether what stands under this name is a secret.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
-    let plain: Vec<u8> = name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect();
-    (plain == b"auth" || plain == b"pin" || holds(&plain, SECRET_NAMES)) && !holds(&plain, HARMLESS_NAMES)
+    let is = |word: &str| plain(name.as_bytes()).eq(word.bytes());
+    (is("auth") || is("pin") || SECRET_NAMES.stand_in(name)) && !HARMLESS_NAMES.stand_in(name)
 }
 
-/// Whether one of `words` stands anywhere in `text`. Every name of every argument is held against all of them, and a
-/// search of its own for each word costs more than to look at the first letters.
-fn holds(text: &[u8], words: &[&str]) -> bool {
-    let stands_in = |rest: &[u8]| {
-        let begins = |word: &&str| word.as_bytes().first() == rest.first() && rest.starts_with(word.as_bytes());
-        words.iter().any(begins)
-    };
-    (0..text.len()).any(|start| stands_in(&text[start..]))
+/// Letters and digits, in lower case.
+fn plain(text: &[u8]) -> impl Iterator<Item = u8> {
+    text.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase)
+}
+
+/// Plain words to look for. Every name of every argument is held against all of them, and few letters begin one.
+struct Words {
+    words: &'static [&'static str],
+    /// For each byte whether a word begins with it.
+    begin: [bool; 256],
+}
+
+impl Words {
+    const fn new(words: &'static [&'static str]) -> Self {
+        let mut begin = [false; 256];
+        let mut index = 0;
+        while index < words.len() {
+            begin[words[index].as_bytes()[0] as usize] = true;
+            index += 1;
+        }
+        Self { words, begin }
+    }
+
+    /// Whether one of them stands anywhere in what is plain of `name`.
+    fn stand_in(&self, name: &str) -> bool {
+        let bytes = name.as_bytes();
+        bytes.iter().enumerate().any(|(start, byte)| {
+            let first = byte.to_ascii_lowercase();
+            let begins =
+                |word: &&str| word.as_bytes()[0] == first && plain(&bytes[start..]).take(word.len()).eq(word.bytes());
+            self.begin[usize::from(first)] && self.words.iter().any(begins)
+        })
+    }
 }
 
 /// A text without the secrets in it, and not longer than it may be.

@@ -9,7 +9,7 @@
 
 pub mod checker;
 
-use std::{cell::Cell, cmp::Ordering, fmt};
+use std::{cell::Cell, cmp::Ordering, fmt, io};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value, map::Entry};
@@ -205,6 +205,41 @@ pub fn compact(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| value.to_string())
 }
 
+/// Whether `text` is what [`compact`] writes.
+#[must_use]
+pub fn is_compact(text: &str, value: &Value) -> bool {
+    struct Rest<'a>(&'a [u8]);
+    impl io::Write for Rest<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.strip_prefix(bytes).ok_or(io::ErrorKind::InvalidData)?;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut rest = Rest(text.as_bytes());
+    serde_json::to_writer(&mut rest, value).is_ok() && rest.0.is_empty()
+}
+
+/// How many bytes [`compact`] has.
+#[must_use]
+pub fn compact_size(value: &Value) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // No value fails: its keys are texts.
+    serde_json::to_writer(&mut count, value).map_or_else(|_| value.to_string().len(), |()| count.0)
+}
+
 /// The canonical form of RFC 8785: keys in UTF-16 order, numbers as ECMAScript prints them.
 ///
 /// Integers beyond 2^53 are written in full instead of being rounded as the RFC would: two calls
@@ -218,9 +253,10 @@ pub fn canonical(value: &Value) -> String {
         Key(&'a str),
         Mark(char),
     }
-    let mut text = String::with_capacity(256);
-    let mut steps = vec![Step::Value(value)];
-    while let Some(step) = steps.pop() {
+    let mut text = String::with_capacity(64);
+    let mut steps = Vec::new();
+    let mut next = Some(Step::Value(value));
+    while let Some(step) = next {
         match step {
             Step::Mark(mark) => text.push(mark),
             Step::Key(key) => {
@@ -245,6 +281,7 @@ pub fn canonical(value: &Value) -> String {
                 let mut members: Vec<_> = members.iter().collect();
                 members.sort_unstable_by(|(left, _), (right, _)| utf16_order(left, right));
                 text.push('{');
+                steps.reserve(3 * members.len() + 1);
                 steps.push(Step::Mark('}'));
                 for (index, (key, value)) in members.into_iter().enumerate().rev() {
                     steps.push(Step::Value(value));
@@ -255,6 +292,7 @@ pub fn canonical(value: &Value) -> String {
                 }
             }
         }
+        next = steps.pop();
     }
     text
 }

@@ -3,6 +3,8 @@
 //! The deadline is compared here, so a result that comes after it is late even if no sweep has been
 //! by. A bad result never gets this far: it is refused before, and its call stays waiting.
 
+use std::sync::Arc;
+
 use super::notice_loop;
 use crate::{
     Actor, CallId, Head, Outcome, Timestamp,
@@ -100,7 +102,7 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
         match verdict {
             Verdict::Accepted(call) => {
                 let noticed = ahead.call(call).and_then(|call| notice_loop(&ahead, call, &outcome));
-                push(&mut ahead, Event::CallResolved { call, outcome, by: by.clone() });
+                push(&mut ahead, Event::CallResolved { call, outcome: Arc::new(outcome), by: by.clone() });
                 if let Some(event) = noticed {
                     push(&mut ahead, event);
                 }

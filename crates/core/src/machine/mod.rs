@@ -15,6 +15,8 @@ mod turn;
 pub use deliver::{Delivered, Delivery, Standing, Target, Verdict, deliver, standing};
 pub use turn::{Asked, Output, Reply, Way, end_turn, fail, start_turn};
 
+use std::sync::Arc;
+
 use crate::{
     Actor, CallId, Head, Outcome, Timestamp,
     event::{Changed, Event},
@@ -22,7 +24,7 @@ use crate::{
 };
 
 /// The same call with the same result this often is worth a word to the model; once more ends the query.
-pub const REPEATS_NOTICED: u32 = 3;
+pub const REPEATS_NOTICED: usize = 3;
 
 /// A query that is in the middle of the same turn after so many crashes is likely their cause.
 pub const MAX_RECOVERIES: u32 = 5;
@@ -107,13 +109,32 @@ pub fn start_call(head: &Head, call: CallId) -> Vec<Event> {
     }
 }
 
+/// All ready calls that may be run twice are about to be run. One that must not is [started](start_call) by itself, when
+/// its run really is the next thing: what is started and not finished is `outcome_unknown` after a crash.
+#[must_use]
+pub fn start_repeatable_calls(head: &Head) -> Vec<Event> {
+    let start = |call: &CallHead| match call.state {
+        CallState::Ready { repeatable: true, attempts } => {
+            Some(Event::CallStarted { call: call.id, attempt: attempts + 1 })
+        }
+        _ => None,
+    };
+    let started = || head.calls.iter().filter_map(start);
+    let mut events = Vec::with_capacity(started().count());
+    events.extend(started());
+    events
+}
+
 /// A running call ended. Empty if the query ended first: the outcome then has no reader.
 #[must_use]
-pub fn finish_call(head: &Head, call: CallId, outcome: Outcome) -> Vec<Event> {
+pub fn finish_call(head: &Head, call: CallId, outcome: impl Into<Arc<Outcome>>) -> Vec<Event> {
     match head.call(call) {
         Some(found @ CallHead { state: CallState::Started { .. }, .. }) => {
+            let outcome = outcome.into();
             let noticed = notice_loop(head, found, &outcome);
-            std::iter::once(Event::CallFinished { call, outcome }).chain(noticed).collect()
+            let mut events = vec![Event::CallFinished { call, outcome }];
+            events.extend(noticed);
+            events
         }
         _ => Vec::new(),
     }
@@ -122,7 +143,7 @@ pub fn finish_call(head: &Head, call: CallId, outcome: Outcome) -> Vec<Event> {
 /// What the recorded outcome of `call` means for a model that goes round in circles. Polling is not a
 /// circle: only the same *result* counts.
 fn notice_loop(head: &Head, call: &CallHead, outcome: &Outcome) -> Option<Event> {
-    let times = head.repeats_of(call, outcome.content_hash()) + 1;
+    let times = head.repeats_of(call, outcome) + 1;
     match times.cmp(&REPEATS_NOTICED) {
         std::cmp::Ordering::Less => None,
         std::cmp::Ordering::Equal => Some(Event::LoopNoticed { call: call.id }),
@@ -187,10 +208,10 @@ pub fn recover(head: &Head) -> Vec<Event> {
     events.extend(head.calls.iter().filter_map(|call| match call.state {
         CallState::Started { repeatable: false, .. } => Some(Event::CallFinished {
             call: call.id,
-            outcome: Outcome::failure(
+            outcome: Arc::new(Outcome::failure(
                 outcome_code::OUTCOME_UNKNOWN,
                 "the server stopped while this call ran; whether it took effect is not known",
-            ),
+            )),
         }),
         _ => None,
     }));

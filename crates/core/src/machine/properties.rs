@@ -4,7 +4,11 @@
 //! deadlines, cancels, holds and crashes is played against the machine. A crash forgets everything
 //! that is not in the journal; the head is folded again from it.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use proptest::{collection::vec, prelude::*};
 use serde_json::json;
@@ -17,6 +21,7 @@ use super::{
 use crate::{
     Actor, CallId, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp, Transcript,
     event::{Changed, Route},
+    head::CallState,
     query::AskedLimits,
     showing::Showing,
     transcript::{Message, Told},
@@ -258,7 +263,13 @@ impl World {
         assert!(outcomes.values().all(|count| *count == 1), "a call has one outcome");
         let finals = self.journal.iter().filter(|entry| entry.event.is_final()).count();
         assert_eq!(finals, usize::from(self.head.status().is_final()));
-        assert!(self.head.repeats.iter().all(|(_, count)| *count <= REPEATS_NOTICED + 1));
+        let mut repeats = BTreeMap::<_, usize>::new();
+        for call in self.head.calls.iter().filter(|call| outcomes.contains_key(&call.id)) {
+            if let CallState::Finished { outcome } | CallState::Resolved { outcome } = call.state {
+                *repeats.entry((&call.tool, call.arguments, outcome)).or_default() += 1;
+            }
+        }
+        assert!(repeats.values().all(|count| *count <= REPEATS_NOTICED + 1));
         let ran = self.head.calls.iter().filter(|call| self.repeatable.contains_key(&call.id)).count();
         assert!(ran + self.accepted.len() <= MAX_CALLS as usize, "more calls than allowed");
         self.check_messages();
@@ -279,7 +290,7 @@ impl World {
         }
         let messages = transcript.messages(&[], &Showing::default());
         assert_eq!(transcript.tell(told, &[], &Showing::default()).messages, messages, "told turn by turn");
-        let mut open: Vec<String> = Vec::new();
+        let mut open: Vec<Arc<str>> = Vec::new();
         for message in messages {
             match message {
                 Message::Assistant { calls, .. } => {
@@ -318,12 +329,12 @@ fn asked(index: usize, kind: Kind) -> Asked {
         Kind::Inside { repeatable } => Way::Inside { repeatable },
         Kind::Refused => Way::Refused { code: "invalid_arguments".into(), message: "no".into() },
     };
-    let tool = ["a", "b", "c"][index % 3].to_owned();
+    let tool: Arc<str> = ["a", "b", "c"][index % 3].into();
     Asked {
-        provider_id: format!("p{index}"),
+        provider_id: format!("p{index}").into(),
         alias: tool.clone(),
         tool,
-        arguments: json!({}),
+        arguments: json!({}).into(),
         written: None,
         dropped: Vec::new(),
         deprecated: None,

@@ -84,10 +84,10 @@ pub(super) fn apply(head: &mut Head, at: Timestamp, events: Vec<Event>) {
 
 fn asked(tool: &str, way: Way) -> Asked {
     Asked {
-        provider_id: format!("provider-{tool}"),
+        provider_id: format!("provider-{tool}").into(),
         tool: tool.into(),
         alias: tool.into(),
-        arguments: json!({}),
+        arguments: json!({}).into(),
         written: None,
         dropped: Vec::new(),
         deprecated: None,
@@ -256,7 +256,7 @@ fn one_late_result_does_not_bounce_the_good_ones_of_its_batch() {
     let batch = vec![to_call(&head, 0, ok("1")), to_call(&head, 1, ok("2")), to_call(&head, 1, ok("3"))];
     let delivered = deliver(&head, NOW, batch, false, &Actor::local());
     assert_eq!(delivered.verdicts, [Verdict::Expired(a), Verdict::Accepted(b), Verdict::AlreadyResolved(b)]);
-    assert_eq!(delivered.events, [Event::CallResolved { call: b, outcome: ok("2"), by: Actor::local() }]);
+    assert_eq!(delivered.events, [Event::CallResolved { call: b, outcome: ok("2").into(), by: Actor::local() }]);
 }
 
 fn expire_call(_: &Head, call: CallId) -> Vec<Event> {
@@ -639,14 +639,16 @@ fn every_event_survives_being_written_and_read() {
             text: None,
             usage: Usage::default(),
             calls: 0,
-            output: Some(json!({"a": 1})),
+            output: Some(json!({"a": 1}).into()),
             rejected: Some("no".into()),
             provider: Some(Arc::new(json!({"anthropic": {"content": []}}))),
             answered_by: Some("second".into()),
         },
         Event::CallStarted { call, attempt: 1 },
-        Event::CallFinished { call, outcome: Outcome::failure("a", "b") },
-        Event::CallResolved { call, outcome: Outcome::success(json!({"deep": [1, null, "ü"]})), by: by.clone() },
+        Event::CallFinished { call, outcome: Outcome::failure("a", "b").into() },
+        Event::CallResolved {
+            call, outcome: Outcome::success(json!({"deep": [1, null, "ü"]})).into(), by: by.clone()
+        },
         Event::CallExpired { call },
         Event::LoopNoticed { call },
         Event::Held { until: NOW, by: by.clone() },

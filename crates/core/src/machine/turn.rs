@@ -39,10 +39,10 @@ pub enum Output {
 /// One call that the model asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    pub provider_id: String,
-    pub tool: String,
-    pub alias: String,
-    pub arguments: serde_json::Value,
+    pub provider_id: Arc<str>,
+    pub tool: Arc<str>,
+    pub alias: Arc<str>,
+    pub arguments: Arc<serde_json::Value>,
     pub written: Option<String>,
     pub dropped: Vec<String>,
     pub deprecated: Option<String>,
@@ -79,11 +79,12 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
         // Text beside calls is not the answer yet.
         _ if count > 0 => (None, None),
         Output::Fits => (None, None),
-        Output::FitsAs(value) => (Some(value), None),
+        Output::FitsAs(value) => (Some(Arc::new(value)), None),
         Output::Misfits(reason) => (None, Some(reason)),
     };
     let misfits = rejected.is_some();
-    let mut events = vec![Event::TurnEnded {
+    let mut events = Vec::with_capacity(1 + reply.calls.len().max(1));
+    events.push(Event::TurnEnded {
         turn: head.turn,
         text: reply.text,
         usage: reply.usage,
@@ -92,7 +93,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
         rejected,
         provider: reply.provider,
         answered_by: reply.answered_by,
-    }];
+    });
     if count == 0 && !misfits {
         events.push(Event::Completed);
         return events;

@@ -162,13 +162,13 @@ impl ClientTools {
     /// A copy of the tools, in the client's order.
     #[must_use]
     pub fn tools(&self) -> Vec<Tool> {
-        self.tools.tools().iter().map(|member| member.tool.clone()).collect()
+        self.tools.tools().iter().map(|member| Tool::clone(&member.tool)).collect()
     }
 
     /// The tool with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Tool> {
-        self.tools.get(name).map(|member| &member.tool)
+        self.tools.get(name).map(|member| &*member.tool)
     }
 
     /// Whether the client has this tool.

@@ -94,16 +94,20 @@ impl Mode {
 /// One tool of a toolset.
 #[derive(Debug)]
 pub struct Member {
-    pub tool: Tool,
+    pub tool: Arc<Tool>,
+    /// Its real name, to be shared with every call of it.
+    pub name: Arc<str>,
     /// What the model calls it.
-    pub alias: String,
+    pub alias: Arc<str>,
     schema: OnceLock<Result<Arc<Schema>, SchemaError>>,
     shared: Option<Arc<SchemaCache>>,
 }
 
 impl Member {
     fn new(tool: Tool, alias: String) -> Self {
-        Self { tool, alias, schema: OnceLock::new(), shared: None }
+        let name: Arc<str> = tool.name.as_str().into();
+        let alias = if alias == tool.name { Arc::clone(&name) } else { alias.into() };
+        Self { tool: Arc::new(tool), name, alias, schema: OnceLock::new(), shared: None }
     }
 
     /// The compiled parameters; compiled by the first who asks.
@@ -208,9 +212,9 @@ impl Toolset {
     }
 
     fn from_members(members: Vec<Member>, by_name: HashMap<String, usize>) -> Self {
-        let renamed = members.iter().enumerate().filter(|(_, member)| member.alias != member.tool.name);
+        let renamed = members.iter().enumerate().filter(|(_, member)| member.alias != member.name);
         Self {
-            by_alias: renamed.map(|(index, member)| (member.alias.clone(), index)).collect(),
+            by_alias: renamed.map(|(index, member)| (member.alias.to_string(), index)).collect(),
             by_name,
             members,
             hash: OnceLock::new(),
@@ -255,7 +259,7 @@ impl Toolset {
     pub fn by_alias(&self, alias: &str) -> Option<&Member> {
         match self.by_alias.get(alias) {
             Some(index) => Some(&self.members[*index]),
-            None => self.get(alias).filter(|member| member.alias == alias),
+            None => self.get(alias).filter(|member| *member.alias == *alias),
         }
     }
 
@@ -263,7 +267,7 @@ impl Toolset {
     #[must_use]
     pub fn hash(&self) -> ContentHash {
         *self.hash.get_or_init(|| {
-            json::content_hash(&self.members.iter().map(|member| json!(member.tool)).collect::<Value>())
+            json::content_hash(&self.members.iter().map(|member| json!(*member.tool)).collect::<Value>())
         })
     }
 
@@ -271,7 +275,7 @@ impl Toolset {
     #[must_use]
     pub fn to_document(&self) -> Arc<str> {
         let written = self.document.get_or_init(|| {
-            let tools = self.members.iter().map(|member| json!({"alias": member.alias, "tool": member.tool}));
+            let tools = self.members.iter().map(|member| json!({"alias": member.alias, "tool": *member.tool}));
             json!({"tools": tools.collect::<Value>()}).to_string().into()
         });
         Arc::clone(written)
@@ -303,7 +307,7 @@ impl Toolset {
     #[must_use]
     pub fn declarations(&self, dialect: Dialect) -> Arc<Declarations> {
         let declarations = self.declarations[dialect.index()].get_or_init(|| {
-            let tools = self.members.iter().map(|member| (&member.tool, member.alias.as_str()));
+            let tools = self.members.iter().map(|member| (&*member.tool, &*member.alias));
             Arc::new(dialect::declare(dialect, tools))
         });
         Arc::clone(declarations)
@@ -392,7 +396,7 @@ mod tests {
     fn aliases_lead_back_to_the_real_name() {
         let toolset = Toolset::merge(Mode::N8n, vec![], vec![n8n("tool_with-special.chars", ""), n8n("plain", "")]);
         let alias = toolset.get("tool_with-special.chars").unwrap().alias.clone();
-        assert_ne!(alias, "tool_with-special.chars");
+        assert_ne!(*alias, *"tool_with-special.chars");
         assert_eq!(toolset.by_alias(&alias).unwrap().tool.name, "tool_with-special.chars");
         assert!(toolset.by_alias("tool_with-special.chars").is_none());
         assert_eq!(toolset.by_alias("plain").unwrap().tool.name, "plain");

@@ -11,7 +11,7 @@ mod tests;
 
 pub use histogram::Histogram;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -49,8 +49,8 @@ impl Hour {
 /// What calls are counted by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    pub agent: String,
-    pub tool: String,
+    pub agent: Arc<str>,
+    pub tool: Arc<str>,
     pub source: Source,
 }
 
@@ -102,7 +102,7 @@ impl std::ops::AddAssign<&Self> for QueryTally {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sample {
     Call { key: Key, is_error: bool, latency_ms: Option<u64> },
-    Query { agent: String, tally: QueryTally },
+    Query { agent: Arc<str>, tally: QueryTally },
 }
 
 impl Sample {
@@ -163,7 +163,7 @@ impl Sample {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub calls: BTreeMap<Key, CallTally>,
-    pub queries: BTreeMap<String, QueryTally>,
+    pub queries: BTreeMap<Arc<str>, QueryTally>,
 }
 
 impl Usage {
@@ -191,7 +191,7 @@ impl Usage {
     }
 
     /// Adds queries that were counted elsewhere.
-    pub fn add_queries(&mut self, agent: String, tally: &QueryTally) {
+    pub fn add_queries(&mut self, agent: Arc<str>, tally: &QueryTally) {
         *self.queries.entry(agent).or_default() += tally;
     }
 
@@ -217,7 +217,7 @@ impl Usage {
 
     /// Calls by tool, whoever called it: the most used first, equals by name.
     #[must_use]
-    pub fn by_tool(&self) -> Vec<((String, Source), CallTally)> {
+    pub fn by_tool(&self) -> Vec<((Arc<str>, Source), CallTally)> {
         let mut tools: Vec<_> = self.sum_by(|key| (key.tool.clone(), key.source)).into_iter().collect();
         tools.sort_by(|(left, a), (right, b)| b.calls.cmp(&a.calls).then_with(|| left.cmp(right)));
         tools
@@ -235,7 +235,7 @@ impl Usage {
     #[must_use]
     pub fn coverage(&self, top: usize) -> Option<f64> {
         let tools = self.by_tool();
-        let sum = |tools: &[((String, Source), CallTally)]| tools.iter().map(|(_, tally)| tally.calls).sum::<u64>();
+        let sum = |tools: &[((Arc<str>, Source), CallTally)]| tools.iter().map(|(_, tally)| tally.calls).sum::<u64>();
         ratio(sum(&tools[..top.min(tools.len())]), sum(&tools))
     }
 }

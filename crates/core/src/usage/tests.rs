@@ -1,7 +1,7 @@
 use super::*;
 use crate::{audit::Calls, time::Timestamp};
 
-fn call(agent: &str, tool: &str, source: Source, outcome: &str, millis: u64) -> Record {
+fn call(agent: &str, tool: &str, source: Source, outcome: &'static str, millis: u64) -> Record {
     let action = if source == Source::Outside { Action::CallDelivered } else { Action::CallFinished };
     Record {
         agent: Some(agent.into()),
@@ -70,7 +70,7 @@ fn a_sum_of_many_hours_has_its_bounds() {
     let mut usage = Usage::default();
     let tally = CallTally { calls: 1, ..CallTally::default() };
     for number in 0..MOST_KEYS_OF_A_SUM + 500 {
-        let key = Key { agent: "a".into(), tool: format!("t{number}"), source: Source::Outside };
+        let key = Key { agent: "a".into(), tool: format!("t{number}").into(), source: Source::Outside };
         usage.add_calls(key, &tally);
     }
     assert_eq!(usage.calls.len(), MOST_KEYS_OF_A_SUM + 1);

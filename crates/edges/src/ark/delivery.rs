@@ -359,5 +359,6 @@ fn audit(head: &Head, posted: &Posted, verdict: Verdict) {
 fn misnamed(snapshot: &Snapshot, posted: &Posted) -> Option<String> {
     let (Which::Call(id), Some(name)) = (&posted.which, &posted.tool_name) else { return None };
     let tool = &snapshot.transcript.call(*id)?.asked.tool;
-    (tool != name).then(|| format!("`toolName` is `{}`, but call `{id}` is one of `{tool}`; the id counts", clip(name)))
+    (**tool != **name)
+        .then(|| format!("`toolName` is `{}`, but call `{id}` is one of `{tool}`; the id counts", clip(name)))
 }

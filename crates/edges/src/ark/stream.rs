@@ -232,7 +232,7 @@ impl Narrator {
                 self.tell_finished(*call, &Outcome::failure(outcome_code::CALL_EXPIRED, message), at)
             }
             Event::CallResolved { call, outcome, .. } => {
-                let name = self.calls.get(call).map(|told| told.asked.tool.as_str());
+                let name = self.calls.get(call).map(|told| &*told.asked.tool);
                 let mut data = json!({
                     "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
                 });

@@ -1,5 +1,7 @@
 //! How tools are used, as an answer.
 
+use std::sync::Arc;
+
 use bosun_core::usage::{CallTally, Hour, Usage, ratio};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,7 +35,7 @@ pub(super) struct Report {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Tool {
-    tool: String,
+    tool: Arc<str>,
     /// `inside`, `outside`, or `refused`: nobody ran it.
     source: &'static str,
     #[serde(flatten)]
@@ -42,8 +44,8 @@ struct Tool {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct OfAgent {
-    agent: String,
-    tool: String,
+    agent: Arc<str>,
+    tool: Arc<str>,
     source: &'static str,
     #[serde(flatten)]
     figures: Figures,
@@ -106,7 +108,7 @@ struct Coverage {
 
 pub(super) fn report(usage: &Usage, since: Hour, top: usize) -> Report {
     let queries = usage.all_queries();
-    let tool = |((tool, source), tally): ((String, bosun_core::audit::Source), CallTally)| Tool {
+    let tool = |((tool, source), tally): ((Arc<str>, bosun_core::audit::Source), CallTally)| Tool {
         tool,
         source: source.as_str(),
         figures: Figures::of(&tally),

@@ -2,7 +2,7 @@
 //!
 //! Only data: how a query becomes one of these is in `convert`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -119,8 +119,8 @@ pub(super) struct Session {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ToolCall {
     pub(super) id: String,
-    pub(super) name: String,
-    pub(super) arguments: Value,
+    pub(super) name: Arc<str>,
+    pub(super) arguments: Arc<Value>,
     pub(super) deadline: String,
     /// Where in a trace the call belongs, for whoever runs it: W3C's header. Only of queries that were created in one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +134,7 @@ pub(super) struct ToolCall {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Execution {
     pub(super) tool_call_id: String,
-    pub(super) tool_name: String,
+    pub(super) tool_name: Arc<str>,
     /// Who ran it; nobody did if it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) execution_mode: Option<&'static str>,

@@ -61,7 +61,7 @@ fn replayed(answer: &Answer) -> bool {
     answer.header("idempotent-replayed") == Some("true")
 }
 
-async fn recorded(world: &World) -> bosun_core::Outcome {
+async fn recorded(world: &World) -> std::sync::Arc<bosun_core::Outcome> {
     let journal = world.journal("q").await;
     let outcome = journal.iter().find_map(|entry| match &entry.event {
         Event::CallResolved { outcome, .. } => Some(outcome.clone()),
@@ -140,7 +140,7 @@ async fn a_small_body_is_the_same_result_as_a_post() {
 async fn small_results_stay_in_the_journal_and_can_be_read_too() {
     let (world, path) = paused().await;
     put(&world, &path, JSON, r#"{"b": 1, "a": 2}"#).await.ok();
-    assert_eq!(recorded(&world).await, bosun_core::Outcome::success(json!({"b": 1, "a": 2})));
+    assert_eq!(*recorded(&world).await, bosun_core::Outcome::success(json!({"b": 1, "a": 2})));
     assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap(), []);
     let read = world.get(&path).await;
     assert_eq!(read.header("content-type"), Some("application/json; charset=utf-8"));
@@ -155,7 +155,7 @@ async fn a_large_post_is_kept_as_a_blob_too() {
     let post = json!({"toolCallId": id_of(&path), "toolResult": text});
     let answer = world.post("/v1/queries/q/tool-result", &post).await.ok();
     let (large, _) = Large::of(&json!(text));
-    assert_eq!(recorded(&world).await, bosun_core::Outcome::Success { content: Content::Large(large.clone()) });
+    assert_eq!(*recorded(&world).await, bosun_core::Outcome::Success { content: Content::Large(large.clone()) });
     assert_eq!(
         answer["toolExecutionHistory"][0]["largeResult"],
         json!({

@@ -4,6 +4,8 @@
 //! nothing changed; they are never changed and never deleted with their query. Whether a store can prove
 //! that is its own affair. Usage is counted from the same records, hour by hour.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bosun_core::{
     Namespace, QueryName, Timestamp,
@@ -32,7 +34,9 @@ pub struct Search {
 impl Search {
     #[must_use]
     pub fn wants(&self, record: &Record) -> bool {
-        let is = |wanted: &Option<String>, value: &Option<String>| wanted.is_none() || wanted == value;
+        let is = |wanted: &Option<String>, value: &Option<Arc<str>>| {
+            wanted.is_none() || wanted.as_deref() == value.as_deref()
+        };
         is(&self.actor, &record.actor)
             && is(&self.tool, &record.tool)
             && (self.query.is_none() || self.query == record.query)

@@ -65,7 +65,7 @@ impl Runner for Ledger {
             call: call.id,
             tool: call.tool.name.clone(),
             attempt: call.attempt,
-            arguments: call.arguments.clone(),
+            arguments: Value::clone(&call.arguments),
         });
         if let Some(gate) = &self.gate
             && let Ok(permit) = gate.acquire().await

@@ -69,7 +69,7 @@ pub(super) async fn what_is_rejected_leaves_no_record(mut place: Box<dyn Place>)
 /// Something that was done to no query.
 fn act(at: i64, actor: &str, detail: &str) -> Record {
     let record = Record::of_act(Timestamp(at), Action::ResourceCreated, None, Some(detail.to_owned()));
-    Record { actor: Some(actor.to_owned()), ..record }
+    Record { actor: Some(actor.into()), ..record }
 }
 
 pub(super) async fn records_are_searched_newest_first_in_pages(mut place: Box<dyn Place>) {

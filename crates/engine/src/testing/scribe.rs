@@ -149,7 +149,7 @@ impl Scribe {
                 provider_id: "toolu_1".into(),
                 tool: "look_up".into(),
                 alias: "look_up".into(),
-                arguments: serde_json::json!({"id": self.head().seq}),
+                arguments: serde_json::json!({"id": self.head().seq}).into(),
                 written: None,
                 dropped: Vec::new(),
                 deprecated: None,

@@ -60,7 +60,7 @@ async fn a_call_in_the_middle_runs_again_only_if_it_may() {
     assert_eq!(runs.iter().filter(|(tool, _)| tool == "once").count(), 1, "{runs:?}");
     assert_eq!(runs.last(), Some(&("again".to_owned(), 2)));
     let unknown = &snapshot.transcript.calls().next().unwrap().result.as_ref().unwrap().outcome;
-    assert!(matches!(unknown, Outcome::Failure { code, .. } if code == "outcome_unknown"), "{unknown:?}");
+    assert!(matches!(&**unknown, Outcome::Failure { code, .. } if code == "outcome_unknown"), "{unknown:?}");
 }
 
 /// Dies at the `n`th write: either before or after it was kept, the caller cannot tell.

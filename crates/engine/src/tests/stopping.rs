@@ -50,7 +50,7 @@ async fn a_call_that_does_not_end_in_time_is_left_with_an_unknown_outcome() {
     let snapshot = world.get().await;
     assert_completed(&snapshot, "done");
     let outcome = &snapshot.transcript.calls().next().unwrap().result.as_ref().unwrap().outcome;
-    assert!(matches!(outcome, Outcome::Failure { code, .. } if code == "outcome_unknown"), "{outcome:?}");
+    assert!(matches!(&**outcome, Outcome::Failure { code, .. } if code == "outcome_unknown"), "{outcome:?}");
     assert_eq!(world.ledger.runs().len(), 1, "it is not run again");
 }
 

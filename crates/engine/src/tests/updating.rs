@@ -122,7 +122,7 @@ async fn calls_that_come_after_a_change_are_bound_by_it_and_what_was_handed_out_
     assert_completed(&last.snapshot, "enough");
     let refused = last.snapshot.transcript.calls().nth(2).unwrap().result.as_ref().unwrap();
     assert!(
-        matches!(&refused.outcome, bosun_core::Outcome::Failure { code, .. } if code == outcome_code::TOOL_CALL_LIMIT)
+        matches!(&*refused.outcome, bosun_core::Outcome::Failure { code, .. } if code == outcome_code::TOOL_CALL_LIMIT)
     );
 }
 

@@ -46,9 +46,11 @@ impl Model for Scripted {
             }
             deltas.push(part);
         }
+        // The end of the id is its random part: earlier queries of a conversation have other ones.
+        let [.., a, b, c, d, e, f] = request.query.as_bytes().map(u64::from);
+        let random = a << 40 | b << 32 | c << 24 | d << 16 | e << 8 | f;
         let calls = played.calls.into_iter().enumerate().map(|(index, (alias, arguments))| ModelCall {
-            // The end of the id is its random part: earlier queries of a conversation have other ones.
-            provider_id: format!("scripted-{}-{}-{index}", &request.query.to_string()[24..], request.turn),
+            provider_id: format!("scripted-{random:012x}-{}-{index}", request.turn),
             alias,
             arguments: arguments.to_string(),
         });
@@ -64,13 +66,14 @@ async fn pause(duration: Duration) {
 }
 
 fn lines(messages: &[Message]) -> Vec<Line<'_>> {
-    let lines = messages.iter().filter_map(|message| match message {
+    let mut lines = Vec::with_capacity(messages.len());
+    lines.extend(messages.iter().filter_map(|message| match message {
         Message::System(_) => None,
         Message::User(text) => Some(Line::User(text)),
         Message::Assistant { .. } => Some(Line::Assistant),
         Message::Tool { alias, content, .. } => Some(Line::Result { alias, content }),
-    });
-    lines.collect()
+    }));
+    lines
 }
 
 impl From<ScriptError> for ModelError {

@@ -81,7 +81,8 @@ struct Token {
 
 fn tokens(expression: &str) -> Result<Vec<Token>, Refused> {
     let letters: Vec<char> = expression.chars().collect();
-    let mut tokens = Vec::new();
+    // Hardly more: between two tokens there is mostly a space.
+    let mut tokens = Vec::with_capacity(letters.len() / 2 + 2);
     let mut at = 0;
     while let Some(&letter) = letters.get(at) {
         let start = at;
@@ -228,8 +229,8 @@ impl Parser {
     }
 
     fn take_percent_of(&mut self) -> bool {
-        let of = self.tokens.get(self.next + 1).is_some_and(|token| token.symbol == Symbol::Name("of".into()));
-        let found = *self.peek() == Symbol::Mark('%') && of;
+        let is_of = |token: &Token| matches!(&token.symbol, Symbol::Name(name) if name == "of");
+        let found = *self.peek() == Symbol::Mark('%') && self.tokens.get(self.next + 1).is_some_and(is_of);
         self.next += if found { 2 } else { 0 };
         found
     }
@@ -384,11 +385,23 @@ const FUNCTIONS: &[(&str, Function)] = &[
 
 /// The number with at most 15 digits, so that 0.1 + 0.2 is 0.3.
 fn show(value: f64) -> String {
+    if let Some(whole) = whole(value) {
+        return whole.to_string();
+    }
     let rounded: f64 = format!("{value:.14e}").parse().unwrap_or(value);
     if rounded == 0.0 {
         return "0".into();
     }
     if (1e-6..1e15).contains(&rounded.abs()) { rounded.to_string() } else { format!("{rounded:e}") }
+}
+
+/// The value, if it is a whole number of at most 15 digits: such a one is exact as it stands.
+fn whole(value: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "what does not fit is not the same afterwards")]
+    let whole = value as i64;
+    #[expect(clippy::cast_precision_loss, reason = "up to 15 digits lose nothing")]
+    let is_same = whole.unsigned_abs() < 1_000_000_000_000_000 && whole as f64 == value;
+    is_same.then_some(whole)
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl Runner for Builtins {
         match (name.as_str(), &self.ledger) {
             (calculator::NAME, _) => calculator::run(&call.arguments),
             (current_time::NAME, _) => current_time::run(&call.arguments, self.clock.now()),
-            (NOOP, _) => Outcome::success(call.arguments.clone()),
+            (NOOP, _) => Outcome::success(Value::clone(&call.arguments)),
             (read_result::NAME, _) => read_result::run(&call.arguments, &call.results).await,
             (ledger::NAME | ledger::IDEMPOTENT_NAME, Some(ledger)) => ledger.run(call).await,
             // A manifest is checked when it is read, but a query may be older than this program.

@@ -34,8 +34,8 @@ fn call(builtins: &Builtins, tool: &str, index: u32, attempt: u32, arguments: Va
     InsideCall {
         namespace: Namespace::default(),
         id: CallId::derive(QueryUid::new(0, [0; 10]), 1, index),
-        tool: builtins.tool(tool).unwrap(),
-        arguments,
+        tool: builtins.tool(tool).unwrap().into(),
+        arguments: arguments.into(),
         attempt,
         results: Results::default(),
     }

@@ -5,6 +5,8 @@
 //! last that referred to it, its toolset. That it answered a request is remembered for a while; that it was
 //! deleted is on record, in the same transaction, also if nobody asked for it.
 
+use std::sync::Arc;
+
 use bosun_core::{ContentHash, Namespace, QueryName, QueryUid, Timestamp, audit::Record};
 use bosun_engine::{
     fault,
@@ -44,7 +46,7 @@ struct Doomed {
     bytes: usize,
     namespace: Namespace,
     name: Option<QueryName>,
-    agent: Option<String>,
+    agent: Option<Arc<str>>,
 }
 
 impl Doomed {
@@ -52,7 +54,7 @@ impl Doomed {
         /// What a record needs of a head.
         #[derive(serde::Deserialize)]
         struct Target {
-            agent: String,
+            agent: Arc<str>,
         }
         // Whatever is not readable any more must not keep anything from being deleted: then the record says less, and
         // is the server's own if nobody knows whose it was.

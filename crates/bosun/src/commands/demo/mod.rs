@@ -239,8 +239,8 @@ async fn calculate(timeline: &Timeline, call: &Call) -> anyhow::Result<String> {
     let call = InsideCall {
         namespace: Namespace::default(),
         id: call.id.parse().with_context(|| format!("`{}` is not the id of a call", call.id))?,
-        tool,
-        arguments: call.arguments.clone(),
+        tool: Arc::new(tool),
+        arguments: Arc::new(call.arguments.clone()),
         attempt: 1,
         results: Results::default(),
     };

@@ -245,7 +245,7 @@ fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>
             Event::CallResolved { call: resolved, outcome, .. } if *resolved == call => Some(outcome),
             _ => None,
         });
-        let same = resolved == Some(&outcome(&post.content));
+        let same = resolved == Some(&outcome(&post.content).into());
         match post.said {
             Said::Accepted | Said::Replayed if !same => {
                 fault(format!("{call}: result `{}` was acknowledged, and {resolved:?} is recorded", post.content));
@@ -319,7 +319,7 @@ fn check_ledger(ledger: &Path, journals: &[Journal], figures: &mut Figures, viol
                     let ran = runs.get(&call.to_string()).map_or(0, |(_, times)| *times);
                     let tool = journal.head.call(*call).map_or("", |call| &*call.tool);
                     let is_unknown =
-                        matches!(outcome, Outcome::Failure { code, .. } if code == outcome_code::OUTCOME_UNKNOWN);
+                        matches!(&**outcome, Outcome::Failure { code, .. } if code == outcome_code::OUTCOME_UNKNOWN);
                     figures.outcome_unknown += u64::from(is_unknown);
                     if tool.starts_with("ledger") && outcome.is_success() && ran == 0 {
                         violations.push(format!("ledger: {call} is said to have run and did not"));

@@ -383,7 +383,7 @@ async fn many_different_tools_are_counted_as_others() {
     let namespace = "default".parse().unwrap();
     let call = |number: usize| Record {
         agent: Some("a".into()),
-        tool: Some(format!("tool-{number}")),
+        tool: Some(format!("tool-{number}").into()),
         source: Some(Source::Outside),
         outcome: Some(SUCCESS.into()),
         duration_ms: Some(5),
@@ -393,7 +393,7 @@ async fn many_different_tools_are_counted_as_others() {
     store.durable(position).await.unwrap();
     let used = store.usage(&namespace, Hour(0)).await.unwrap();
     assert_eq!(used.calls.len(), MOST_KEYS + 1);
-    let others: u64 = used.calls.iter().filter(|(key, _)| key.tool == OTHER).map(|(_, tally)| tally.calls).sum();
+    let others: u64 = used.calls.iter().filter(|(key, _)| *key.tool == *OTHER).map(|(_, tally)| tally.calls).sum();
     assert_eq!(others, 50);
 }
 

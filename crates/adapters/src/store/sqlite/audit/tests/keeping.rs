@@ -25,9 +25,9 @@ fn act(number: i64) -> Record {
     // The clock was set back once.
     let at = if number > 900 { number - 120 } else { number };
     Record {
-        actor: Some(actor),
+        actor: Some(actor.into()),
         query: Some(query),
-        tool: Some(tool.to_owned()),
+        tool: Some(tool.into()),
         ..Record::of_act(Timestamp(BEGIN + at * SECOND), action, None, None)
     }
 }
