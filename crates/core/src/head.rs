@@ -338,7 +338,8 @@ impl Head {
         self.calls.iter().rfind(|call| call.id == id)
     }
 
-    /// How often other calls of this call's tool have given this outcome for the same arguments.
+    /// How often other calls of this call's tool have given this outcome for the same arguments. What was refused counts
+    /// too, and has outcomes that no tool gives.
     #[must_use]
     pub fn repeats_of(&self, call: &CallHead, outcome: &Outcome) -> usize {
         let is_alike =

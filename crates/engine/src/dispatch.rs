@@ -5,11 +5,12 @@ use std::{mem, pin::pin, sync::Arc, time::Instant};
 use bosun_core::{CallId, Outcome, machine::outcome_code};
 use futures_util::{
     StreamExt,
+    future::poll_immediate,
     stream::{self, FuturesUnordered},
 };
 use tracing::Instrument as _;
 
-use crate::{Results, StoreError, driver::Driver, fault, runner::InsideCall, spans, turn};
+use crate::{Results, StoreError, driver::Driver, fault, large, runner::InsideCall, spans, turn};
 
 struct Prepared {
     call: InsideCall,
@@ -29,7 +30,8 @@ pub(crate) async fn run(driver: &mut Driver, ready: Vec<CallId>) -> Result<(), S
         let driver = &*driver;
         let mut time_out = pin!(driver.time_out());
         let count = started.len() + ready.len();
-        let calls = started.into_iter().map(|call| (call, true)).chain(ready.into_iter().map(|call| (call, false)));
+        // Those first whose start the disk has to know of.
+        let calls = ready.into_iter().map(|call| (call, false)).chain(started.into_iter().map(|call| (call, true)));
         let calls = calls.map(|(call, is_started)| run_one(driver, call, is_started));
         // One alone needs no bookkeeping, and no memory of its own.
         let mut running = pin!(if count > 1 {
@@ -63,7 +65,7 @@ pub(crate) async fn run(driver: &mut Driver, ready: Vec<CallId>) -> Result<(), S
             }
         }
     }
-    driver.finished = outcomes;
+    driver.finished.extend(outcomes);
     driver.begun = begun;
     failure.map_or(Ok(()), Err)
 }
@@ -85,7 +87,10 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
     };
     fault::point("call.ran");
     let outcome = Arc::new(outcome);
-    let recorded = driver.finish(id, &outcome).await;
+    let (outcome, recorded) = match large::keep(&*driver.inner.blobs, &outcome).await {
+        Ok(kept) => (Arc::clone(&kept), driver.finish(id, kept).await),
+        Err(error) => (outcome, Err(error)),
+    };
     fault::point("call.finished");
     (Some((id, outcome)), recorded)
 }
@@ -165,14 +170,17 @@ async fn run_inside(driver: &Driver, prepared: Prepared) -> Outcome {
             let message = format!("this version of the server does not run tools of type `{kind}`, which `{name}` is");
             Outcome::failure(outcome_code::NO_RUNNER, message)
         }
-        Some(runner) => tokio::select! {
-            // The tool first: one that answers at once costs no timer.
-            biased;
-            outcome = runner.run(&call) => outcome,
-            () = async { tokio::time::sleep(timeout).await } => {
+        Some(runner) => {
+            let mut running = runner.run(&call);
+            // A tool that answers at once costs no timer.
+            let answered = match poll_immediate(&mut running).await {
+                Some(outcome) => Ok(outcome),
+                None => tokio::time::timeout(timeout, running).await,
+            };
+            answered.unwrap_or_else(|_| {
                 Outcome::failure("tool_timeout", format!("Tool execution timeout: no answer within {timeout:?}"))
-            }
-        },
+            })
+        }
     };
     driver.inner.metrics.call_ran(&call.tool.binding, &outcome, began.elapsed());
     outcome

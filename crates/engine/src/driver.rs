@@ -72,7 +72,8 @@ async fn guarded(driver: Driver) {
 pub(crate) struct Driver {
     pub(crate) inner: Arc<Inner>,
     pub(crate) live: Arc<Live>,
-    /// Outcomes that this driver has seen, until they are known to be kept.
+    /// Outcomes that this driver has seen since it last knew that the store has them. What is lost by a failed write is
+    /// appended again, and not run again.
     pub(crate) finished: Vec<(CallId, Arc<Outcome>)>,
     /// Turns in a row that broke off.
     pub(crate) failed_turns: u32,
@@ -92,7 +93,7 @@ enum Step {
 }
 
 impl Driver {
-    fn new(inner: Arc<Inner>, live: Arc<Live>, found: Found) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, live: Arc<Live>, found: Found) -> Self {
         Self {
             inner,
             live,
@@ -189,6 +190,8 @@ impl Driver {
         // Nothing is done again before the store can keep it: a full disk must not become a model call every
         // half second.
         self.inner.make_durable(&self.live, position).await?;
+        // They are kept, or nobody asks for them any more.
+        self.finished.clear();
         self.recovering = false;
         Ok(())
     }
@@ -212,8 +215,10 @@ impl Driver {
         said: Option<Arc<[Message]>>,
         decide: impl FnOnce(&Head, Timestamp) -> Vec<Event>,
     ) -> Result<(), StoreError> {
-        let (store, now) = (&*self.inner.store, self.inner.clock.now());
+        let store = &*self.inner.store;
         let mut locked = self.live.lock(store).await?;
+        let now = self.inner.clock.now();
+        let earlier = locked.state().map_or(0, |state| state.head.calls.len());
         let events = locked.state().map(|state| decide(&state.head, now)).unwrap_or_default();
         let started = &mut self.started;
         locked.append_saying(store, now, events, said, |head| {
@@ -224,6 +229,9 @@ impl Driver {
             started.extend(events.iter().filter_map(Event::started_call));
             events
         })?;
+        // A turn that was lost and taken again may ask for other calls, under the same ids.
+        let asked = locked.state().and_then(|state| state.head.calls.get(earlier..)).unwrap_or_default();
+        self.finished.retain(|(id, _)| asked.iter().all(|call| call.id != *id));
         self.expect_deadline(&locked);
         Ok(())
     }
@@ -236,8 +244,7 @@ impl Driver {
 
     /// Records the outcome of an inside call. If it was the last one, the next turn begins in the same append; then this is
     /// its attempt.
-    pub(crate) async fn finish(&self, call: CallId, outcome: &Arc<Outcome>) -> Result<Option<(u32, u32)>, StoreError> {
-        let outcome = large::keep(&*self.inner.blobs, outcome).await?;
+    pub(crate) async fn finish(&self, call: CallId, outcome: Arc<Outcome>) -> Result<Option<(u32, u32)>, StoreError> {
         let store = &*self.inner.store;
         let mut locked = self.live.lock(store).await?;
         let events = locked.state().map(|state| machine::finish_call(&state.head, call, outcome)).unwrap_or_default();

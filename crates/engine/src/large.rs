@@ -62,9 +62,12 @@ pub(crate) async fn keep(blobs: &dyn Blobs, outcome: &Arc<Outcome>) -> Result<Ar
     if !outcome.content().is_some_and(Content::is_too_large_inline) {
         return Ok(Arc::clone(outcome));
     }
-    let mut outcome = Outcome::clone(outcome);
-    // To write and hash tens of megabytes takes longer than others may be kept waiting.
-    let work = tokio::task::spawn_blocking(move || (put_aside(&mut outcome), outcome));
+    let outcome = Arc::clone(outcome);
+    // To copy, write and hash tens of megabytes takes longer than others may be kept waiting.
+    let work = tokio::task::spawn_blocking(move || {
+        let mut outcome = Outcome::clone(&outcome);
+        (put_aside(&mut outcome), outcome)
+    });
     let (aside, outcome) = work.await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
     if let Some(aside) = aside {
         if aside.bytes.len() as u64 > LARGEST_BYTES {

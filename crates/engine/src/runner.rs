@@ -25,7 +25,7 @@ pub struct InsideCall {
     pub id: CallId,
     pub tool: Arc<Tool>,
     pub arguments: Arc<Value>,
-    /// 1, or more when a call that may be repeated is run again after a crash. The [`CallId`] stays
+    /// 1, or more when a call that may be repeated is started again after a crash. The [`CallId`] stays
     /// the same and is the idempotency key.
     pub attempt: u32,
     /// What earlier calls of the same query have given, for tools that read it.

@@ -48,7 +48,7 @@ struct Question {
 /// Takes the turn that is due and appends what came of it.
 pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     let begun = driver.begun.take();
-    // What was started may not have been kept either: then the same calls are asked for again.
+    // What was started may not have been kept either: then the model is asked again.
     driver.started.clear();
     let Some((head, transcript)) = begin(driver, begun).await? else { return Ok(()) };
     fault::point("turn.started");

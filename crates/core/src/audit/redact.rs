@@ -17,7 +17,7 @@ pub const REDACTED: &str = "[redacted]";
 const LONGEST_TEXT: usize = 512;
 
 /// Names of secrets, as they are left when only letters and digits are kept, in lower case.
-const SECRET_NAMES: Words = Words::new(&[
+static SECRET_NAMES: Words = Words::new(&[
     "password",
     "passwd",
     "passphrase",
@@ -46,7 +46,7 @@ const SECRET_NAMES: Words = Words::new(&[
 ]);
 
 /// Names that hold one of those words and mean something else.
-const HARMLESS_NAMES: Words =
+static HARMLESS_NAMES: Words =
     Words::new(&["tokens", "tokencount", "tokenlimit", "tokenizer", "maxtoken", "secretary", "otps"]);
 
 /// How keys of well-known makers begin.

@@ -365,7 +365,7 @@ fn ecmascript_number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
+    use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
     use serde_json::json;
 
     use super::*;
@@ -500,6 +500,17 @@ mod tests {
             let text = canonical(&value);
             let again = parse(&text, Limits { bytes: usize::MAX, depth: 64 }).unwrap();
             prop_assert_eq!(canonical(&again), text);
+        }
+
+        #[test]
+        fn the_compact_form_is_known_without_being_written(value in any_json(), other in any_json()) {
+            let text = compact(&value);
+            prop_assert_eq!(compact_size(&value), text.len());
+            prop_assert_eq!(is_compact(&text, &other), text == compact(&other));
+            for text in [format!("{text} "), format!(" {text}"), text[..text.floor_char_boundary(text.len() - 1)].into()] {
+                prop_assert!(!is_compact(&text, &value), "{text}");
+            }
+            prop_assert!(is_compact(&text, &value));
         }
 
         #[test]

@@ -113,16 +113,13 @@ pub fn start_call(head: &Head, call: CallId) -> Vec<Event> {
 /// its run really is the next thing: what is started and not finished is `outcome_unknown` after a crash.
 #[must_use]
 pub fn start_repeatable_calls(head: &Head) -> Vec<Event> {
-    let start = |call: &CallHead| match call.state {
+    let started = head.calls.iter().filter_map(|call| match call.state {
         CallState::Ready { repeatable: true, attempts } => {
             Some(Event::CallStarted { call: call.id, attempt: attempts + 1 })
         }
         _ => None,
-    };
-    let started = || head.calls.iter().filter_map(start);
-    let mut events = Vec::with_capacity(started().count());
-    events.extend(started());
-    events
+    });
+    started.collect()
 }
 
 /// A running call ended. Empty if the query ended first: the outcome then has no reader.

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{
     Asked, Delivery, Next, REPEATS_NOTICED, Reply, Standing, Target, Verdict, Way, cancel, change, deliver, end_turn,
-    expire, finish_call, next, recover, resume, standing, start_call, start_turn,
+    expire, finish_call, next, recover, resume, standing, start_call, start_repeatable_calls, start_turn,
     tests::{created, spec},
 };
 use crate::{
@@ -183,6 +183,16 @@ impl World {
             let events = end_turn(&self.head, self.now, reply);
             self.append(events);
             assert!(!tools_spent || self.head.status().is_final(), "there is no turn after the last one");
+            // A driver that is told to stop starts nothing.
+            if !kinds.len().is_multiple_of(3) {
+                let events = start_repeatable_calls(&self.head);
+                for call in events.iter().filter_map(Event::started_call) {
+                    assert!(self.head.call(call).is_some_and(|call| call.state.is_open()));
+                    self.running.push(call);
+                    *self.starts.entry(call).or_default() += 1;
+                }
+                self.append(events);
+            }
             return;
         }
         match next(&self.head) {

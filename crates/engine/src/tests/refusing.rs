@@ -246,6 +246,26 @@ async fn an_end_that_was_not_kept_is_tried_again_when_it_can_be() {
     }
 }
 
+/// An outcome is held until the store has it, however much has come after it: the tool is not run again, and what it gave is not
+/// unknown.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_that_was_not_kept_is_appended_again_however_far_the_query_has_come() {
+    let turns = vec![Turn::call("once", &json!({"n": 1})), Turn::call("again", &json!({"n": 2})), Turn::say("done")];
+    // All but what comes after the start of the first call, then one more at a time.
+    for kept in 3..=6 {
+        let (world, store) = world(turns.clone()).await;
+        store.faults.make_room(kept);
+        world.engine.submit(submission("q", vec![]), None).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        store.faults.make_room(PLENTY);
+        let ended = world.get().await;
+        assert_completed(&ended, "done");
+        let once = ended.transcript.calls().next().unwrap().result.as_ref().unwrap();
+        assert!(once.outcome.is_success(), "{kept} kept: {:?}", once.outcome);
+        assert_eq!(world.ledger.runs().iter().filter(|run| run.tool == "once").count(), 1, "{kept} kept");
+    }
+}
+
 /// The first turn does not wait for the disk, and what the query was told of its conversation is not there before.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_ahead_of_the_commit_waits_for_its_history() {

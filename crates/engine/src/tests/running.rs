@@ -1,13 +1,20 @@
 //! Turns and inside calls.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use bosun_core::{Actor, Event, Outcome, Status, Tool, query::AskedLimits, tool::Deprecation, transcript::Message};
+use bosun_core::{
+    Actor, CallId, Event, Outcome, Status, Tool,
+    machine::{self, Asked, Reply, Way},
+    query::AskedLimits,
+    tool::Deprecation,
+    transcript::Message,
+};
 use serde_json::json;
 
 use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, submission};
 use crate::{
     EngineError, Store as _, Submission,
+    driver::{Driver, Found},
     testing::{Ledger, ScriptedModel, Turn},
 };
 
@@ -69,6 +76,30 @@ async fn calls_that_may_run_twice_start_in_the_append_that_asks_for_them() {
     let [again, once, again_2] = asked[..] else { panic!("{asked:?}") };
     // Right behind the three that ask; the one that must not run twice has to be durable first, alone.
     assert_eq!(started, [(7, again), (8, again_2), (9, once)]);
+}
+
+/// Ids follow from turn and place: a turn that was lost and is taken again has the ids of the first time.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_is_not_taken_for_that_of_another_call_with_the_same_id() {
+    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let asking = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap().snapshot;
+    let live = world.engine.inner.desk.entry(&key("q"));
+    let mut driver = Driver::new(Arc::clone(&world.engine.inner), live, Found::Begun(asking.head.asking()));
+    let id = CallId::derive(asking.head.uid, 1, 0);
+    driver.finished.push((id, Arc::new(Outcome::success("of the turn that was lost"))));
+    let asked = Asked {
+        provider_id: "call-1-0".into(),
+        tool: "again".into(),
+        alias: "again".into(),
+        arguments: json!({"n": 2}).into(),
+        written: None,
+        dropped: Vec::new(),
+        deprecated: None,
+        way: Way::Inside { repeatable: true },
+    };
+    let reply = Reply { calls: vec![asked], ..Reply::default() };
+    driver.end_turn(None, |head, now| machine::end_turn(head, now, reply)).await.unwrap();
+    assert_eq!((driver.started, driver.finished), (vec![id], vec![]));
 }
 
 #[tokio::test(start_paused = true)]

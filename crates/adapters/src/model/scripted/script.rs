@@ -177,13 +177,12 @@ impl Speech {
         since: &[Line<'_>],
         alias: impl Fn(&str) -> String,
     ) -> Result<Played<'s>, ScriptError> {
-        let results = || {
-            since.iter().filter_map(|line| match line {
-                Line::Result { alias, content } => Some((*alias, *content)),
-                Line::User(_) | Line::Assistant => None,
-            })
-        };
-        let text = self.say.as_ref().map(|say| say.fill(input, &results().collect::<Vec<_>>(), &alias)).transpose();
+        let results = since.iter().filter_map(|line| match line {
+            Line::Result { alias, content } => Some((*alias, *content)),
+            Line::User(_) | Line::Assistant => None,
+        });
+        let fill = |say: &Template| say.fill(input, &results.collect::<Vec<_>>(), &alias);
+        let text = self.say.as_ref().map(fill).transpose();
         Ok(Played {
             text: text.map_err(|Missing(what)| ScriptError::NoResult(what))?,
             calls: self.calls.iter().map(|(tool, arguments)| (alias(tool), &**arguments)).collect(),
