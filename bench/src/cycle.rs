@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     load::{self, Subject, Times},
     options::Options,
-    process::{Running, World, own_cpu},
+    process::{Machine, Running, World, own_cpu},
     report::{Figure, Goal, Report, micros},
     sample::Sample,
 };
@@ -87,16 +87,19 @@ pub(crate) struct Crowd {
     pub(crate) commits: f64,
     /// KiB.
     pub(crate) peak_memory: u64,
+    /// Per cent of the machine's processor time that its host gave to somebody else meanwhile.
+    pub(crate) stolen: f64,
 }
 
 /// Runs many clients against a server, and stops it.
 pub(crate) async fn crowd(server: Running, concurrency: usize, time: Duration) -> anyhow::Result<Crowd> {
     let (server, warm_up) = warm(server, Subject::Server).await?;
-    let (server_cpu, client_cpu) = (server.cpu()?, own_cpu()?);
+    let (machine, server_cpu, client_cpu) = (Machine::now()?, server.cpu()?, own_cpu()?);
     let times = load::run(&server.authority, Subject::Server, concurrency, time).await?;
     let cycles = times.count();
     let each = |spent: Duration| spent / u32::try_from(cycles).unwrap_or(u32::MAX);
     let (server_cpu, client_cpu) = (each(server.cpu()? - server_cpu), each(own_cpu()? - client_cpu));
+    let stolen = Machine::now()?.stolen_since(machine);
     let peak_memory = server.peak_memory()?;
     let counted = server.stop().await?.context("the server does not say how often it committed")?;
     Ok(Crowd {
@@ -109,6 +112,7 @@ pub(crate) async fn crowd(server: Running, concurrency: usize, time: Duration) -
         client_cpu,
         commits: counted.all as f64 / (cycles + warm_up) as f64,
         peak_memory,
+        stolen,
     })
 }
 
@@ -120,7 +124,7 @@ pub(crate) async fn crowded(world: &World, options: &Options, report: &mut Repor
         let crowd = crowd(server, options.concurrency, options.time).await?;
         let details = json!({
             "concurrency": options.concurrency, "client_threads": 1, "pinned": pinned,
-            "peak_memory_kib": crowd.peak_memory, "store_bytes": size(&data),
+            "peak_memory_kib": crowd.peak_memory, "store_bytes": size(&data), "stolen_percent": crowd.stolen,
         });
         tell(&crowd, options.concurrency, words, details, report);
     }
@@ -134,6 +138,7 @@ fn tell(crowd: &Crowd, clients: usize, words: &str, details: Value, report: &mut
         value: crowd.per_second,
         goal: Goal::AtLeastOr(GOAL_PER_SECOND, LEAST_PER_SECOND),
         n,
+        note: format!("stolen {:.1} %", crowd.stolen),
         details,
         ..Figure::default()
     });

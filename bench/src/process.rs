@@ -237,3 +237,25 @@ fn cpu_of(process: &str) -> anyhow::Result<Duration> {
     let ticks: u32 = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>).sum::<Result<_, _>>()?;
     Ok(TICK * ticks)
 }
+
+/// What the machine's processors have done so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    all: u64,
+    stolen: u64,
+}
+
+impl Machine {
+    pub(crate) fn now() -> anyhow::Result<Self> {
+        let stat = fs::read_to_string("/proc/stat")?;
+        let line = stat.lines().next().context("the processors")?;
+        // User, nice, system, idle, iowait, irq, softirq, steal; what follows is a part of the first two.
+        let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Self { all: ticks.iter().sum(), stolen: *ticks.get(7).context("what was stolen")? })
+    }
+
+    /// Which share of the time since then another guest of the same hardware had, in per cent.
+    pub(crate) fn stolen_since(self, before: Self) -> f64 {
+        100.0 * (self.stolen - before.stolen) as f64 / (self.all - before.all).max(1) as f64
+    }
+}

@@ -13,7 +13,7 @@ use bosun_core::{
     transcript::{Message, Told},
 };
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
@@ -42,11 +42,15 @@ pub(crate) enum Found {
 
 /// Drives a query that the caller has claimed, for as long as it has its seat. `cause` is the span of whoever had it
 /// taken up, where spans are collected.
-pub(crate) async fn drive(live: Arc<Live>, seat: Seat, found: Found, cause: Option<Span>) {
-    let inner = Arc::clone(seat.inner());
-    let span = spans::run(&inner, &live, cause).await;
-    let driver = Driver::new(inner, live, found);
-    guarded(driver).instrument(span).await;
+///
+/// In a box: a runtime moves what it is given to run, and moves as much again when that has ended.
+pub(crate) fn drive(live: Arc<Live>, seat: Seat, found: Found, cause: Option<Span>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let inner = Arc::clone(seat.inner());
+        let span = spans::run(&inner, &live, cause).await;
+        let driver = Driver::new(inner, live, found);
+        guarded(driver).instrument(span).await;
+    })
 }
 
 /// A panic, ours or a runner's, ends this query and no other.

@@ -80,11 +80,11 @@ fn span_id(parts: &[&[u8]]) -> u64 {
 
 /// One request to a model.
 pub(crate) fn turn(inner: &Inner, live: &Live, model: &str, provider: &str, request: &ModelRequest) -> Span {
-    let (uid, turn) = (request.query, request.turn);
+    let turn = request.turn;
     if !inner.settings.exports_spans {
-        return tracing::info_span!("model.reply", query = %live.key.1, %uid, turn, model);
+        return tracing::info_span!("model.reply", query = live.key.1.as_str(), turn, model);
     }
-    let trace = request.trace.as_ref().map(tracing::field::display);
+    let (uid, trace) = (request.query, request.trace.as_ref().map(tracing::field::display));
     tracing::info_span!(
         "model.reply",
         %uid,
@@ -127,7 +127,7 @@ pub(crate) fn replied(span: &Span, reply: &Result<ModelReply, ModelError>) {
 pub(crate) fn call(inner: &Inner, live: &Live, call: &InsideCall) -> Span {
     let (id, tool) = (call.id, &call.tool.name);
     if !inner.settings.exports_spans {
-        return tracing::info_span!("tool.call", query = %live.key.1, call = %id, tool);
+        return tracing::info_span!("tool.call", query = live.key.1.as_str(), call = %id, tool);
     }
     let kind = call.tool.binding.kind();
     tracing::info_span!("tool.call", call = %id, tool, kind, attempt = call.attempt, error = Empty)

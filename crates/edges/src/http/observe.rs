@@ -62,15 +62,17 @@ impl Observer {
         let (id, method) = (self.id_of(request), request.method().clone());
         let path = request.extensions().get::<MatchedPath>().cloned();
         let route = route(path.as_ref());
-        let text = id.to_str().unwrap_or_default();
+        let (text, verb) = (id.to_str().unwrap_or_default(), method.as_str());
         // The status is a field of what is logged, not of the span: a span that learns it later has its fields
         // written anew for every request, and nearly all requests log nothing.
         let span = if let Some(tracer) = &self.tracer {
-            collected(tracer, request, text, method.as_str(), route)
+            collected(tracer, request, text, verb, route)
         } else {
             match request.headers().get(TRACEPARENT).and_then(|parent| parent.to_str().ok()) {
-                Some(traceparent) => tracing::info_span!("http.request", request = text, %method, route, traceparent),
-                None => tracing::info_span!("http.request", request = text, %method, route),
+                Some(traceparent) => {
+                    tracing::info_span!("http.request", request = text, method = verb, route, traceparent)
+                }
+                None => tracing::info_span!("http.request", request = text, method = verb, route),
             }
         };
         Seen { began: Instant::now(), id, method, path, span, is_collected: self.tracer.is_some() }
