@@ -256,6 +256,8 @@ impl Machine {
 
     /// Which share of the time since then another guest of the same hardware had, in per cent.
     pub(crate) fn stolen_since(self, before: Self) -> f64 {
-        100.0 * (self.stolen - before.stolen) as f64 / (self.all - before.all).max(1) as f64
+        // The kernel may take back a little of what it called idle.
+        let all = self.all.saturating_sub(before.all).max(1);
+        100.0 * self.stolen.saturating_sub(before.stolen) as f64 / all as f64
     }
 }
