@@ -35,6 +35,7 @@
 
 pub mod actor;
 pub mod audit;
+pub mod ceiling;
 pub mod content;
 pub mod conversation;
 pub mod event;
