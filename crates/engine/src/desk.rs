@@ -220,6 +220,18 @@ impl Live {
         Ok(Locked { live: self, slot })
     }
 
+    /// Locks the query with this uid, or any if there is none; nothing if it is gone, or there is another one under its
+    /// name.
+    pub(crate) async fn lock_query(
+        &self,
+        store: &dyn Store,
+        uid: Option<QueryUid>,
+    ) -> Result<Option<Locked<'_>>, StoreError> {
+        let locked = self.lock(store).await?;
+        let is_wanted = |state: &State| uid.is_none_or(|uid| uid == state.head.uid);
+        Ok(locked.state().is_some_and(is_wanted).then_some(locked))
+    }
+
     /// Locks a query that cannot be in the store: its name was made just now.
     pub(crate) async fn lock_new(&self) -> Locked<'_> {
         Locked { live: self, slot: self.slot.lock().await }

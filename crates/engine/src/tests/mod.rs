@@ -4,6 +4,7 @@ mod admission;
 mod crash;
 mod faulty;
 mod large;
+mod orphans;
 mod refusing;
 mod running;
 mod stopping;
