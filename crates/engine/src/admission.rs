@@ -53,6 +53,8 @@ struct Room {
 pub(crate) struct Seat {
     inner: Arc<Inner>,
     key: Key,
+    /// Whether it is one of those that [`Admission`] has to give.
+    counted: bool,
 }
 
 impl Admission {
@@ -117,7 +119,7 @@ impl Admission {
         }
         room.taken += 1;
         room.seated.insert(key.clone());
-        Some(Seat { inner: Arc::clone(inner), key: key.clone() })
+        Some(Seat { inner: Arc::clone(inner), key: key.clone(), counted: true })
     }
 
     fn has_free_seat(&self) -> bool {
@@ -209,6 +211,14 @@ impl Seat {
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
+
+    /// Lets another query in. This one is still not fetched again, and may run: there is one such at a time.
+    pub(crate) fn stop_counting(&mut self) {
+        if std::mem::replace(&mut self.counted, false) {
+            self.inner.admission.room().taken -= 1;
+            self.inner.admission.changed.notify_one();
+        }
+    }
 }
 
 impl Drop for Seat {
@@ -216,7 +226,7 @@ impl Drop for Seat {
         let admission = &self.inner.admission;
         {
             let mut room = admission.room();
-            room.taken -= 1;
+            room.taken -= usize::from(self.counted);
             room.seated.remove(&self.key);
         }
         if admission.queued() > 0 {

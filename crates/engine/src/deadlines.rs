@@ -16,7 +16,7 @@ use std::{
 use bosun_core::{Timestamp, machine};
 use tokio::sync::Notify;
 
-use crate::{EngineError, StoreError, desk::Key, engine::Inner};
+use crate::{EngineError, StoreError, clock_step::EXPIRES_AFTER, desk::Key, engine::Inner};
 
 /// How many overdue queries are woken at a time.
 const BATCH: usize = 64;
@@ -63,10 +63,12 @@ impl Deadlines {
 async fn sweep(inner: &Arc<Inner>) -> Result<Duration, EngineError> {
     inner.deadlines.next.store(i64::MAX, Ordering::Release);
     let mut passed_over = 0;
+    // What a clock that has just stepped says is overdue need not be.
+    let Some(now) = inner.clock_steps.steady_now(&*inner.clock, EXPIRES_AFTER) else { return Ok(LONGEST_SLEEP) };
     loop {
         // Parked queries stay due; there are few of them, and they must not stand in the way of the others.
         let wanted = BATCH + passed_over;
-        let due = inner.store.due(inner.clock.now(), wanted).await?;
+        let due = inner.store.due(now, wanted).await?;
         let full = due.len() == wanted;
         passed_over = 0;
         for key in due {
@@ -79,7 +81,7 @@ async fn sweep(inner: &Arc<Inner>) -> Result<Duration, EngineError> {
             if inner.admission.is_full() {
                 return Ok(LONGEST_SLEEP);
             }
-            match expire(inner, &key).await {
+            match expire(inner, &key, now).await {
                 Err(EngineError::Store(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_)))) => {
                     tracing::error!(query = %key.1, error = %error, "this query cannot be read; its deadline passes unseen");
                     inner.admission.park(key);
@@ -101,10 +103,9 @@ async fn sweep(inner: &Arc<Inner>) -> Result<Duration, EngineError> {
     Ok(next.since(inner.clock.now()).clamp(Duration::from_millis(1), LONGEST_SLEEP))
 }
 
-async fn expire(inner: &Arc<Inner>, key: &Key) -> Result<(), EngineError> {
+async fn expire(inner: &Arc<Inner>, key: &Key, now: Timestamp) -> Result<(), EngineError> {
     let live = inner.desk.entry(key);
     let mut locked = live.lock(&*inner.store).await?;
-    let now = inner.clock.now();
     let Some(state) = locked.state() else { return Ok(()) };
     let events = machine::expire(&state.head, now);
     let position = inner.move_on(&live, &mut locked, now, events, "expire.appended")?;
