@@ -137,7 +137,7 @@ impl Engine {
         settings: Settings,
     ) -> Result<Self, EngineError> {
         let metrics = Arc::new(Metrics::default());
-        let resources = Resources::new(assembler.into(), &store.resources().await?);
+        let resources = Resources::new(assembler.into(), &store.resources(None).await?);
         let schemas = Arc::new(SchemaCache::new(SCHEMAS_KEPT));
         let desk =
             Desk::new(settings.audited_arguments, Arc::clone(&metrics), Arc::clone(&clock), settings.max_running);

@@ -98,7 +98,14 @@ pub(crate) async fn showing(
     }
     let outcomes = transcript.calls().filter_map(|call| call.result.as_ref());
     for large in outcomes.filter_map(|recorded| recorded.outcome.large()) {
-        match blobs.read(large.hash, 0, RESULT_SHOWN).await? {
+        let read = match blobs.read(large.hash, 0, RESULT_SHOWN).await {
+            Err(error @ StoreError::DamagedBlob(_)) => {
+                tracing::error!(%query, error = %error, "a large result cannot be shown to the model");
+                continue;
+            }
+            read => read?,
+        };
+        match read {
             Some(bytes) => {
                 let whole = str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
                 showing.excerpts.insert(large.hash, String::from_utf8_lossy(&bytes[..whole]).into_owned());

@@ -10,7 +10,7 @@ mod redact;
 #[cfg(test)]
 mod tests;
 
-pub use redact::{REDACTED, is_secret_name, redact, redact_text};
+pub use redact::{REDACTED, is_secret_name, redact, redact_keys, redact_text};
 
 use std::{borrow::Cow, sync::Arc};
 

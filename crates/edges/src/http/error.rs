@@ -252,6 +252,9 @@ impl From<EngineError> for ApiError {
             EngineError::Store(StoreError::MissingBlob(_)) => {
                 (Code::ResultLost, "the content of this result is not in the store any more".into())
             }
+            EngineError::Store(StoreError::DamagedBlob(_)) => {
+                (Code::ResultLost, "the content of this result is damaged".into())
+            }
             EngineError::NoRandomness(_) => (Code::InternalError, INTERNAL.into()),
         };
         Self { code, message, details: Vec::new(), detail: Detail::Message, cause: Some(Arc::new(error)) }

@@ -21,8 +21,8 @@ use super::Builtins;
 struct At(Timestamp);
 
 impl Clock for At {
-    fn monotonic(&self) -> std::time::Duration {
-        std::time::Duration::ZERO
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
     }
 
     fn now(&self) -> Timestamp {
