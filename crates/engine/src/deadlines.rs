@@ -17,7 +17,7 @@ use bosun_core::{Timestamp, machine};
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::Notify;
 
-use crate::{StoreError, desk::Key, engine::Inner};
+use crate::{StoreError, clock_step::EXPIRES_AFTER, desk::Key, engine::Inner};
 
 /// How many overdue queries are expired at a time, each in an append of its own: the store commits them together.
 const BATCH: usize = 256;
@@ -64,15 +64,17 @@ impl Deadlines {
 async fn sweep(inner: &Arc<Inner>) -> Result<Duration, StoreError> {
     inner.deadlines.next.store(i64::MAX, Ordering::Release);
     let mut passed_over = 0;
+    // What a clock that has just stepped says is overdue need not be.
+    let Some(now) = inner.clock_steps.steady_now(&*inner.clock, EXPIRES_AFTER) else { return Ok(LONGEST_SLEEP) };
     loop {
         // Parked queries stay due; there are few of them, and they must not stand in the way of the others.
         let wanted = BATCH + passed_over;
-        let due = inner.store.due(inner.clock.now(), wanted).await?;
+        let due = inner.store.due(now, wanted).await?;
         let full = due.len() == wanted;
         let (parked, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|key| inner.admission.is_parked(key));
         passed_over = parked.len();
         // However long the queue is: an expired call needs no permit, and what goes on because of it waits its turn.
-        let mut expired = stream::iter(due).map(|key| expire(inner, key)).buffer_unordered(BATCH);
+        let mut expired = stream::iter(due).map(|key| expire(inner, key, now)).buffer_unordered(BATCH);
         while let Some(expired) = expired.next().await {
             match expired? {
                 Expired::Expired => {}
@@ -98,8 +100,8 @@ enum Expired {
     Unreadable,
 }
 
-async fn expire(inner: &Arc<Inner>, key: Key) -> Result<Expired, StoreError> {
-    match expire_readable(inner, &key).await {
+async fn expire(inner: &Arc<Inner>, key: Key, now: Timestamp) -> Result<Expired, StoreError> {
+    match expire_readable(inner, &key, now).await {
         Ok(()) => Ok(Expired::Expired),
         Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
             tracing::error!(query = %key.1, error = %error, "this query cannot be read; its deadline passes unseen");
@@ -110,10 +112,9 @@ async fn expire(inner: &Arc<Inner>, key: Key) -> Result<Expired, StoreError> {
     }
 }
 
-async fn expire_readable(inner: &Arc<Inner>, key: &Key) -> Result<(), StoreError> {
+async fn expire_readable(inner: &Arc<Inner>, key: &Key, now: Timestamp) -> Result<(), StoreError> {
     let live = inner.desk.entry(key);
     let mut locked = live.lock(&*inner.store).await?;
-    let now = inner.clock.now();
     let Some(state) = locked.state() else { return Ok(()) };
     let events = machine::expire(&state.head, now);
     let position = inner.move_on(&live, &mut locked, now, events, "expire.appended")?;

@@ -14,19 +14,22 @@ use std::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use bosun_core::{
     Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript,
     audit::{self, Arguments},
     head::FoldError,
+    machine,
     transcript::Message,
 };
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, Notify, futures::Notified, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    chronicle,
+    Clock, chronicle,
+    clock_step::Reading,
     herald::News,
     metrics::Metrics,
     store::{
@@ -41,10 +44,15 @@ pub type Key = (Namespace, QueryName);
 /// How many entries are kept for watchers that are a little behind; the others read the journal.
 const RECENT: usize = 256;
 
+/// A step of the wall clock by so much is kept out of the running time of a query. Smaller ones cannot be told from the time
+/// that passes between two readings.
+const STEP_COUNTED_MS: i64 = 1_000;
+
 pub(crate) struct Desk {
     /// What the audit log says about the arguments of calls.
     arguments: Arguments,
     metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
     open: Mutex<HashMap<Key, Weak<Live>>>,
     /// Queries that wait for their client, the longest waiting first.
     waiting: Mutex<VecDeque<Arc<Live>>>,
@@ -58,6 +66,7 @@ pub(crate) struct Live {
     desk: Weak<Desk>,
     arguments: Arguments,
     metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
     slot: AsyncMutex<Slot>,
     /// Whether the desk keeps it although nobody is busy with it. Changes under the lock of those that it keeps.
     is_kept: AtomicBool,
@@ -89,6 +98,8 @@ pub(crate) struct State {
     pub(crate) position: Position,
     /// Of the first append since the query was created or loaded, if there was one.
     first: Option<Position>,
+    /// The clocks at the last append of this process, while the query runs.
+    read: Option<Reading>,
     /// The last entries, for watchers.
     recent: VecDeque<Arc<Entry>>,
 }
@@ -110,8 +121,8 @@ pub(crate) enum Text {
 }
 
 impl Desk {
-    pub(crate) fn new(arguments: Arguments, metrics: Arc<Metrics>, max_waiting: usize) -> Self {
-        Self { arguments, metrics, open: Mutex::default(), waiting: Mutex::default(), max_waiting }
+    pub(crate) fn new(arguments: Arguments, metrics: Arc<Metrics>, clock: Arc<dyn Clock>, max_waiting: usize) -> Self {
+        Self { arguments, metrics, clock, open: Mutex::default(), waiting: Mutex::default(), max_waiting }
     }
 
     /// The one entry for `key`, made if need be.
@@ -125,6 +136,7 @@ impl Desk {
             desk: Arc::downgrade(self),
             arguments: self.arguments,
             metrics: Arc::clone(&self.metrics),
+            clock: Arc::clone(&self.clock),
             slot: AsyncMutex::default(),
             is_kept: AtomicBool::default(),
             changed: watch::Sender::new(0),
@@ -342,6 +354,7 @@ impl State {
             transcript: Arc::new(transcript),
             position: Position::default(),
             first: None,
+            read: None,
             recent: VecDeque::new(),
         })
     }
@@ -359,6 +372,16 @@ impl State {
 impl Locked<'_> {
     pub(crate) fn state(&self) -> Option<&State> {
         self.slot.state.as_ref()
+    }
+
+    /// For how long the query has run, by the monotonic clock since its last entry.
+    pub(crate) fn running_time(&self) -> Duration {
+        let Some(State { head, read, .. }) = self.state() else { return Duration::ZERO };
+        match read {
+            Some(read) => head.clock.spent(read.wall) + self.live.clock.monotonic().saturating_sub(read.monotonic),
+            // This process has not moved it yet.
+            None => head.clock.spent(self.live.clock.now()),
+        }
     }
 
     pub(crate) fn is_driven(&self) -> bool {
@@ -408,11 +431,13 @@ impl Locked<'_> {
             records,
             conversation: joins.map(Part::Joins),
         })?;
+        let runs = head.clock.running_since.is_some();
         self.slot.state = Some(State {
             head,
             transcript: Arc::new(transcript),
             position,
             first: Some(position),
+            read: runs.then(|| Reading::of(&*self.live.clock)),
             recent: entries.into(),
         });
         self.live.notify();
@@ -453,13 +478,18 @@ impl Locked<'_> {
         &mut self,
         store: &dyn Store,
         now: Timestamp,
-        events: Vec<Event>,
+        mut events: Vec<Event>,
         said: Option<Arc<[Message]>>,
         then: impl FnOnce(&Head) -> Vec<Event>,
     ) -> Result<Position, StoreError> {
         let Some(state) = self.slot.state.as_mut() else { return Ok(Position::default()) };
         if events.is_empty() {
             return Ok(state.position);
+        }
+        let reading = Reading::of(&*self.live.clock);
+        let stepped = state.read.map_or(0, |read| reading.stepped_since(read));
+        if stepped.abs() >= STEP_COUNTED_MS {
+            events.splice(0..0, machine::clock_stepped(&state.head, stepped));
         }
         let seen = state.head.seq;
         let mut entries = Vec::with_capacity(2 * events.len());
@@ -468,6 +498,7 @@ impl Locked<'_> {
         fold(head, transcript, now, events, &mut entries)?;
         fold(head, transcript, now, then(head), &mut entries)?;
         let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
+        state.read = head.clock.running_since.map(|_| reading);
         let completes = matches!(entries.last().map(|entry| &entry.event), Some(Event::Completed));
         let joined = transcript.spec.conversation.as_ref().filter(|_| completes);
         let conversation = joined.zip(said).map(|(conversation, messages)| {

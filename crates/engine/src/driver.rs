@@ -12,7 +12,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bosun_core::{
     CallId, Event, Head, Outcome, QueryUid, Timestamp,
-    machine::{self, Next, failure_code},
+    machine::{self, Next, Takeover, failure_code},
     transcript::{Message, Told},
 };
 
@@ -27,7 +27,9 @@ use crate::{
     desk::{Live, Locked, State},
     dispatch,
     engine::Inner,
-    fault, large, spans, turn,
+    fault,
+    isolation::{Admitted, Isolation, Retry},
+    large, spans, turn,
 };
 
 /// How long a driver waits before it reads again after a failed write.
@@ -48,10 +50,19 @@ pub(crate) enum Found {
 /// taken up, where spans are collected.
 ///
 /// In a box: a runtime moves what it is given to run, and moves as much again when that has ended.
-pub(crate) fn drive(live: Arc<Live>, permit: Permit, found: Found, cause: Option<Span>) -> BoxFuture<'static, ()> {
+pub(crate) fn drive(live: Arc<Live>, mut permit: Permit, found: Found, cause: Option<Span>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
+        let retry = match found {
+            Found::Inherited => match Isolation::admit(&mut permit, &live).await {
+                Admitted::Freely => None,
+                Admitted::Retried(retry) => Some(retry),
+                Admitted::Refused => return live.release().await,
+            },
+            Found::Due | Found::Begun(_) => None,
+        };
         let span = spans::run(permit.inner(), &live, cause).await;
-        guarded(Driver::new(permit, live, found)).instrument(span).await;
+        let driver = Driver { retry, ..Driver::new(permit, live, found) };
+        guarded(driver).instrument(span).await;
     })
 }
 
@@ -94,7 +105,9 @@ pub(crate) struct Driver {
     /// Calls that were started for this driver to run, in the append that ended their turn.
     pub(crate) started: Vec<CallId>,
     /// What the store says may have been left in the middle, by another process or by a failed write.
-    recovering: bool,
+    recovering: Option<Takeover>,
+    /// A crash has hit what this driver repeats first.
+    retry: Option<Retry>,
 }
 
 enum Step {
@@ -115,7 +128,8 @@ impl Driver {
             told: Told::default(),
             begun: if let Found::Begun(begun) = found { begun } else { None },
             started: Vec::new(),
-            recovering: found == Found::Inherited,
+            recovering: (found == Found::Inherited).then_some(Takeover::Inherited),
+            retry: None,
         }
     }
 
@@ -123,7 +137,7 @@ impl Driver {
         let inner = Arc::clone(&self.inner);
         loop {
             match self.step().await {
-                Ok(true) => {}
+                Ok(true) => self.retry = None,
                 Ok(false) => return,
                 Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
                     // To try again would fail again. The others are not touched by it.
@@ -133,7 +147,8 @@ impl Driver {
                 }
                 Err(error) => {
                     // Said once: a full disk may stay so for hours, and the log may lie on it.
-                    if !std::mem::replace(&mut self.recovering, true) {
+                    if self.recovering.is_none() {
+                        self.recovering = Some(Takeover::FailedWrite);
                         tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
                     }
                     tokio::select! {
@@ -162,13 +177,14 @@ impl Driver {
         self.told = Told::default();
         self.begun = None;
         self.started.clear();
-        self.recovering = false;
+        self.recovering = None;
+        self.retry = None;
     }
 
     /// Does the next thing; false when there is nothing more to do.
     async fn step(&mut self) -> Result<bool, StoreError> {
-        if self.recovering {
-            self.recover().await?;
+        if let Some(takeover) = self.recovering {
+            self.recover(takeover).await?;
         }
         match self.look().await? {
             Step::Rest => Ok(false),
@@ -177,7 +193,7 @@ impl Driver {
             Step::Next(Next::Busy) if !self.started.is_empty() => dispatch::run(self, Vec::new()).await.map(|()| true),
             // A call is marked as started, and nobody runs it: this driver's own write failed.
             Step::Next(Next::Busy) => {
-                self.recovering = true;
+                self.recovering = Some(Takeover::FailedWrite);
                 Ok(true)
             }
             Step::Next(Next::Wait | Next::End) => Ok(false),
@@ -199,6 +215,13 @@ impl Driver {
             return Ok(Step::Next(next));
         }
         spans::rests(&inner, &state.head, &state.transcript);
+        // The engine drains: the next process must not take this for a crash.
+        let interrupted = machine::interrupt(&state.head);
+        let position = if interrupted.is_empty() {
+            position
+        } else {
+            locked.append(&*inner.store, inner.clock.now(), interrupted)?
+        };
         locked.release();
         // With the claim, and before the wait for the disk: what comes in from here on finds neither a driver nor a permit.
         self.permit = None;
@@ -219,13 +242,13 @@ impl Driver {
         Ok(Step::Rest)
     }
 
-    async fn recover(&mut self) -> Result<(), StoreError> {
+    async fn recover(&mut self, takeover: Takeover) -> Result<(), StoreError> {
         let (inner, live) = (Arc::clone(&self.inner), Arc::clone(&self.live));
         let found = live.lock(&*inner.store).await?.state().map(|state| (state.head.uid, live.ended()));
         if let Some((uid, ended)) = found {
             self.bind(uid, ended);
         }
-        if !self.recovering {
+        if self.recovering.is_none() {
             return Ok(());
         }
         for (call, outcome) in &self.finished {
@@ -235,14 +258,14 @@ impl Driver {
         // It may have been begun by another driver since, and what was started is made ready again.
         self.begun = None;
         self.started.clear();
-        let position = self.append(machine::recover).await?;
+        let position = self.append(|head| machine::recover(head, takeover)).await?;
         fault::point("recover.appended");
         // Nothing is done again before the store can keep it: a full disk must not become a model call every
         // half second.
         self.inner.make_durable(&self.live, position).await?;
         // They are kept, or the query does not ask for them any more.
         self.finished.clear();
-        self.recovering = false;
+        self.recovering = None;
         Ok(())
     }
 
@@ -311,9 +334,10 @@ impl Driver {
                 // A query that is gone has no time left either.
                 Ok(None) => return Ok(()),
                 Ok(Some(mut locked)) => {
+                    let (running_time, now) = (locked.running_time(), self.inner.clock.now());
                     let Some(State { head, .. }) = locked.state() else { return Ok(()) };
-                    let (limit, now) = (head.limits.query_timeout, self.inner.clock.now());
-                    let (spent, began) = *since.get_or_insert_with(|| (head.clock.spent(now), Instant::now()));
+                    let limit = head.limits.query_timeout;
+                    let (spent, began) = *since.get_or_insert_with(|| (running_time, Instant::now()));
                     let left = limit.saturating_sub(spent + began.elapsed());
                     if left.is_zero() {
                         let message = format!("the query ran longer than {limit:?}");

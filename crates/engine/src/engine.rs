@@ -19,10 +19,12 @@ use crate::{
     Blobs, Clock, EngineError, Store, StoreError,
     admission::{Admission, AdmissionLimits, Permit},
     audit,
+    clock_step::ClockSteps,
     deadlines::Deadlines,
     desk::{Brings, Desk, Key, Live, Locked, State},
     driver::{self, Found},
     fault,
+    isolation::Isolation,
     large::LargeResults,
     metrics::Metrics,
     outliving::Outliving,
@@ -109,6 +111,8 @@ pub(crate) struct Inner {
     pub(crate) definitions: DefinitionCache,
     pub(crate) admission: Admission,
     pub(crate) deadlines: Deadlines,
+    pub(crate) clock_steps: ClockSteps,
+    pub(crate) isolation: Isolation,
     pub(crate) tasks: TaskTracker,
     /// No new work is taken on.
     pub(crate) draining: CancellationToken,
@@ -136,15 +140,17 @@ impl Engine {
         settings: Settings,
     ) -> Result<Self, EngineError> {
         let metrics = Arc::new(Metrics::default());
-        let resources = Resources::new(assembler.into(), &store.resources().await?);
+        let resources = Resources::new(assembler.into(), &store.resources(None).await?);
         let schemas = Arc::new(SchemaCache::new(SCHEMAS_KEPT));
+        let desk =
+            Desk::new(settings.audited_arguments, Arc::clone(&metrics), Arc::clone(&clock), settings.max_running);
         let inner = Arc::new(Inner {
             store,
             blobs,
             resources,
             clock,
             settings,
-            desk: Arc::new(Desk::new(settings.audited_arguments, Arc::clone(&metrics), settings.max_running)),
+            desk: Arc::new(desk),
             metrics,
             toolsets: Toolsets::default(),
             definitions: DefinitionCache::new(Rules::Open, Arc::clone(&schemas)),
@@ -155,6 +161,8 @@ impl Engine {
                 namespace_share: settings.namespace_share,
             }),
             deadlines: Deadlines::default(),
+            clock_steps: ClockSteps::default(),
+            isolation: Isolation::default(),
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
@@ -286,11 +294,16 @@ impl Engine {
     /// Lets a held query go on.
     ///
     /// # Errors
-    /// If the query does not exist or is not held, or the store fails.
+    /// If the query does not exist, is not held or was held for too long, or the store fails.
     pub async fn resume(&self, by: Actor, key: Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+        let clock = Arc::clone(&self.inner.clock);
         self.change(key, wait, "resume.appended", move |State { head, .. }| {
-            let events = machine::resume(head, &by);
-            if events.is_empty() { Err(EngineError::NotHeld(head.name.clone())) } else { Ok(events) }
+            let events = machine::resume(head, clock.now(), &by);
+            match head.held_until {
+                _ if !events.is_empty() => Ok(events),
+                Some(_) => Err(EngineError::HoldExpired(head.name.clone())),
+                None => Err(EngineError::NotHeld(head.name.clone())),
+            }
         })
         .await
     }

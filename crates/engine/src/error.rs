@@ -50,6 +50,8 @@ pub enum EngineError {
     QueryDeleted(QueryName),
     #[error("query `{0}` is not held; there is nothing to continue")]
     NotHeld(QueryName),
+    #[error("query `{0}` was held for too long; it cannot be continued any more")]
+    HoldExpired(QueryName),
     #[error("{0} queries wait their turn already; no more are taken on right now")]
     Overloaded(usize),
     #[error("the server is shutting down")]

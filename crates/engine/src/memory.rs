@@ -345,8 +345,10 @@ impl Store for Memory {
         Ok(())
     }
 
-    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
-        Ok(self.lock().resources.values().cloned().collect())
+    async fn resources(&self, namespace: Option<&Namespace>) -> Result<Vec<StoredResource>, StoreError> {
+        let is_wanted = |key: &ResourceKey| namespace.is_none_or(|wanted| key.namespace == *wanted);
+        let shelves = self.lock();
+        Ok(shelves.resources.iter().filter(|(key, _)| is_wanted(key)).map(|(_, stored)| stored.clone()).collect())
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {

@@ -280,6 +280,9 @@ pub enum StoreError {
     /// A journal refers to a blob that is not there: somebody has removed it by hand, or a backup lacks it.
     #[error("blob `{0}` is missing")]
     MissingBlob(ContentHash),
+    /// The bytes of a blob do not have its hash: the disk has changed them, or somebody has.
+    #[error("blob `{0}` is damaged")]
+    DamagedBlob(ContentHash),
     /// Whether the last writes were kept is not known: load and see.
     #[error("store is unavailable")]
     Unavailable(#[source] BoxError),
@@ -316,8 +319,8 @@ pub trait Store: Records + Conversations + 'static {
     /// Keeps or removes a resource, behind everything that was appended before. It is durable when it is done.
     async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError>;
 
-    /// All resources that are kept, by kind, namespace and name.
-    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError>;
+    /// The resources that are kept, of one namespace or of all, by kind, namespace and name.
+    async fn resources(&self, namespace: Option<&Namespace>) -> Result<Vec<StoredResource>, StoreError>;
 
     /// The document with this hash.
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError>;

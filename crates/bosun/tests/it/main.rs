@@ -21,6 +21,7 @@ mod demo;
 mod dependencies;
 mod deploy;
 mod disasters;
+mod environment;
 mod hostile_files;
 mod large;
 mod logs;

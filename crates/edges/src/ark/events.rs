@@ -218,7 +218,9 @@ fn tell(event: &Event) -> (bool, &'static str, String) {
         Event::Changed(changed) => {
             (false, "QueryChanged", format!("Changed: {}", changed.names().collect::<Vec<_>>().join(", ")))
         }
-        Event::Recovered => (true, "QueryRecovered", "An earlier process left it in the middle".to_owned()),
+        Event::ClockStepped { by_ms } => (true, "ClockStepped", format!("The server's clock stepped by {by_ms} ms")),
+        Event::Interrupted => (false, "QueryInterrupted", "The server stopped in an orderly way".to_owned()),
+        Event::Recovered { .. } => (true, "QueryRecovered", "An earlier process left it in the middle".to_owned()),
         Event::Completed => (false, "QueryCompleted", "Answered".to_owned()),
         Event::Failed { code, .. } => (true, "QueryFailed", format!("`{code}`")),
         Event::Cancelled { .. } => (true, "QueryCancelled", "Cancelled".to_owned()),

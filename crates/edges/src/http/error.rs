@@ -113,6 +113,7 @@ codes! {
     QueryDeleted = GONE "query_deleted",
     CallExpired = GONE "call_expired",
     CallCancelled = GONE "call_cancelled",
+    HoldExpired = GONE "hold_expired",
     // The server cannot do it.
     ModelFailed = BAD_GATEWAY "model_failed",
     QueryUnreadable = INTERNAL_SERVER_ERROR "query_unreadable",
@@ -237,6 +238,7 @@ impl From<EngineError> for ApiError {
                 format!("call `{call}` has no content: it is still open, or it failed without any"),
             ),
             EngineError::NotHeld(_) => (Code::QueryNotHeld, error.to_string()),
+            EngineError::HoldExpired(_) => (Code::HoldExpired, error.to_string()),
             EngineError::Overloaded(_) => (Code::Overloaded, error.to_string()),
             EngineError::ShuttingDown => (Code::ShuttingDown, error.to_string()),
             EngineError::Store(StoreError::Conflict(_)) => (Code::QueryChanged, error.to_string()),
@@ -249,6 +251,9 @@ impl From<EngineError> for ApiError {
             ),
             EngineError::Store(StoreError::MissingBlob(_)) => {
                 (Code::ResultLost, "the content of this result is not in the store any more".into())
+            }
+            EngineError::Store(StoreError::DamagedBlob(_)) => {
+                (Code::ResultLost, "the content of this result is damaged".into())
             }
             EngineError::NoRandomness(_) => (Code::InternalError, INTERNAL.into()),
         };

@@ -124,7 +124,7 @@ enum Found {
 
 impl Room {
     fn new(places: usize) -> Self {
-        let doorstep = Arc::new(Semaphore::new(MAX_TURNED_AWAY));
+        let doorstep = Arc::new(Semaphore::new(MAX_TURNED_AWAY.min(places)));
         Self { places: Arc::new(Semaphore::new(places)), doorstep, is_full: false }
     }
 

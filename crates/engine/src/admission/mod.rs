@@ -56,6 +56,8 @@ struct State {
 pub(crate) struct Permit {
     inner: Arc<Inner>,
     key: Key,
+    /// Whether it is one of those that the namespaces share.
+    is_counted: bool,
 }
 
 impl Admission {
@@ -175,7 +177,7 @@ impl State {
     fn issue(&mut self, inner: &Arc<Inner>, key: &Key) -> Permit {
         self.shares.start(&key.0);
         *self.running.entry(key.clone()).or_default() += 1;
-        Permit { inner: Arc::clone(inner), key: key.clone() }
+        Permit { inner: Arc::clone(inner), key: key.clone(), is_counted: true }
     }
 
     fn recount(&mut self, mut with_work: Vec<(Namespace, usize)>) {
@@ -313,13 +315,23 @@ impl Permit {
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
+
+    /// Lets another query run. This one may run too and is not fetched again: there is one such at a time.
+    pub(crate) fn stop_counting(&mut self) {
+        if std::mem::replace(&mut self.is_counted, false) {
+            self.inner.admission.state().shares.stop(&self.key.0);
+            self.inner.admission.changed.notify_one();
+        }
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         let admission = &self.inner.admission;
         let mut state = admission.state();
-        state.shares.stop(&self.key.0);
+        if self.is_counted {
+            state.shares.stop(&self.key.0);
+        }
         if let Some(permits) = state.running.get_mut(&self.key) {
             *permits -= 1;
             if *permits == 0 {

@@ -223,7 +223,7 @@ pub(super) async fn a_load_sees_whole_appends_only(mut place: Box<dyn Place>) {
             let events = [
                 Event::Held { until: Timestamp(9), by: Actor::local() },
                 Event::Continued { by: Actor::local() },
-                Event::Recovered,
+                Event::Recovered { orderly: false, alone: false },
             ];
             let position = scribe.append(&*store, events.into());
             durable(&*store, position).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bosun_core::{
     Actor, CallId, Entry, Event, Head, Namespace, Outcome, Status, Timestamp,
     event::Changed,
-    machine::{self, Reply, Way},
+    machine::{self, Reply, Takeover, Way},
     query::AskedLimits,
 };
 
@@ -226,7 +226,7 @@ pub(super) async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(m
     // What this process creates or takes up is its own.
     Scribe::new("default", "new", 7).start(&*store);
     queued[0].reload(&*store).await;
-    let events = machine::recover(queued[0].head());
+    let events = machine::recover(queued[0].head(), Takeover::Inherited);
     let position = queued[0].append(&*store, events);
     durable(&*store, position).await;
     assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3 thinking* new");

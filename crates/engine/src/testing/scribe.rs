@@ -11,7 +11,7 @@ use bosun_core::{
     Actor, ContentHash, Entry, Event, Head, Limits, Outcome, QueryUid, Spec, Timestamp, Transcript,
     audit::{self, Arguments},
     head::{CallState, Phase},
-    machine::{self, Asked, Delivery, Next, Reply, Target, Way},
+    machine::{self, Asked, Delivery, Next, Reply, Takeover, Target, Way},
     query::{Usage, View},
 };
 
@@ -177,7 +177,7 @@ impl Scribe {
         let refused = Way::Refused { code: "invalid_arguments".into(), message: "no".into() };
         let events = match machine::next(head) {
             _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into()), &Actor::local()),
-            _ if choice.is_multiple_of(13) => machine::recover(head),
+            _ if choice.is_multiple_of(13) => machine::recover(head, Takeover::Inherited),
             Next::Turn { .. } if head.phase == Phase::Thinking => match choice % 8 {
                 0 => machine::start_turn(head),
                 1 | 2 => self.reply(vec![outside]),
@@ -190,7 +190,7 @@ impl Scribe {
             Next::Calls(ready) => machine::start_call(head, ready[choice as usize % ready.len()]),
             Next::Busy => self.finish_one(),
             Next::Wait if choice.is_multiple_of(5) => machine::expire(head, head.deadline().unwrap_or_default()),
-            Next::Wait if head.waiting().next().is_none() => machine::resume(head, &Actor::local()),
+            Next::Wait if head.waiting().next().is_none() => machine::resume(head, self.now, &Actor::local()),
             Next::Wait => self.deliver(&Outcome::success(choice % 3), choice.is_multiple_of(4)),
             Next::End => Vec::new(),
         };

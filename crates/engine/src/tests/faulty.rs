@@ -144,8 +144,8 @@ impl<F: Faults> Store for Faulty<F> {
         self.memory.change_resource(change).await
     }
 
-    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
-        self.memory.resources().await
+    async fn resources(&self, namespace: Option<&Namespace>) -> Result<Vec<StoredResource>, StoreError> {
+        self.memory.resources(namespace).await
     }
 
     async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {

@@ -1,7 +1,9 @@
 //! The engine from its public side, on the memory store, with tokio's time paused.
 
 mod admission;
+mod clocks;
 mod crash;
+mod crashes;
 mod faulty;
 mod large;
 mod orphans;
