@@ -186,7 +186,7 @@ pub struct Stored {
 
 /// A page of a list ends when the journals of its queries have more bytes than this: answers may be large, and a
 /// thousand of them are not to be in memory at once.
-pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
+pub const PAGE_BYTES: usize = bosun_core::ceiling::PAGE_BYTES;
 
 /// Which part of a list is wanted, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use bosun_core::{
     ContentHash, Limits, Namespace, Spec, Tool, Toolset,
     conversation::Frozen,
     query::TargetKind,
-    template::Template,
+    template::{RenderError, Template},
     tool::catalog::{Catalog, Selection},
     transcript::Message,
 };
@@ -178,7 +178,10 @@ fn filter(namespace: &Namespace, tools: Vec<Tool>, selection: &Selection) -> Res
 /// The input with its parameters in their places.
 fn fill_in(text: &str, parameters: &BTreeMap<String, String>) -> Result<String, EngineError> {
     let template = Template::parse(text).map_err(EngineError::InputTemplate)?;
-    template.render(|name| parameters.get(name).map(String::as_str)).map_err(EngineError::MissingParameters)
+    template.render(|name| parameters.get(name).map(String::as_str)).map_err(|error| match error {
+        RenderError::Missing(missing) => EngineError::MissingParameters(missing),
+        RenderError::TooLarge(bytes) => EngineError::InputTooLarge(bytes),
+    })
 }
 
 /// The last thing that the user said: what lists show of a conversation.

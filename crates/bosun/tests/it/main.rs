@@ -23,6 +23,7 @@ mod deploy;
 mod disasters;
 mod hostile_files;
 mod large;
+mod limits;
 mod logs;
 mod models;
 mod nodes;

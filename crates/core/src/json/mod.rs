@@ -14,7 +14,7 @@ use std::{cell::Cell, cmp::Ordering, fmt, io};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value, map::Entry};
 
-use crate::ContentHash;
+use crate::{ContentHash, ceiling};
 pub(crate) use tree::Tree;
 
 pub(crate) mod tree;
@@ -31,9 +31,9 @@ impl Limits {
     /// One level deeper, the parser below gives up by itself: no text can exhaust the stack.
     pub const DEEPEST: usize = 126;
     /// The arguments of one call.
-    pub const ARGUMENTS: Self = Self { bytes: 256 * 1024, depth: 64 };
+    pub const ARGUMENTS: Self = Self { bytes: ceiling::ARGUMENT_BYTES, depth: ceiling::JSON_DEPTH };
     /// A request body, a result, an event.
-    pub const BODY: Self = Self { bytes: 1024 * 1024, depth: 64 };
+    pub const BODY: Self = Self { bytes: ceiling::BODY_BYTES, depth: ceiling::JSON_DEPTH };
 }
 
 /// Why a text was not taken as JSON.

@@ -16,12 +16,8 @@ use super::{
     keyword::{self, Reach},
     path, pattern, reference,
 };
+use crate::ceiling::{ENUM_VALUES, SCHEMA_BYTES, SCHEMA_DEPTH, SUBSCHEMAS};
 
-/// Bounds on one schema. Generous for what people write, small for a machine.
-const MAX_BYTES: usize = 256 * 1024;
-const MAX_DEPTH: usize = 64;
-const MAX_SUBSCHEMAS: usize = 2_000;
-const MAX_ENUM: usize = 1_000;
 /// Backtracking patterns that may look at one and the same text; each may take a second for all
 /// texts that fit into one set of arguments.
 const MAX_BACKTRACKING: u64 = 8;
@@ -82,11 +78,11 @@ pub(crate) fn measure(source: &Value) -> Result<(), SchemaFault> {
                 2 + members.keys().map(|key| key.len() + 4).sum::<usize>()
             }
         };
-        if depth > MAX_DEPTH + 1 {
-            return Err(SchemaFault::TooDeep(MAX_DEPTH));
+        if depth > SCHEMA_DEPTH + 1 {
+            return Err(SchemaFault::TooDeep(SCHEMA_DEPTH));
         }
-        if bytes > MAX_BYTES {
-            return Err(SchemaFault::TooLarge(MAX_BYTES));
+        if bytes > SCHEMA_BYTES {
+            return Err(SchemaFault::TooLarge(SCHEMA_BYTES));
         }
     }
     Ok(())
@@ -134,10 +130,10 @@ impl<'a> Walk<'a> {
         }
         let node = self.graph.add();
         self.nodes.insert(std::ptr::from_ref(value), node);
-        if node == MAX_SUBSCHEMAS {
-            self.fault(String::new(), SchemaFault::TooManySubschemas(MAX_SUBSCHEMAS));
+        if node == SUBSCHEMAS {
+            self.fault(String::new(), SchemaFault::TooManySubschemas(SUBSCHEMAS));
         }
-        let (Value::Object(schema), true) = (value, node < MAX_SUBSCHEMAS) else { return node };
+        let (Value::Object(schema), true) = (value, node < SUBSCHEMAS) else { return node };
         self.check_keywords(schema, node, here);
         for (place, reach, subschema) in keyword::subschemas(schema) {
             let below = self.visit(subschema, &place.below(here));
@@ -150,9 +146,9 @@ impl<'a> Walk<'a> {
 
     fn check_keywords(&mut self, schema: &'a Map<String, Value>, node: usize, here: &str) {
         if let Some(Value::Array(values)) = schema.get("enum")
-            && values.len() > MAX_ENUM
+            && values.len() > ENUM_VALUES
         {
-            let fault = SchemaFault::EnumTooLong { count: values.len(), limit: MAX_ENUM };
+            let fault = SchemaFault::EnumTooLong { count: values.len(), limit: ENUM_VALUES };
             self.fault(path::with_key(here, "enum"), fault);
         }
         if let Some(Value::String(text)) = schema.get("pattern") {

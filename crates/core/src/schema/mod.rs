@@ -40,7 +40,10 @@ use std::{fmt, sync::Arc};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
-use crate::json::{self, Limits, Tree};
+use crate::{
+    ceiling,
+    json::{self, Limits, Tree},
+};
 use instance::Instance;
 
 pub use cache::SchemaCache;
@@ -135,7 +138,7 @@ impl Schema {
             // Younger than draft 7, and in half of the schemas that say they follow it.
             .with_format("uuid", is_uuid)
             .with_pattern_options(
-                PatternOptions::regex().size_limit(pattern::MAX_COMPILED).dfa_size_limit(pattern::MAX_COMPILED),
+                PatternOptions::regex().size_limit(ceiling::PATTERN_COMPILED_BYTES).dfa_size_limit(ceiling::PATTERN_COMPILED_BYTES),
             );
         if inspection.backtracks {
             options = options.with_keyword("pattern", pattern::keyword);

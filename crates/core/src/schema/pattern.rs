@@ -13,11 +13,11 @@ use jsonschema::{Keyword, ValidationError, paths::Location};
 use serde_json::{Map, Value};
 
 use super::{error::SchemaFault, instance::Instance};
-use crate::{json::Tree, text::clip};
-
-const MAX_BYTES: usize = 2_000;
-/// Of a compiled pattern. `(a{1000}){1000}` is short and huge.
-pub(super) const MAX_COMPILED: usize = 512 * 1024;
+use crate::{
+    ceiling::{PATTERN_BYTES, PATTERN_COMPILED_BYTES},
+    json::Tree,
+    text::clip,
+};
 
 /// How often a backtracking match may turn back, by the length of its text. An honest pattern needs a
 /// few turns a byte; a catastrophic one is stopped after a millisecond or two.
@@ -34,8 +34,8 @@ pub(super) enum Engine {
 
 /// Checks a `pattern`, and says which engine it needs.
 pub(super) fn check(pattern: &str) -> Result<Engine, SchemaFault> {
-    if pattern.len() > MAX_BYTES {
-        return Err(SchemaFault::PatternTooLong(MAX_BYTES));
+    if pattern.len() > PATTERN_BYTES {
+        return Err(SchemaFault::PatternTooLong(PATTERN_BYTES));
     }
     if backtracking_feature(pattern).is_some() {
         Backtracking::new(pattern)?;
@@ -64,7 +64,7 @@ fn bad(pattern: &str, reason: &str) -> SchemaFault {
 
 fn linear(pattern: &str) -> Result<regex::Regex, SchemaFault> {
     let translated = jsonschema_regex::to_rust_regex(pattern).map_err(|()| bad(pattern, ""))?;
-    let built = regex::RegexBuilder::new(&translated).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build();
+    let built = regex::RegexBuilder::new(&translated).size_limit(PATTERN_COMPILED_BYTES).dfa_size_limit(PATTERN_COMPILED_BYTES).build();
     built.map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => bad(pattern, " of a size that is taken"),
         _ => bad(pattern, ""),
@@ -145,7 +145,7 @@ impl Backtracking {
         let translated = ascii_classes(&translated);
         let by_length = TURNS.iter().map(|&(longest, turns)| {
             let mut builder = fancy_regex::RegexBuilder::new(&translated);
-            builder.backtrack_limit(turns).delegate_size_limit(MAX_COMPILED).delegate_dfa_size_limit(MAX_COMPILED);
+            builder.backtrack_limit(turns).delegate_size_limit(PATTERN_COMPILED_BYTES).delegate_dfa_size_limit(PATTERN_COMPILED_BYTES);
             // An engine that gives up by a panic must not take the server along.
             match catch_unwind(AssertUnwindSafe(|| builder.build())) {
                 Ok(Ok(regex)) => Ok((longest, regex)),

@@ -31,6 +31,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Annotations, Binding, Deprecation, Tool, duration_from_json, name};
 use crate::{
+    ceiling::{TOOL_DESCRIPTION_BYTES, TOOLS},
     schema::{self, SchemaCache, path},
     text::clip,
 };
@@ -44,11 +45,8 @@ pub enum Rules {
     Open,
 }
 
-/// Tools in one list.
-const MAX_TOOLS: usize = 1_000;
 const STRICT_NAME: usize = 64;
 const STRICT_DESCRIPTION: usize = 1_024;
-const OPEN_DESCRIPTION: usize = 16 * 1024;
 
 /// One thing that is wrong with a list of definitions.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -107,8 +105,8 @@ fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> 
         checker.wrong_type(String::new(), "array", Some(definitions));
         return Err(DefinitionFaults { faults: checker.faults, duplicates: Vec::new() });
     };
-    if entries.len() > MAX_TOOLS {
-        let message = format!("Too big: expected array to have <={MAX_TOOLS} items");
+    if entries.len() > TOOLS {
+        let message = format!("Too big: expected array to have <={TOOLS} items");
         checker.fault(String::new(), "too_big", message);
         return Err(DefinitionFaults { faults: checker.faults, duplicates: Vec::new() });
     }
@@ -212,8 +210,8 @@ impl Checker<'_> {
                 text.clone()
             }
             (Some(Value::String(text)), Rules::Open) => {
-                if text.len() > OPEN_DESCRIPTION {
-                    let message = format!("Too big: expected string to have <={OPEN_DESCRIPTION} characters");
+                if text.len() > TOOL_DESCRIPTION_BYTES {
+                    let message = format!("Too big: expected string to have <={TOOL_DESCRIPTION_BYTES} characters");
                     self.fault(here, "too_big", message);
                 }
                 text.clone()

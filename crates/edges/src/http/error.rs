@@ -84,6 +84,7 @@ codes! {
     InvalidOutputSchema = UNPROCESSABLE_ENTITY "invalid_output_schema",
     InvalidTemplate = UNPROCESSABLE_ENTITY "invalid_template",
     MissingParameters = UNPROCESSABLE_ENTITY "missing_parameters",
+    InputTooLarge = UNPROCESSABLE_ENTITY "input_too_large",
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     AgentNotFound = UNPROCESSABLE_ENTITY "agent_not_found",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
@@ -225,6 +226,9 @@ impl From<EngineError> for ApiError {
             EngineError::MissingParameters(_) | EngineError::UnresolvedParameters { .. } => {
                 (Code::MissingParameters, error.to_string())
             }
+            EngineError::InputTooLarge(_)
+            | EngineError::ParametersTooLarge
+            | EngineError::Prompt(PromptError::TooLarge { .. }) => (Code::InputTooLarge, error.to_string()),
             EngineError::InvalidOutputSchema(_) => (Code::InvalidOutputSchema, error.to_string()),
             EngineError::ToolUnusable { .. } => (Code::InvalidToolDefinitions, error.to_string()),
             EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
