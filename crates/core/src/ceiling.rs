@@ -98,6 +98,8 @@ ceilings! {
     WAIT_SECONDS: Request = 60, Seconds, Above::Lowered;
     /// The name of a conversation
     CONVERSATION_ID_BYTES: Request = 253, Bytes, Above::Fault("invalid_id");
+    /// The reason of a cancellation
+    REASON_BYTES: Request = 16 * KIB, Bytes, Above::Fault("too_large");
     /// The labels of a query, and its annotations
     LABELS_BYTES: Request = 256 * KIB, Bytes, Above::Fault("too_large");
     /// The values of all parameters of a query, once config maps are read
@@ -132,14 +134,16 @@ ceilings! {
     /// Compiled patterns of one schema
     SCHEMA_PATTERN_BYTES: Schema = 4 * MIB, Bytes, Above::Fault("patterns_too_large");
     /// Compiled patterns of all schemas of one request
-    REQUEST_PATTERN_BYTES: Schema = 8 * MIB, Bytes, Above::Fault("patterns_too_large");
+    REQUEST_PATTERN_BYTES: Schema = 16 * MIB, Bytes, Above::Fault("patterns_too_large");
 
     /// The arguments of one call
     ARGUMENT_BYTES: Model = 256 * KIB, Bytes, Above::ToldToModel("invalid_arguments");
     /// Tool calls in one reply
     REPLY_CALLS: Model = 128, Count, Above::Code("model_malformed");
-    /// Text of one reply, as JSON writes it
-    REPLY_TEXT_BYTES: Model = MIB, Bytes, Above::Code("model_output_limit");
+    /// The id and the name of a call in a reply, each
+    CALL_NAME_BYTES: Model = 512, Bytes, Above::Code("model_malformed");
+    /// Text of one reply, as a string of JSON: with its envelope it is an event of at most 1 MiB
+    REPLY_TEXT_BYTES: Model = MIB - 4 * KIB, Bytes, Above::Code("model_output_limit");
     /// Text, calls and whatever else the model API wants back, of one reply
     REPLY_BYTES: Model = 4 * MIB, Bytes, Above::Code("model_output_limit");
     /// One result, as the model reads it
@@ -154,6 +158,8 @@ ceilings! {
     /// A result that stands in the journal; a larger one is a blob, and the journal refers to it
     INLINE_RESULT_BYTES: Journal = 256 * KIB, Bytes, Above::Referenced;
 
+    /// One event of a stream; of results that are larger it has a reference
+    EVENT_BYTES: Answer = MIB, Bytes, Above::Referenced;
     /// Entries of one page of a list
     PAGE_ENTRIES: Answer = 1_000, Count, Above::Code("invalid_parameter");
     /// One page of a list

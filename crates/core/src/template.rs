@@ -121,7 +121,7 @@ impl Template {
     ///
     /// # Errors
     /// If there is none for some of them, or the text would be larger than [`RENDERED_BYTES`].
-    pub fn render<'a>(&'a self, value: impl Fn(&str) -> Option<&'a str>) -> Result<String, RenderError> {
+    pub fn render<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> Result<String, RenderError> {
         let missing: Vec<_> = self.names().filter(|name| value(name).is_none()).map(str::to_owned).collect();
         if !missing.is_empty() {
             return Err(MissingValues { names: missing }.into());

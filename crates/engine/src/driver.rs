@@ -122,6 +122,10 @@ impl Driver {
                     inner.admission.park(self.live.key.clone());
                     return self.live.release().await;
                 }
+                // It has failed by that, or an end that it may have is yet to come.
+                Err(StoreError::Journal(fault)) => {
+                    tracing::warn!(query = %self.live.key.1, error = %fault, "the journal of this query takes no more");
+                }
                 Err(error) => {
                     // Said once: a full disk may stay so for hours, and the log may lie on it.
                     if !std::mem::replace(&mut self.recovering, true) {
@@ -162,14 +166,14 @@ impl Driver {
             locked.release();
             return Ok(Step::Rest);
         };
-        let (next, position) = (machine::next(&state.head), state.position);
+        let (next, position, weight) = (machine::next(&state.head), state.position, state.size.memory);
         if !matches!(next, Next::Wait | Next::End) && !self.inner.draining.is_cancelled() {
             return Ok(Step::Next(next));
         }
         spans::rests(&self.inner, &state.head, &state.transcript);
         locked.release();
         if matches!(next, Next::Wait) {
-            self.inner.desk.keep(&self.live);
+            self.inner.desk.keep(&self.live, weight);
         }
         drop(locked);
         // The entry must not leave the desk before the store has what it knows.

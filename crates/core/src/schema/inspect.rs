@@ -12,12 +12,16 @@ use serde_json::{Map, Value};
 
 use super::{
     cost::{self, Graph},
-    error::{SchemaError, SchemaFault},
+    error::{Refusal, SchemaError, SchemaFault},
     keyword::{self, Reach},
-    path, pattern, reference,
+    path,
+    pattern::Patterns,
+    reference,
 };
 use crate::ceiling::{ENUM_VALUES, SCHEMA_BYTES, SCHEMA_DEPTH, SUBSCHEMAS};
 
+/// A schema with more bytes than this is not [light](is_light).
+const LIGHT_BYTES: usize = 16 * 1024;
 /// Backtracking patterns that may look at one and the same text; each may take a second for all
 /// texts that fit into one set of arguments.
 const MAX_BACKTRACKING: u64 = 8;
@@ -27,21 +31,23 @@ const MAX_BACKTRACKING: u64 = 8;
 pub(super) struct Inspection {
     pub(super) draft: Draft,
     pub(super) cost: cost::Cost,
-    /// Some `pattern` has look-around or a back-reference.
-    pub(super) backtracks: bool,
+    /// How many patterns with look-around or a back-reference may look at one and the same text.
+    pub(super) backtracking: u64,
+    pub(super) patterns: Patterns,
 }
 
-pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
+pub(super) fn inspect(source: &Value) -> Result<Inspection, Refusal> {
     // Everything below recurses, and may do so only when this has passed.
-    measure(source).map_err(|fault| vec![SchemaError { path: String::new(), fault }])?;
+    measure(source).map_err(|fault| SchemaError { path: String::new(), fault })?;
     let mut walk = Walk {
         root: source,
-        draft: draft_of(source).map_err(|fault| vec![SchemaError { path: "$schema".to_owned(), fault }])?,
+        draft: draft_of(source).map_err(|fault| SchemaError { path: "$schema".to_owned(), fault })?,
         nodes: HashMap::new(),
         graph: Graph::default(),
         anchors: HashMap::new(),
         references: Vec::new(),
         backtracking: Vec::new(),
+        patterns: Patterns::default(),
         faults: Vec::new(),
     };
     walk.visit(source, "");
@@ -54,11 +60,44 @@ pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
             cost::Cost::default()
         }
     };
-    if walk.graph.most_at_one_place(&walk.backtracking) > MAX_BACKTRACKING {
+    let backtracking = walk.graph.most_at_one_place(&walk.backtracking);
+    if backtracking > MAX_BACKTRACKING {
         walk.faults.push(SchemaError { path: String::new(), fault: SchemaFault::TooCostly });
     }
-    let backtracks = !walk.backtracking.is_empty();
-    if walk.faults.is_empty() { Ok(Inspection { draft: walk.draft, cost, backtracks }) } else { Err(walk.faults) }
+    let Walk { draft, patterns, faults, .. } = walk;
+    if faults.is_empty() {
+        // A pattern in a part that is never applied still has to be understood.
+        let backtracking = if walk.backtracking.is_empty() { 0 } else { backtracking.max(1) };
+        Ok(Inspection { draft, cost, backtracking, patterns })
+    } else {
+        Err(Refusal { faults, pattern_bytes: patterns.bytes() })
+    }
+}
+
+/// Whether a schema is so small and plain that compiling it is a matter of microseconds.
+pub(super) fn is_light(source: &Value) -> bool {
+    let mut bytes = 0;
+    let mut pending = vec![source];
+    while let Some(value) = pending.pop() {
+        bytes += 8;
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(text) => bytes += text.len(),
+            Value::Array(items) => pending.extend(items),
+            Value::Object(members) => {
+                bytes += members.keys().map(String::len).sum::<usize>();
+                // As a keyword; as the name of a property it is rare enough.
+                if members.contains_key("pattern") || members.contains_key("patternProperties") {
+                    return false;
+                }
+                pending.extend(members.values());
+            }
+        }
+        if bytes > LIGHT_BYTES {
+            return false;
+        }
+    }
+    true
 }
 
 /// Depth and size, without recursion.
@@ -116,12 +155,21 @@ struct Walk<'a> {
     references: Vec<(usize, String, &'a str)>,
     /// Nodes with a pattern that backtracks.
     backtracking: Vec<usize>,
+    patterns: Patterns,
     faults: Vec<SchemaError>,
 }
 
 impl<'a> Walk<'a> {
     fn fault(&mut self, path: String, fault: SchemaFault) {
         self.faults.push(SchemaError { path, fault });
+    }
+
+    /// Tells once that there are too many patterns: all that follow are one too many.
+    fn pattern_fault(&mut self, path: String, fault: SchemaFault) {
+        let is_of_all = |fault: &SchemaFault| matches!(fault, SchemaFault::PatternsTooLarge(_));
+        if !is_of_all(&fault) || !self.faults.iter().any(|earlier| is_of_all(&earlier.fault)) {
+            self.fault(path, fault);
+        }
     }
 
     fn visit(&mut self, value: &'a Value, here: &str) -> usize {
@@ -152,16 +200,16 @@ impl<'a> Walk<'a> {
             self.fault(path::with_key(here, "enum"), fault);
         }
         if let Some(Value::String(text)) = schema.get("pattern") {
-            match pattern::check(text) {
-                Ok(pattern::Engine::Linear) => {}
-                Ok(pattern::Engine::Backtracking) => self.backtracking.push(node),
-                Err(fault) => self.fault(path::with_key(here, "pattern"), fault),
+            match self.patterns.add(text) {
+                Ok(false) => {}
+                Ok(true) => self.backtracking.push(node),
+                Err(fault) => self.pattern_fault(path::with_key(here, "pattern"), fault),
             }
         }
         if let Some(Value::Object(members)) = schema.get("patternProperties") {
             for text in members.keys() {
-                if let Err(fault) = pattern::check_linear(text) {
-                    self.fault(path::with_key(&path::with_key(here, "patternProperties"), text), fault);
+                if let Err(fault) = self.patterns.add_linear(text) {
+                    self.pattern_fault(path::with_key(&path::with_key(here, "patternProperties"), text), fault);
                 }
             }
         }
