@@ -527,7 +527,7 @@ impl Locked<'_> {
         if let Err(fault) = entries.iter().try_for_each(|entry| size.admit(&entry.event, &entry.body)) {
             if entries.iter().any(|entry| entry.event.moves()) {
                 let failed = machine::fail(&state.head, fault.code(), fault.to_string());
-                self.append_saying(store, now, failed, None, |_| Vec::new())?;
+                self.append(store, now, failed)?;
             }
             return Err(fault.into());
         }
