@@ -145,6 +145,10 @@ impl Driver {
                     inner.admission.park(self.live.key.clone());
                     return self.live.release().await;
                 }
+                // It has failed by that, or an end that it may have is yet to come.
+                Err(StoreError::Journal(fault)) => {
+                    tracing::warn!(query = %self.live.key.1, error = %fault, "the journal of this query takes no more");
+                }
                 Err(error) => {
                     // Said once: a full disk may stay so for hours, and the log may lie on it.
                     if self.recovering.is_none() {
@@ -209,7 +213,7 @@ impl Driver {
             self.permit = None;
             return Ok(Step::Rest);
         };
-        let (next, position) = (machine::next(&state.head), state.position);
+        let (next, position, weight) = (machine::next(&state.head), state.position, state.size.memory);
         self.bind(state.head.uid, live.ended());
         if !matches!(next, Next::Wait | Next::End) && !inner.draining.is_cancelled() {
             return Ok(Step::Next(next));
@@ -226,7 +230,7 @@ impl Driver {
         // With the claim, and before the wait for the disk: what comes in from here on finds neither a driver nor a permit.
         self.permit = None;
         if matches!(next, Next::Wait) {
-            inner.desk.keep(&live);
+            inner.desk.keep(&live, weight);
         }
         drop(locked);
         // The entry must not leave the desk before the store has what it knows.

@@ -8,10 +8,13 @@ use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use bosun_core::{
     Actor, Event, Head, Limits, Namespace, QueryName, QueryUid, Timestamp, Transcript,
     audit::{Arguments, Record},
+    ceiling::SCHEMA_CACHE_BYTES,
+    json,
     machine::{self, Delivery, Verdict},
     schema::SchemaCache,
     tool::definition::{DefinitionCache, Rules},
 };
+use serde_json::Value;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Span;
 
@@ -27,18 +30,17 @@ use crate::{
     isolation::Isolation,
     large::LargeResults,
     metrics::Metrics,
+    offload::Offload,
     outliving::Outliving,
     resource::Assemble,
     resources::Resources,
     retention,
     store::{Document, Listed, Page, Position, Removal, Request, has_work},
     submission::Submission,
+    submit,
     toolsets::Toolsets,
     watch::Watch,
 };
-
-/// How many compiled schemas are kept; others are compiled again when they are needed.
-const SCHEMAS_KEPT: usize = 4096;
 
 /// How the engine is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +115,7 @@ pub(crate) struct Inner {
     pub(crate) deadlines: Deadlines,
     pub(crate) clock_steps: ClockSteps,
     pub(crate) isolation: Isolation,
+    pub(crate) offload: Offload,
     pub(crate) tasks: TaskTracker,
     /// No new work is taken on.
     pub(crate) draining: CancellationToken,
@@ -141,9 +144,10 @@ impl Engine {
     ) -> Result<Self, EngineError> {
         let metrics = Arc::new(Metrics::default());
         let resources = Resources::new(assembler.into(), &store.resources(None).await?);
-        let schemas = Arc::new(SchemaCache::new(SCHEMAS_KEPT));
+        let schemas = Arc::new(SchemaCache::new(SCHEMA_CACHE_BYTES));
         let desk =
             Desk::new(settings.audited_arguments, Arc::clone(&metrics), Arc::clone(&clock), settings.max_running);
+        let tasks = TaskTracker::new();
         let inner = Arc::new(Inner {
             store,
             blobs,
@@ -163,7 +167,8 @@ impl Engine {
             deadlines: Deadlines::default(),
             clock_steps: ClockSteps::default(),
             isolation: Isolation::default(),
-            tasks: TaskTracker::new(),
+            offload: Offload::new(tasks.clone()),
+            tasks,
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
         });
@@ -186,6 +191,7 @@ impl Engine {
     #[tracing::instrument(level = "debug", name = "query.submit", skip_all, fields(agent = %submission.agent))]
     pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Submitted, EngineError> {
         self.detached(async move |inner| {
+            inner.compile_output_schema(&submission).await?;
             let uid = new_uid(&*inner.clock)?;
             let lasting_name = submission.lasting_name();
             let is_new = lasting_name.is_none();
@@ -222,6 +228,7 @@ impl Engine {
             let joins = inner.join(&submission, uid).await?;
             let alone = joins.as_ref().is_some_and(|joining| joining.alone);
             let (spec, toolset) = inner.prepare(submission, joins.as_ref(), fingerprint)?;
+            inner.check_direct(&spec, &toolset).await?;
             let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
             let brings = Brings { toolset, request, joins };
             let event = Event::Created { spec: Arc::new(spec), by };
@@ -371,6 +378,19 @@ impl Engine {
     /// If the store fails.
     pub async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, EngineError> {
         Ok(self.inner.store.list(namespace, page).await?)
+    }
+
+    /// Compiles the parameters of tools that a request brings before they are [checked](Self::definitions), off the
+    /// runtime's workers: after that, the check finds them compiled.
+    pub async fn compile_ahead(&self, parameters: Vec<Arc<Value>>) {
+        let schemas = Arc::clone(&self.inner.schemas);
+        self.inner.offload.run(move || submit::compile_all(&schemas, &parameters)).await;
+    }
+
+    /// Whether these parameters are compiled already, or are known to be none.
+    #[must_use]
+    pub fn has_compiled(&self, parameters: &Value) -> bool {
+        self.inner.schemas.get(json::content_hash(parameters)).is_some()
     }
 
     /// What checks the tools that clients bring, before they are submitted.

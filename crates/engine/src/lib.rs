@@ -26,6 +26,7 @@ mod large;
 pub mod memory;
 pub mod metrics;
 pub mod model;
+mod offload;
 mod outliving;
 pub mod parameters;
 pub mod registry;

@@ -13,7 +13,7 @@ use std::{
 use bosun_core::{
     Binding, Namespace, Tool,
     query::AskedLimits,
-    template::{BadTemplate, MissingValues, Template},
+    template::{BadTemplate, MissingValues, RenderError, Template},
 };
 
 use serde_json::Value;
@@ -69,40 +69,41 @@ pub enum PromptError {
     },
     #[error("the prompt of agent `{agent}` needs parameters that the query does not have: {}", names.join(", "))]
     MissingParameters { agent: String, names: Vec<String> },
+    #[error("the prompt of agent `{agent}`, with its parameters filled in, is too large: {bytes} bytes")]
+    TooLarge { agent: String, bytes: usize },
 }
 
 impl Agent {
     /// The prompt with its parameters filled in; `parameters` are those of the query.
     ///
     /// # Errors
-    /// If the query lacks a parameter that the prompt needs.
+    /// If the query lacks a parameter that the prompt needs, or the prompt would be too large.
     pub fn prompt_for(&self, parameters: &BTreeMap<String, String>) -> Result<Option<String>, PromptError> {
         let Some(prompt) = self.prompt.as_deref().filter(|_| !self.parameters.is_empty()) else {
             return Ok(self.prompt.clone());
         };
         let template =
             Template::parse(prompt).map_err(|source| PromptError::NotATemplate { agent: self.name.clone(), source })?;
-        let value = |name: &str| {
-            let parameter = self.parameters.iter().find(|parameter| parameter.name == name)?;
-            match &parameter.value {
-                PromptValue::Literal(text) => Some(text.as_str()),
-                PromptValue::OfQuery(name) => parameters.get(name).map(String::as_str),
-            }
+        // A prompt may have as many places as parameters; the first of a name counts.
+        let own: HashMap<&str, &PromptValue> =
+            self.parameters.iter().rev().map(|parameter| (parameter.name.as_str(), &parameter.value)).collect();
+        let value = |name: &str| match own.get(name)? {
+            PromptValue::Literal(text) => Some(text.as_str()),
+            PromptValue::OfQuery(name) => parameters.get(name).map(String::as_str),
         };
-        let filled = template.render(value).map_err(|MissingValues { names }| {
-            let in_query = |name: String| {
-                let parameter = self.parameters.iter().find(|parameter| parameter.name == name);
-                match parameter.map(|parameter| &parameter.value) {
+        let agent = || self.name.clone();
+        match template.render(value) {
+            Ok(filled) => Ok(Some(filled)),
+            Err(RenderError::TooLarge(bytes)) => Err(PromptError::TooLarge { agent: agent(), bytes }),
+            Err(RenderError::Missing(MissingValues { names })) => {
+                let in_query = |name: String| match own.get(name.as_str()) {
                     Some(PromptValue::OfQuery(name)) => name.clone(),
                     _ => name,
-                }
-            };
-            PromptError::MissingParameters {
-                agent: self.name.clone(),
-                names: names.into_iter().map(in_query).collect(),
+                };
+                let names = names.into_iter().map(in_query).collect();
+                Err(PromptError::MissingParameters { agent: agent(), names })
             }
-        })?;
-        Ok(Some(filled))
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod disasters;
 mod environment;
 mod hostile_files;
 mod large;
+mod limits;
 mod logs;
 mod models;
 mod nodes;

@@ -4,8 +4,12 @@
 //! and `custom` ones that bring their own parameters and that the catalogue does not know. Every
 //! other entry of `tools` picks one of the agent's by name.
 
+use std::sync::Arc;
+
 use bosun_core::{
     Namespace, Tool,
+    ceiling::TOOLS,
+    schema,
     tool::{
         catalog::Selection,
         definition::{DefinitionCache, DefinitionFault},
@@ -18,6 +22,7 @@ use serde_json::Value;
 use super::request::{refuse_unserved, refuse_unserved_field};
 use crate::http::{
     error::{Code, clip},
+    extract::JsonBody,
     json::{Findings, Object, kind_of},
 };
 
@@ -80,6 +85,28 @@ pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, 
     let filter = read_filter(fields, findings);
     let selected = Some(selected).filter(|selected| !selected.is_empty());
     Tools { outside, selected, filter, mode, speaks_rfc }
+}
+
+/// Of a body that is longer than this, even small schemas are not compiled on a worker: there may be a thousand.
+const LONG_BODY: usize = 64 * 1024;
+
+/// Compiles the parameters of tools that a body brings, if that is more than a worker should do: [`read`] then finds
+/// them compiled. What is not a definition is left to [`read`], too.
+pub(super) async fn compile_ahead(engine: &Engine, body: &JsonBody) {
+    let lists = [Some(body.value()), body.value().get("spec")].into_iter().flatten().flat_map(|fields| {
+        ["externalTools", "tools"].into_iter().filter_map(|name| fields.get(name).and_then(Value::as_array))
+    });
+    let parameters: Vec<&Value> = lists
+        .flatten()
+        .take(TOOLS)
+        .filter_map(|entry| entry.get("function").filter(|inner| inner.is_object()).unwrap_or(entry).get("parameters"))
+        .filter(|parameters| parameters.is_object())
+        .collect();
+    let is_long = body.len() > LONG_BODY;
+    let is_heavy = |parameters: &&Value| (is_long || !schema::is_light(parameters)) && !engine.has_compiled(parameters);
+    if parameters.iter().any(is_heavy) {
+        engine.compile_ahead(parameters.into_iter().map(|parameters| Arc::new(parameters.clone())).collect()).await;
+    }
 }
 
 /// Which of the agent's tools are wanted, by what they are. The client's own are all wanted, or it would

@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use bosun_core::{content::BadContent, json::JsonError};
+use bosun_core::{content::BadContent, journal::JournalFault, json::JsonError};
 use bosun_engine::{
     EngineError, StoreError, UploadError,
     registry::PromptError,
@@ -84,6 +84,8 @@ codes! {
     InvalidOutputSchema = UNPROCESSABLE_ENTITY "invalid_output_schema",
     InvalidTemplate = UNPROCESSABLE_ENTITY "invalid_template",
     MissingParameters = UNPROCESSABLE_ENTITY "missing_parameters",
+    InputTooLarge = UNPROCESSABLE_ENTITY "input_too_large",
+    EntryTooLarge = UNPROCESSABLE_ENTITY "entry_too_large",
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     AgentNotFound = UNPROCESSABLE_ENTITY "agent_not_found",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
@@ -107,6 +109,7 @@ codes! {
     QueryChanged = CONFLICT "query_changed",
     QueryNotHeld = CONFLICT "query_not_held",
     ConversationBusy = CONFLICT "conversation_busy",
+    JournalFull = CONFLICT "journal_full",
     AlreadyResolved = CONFLICT "already_resolved",
     AmbiguousCall = CONFLICT "ambiguous_call",
     CallNotWaiting = CONFLICT "call_not_waiting",
@@ -226,6 +229,9 @@ impl From<EngineError> for ApiError {
             EngineError::MissingParameters(_) | EngineError::UnresolvedParameters { .. } => {
                 (Code::MissingParameters, error.to_string())
             }
+            EngineError::InputTooLarge(_)
+            | EngineError::ParametersTooLarge
+            | EngineError::Prompt(PromptError::TooLarge { .. }) => (Code::InputTooLarge, error.to_string()),
             EngineError::InvalidOutputSchema(_) => (Code::InvalidOutputSchema, error.to_string()),
             EngineError::ToolUnusable { .. } => (Code::InvalidToolDefinitions, error.to_string()),
             EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
@@ -249,6 +255,13 @@ impl From<EngineError> for ApiError {
                 Code::QueryUnreadable,
                 "the journal of this query is not readable; other queries are not affected".into(),
             ),
+            EngineError::Store(StoreError::Journal(fault)) => {
+                let code = match fault {
+                    JournalFault::EntryTooLarge(_) => Code::EntryTooLarge,
+                    JournalFault::Full => Code::JournalFull,
+                };
+                (code, error.to_string())
+            }
             EngineError::Store(StoreError::MissingBlob(_)) => {
                 (Code::ResultLost, "the content of this result is not in the store any more".into())
             }
