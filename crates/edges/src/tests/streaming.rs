@@ -407,3 +407,36 @@ async fn a_server_that_shuts_down_asks_its_readers_to_come_back() {
     assert!(matches!(stream.block().await, Some(Block::Retry(millis)) if millis == "1000"));
     assert!(stream.block().await.is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn every_event_says_which_query_it_is_of() {
+    let model = ScriptedModel::always(vec![
+        Turn::stream(&["Let me", " see."]).and_call("calculator", "{\"expression\": \"1\"}"),
+        Turn::call("database_query", &json!({"table": "t"})),
+        Turn::refuse(400, "no"),
+    ]);
+    let world = World::new(model).await;
+    let mut body = with_calculator("q");
+    body.as_object_mut().unwrap().remove("name");
+    body["target"]["name"] = json!("research-assistant");
+    let headers = [("content-type", "application/json")];
+    let mut stream = Events::open(&world, "POST", "/v1/queries?stream=true", &headers, Body::from(body.to_string())).await;
+    let name = stream.header("x-query-name").unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    while let Some(event) = stream.next().await {
+        assert_eq!(event.data["queryName"], *name, "{event:?}");
+        assert!(event.data["uid"].is_string(), "{event:?}");
+        if event.event == "tool_call" {
+            // What a client needs that has asked without a name.
+            let query = event.data["queryName"].as_str().unwrap();
+            let result = json!({"toolCallId": event.data["id"], "toolResult": "1"});
+            world.post(&format!("/v1/queries/{query}/tool-result?wait=0"), &result).await.ok();
+        }
+        seen.insert(event.event);
+    }
+    let told: Vec<_> = seen.iter().map(String::as_str).collect();
+    assert_eq!(
+        told,
+        ["agent_response_delta", "agent_thinking", "complete", "error", "tool_call", "tool_finished", "tool_result_received", "tool_started"]
+    );
+}
