@@ -38,6 +38,7 @@ pub mod audit;
 pub mod ceiling;
 pub mod content;
 pub mod conversation;
+pub mod duration;
 pub mod event;
 pub mod hash;
 pub mod head;

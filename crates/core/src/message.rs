@@ -73,9 +73,11 @@ struct Reader {
     warnings_omitted: usize,
     faults: Vec<MessageFault>,
     omitted: usize,
-    /// Calls that still need an answer, by id.
-    open: HashMap<String, OpenCall>,
+    /// Calls that still need an answer, by id. Several have the same one only where that is a fault.
+    open: HashMap<String, Vec<OpenCall>>,
     ids: BTreeSet<String>,
+    /// How many calls were read.
+    calls: usize,
 }
 
 /// A call without an answer.
@@ -267,8 +269,9 @@ impl Reader {
         if !self.ids.insert(id.clone()) {
             self.fault(format!("{path}.id"), "duplicate_id", format!("`{id}` is the id of an earlier call"));
         }
-        let open = OpenCall { name: name.clone(), path: path.to_owned(), number: self.ids.len() };
-        self.open.entry(id.clone()).or_insert(open);
+        self.calls += 1;
+        let open = OpenCall { name: name.clone(), path: path.to_owned(), number: self.calls };
+        self.open.entry(id.clone()).or_default().push(open);
         Some(MessageCall { provider_id: id.into(), alias: name.into(), arguments: arguments.unwrap_or_default() })
     }
 
@@ -278,9 +281,9 @@ impl Reader {
         let Some(id) = fields.get("tool_call_id").and_then(Value::as_str) else {
             return self.fault(at, "missing", "is missing, or not a string");
         };
-        match self.open.remove_entry(id) {
-            Some((provider_id, open)) => {
-                let (provider_id, alias) = (provider_id.into(), open.name.into());
+        match self.open.get_mut(id).and_then(Vec::pop) {
+            Some(open) => {
+                let (provider_id, alias) = (id.into(), open.name.into());
                 self.messages.push(Message::Tool { provider_id, alias, content, is_error: false });
             }
             None => {
@@ -295,7 +298,9 @@ impl Reader {
 
     /// Something else is said: the calls before it should have had their answers.
     fn close_calls(&mut self) {
-        let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
+        let open = std::mem::take(&mut self.open).into_iter();
+        let mut open: Vec<_> =
+            open.flat_map(|(id, calls)| calls.into_iter().map(move |call| (id.clone(), call))).collect();
         open.sort_by_key(|(_, call)| call.number);
         for (id, call) in open {
             self.fault(call.path, "unanswered_call", format!("call `{id}` has no `tool` message that answers it"));

@@ -21,6 +21,7 @@ use crate::{
     audit,
     deadlines::Deadlines,
     desk::{Brings, Desk, Key, Live, Locked, State},
+    drafts::Drafts,
     driver::{self, Found},
     fault,
     large::LargeResults,
@@ -96,6 +97,7 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) drafts: Arc<Drafts>,
     pub(crate) resources: Resources,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -138,6 +140,7 @@ impl Engine {
         let inner = Arc::new(Inner {
             store,
             blobs,
+            drafts: Arc::default(),
             resources,
             clock,
             settings,

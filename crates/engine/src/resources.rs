@@ -16,8 +16,8 @@ use crate::{
     engine::Inner,
     fault,
     resource::{
-        Amendment, Assemble, Change, ChangedResource, Description, Kind, Manifest, ManifestFaults, Origin, Resource, ResourceChange,
-        ResourceError, ResourceKey, StoredResource,
+        Amendment, Assemble, Change, ChangedResource, Description, Kind, Manifest, ManifestFaults, Origin, Resource,
+        ResourceChange, ResourceError, ResourceKey, StoredResource,
     },
 };
 

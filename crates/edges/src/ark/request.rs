@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
     Namespace, QueryName,
-    schema::path::with_key,
     query::{AskedLimits, Limits, ModelOptions, TargetKind, View},
+    schema::path::with_key,
     tool::duration_from_json,
 };
 use bosun_engine::{Engine, Submission, store::RequestKey};

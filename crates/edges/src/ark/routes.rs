@@ -6,9 +6,9 @@ use std::{sync::LazyLock, time::Duration};
 
 use axum::{
     Router,
+    body::Bytes,
     extract::{Request, State},
     handler::Handler as _,
-    body::Bytes,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware,
     response::{IntoResponse, Response},

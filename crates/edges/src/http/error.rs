@@ -158,6 +158,10 @@ enum Detail {
 #[derive(Clone, Debug)]
 pub(crate) struct Cause(pub(crate) Arc<EngineError>);
 
+/// That a request was refused for want of a key or a right; rides in the response's extensions to the audit log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused(pub(crate) Code);
+
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let lists_faults = matches!(code, Code::InvalidRequest | Code::JsonTooDeep);
@@ -308,7 +312,9 @@ fn of_resource(error: &ResourceError) -> ApiError {
             let sentences: Vec<_> = listed.iter().map(|fault| fault.message.as_str()).collect();
             let detail =
                 |fault: &ManifestFault| json!({"code": fault.code, "message": fault.message, "hint": fault.hint});
-            ApiError::new(code, sentences.join("; ")).with_details(listed.iter().map(detail).collect()).omitting(*omitted)
+            ApiError::new(code, sentences.join("; "))
+                .with_details(listed.iter().map(detail).collect())
+                .omitting(*omitted)
         }
     }
 }
@@ -319,6 +325,7 @@ impl From<UploadError> for ApiError {
             UploadError::TooLarge => Self::new(Code::PayloadTooLarge, error.to_string()),
             UploadError::Bad(BadContent::NotJson(error)) => error.into(),
             UploadError::Bad(BadContent::NotUtf8 { at }) => not_utf8(at),
+            UploadError::Refused(error) => error.into(),
             UploadError::Store(error) => EngineError::Store(error).into(),
         }
     }
@@ -418,6 +425,9 @@ impl IntoResponse for ApiError {
         }
         if let Some(cause) = cause {
             response.extensions_mut().insert(Cause(cause));
+        }
+        if matches!(code.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            response.extensions_mut().insert(Refused(code));
         }
         response
     }

@@ -301,7 +301,10 @@ impl Object {
     /// Says of every field that nobody took that it is unknown.
     pub(crate) fn finish(self, findings: &mut Findings) {
         let unknown = self.members.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name);
-        findings.warn_of_each(unknown, |name| format!("unknown field `{}` was ignored", clip(&self.path_of(name))));
+        let is_at_top = |name: &str| self.path.is_empty() && !self.origins.contains_key(name);
+        // A name alone needs no quotes to be understood.
+        let shown = |name: &str| if is_at_top(name) { clip(name) } else { clip(&self.path_of(name)) };
+        findings.warn_of_each(unknown, |name| format!("unknown field `{}` was ignored", shown(name)));
     }
 
     /// All fields, by name: for objects whose keys are data.

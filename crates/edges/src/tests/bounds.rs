@@ -65,21 +65,25 @@ async fn a_body_full_of_faults_gets_a_small_answer_that_lists_some_and_counts_th
         ("parameters", format!("{{{target},\"parameters\":[{zeros}]}}")),
         ("messages", format!("{{\"type\":\"messages\",\"input\":[{zeros}]}}")),
         ("labels", format!("{{{target},\"metadata\":{{\"labels\":{{{members}}}}}}}")),
-        (
-            "required parameters of a tool",
-            format!("{{{target},\"externalTools\":[{{\"name\":\"t\",\"parameters\":{{\"type\":\"object\",\"properties\":{{}},\"required\":[{zeros}]}}}}]}}"),
-        ),
-        (
-            "a selector's labels",
-            format!("{{\"input\":\"x\",\"selector\":{{\"matchLabels\":{{{members}}}}}}}"),
-        ),
+        ("a selector's labels", format!("{{\"input\":\"x\",\"selector\":{{\"matchLabels\":{{{members}}}}}}}")),
     ] {
         check_counted(&post(&world, "/v1/queries", body).await, what);
     }
     for (what, path, body) in [
+        (
+            "required parameters of a tool",
+            "/v1/queries",
+            format!(
+                "{{{target},\"externalTools\":[{{\"name\":\"t\",\"parameters\":{{\"type\":\"object\",\"required\":[{zeros}]}}}}]}}"
+            ),
+        ),
         ("external tools", "/v1/queries", format!("{{{target},\"externalTools\":[{zeros}]}}")),
         ("results", "/v1/queries/nobody/tool-result", format!("{{\"toolResults\":[{zeros}]}}")),
-        ("parts of a message", "/v1/queries", format!("{{\"type\":\"messages\",\"input\":[{{\"role\":\"user\",\"content\":[{zeros}]}}]}}")),
+        (
+            "parts of a message",
+            "/v1/queries",
+            format!("{{\"type\":\"messages\",\"input\":[{{\"role\":\"user\",\"content\":[{zeros}]}}]}}"),
+        ),
         ("targets", "/v1/queries", format!("{{\"input\":\"x\",\"targets\":[{zeros}]}}")),
     ] {
         let answer = post(&world, path, body).await;

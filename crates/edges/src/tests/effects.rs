@@ -66,7 +66,10 @@ struct Stage {
 
 fn script() -> ScriptedModel {
     ScriptedModel::default()
-        .on("canary-input", vec![Turn::call("ask_client", &json!({"question": "argument"})), Turn::say("canary-answer")])
+        .on(
+            "canary-input",
+            vec![Turn::call("ask_client", &json!({"question": "argument"})), Turn::say("canary-answer")],
+        )
         .on("mine", vec![Turn::say("my answer")])
 }
 
@@ -91,8 +94,14 @@ async fn stage() -> Stage {
         ("memories", json!({"maxMessages": 5})),
         ("teams", json!({"strategy": "sequential", "members": []})),
         ("models", secret_model()),
-        ("tools", json!({"type": "http", "http": {"url": format!("https://h/x?key={SECRET}&page=2"), "headers": [{"name": "x", "value": {"value": SECRET}}]}})),
-        ("mcp-servers", json!({"address": {"value": format!("https://user:{SECRET}@h/mcp?token={SECRET}")}, "transport": "http"})),
+        (
+            "tools",
+            json!({"type": "http", "http": {"url": format!("https://h/x?key={SECRET}&page=2"), "headers": [{"name": "x", "value": {"value": SECRET}}]}}),
+        ),
+        (
+            "mcp-servers",
+            json!({"address": {"value": format!("https://user:{SECRET}@h/mcp?token={SECRET}")}, "transport": "http"}),
+        ),
         ("resources/api/v1/configmaps", json!({})),
     ] {
         let answer = world.post(&format!("/v1/{kind}"), &json!({"name": "stored", "spec": spec})).await;
@@ -140,7 +149,9 @@ impl Asked {
 /// What is asked of a route. One without a row of its own is asked with an empty body.
 fn requests(route: &Route, calls: &[(&'static str, String)]) -> Vec<Asked> {
     let whole = format!("/v1/namespaces/default{}", route.path);
-    let path = whole.replace("{group}", "ark.mckinsey.com").replace("{kind}", if route.path.contains("{group}") { "agents" } else { "configmaps" });
+    let path = whole
+        .replace("{group}", "ark.mckinsey.com")
+        .replace("{kind}", if route.path.contains("{group}") { "agents" } else { "configmaps" });
     let path = path.replace("{version}", if route.path.contains("{group}") { "v1alpha1" } else { "v1" });
     if route.path.starts_with("/queries/{name}") {
         return calls.iter().flat_map(|(name, call)| of_query(route, &path, name, call)).collect();
@@ -160,7 +171,9 @@ fn requests(route: &Route, calls: &[(&'static str, String)]) -> Vec<Asked> {
             vec![Asked::json(&path.replace("{name}", "done").replace("{id}", "talk-done"), &json!({}))]
         }
         ("post", _) => one(json!({"name": "new", "spec": {"description": "new"}})),
-        ("put", _) => vec![Asked::json(&path.replace("{name}", "stored"), &json!({"spec": {"description": "changed"}}))],
+        ("put", _) => {
+            vec![Asked::json(&path.replace("{name}", "stored"), &json!({"spec": {"description": "changed"}}))]
+        }
         _ => vec![Asked::json(&path.replace("{name}", "stored"), &json!({}))],
     }
 }
@@ -171,15 +184,11 @@ fn of_query(route: &Route, path: &str, name: &str, call: &str) -> Vec<Asked> {
         // A stream of a query that has not ended does not end either.
         ("get", "/queries/{name}/events") if name != "done" => Vec::new(),
         ("put", "/queries/{name}") => {
-            let mut asked: Vec<_> = [
-                json!({}),
-                json!({"metadata": {"labels": {"a": "b"}}}),
-                json!({"ttl": "2h"}),
-                json!({"cancel": true}),
-            ]
-            .iter()
-            .map(|body| Asked::json(&path, body))
-            .collect();
+            let mut asked: Vec<_> =
+                [json!({}), json!({"metadata": {"labels": {"a": "b"}}}), json!({"ttl": "2h"}), json!({"cancel": true})]
+                    .iter()
+                    .map(|body| Asked::json(&path, body))
+                    .collect();
             for view in ["rfc", "ark"] {
                 asked.push(Asked::json(&format!("{path}?view={view}"), &json!({"metadata": {}})));
             }
@@ -191,17 +200,23 @@ fn of_query(route: &Route, path: &str, name: &str, call: &str) -> Vec<Asked> {
         ("post", "/queries/{name}/tool-result") => {
             let one = json!({"toolName": "ask_client", "toolResult": "brought"});
             let batch = json!({"toolResults": [{"toolCallId": call, "toolResult": "canary-result"}]});
-            let batch = Value::from(batch.to_string().replace("canary-result", if name == "waits" { "brought" } else { "canary-result" }));
+            let batch = Value::from(
+                batch.to_string().replace("canary-result", if name == "waits" { "brought" } else { "canary-result" }),
+            );
             let batch = serde_json::from_str(batch.as_str().unwrap_or_default()).unwrap_or_default();
             ["", "?view=rfc", "?view=ark"]
                 .iter()
                 .flat_map(|view| [&one, &batch].map(|body| Asked::json(&format!("{path}{view}"), body)))
                 .collect()
         }
-        ("get", "/queries/{name}") => {
-            ["", "?view=rfc", "?view=ark"].iter().map(|view| Asked::json(&format!("{path}{view}"), &json!({}))).collect()
-        }
-        _ => ["", "?view=rfc", "?view=ark"].iter().map(|view| Asked::json(&format!("{path}{view}"), &json!({}))).collect(),
+        ("get", "/queries/{name}") => ["", "?view=rfc", "?view=ark"]
+            .iter()
+            .map(|view| Asked::json(&format!("{path}{view}"), &json!({})))
+            .collect(),
+        _ => ["", "?view=rfc", "?view=ark"]
+            .iter()
+            .map(|view| Asked::json(&format!("{path}{view}"), &json!({})))
+            .collect(),
     }
 }
 
@@ -340,7 +355,7 @@ async fn a_shown_resource_that_is_sent_back_does_not_overwrite_its_secrets() {
     }
     let stored = world.store.resources().await.unwrap();
     let spec = serde_json::to_string(&stored[0].manifest.description.spec).unwrap();
-    assert_eq!(spec.matches(SECRET).count(), 7, "{spec}");
+    assert_eq!(spec.matches(SECRET).count(), 8, "{spec}");
     // The word alone is no secret.
     let body = json!({"name": "a", "spec": {"prompt": "Write [hidden] where something is hidden"}});
     world.post("/v1/agents", &body).await.ok();

@@ -40,7 +40,9 @@ async fn a_refusal_is_on_record_with_the_key_and_the_route() {
     let records = recorded(&world).await;
     let told: Vec<_> = records
         .iter()
-        .map(|record| (record["actor"].as_str(), record["outcome"].as_str().unwrap(), record["detail"].as_str().unwrap()))
+        .map(|record| {
+            (record["actor"].as_str(), record["outcome"].as_str().unwrap(), record["detail"].as_str().unwrap())
+        })
         .collect();
     assert_eq!(
         told,

@@ -51,8 +51,14 @@ impl Assemble for Lenient {
         for one in stored {
             let StoredResource { manifest, generation, created_at, updated_at } = one.clone();
             let origin = Origin::Stored { generation, created_at, updated_at };
-            let resource =
-                Resource { manifest, origin, needs: Vec::new(), not_served: None, faults: Vec::new(), hides_stored: false };
+            let resource = Resource {
+                manifest,
+                origin,
+                needs: Vec::new(),
+                not_served: None,
+                faults: Vec::new(),
+                hides_stored: false,
+            };
             registry.add_resource(resource);
         }
         registry

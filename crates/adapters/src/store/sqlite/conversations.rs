@@ -32,8 +32,7 @@ const ADD: &str = "INSERT INTO conversations (namespace, memory, name, messages,
 const ADD_EXCHANGE: &str = "INSERT INTO exchanges (conversation, query, name, at, first, messages, tokens, body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 /// A query that is kept for a short time must not take with it what others have said.
-const CHANGE: &str =
-    "UPDATE conversations SET messages = ?2, latest = ?3, expires = max(expires, ?4) WHERE id = ?1";
+const CHANGE: &str = "UPDATE conversations SET messages = ?2, latest = ?3, expires = max(expires, ?4) WHERE id = ?1";
 pub(super) const OPEN: &str = "SELECT uid FROM queries WHERE namespace = ?1 AND conversation = ?2 AND expires IS NULL";
 pub(super) const HISTORY: &str = "SELECT query, exchanges.name, at, first, exchanges.messages, tokens, length(body), body \
      FROM conversations JOIN exchanges ON conversation = conversations.id \
