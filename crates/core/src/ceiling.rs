@@ -180,4 +180,6 @@ ceilings! {
     RESULT_BYTES: Upload = 64 * MIB, Bytes, Above::Code("payload_too_large");
     /// Unfinished uploads of one call
     CALL_DRAFTS: Upload = 2, Count, Above::Code("too_many_uploads");
+    /// Unfinished uploads of one namespace together
+    NAMESPACE_DRAFT_BYTES: Upload = 512 * MIB, Bytes, Above::Code("too_many_uploads");
 }

@@ -39,6 +39,7 @@ pub mod cache;
 pub mod ceiling;
 pub mod content;
 pub mod conversation;
+pub mod duration;
 pub mod event;
 pub mod hash;
 pub mod head;

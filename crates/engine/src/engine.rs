@@ -25,6 +25,7 @@ use crate::{
     clock_step::ClockSteps,
     deadlines::Deadlines,
     desk::{Brings, Desk, Key, Live, Locked, State},
+    drafts::Drafts,
     driver::{self, Found},
     fault,
     isolation::Isolation,
@@ -103,6 +104,7 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) drafts: Arc<Drafts>,
     pub(crate) resources: Resources,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -151,6 +153,7 @@ impl Engine {
         let inner = Arc::new(Inner {
             store,
             blobs,
+            drafts: Arc::default(),
             resources,
             clock,
             settings,

@@ -16,6 +16,7 @@ mod desk;
 mod direct;
 mod dispatch;
 mod documents;
+mod drafts;
 mod driver;
 mod engine;
 mod error;

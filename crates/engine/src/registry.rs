@@ -20,7 +20,8 @@ use serde_json::Value;
 
 use crate::{
     EngineError, Model, Runner,
-    resource::{Kind, Resource, ResourceKey},
+    conversation::DEFAULT_MEMORY,
+    resource::{Description, Kind, Manifest, Origin, Resource, ResourceKey},
 };
 
 /// An agent as its manifest describes it.
@@ -208,6 +209,9 @@ impl Registry {
         if let Some(resource) = found {
             return Some(Arc::clone(resource));
         }
+        if kind == Kind::Memory && name == DEFAULT_MEMORY {
+            return Some(Arc::new(default_memory(namespace)));
+        }
         let is_meant = |tool: &&Resource| kind == Kind::Tool && tool.manifest.key.name == name;
         self.builtin_tools.iter().find(is_meant).map(|tool| Arc::new(in_namespace(tool, namespace)))
     }
@@ -225,6 +229,12 @@ impl Registry {
             let shown: Vec<_> = self.builtin_tools.iter().filter(|tool| !is_hidden(tool)).collect();
             found.extend(shown.into_iter().map(|tool| Arc::new(in_namespace(tool, namespace))));
             found.sort_by(|left, right| left.manifest.key.name.cmp(&right.manifest.key.name));
+        }
+        if kind == Kind::Memory {
+            let place = found.partition_point(|memory| memory.manifest.key.name.as_str() < DEFAULT_MEMORY);
+            if found.get(place).is_none_or(|memory| memory.manifest.key.name != DEFAULT_MEMORY) {
+                found.insert(place, Arc::new(default_memory(namespace)));
+            }
         }
         found
     }
@@ -291,6 +301,14 @@ impl Registry {
         self.configured(namespace)?.memories.get(name)
     }
 
+    /// How much of a conversation is shown of this memory: of one that is described, or of the one that every namespace
+    /// has; `None` if there is no such memory.
+    #[must_use]
+    pub fn window(&self, namespace: &Namespace, name: &str) -> Option<Window> {
+        let described = self.memory(namespace, name).map(|memory| memory.window);
+        described.or_else(|| (name == DEFAULT_MEMORY).then(Window::default))
+    }
+
     /// The memories of a namespace, by name.
     pub fn memories<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = &'a Memory> {
         self.configured(namespace).into_iter().flat_map(|configured| configured.memories.values())
@@ -351,6 +369,23 @@ impl Registry {
             Binding::Builtin { .. } => self.builtins.as_ref(),
             _ => None,
         }
+    }
+}
+
+/// The memory that every namespace has, unless a manifest describes another one of its name.
+fn default_memory(namespace: &Namespace) -> Resource {
+    let description = "Keeps conversations that are given a name; every namespace has it";
+    let spec = serde_json::Map::from_iter([("description".to_owned(), Value::from(description))]);
+    Resource {
+        manifest: Manifest {
+            key: ResourceKey::new(Kind::Memory, namespace.clone(), DEFAULT_MEMORY),
+            description: Description { spec, ..Description::default() },
+        },
+        origin: Origin::Builtin,
+        needs: Vec::new(),
+        not_served: None,
+        faults: Vec::new(),
+        hides_stored: false,
     }
 }
 

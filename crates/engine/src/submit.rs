@@ -7,9 +7,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
     ContentHash, Limits, Namespace, Spec, Tool, Toolset,
-    ceiling::REQUEST_PATTERN_BYTES,
+    ceiling::{REQUEST_PATTERN_BYTES, WARNINGS_KEPT},
     conversation::Frozen,
-    json,
+    duration, json,
     query::TargetKind,
     schema::{self, Schema, SchemaCache, SchemaError, SchemaFault},
     template::{RenderError, Template},
@@ -100,10 +100,17 @@ impl Inner {
         let parameters = parameters::resolve(&registry, &submission.namespace, asked)?;
         let answerer = self.answerer(&registry, &submission, &parameters)?;
         let mut warnings = submission.warnings;
-        warnings.extend(registry.warn_of_idle(&answerer.tools));
+        let limits = submission.limits.narrow(answerer.limits);
+        let idle: Vec<_> = registry.warn_of_idle(&answerer.tools).collect();
         let output_schema = submission.output_schema.or(answerer.output_schema);
         let toolset = Toolset::merge(submission.mode, answerer.tools, submission.client_tools).sharing(&self.schemas);
         let toolset = self.toolsets.share(toolset);
+        let mut further = idle.into_iter().chain(warn_of_narrowed(&toolset, limits));
+        warnings.extend(further.by_ref().take(WARNINGS_KEPT));
+        match further.count() {
+            0 => {}
+            omitted => warnings.push(format!("{omitted} further warnings are not listed")),
+        }
         let (input, template, messages) = match submission.input {
             // A text without parameters is no template: its braces are braces.
             Input::Text(text) if parameters.is_empty() => (text, None, Vec::new()),
@@ -128,7 +135,7 @@ impl Inner {
                 history: joining.history.as_ref().map(|history| history.hash),
             }),
             toolset: toolset.hash(),
-            limits: submission.limits.narrow(answerer.limits),
+            limits,
             view: submission.view,
             session_id: submission.session_id,
             labels: submission.labels,
@@ -206,6 +213,16 @@ impl Inner {
             output_schema: agent.output_schema.clone(),
         })
     }
+}
+
+/// What to say about tools that get less time than they want.
+fn warn_of_narrowed(toolset: &Toolset, limits: Limits) -> impl Iterator<Item = String> {
+    toolset.tools().iter().filter_map(move |member| {
+        let limit = if member.tool.is_external() { limits.external_timeout } else { limits.tool_timeout };
+        let wanted = member.tool.timeout.filter(|wanted| *wanted > limit)?;
+        let (name, wanted, limit) = (&member.name, duration::format(wanted), duration::format(limit));
+        Some(format!("`timeout` of tool `{name}`, {wanted}, was narrowed to the limit of {limit}"))
+    })
 }
 
 fn find_model(registry: &Registry, namespace: &Namespace, name: &str) -> Result<(), EngineError> {

@@ -63,7 +63,7 @@ mod inspect;
 mod instance;
 pub(crate) mod keyword;
 mod normalize;
-pub(crate) mod path;
+pub mod path;
 mod pattern;
 pub(crate) mod reference;
 mod violation;

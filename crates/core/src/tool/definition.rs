@@ -31,7 +31,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Annotations, Binding, Deprecation, Tool, duration_from_json, name};
 use crate::{
-    ceiling::{REQUEST_PATTERN_BYTES, TOOL_DESCRIPTION_BYTES, TOOLS},
+    ceiling::{FAULTS_LISTED, REQUEST_PATTERN_BYTES, TOOL_DESCRIPTION_BYTES, TOOLS},
     json,
     schema::{self, SchemaCache, SchemaError, path},
     text::clip,
@@ -59,10 +59,13 @@ pub struct DefinitionFault {
     pub message: String,
 }
 
-/// Everything that is wrong with a list of definitions; never empty.
+/// What is wrong with a list of definitions; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionFaults {
+    /// At most [`FAULTS_LISTED`].
     pub faults: Vec<DefinitionFault>,
+    /// Further faults, and entries that were not read.
+    pub omitted: usize,
     /// Names that stand more than once, one entry for each repetition.
     pub duplicates: Vec<String>,
 }
@@ -85,6 +88,9 @@ impl fmt::Display for DefinitionFaults {
             }
             write!(formatter, "Duplicate tool names: {}", self.duplicates.join(", "))?;
         }
+        if self.omitted > 0 {
+            write!(formatter, "; {} further faults or unread entries", self.omitted)?;
+        }
         Ok(())
     }
 }
@@ -101,23 +107,29 @@ pub fn check(definitions: &Value, rules: Rules) -> Result<Vec<Tool>, DefinitionF
 }
 
 fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> Result<Vec<Tool>, DefinitionFaults> {
-    let mut checker = Checker { rules, cache, pattern_bytes: 0, faults: Vec::new() };
+    let mut checker = Checker { rules, cache, pattern_bytes: 0, faults: Vec::new(), omitted: 0 };
     let Value::Array(entries) = definitions else {
         checker.wrong_type(String::new(), "array", Some(definitions));
-        return Err(DefinitionFaults { faults: checker.faults, duplicates: Vec::new() });
+        return Err(checker.conclude(Vec::new()));
     };
     if entries.len() > TOOLS {
         let message = format!("Too big: expected array to have <={TOOLS} items");
         checker.fault(String::new(), "too_big", message);
-        return Err(DefinitionFaults { faults: checker.faults, duplicates: Vec::new() });
+        return Err(checker.conclude(Vec::new()));
     }
-    let tools: Vec<Option<Tool>> =
-        entries.iter().enumerate().map(|(index, entry)| checker.entry(index, entry)).collect();
+    let mut tools: Vec<Option<Tool>> = Vec::with_capacity(entries.len());
+    for (index, entry) in entries.iter().enumerate() {
+        if checker.is_full() {
+            checker.omitted += entries.len() - index;
+            break;
+        }
+        tools.push(checker.entry(index, entry));
+    }
     let duplicates = checker.names(&tools);
     if checker.faults.is_empty() {
         return Ok(tools.into_iter().flatten().collect());
     }
-    Err(DefinitionFaults { faults: checker.faults, duplicates })
+    Err(checker.conclude(duplicates))
 }
 
 struct Checker<'a> {
@@ -126,11 +138,29 @@ struct Checker<'a> {
     /// What the patterns of all schemas so far take in memory.
     pattern_bytes: usize,
     faults: Vec<DefinitionFault>,
+    omitted: usize,
 }
 
 impl Checker<'_> {
     fn fault(&mut self, path: String, code: &'static str, message: impl Into<String>) {
+        if self.is_full() {
+            self.omitted += 1;
+            return;
+        }
         self.faults.push(DefinitionFault { path, code, message: message.into() });
+    }
+
+    /// No further fault would be listed, so that reading on tells the client nothing.
+    fn is_full(&self) -> bool {
+        self.faults.len() >= FAULTS_LISTED
+    }
+
+    fn count(&self) -> usize {
+        self.faults.len() + self.omitted
+    }
+
+    fn conclude(self, duplicates: Vec<String>) -> DefinitionFaults {
+        DefinitionFaults { faults: self.faults, omitted: self.omitted, duplicates }
     }
 
     fn wrong_type(&mut self, path: String, expected: &str, received: Option<&Value>) {
@@ -139,7 +169,7 @@ impl Checker<'_> {
     }
 
     fn entry(&mut self, index: usize, entry: &Value) -> Option<Tool> {
-        let before = self.faults.len();
+        let before = self.count();
         let here = path::with_index("", index);
         let Value::Object(fields) = entry else {
             self.wrong_type(here, "object", Some(entry));
@@ -157,7 +187,7 @@ impl Checker<'_> {
         if self.rules == Rules::Open {
             self.open_fields(fields, &here, &mut tool);
         }
-        (self.faults.len() == before).then_some(tool)
+        (self.count() == before).then_some(tool)
     }
 
     fn name(&mut self, fields: &Map<String, Value>, here: &str) -> String {
@@ -329,6 +359,10 @@ impl Checker<'_> {
         }
         if let Some(Value::Array(values)) = fields.get("enum") {
             for (index, value) in values.iter().enumerate() {
+                if self.is_full() {
+                    self.omitted += values.len() - index;
+                    break;
+                }
                 if !value.is_string() && !value.is_number() {
                     let here = path::with_index(&path::with_key(here, "enum"), index);
                     self.fault(here, "invalid_union", "Invalid input");
@@ -356,6 +390,10 @@ impl Checker<'_> {
         };
         let properties = schema.get("properties").and_then(Value::as_object);
         for (index, name) in names.iter().enumerate() {
+            if self.is_full() {
+                self.omitted += names.len() - index;
+                break;
+            }
             let here = path::with_index(&here, index);
             match name {
                 Value::String(name) => {

@@ -13,6 +13,7 @@ use bosun_engine::{QueryKey, store::conversations::Wanted};
 use serde_json::Value;
 
 use super::{
+    convert::Sight,
     delivery::{DEFAULT_FAILURE, NO_REASON},
     duration,
     lookup::Lookup,
@@ -310,6 +311,11 @@ impl Options {
 
     pub(super) fn actor(&self) -> &Actor {
         &self.caller.actor
+    }
+
+    /// How much of a query the caller may see.
+    pub(super) fn sight(&self) -> Sight {
+        Sight::of(self.caller.grant().rights)
     }
 
     /// The query that the path names. A name that no query can have is a query that does not exist.

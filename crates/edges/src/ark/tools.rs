@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bosun_core::{
     Namespace, Tool,
     ceiling::TOOLS,
-    schema,
+    schema::{self, path::with_key},
     tool::{
         catalog::Selection,
         definition::{DefinitionCache, DefinitionFault},
@@ -68,15 +68,29 @@ type Placed = (String, Value);
 pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, findings: &mut Findings) -> Tools {
     let mut speaks_rfc = fields.has("externalTools");
     let mode = read_mode(fields, findings);
-    let mut outside = placed(fields, "externalTools", findings);
-    let mut selected = Vec::new();
-    for (path, entry) in placed(fields, "tools", findings) {
-        if is_outside(&entry, &engine.registry(), namespace) {
+    let (mut outside, mut selected): (Vec<Placed>, _) = (Vec::new(), Vec::new());
+    let path = fields.path_of("externalTools");
+    let items = fields.list("externalTools", findings).unwrap_or_default();
+    if items.len() > TOOLS {
+        too_many(&path, items.len(), findings);
+    } else {
+        findings.each(&path, items, |_, path, entry| outside.push((path, entry)));
+    }
+    let (path, registry) = (fields.path_of("tools"), engine.registry());
+    let items = fields.list("tools", findings).unwrap_or_default();
+    let count = items.len();
+    findings.each(&path, items, |findings, place, entry| {
+        if outside.len() + selected.len() >= TOOLS {
+            // Said below, once.
+        } else if is_outside(&entry, &registry, namespace) {
             speaks_rfc = true;
-            outside.push((path, entry));
+            outside.push((place, entry));
         } else {
-            selected.extend(read_selected(path, entry, findings));
+            selected.extend(read_selected(place, entry, findings));
         }
+    });
+    if outside.len() + selected.len() >= TOOLS && count > TOOLS {
+        too_many(&path, count, findings);
     }
     let outside = check(outside, engine.definitions(), findings);
     if mode == Mode::Ark && !outside.is_empty() {
@@ -127,10 +141,10 @@ fn read_filter(fields: &mut Object, findings: &mut Findings) -> Option<Selection
     }
 }
 
-fn placed(fields: &mut Object, name: &str, findings: &mut Findings) -> Vec<Placed> {
-    let path = fields.path_of(name);
-    let items = fields.list(name, findings).unwrap_or_default();
-    items.into_iter().enumerate().map(|(index, item)| (format!("{path}[{index}]"), item)).collect()
+/// A list of tools that is too long is not read.
+fn too_many(path: &str, count: usize, findings: &mut Findings) {
+    let message = format!("has {count} entries; {TOOLS} are the most");
+    findings.refuse(Code::InvalidToolDefinitions, path, "too_big", message);
 }
 
 fn read_mode(fields: &mut Object, findings: &mut Findings) -> Mode {
@@ -196,6 +210,7 @@ fn check(definitions: Vec<Placed>, known: &DefinitionCache, findings: &mut Findi
     match known.check(&Value::Array(definitions)) {
         Ok(tools) => tools,
         Err(faults) => {
+            findings.omit(faults.omitted);
             for fault in faults.faults {
                 let path = place(&paths, &fault);
                 findings.refuse(Code::InvalidToolDefinitions, path, fault.code, fault.message);
@@ -208,11 +223,12 @@ fn check(definitions: Vec<Placed>, known: &DefinitionCache, findings: &mut Findi
 /// Fields of a definition that the checker does not read.
 fn look_for_strangers(path: &str, definition: &Value, findings: &mut Findings) {
     let members = definition.as_object().into_iter().flatten();
-    for (name, value) in members.filter(|(name, value)| !DEFINITION.contains(&name.as_str()) && !value.is_null()) {
-        let path = clip(&format!("{path}.{name}"));
+    let is_strange = |name: &String, value: &Value| !DEFINITION.contains(&name.as_str()) && !value.is_null();
+    for (name, value) in members.filter(|(name, value)| is_strange(name, value)) {
+        let path = with_key(path, name);
         match UNSERVED.iter().find(|(unserved, _)| unserved == name) {
             Some((_, advice)) => refuse_unserved_field(path, value, advice, findings),
-            None => findings.warn(format!("unknown field `{path}` was ignored")),
+            None => findings.warn(format!("unknown field `{}` was ignored", clip(&path))),
         }
     }
 }

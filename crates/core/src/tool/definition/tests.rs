@@ -352,3 +352,16 @@ fn names_that_look_alike_are_refused() {
     );
     assert_eq!(told(&json!([{"name": "l1"}, {"name": "ll"}]), Rules::Open), [""; 0]);
 }
+
+#[test]
+fn faults_are_listed_up_to_a_number_and_counted() {
+    for (list, omitted) in [
+        (json!(vec![0; 500]), 400),
+        (json!([with(&my_tool(), "/parameters/required", json!(vec![0; 50_000]))]), 49_900),
+    ] {
+        let faults = check(&list, Rules::Open).unwrap_err();
+        assert_eq!(faults.faults.len(), FAULTS_LISTED);
+        assert!(faults.omitted >= omitted, "{}", faults.omitted);
+        assert!(faults.to_string().contains("further faults"));
+    }
+}
