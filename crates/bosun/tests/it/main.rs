@@ -10,6 +10,7 @@
 mod access;
 mod acts;
 mod architecture;
+mod attack;
 mod audit;
 mod canaries;
 mod chaos;
