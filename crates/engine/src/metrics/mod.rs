@@ -40,7 +40,7 @@ pub const FAMILIES: &[Family] = &[
         "bosun_queries",
         Kind::Gauge,
         &["state"],
-        "Queries that run, wait for a seat (queued), or wait for a client (waiting, also held)",
+        "Queries that run, wait for a permit (queued), or wait for a client (waiting, also held)",
     ),
     Family::new(
         "bosun_calls_total",
