@@ -7,6 +7,7 @@ mod crashes;
 mod faulty;
 mod large;
 mod refusing;
+mod resources;
 mod running;
 mod stopping;
 mod updating;
