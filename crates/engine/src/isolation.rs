@@ -17,7 +17,7 @@ use bosun_core::{
 };
 use tokio::sync::Notify;
 
-use crate::{admission::Seat, desk::Live, engine::Inner};
+use crate::{admission::Permit, desk::Live, engine::Inner};
 
 /// Isolated retries begin when retries together have had so long to begin.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -63,8 +63,9 @@ pub(crate) enum Admitted {
 
 impl Isolation {
     /// Decides how a query that an earlier process left behind is taken up, and waits until it may be. While it waits it
-    /// takes no other query's seat.
-    pub(crate) async fn admit(inner: &Arc<Inner>, live: &Live, seat: &mut Seat) -> Admitted {
+    /// takes no other query's permit.
+    pub(crate) async fn admit(permit: &mut Permit, live: &Live) -> Admitted {
+        let inner = &Arc::clone(permit.inner());
         let hit = match live.lock(&*inner.store).await {
             Ok(locked) => locked.state().filter(|state| machine::is_hit(&state.head)).map(|state| {
                 let (head, takeover) = (&state.head, Takeover::Inherited);
@@ -81,7 +82,7 @@ impl Isolation {
                 Admitted::Retried(Retry { inner: Arc::clone(inner), alone: false })
             }
             Some((true, rank)) => {
-                seat.stop_counting();
+                permit.stop_counting();
                 tokio::select! {
                     retry = Self::enter(inner, rank) => Admitted::Retried(retry),
                     () = inner.draining.cancelled() => Admitted::Refused,

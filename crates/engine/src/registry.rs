@@ -13,14 +13,15 @@ use std::{
 use bosun_core::{
     Binding, Namespace, Tool,
     query::AskedLimits,
-    template::{BadTemplate, MissingValues, Template},
+    template::{BadTemplate, MissingValues, RenderError, Template},
 };
 
 use serde_json::Value;
 
 use crate::{
     EngineError, Model, Runner,
-    resource::{Kind, Resource, ResourceKey},
+    conversation::DEFAULT_MEMORY,
+    resource::{Description, Kind, Manifest, Origin, Resource, ResourceKey},
 };
 
 /// An agent as its manifest describes it.
@@ -69,40 +70,41 @@ pub enum PromptError {
     },
     #[error("the prompt of agent `{agent}` needs parameters that the query does not have: {}", names.join(", "))]
     MissingParameters { agent: String, names: Vec<String> },
+    #[error("the prompt of agent `{agent}`, with its parameters filled in, is too large: {bytes} bytes")]
+    TooLarge { agent: String, bytes: usize },
 }
 
 impl Agent {
     /// The prompt with its parameters filled in; `parameters` are those of the query.
     ///
     /// # Errors
-    /// If the query lacks a parameter that the prompt needs.
+    /// If the query lacks a parameter that the prompt needs, or the prompt would be too large.
     pub fn prompt_for(&self, parameters: &BTreeMap<String, String>) -> Result<Option<String>, PromptError> {
         let Some(prompt) = self.prompt.as_deref().filter(|_| !self.parameters.is_empty()) else {
             return Ok(self.prompt.clone());
         };
         let template =
             Template::parse(prompt).map_err(|source| PromptError::NotATemplate { agent: self.name.clone(), source })?;
-        let value = |name: &str| {
-            let parameter = self.parameters.iter().find(|parameter| parameter.name == name)?;
-            match &parameter.value {
-                PromptValue::Literal(text) => Some(text.as_str()),
-                PromptValue::OfQuery(name) => parameters.get(name).map(String::as_str),
-            }
+        // A prompt may have as many places as parameters; the first of a name counts.
+        let own: HashMap<&str, &PromptValue> =
+            self.parameters.iter().rev().map(|parameter| (parameter.name.as_str(), &parameter.value)).collect();
+        let value = |name: &str| match own.get(name)? {
+            PromptValue::Literal(text) => Some(text.as_str()),
+            PromptValue::OfQuery(name) => parameters.get(name).map(String::as_str),
         };
-        let filled = template.render(value).map_err(|MissingValues { names }| {
-            let in_query = |name: String| {
-                let parameter = self.parameters.iter().find(|parameter| parameter.name == name);
-                match parameter.map(|parameter| &parameter.value) {
+        let agent = || self.name.clone();
+        match template.render(value) {
+            Ok(filled) => Ok(Some(filled)),
+            Err(RenderError::TooLarge(bytes)) => Err(PromptError::TooLarge { agent: agent(), bytes }),
+            Err(RenderError::Missing(MissingValues { names })) => {
+                let in_query = |name: String| match own.get(name.as_str()) {
                     Some(PromptValue::OfQuery(name)) => name.clone(),
                     _ => name,
-                }
-            };
-            PromptError::MissingParameters {
-                agent: self.name.clone(),
-                names: names.into_iter().map(in_query).collect(),
+                };
+                let names = names.into_iter().map(in_query).collect();
+                Err(PromptError::MissingParameters { agent: agent(), names })
             }
-        })?;
-        Ok(Some(filled))
+        }
     }
 }
 
@@ -207,6 +209,9 @@ impl Registry {
         if let Some(resource) = found {
             return Some(Arc::clone(resource));
         }
+        if kind == Kind::Memory && name == DEFAULT_MEMORY {
+            return Some(Arc::new(default_memory(namespace)));
+        }
         let is_meant = |tool: &&Resource| kind == Kind::Tool && tool.manifest.key.name == name;
         self.builtin_tools.iter().find(is_meant).map(|tool| Arc::new(in_namespace(tool, namespace)))
     }
@@ -224,6 +229,12 @@ impl Registry {
             let shown: Vec<_> = self.builtin_tools.iter().filter(|tool| !is_hidden(tool)).collect();
             found.extend(shown.into_iter().map(|tool| Arc::new(in_namespace(tool, namespace))));
             found.sort_by(|left, right| left.manifest.key.name.cmp(&right.manifest.key.name));
+        }
+        if kind == Kind::Memory {
+            let place = found.partition_point(|memory| memory.manifest.key.name.as_str() < DEFAULT_MEMORY);
+            if found.get(place).is_none_or(|memory| memory.manifest.key.name != DEFAULT_MEMORY) {
+                found.insert(place, Arc::new(default_memory(namespace)));
+            }
         }
         found
     }
@@ -290,6 +301,14 @@ impl Registry {
         self.configured(namespace)?.memories.get(name)
     }
 
+    /// How much of a conversation is shown of this memory: of one that is described, or of the one that every namespace
+    /// has; `None` if there is no such memory.
+    #[must_use]
+    pub fn window(&self, namespace: &Namespace, name: &str) -> Option<Window> {
+        let described = self.memory(namespace, name).map(|memory| memory.window);
+        described.or_else(|| (name == DEFAULT_MEMORY).then(Window::default))
+    }
+
     /// The memories of a namespace, by name.
     pub fn memories<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = &'a Memory> {
         self.configured(namespace).into_iter().flat_map(|configured| configured.memories.values())
@@ -350,6 +369,23 @@ impl Registry {
             Binding::Builtin { .. } => self.builtins.as_ref(),
             _ => None,
         }
+    }
+}
+
+/// The memory that every namespace has, unless a manifest describes another one of its name.
+fn default_memory(namespace: &Namespace) -> Resource {
+    let description = "Keeps conversations that are given a name; every namespace has it";
+    let spec = serde_json::Map::from_iter([("description".to_owned(), Value::from(description))]);
+    Resource {
+        manifest: Manifest {
+            key: ResourceKey::new(Kind::Memory, namespace.clone(), DEFAULT_MEMORY),
+            description: Description { spec, ..Description::default() },
+        },
+        origin: Origin::Builtin,
+        needs: Vec::new(),
+        not_served: None,
+        faults: Vec::new(),
+        hides_stored: false,
     }
 }
 

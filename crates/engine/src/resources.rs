@@ -21,8 +21,8 @@ use crate::{
     engine::Inner,
     fault,
     resource::{
-        Amendment, Assemble, Change, ChangedResource, Description, Manifest, Origin, Resource, ResourceChange,
-        ResourceError, ResourceKey, StoredResource,
+        Amendment, Assemble, Change, ChangedResource, Description, Kind, Manifest, ManifestFaults, Origin, Resource,
+        ResourceChange, ResourceError, ResourceKey, StoredResource,
     },
 };
 
@@ -111,7 +111,7 @@ impl Engine {
     pub async fn create_resource(&self, by: Actor, manifest: Manifest) -> Result<ChangedResource, EngineError> {
         self.detached(async move |inner| {
             let _changing = inner.resources.lock(&manifest.key.namespace).await;
-            if find(&inner.resources.registry(), &manifest.key).is_some() {
+            if find(&inner.resources.registry(), &manifest.key).is_some_and(|known| !gives_way(&known)) {
                 return Err(ResourceError::Exists(manifest.key).into());
             }
             let now = inner.clock.now();
@@ -183,7 +183,10 @@ impl Inner {
     async fn keep(&self, by: &Actor, action: Action, stored: StoredResource) -> Result<ChangedResource, EngineError> {
         let key = stored.manifest.key.clone();
         let checked = self.resources.assembler.check(&stored.manifest).await;
-        let checked = checked.map_err(|faults| ResourceError::Invalid { key: key.clone(), faults })?;
+        let checked = checked.map_err(|ManifestFaults { faults, omitted }| {
+            let key = key.clone();
+            ResourceError::Invalid { key, faults, omitted }
+        })?;
         let registry = self.change_resources(by, action, Change::Keep(Box::new(stored))).await?;
         let resource = find(&registry, &key).ok_or(ResourceError::NotFound(key))?;
         Ok(ChangedResource { resource, warnings: checked.warnings, registry })
@@ -203,6 +206,12 @@ impl Inner {
         changed?;
         Ok(registry)
     }
+}
+
+/// Whether a client may describe another one of this name: the memory that every namespace has is for namespaces that
+/// have none of their own.
+fn gives_way(resource: &Resource) -> bool {
+    resource.origin == Origin::Builtin && resource.manifest.key.kind == Kind::Memory
 }
 
 fn find(registry: &Registry, key: &ResourceKey) -> Option<Arc<Resource>> {

@@ -16,7 +16,8 @@ use bosun_core::{Namespace, Tool};
 use bosun_engine::{
     Registry,
     resource::{
-        Assemble, Checked, Description, Kind, Manifest, ManifestFault, Origin, Resource, ResourceKey, StoredResource,
+        Assemble, Checked, Description, Kind, Manifest, ManifestFault, ManifestFaults, Origin, Resource, ResourceKey,
+        StoredResource,
     },
 };
 use serde_json::{Map, Value, json};
@@ -53,19 +54,19 @@ impl Library {
 
 #[async_trait]
 impl Assemble for Library {
-    async fn check(&self, manifest: &Manifest) -> Result<Checked, Vec<ManifestFault>> {
+    async fn check(&self, manifest: &Manifest) -> Result<Checked, ManifestFaults> {
         if manifest.key.kind == Kind::Namespace {
             return Ok(Checked::default());
         }
         let (mut drafts, reading) = (Drafts::default(), Reading::of_client());
         drafts.read_document(&reading, &document::of_manifest(manifest), &self.builtins);
-        let warnings = reading.take_warnings();
+        let (warnings, omitted) = (reading.take_warnings(), reading.omitted());
         let mut faults: Vec<_> = reading.into_faults().into_iter().map(to_manifest_fault).collect();
         for mut model in drafts.models.into_iter().map(|draft| draft.value.model) {
             model.bind(&self.grants);
             faults.extend(model.check_destination(&self.secrets, &self.connections).await);
         }
-        if faults.is_empty() { Ok(Checked { warnings }) } else { Err(faults) }
+        if faults.is_empty() { Ok(Checked { warnings }) } else { Err(ManifestFaults { faults, omitted }) }
     }
 
     fn assemble(&self, stored: &[StoredResource]) -> Registry {

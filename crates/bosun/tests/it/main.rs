@@ -10,6 +10,7 @@
 mod access;
 mod acts;
 mod architecture;
+mod attack;
 mod audit;
 mod canaries;
 mod chaos;
@@ -24,6 +25,7 @@ mod disasters;
 mod environment;
 mod hostile_files;
 mod large;
+mod limits;
 mod logs;
 mod models;
 mod nodes;

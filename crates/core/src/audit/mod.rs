@@ -10,7 +10,7 @@ mod redact;
 #[cfg(test)]
 mod tests;
 
-pub use redact::{REDACTED, is_secret_name, redact, redact_keys, redact_text};
+pub use redact::{REDACTED, hide_in_urls, is_secret_name, is_whole_url, redact, redact_keys, redact_text};
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -94,6 +94,10 @@ pub enum Action {
     /// Conversations, or what one query has said in them; `detail` is `<memory>/<conversation>`.
     #[serde(rename = "conversation.deleted")]
     ConversationDeleted,
+    /// A request was refused for want of a key or a right; `outcome` is the code, `detail` the route, or how many more
+    /// there were.
+    #[serde(rename = "access.refused")]
+    AccessRefused,
     /// The file of keys was read anew; what became of each key is a record of its own.
     #[serde(rename = "keys.reloaded")]
     KeysReloaded,
@@ -231,6 +235,12 @@ impl Record {
             calls: None,
             detail,
         }
+    }
+
+    /// A request that was refused with `code`.
+    #[must_use]
+    pub fn of_refused_access(at: Timestamp, actor: Option<&Actor>, code: &'static str, route: String) -> Self {
+        Self { outcome: Some(code.into()), ..Self::of_act(at, Action::AccessRefused, actor, Some(route)) }
     }
 
     /// A query was deleted by somebody.

@@ -49,6 +49,40 @@ static SECRET_NAMES: Words = Words::new(&[
 static HARMLESS_NAMES: Words =
     Words::new(&["tokens", "tokencount", "tokenlimit", "tokenizer", "maxtoken", "secretary", "otps"]);
 
+/// Parameters of URLs, in plain letters, whose values say how something is wanted and not who wants it. The value of any
+/// other may be a key: people call it `key`, `sig`, `code` or `t`.
+const HARMLESS_PARAMETERS: &[&str] = &[
+    "apiversion",
+    "version",
+    "v",
+    "model",
+    "deployment",
+    "region",
+    "page",
+    "pagesize",
+    "limit",
+    "offset",
+    "sort",
+    "order",
+    "fields",
+    "filter",
+    "format",
+    "units",
+    "lang",
+    "language",
+    "locale",
+    "timezone",
+    "type",
+    "mode",
+    "view",
+    "stream",
+    "q",
+    "query",
+    "search",
+];
+/// A longer value is more than a setting.
+const LONGEST_SETTING: usize = 64;
+
 /// How keys of well-known makers begin.
 const KEY_PREFIXES: &[&str] = &[
     "sk-",
@@ -135,6 +169,72 @@ fn member(key: &str, value: &Value) -> (String, Value) {
 pub fn is_secret_name(name: &str) -> bool {
     let is = |word: &str| plain(name.as_bytes()).eq(word.bytes());
     (is("auth") || is("pin") || SECRET_NAMES.stand_in(name)) && !HARMLESS_NAMES.stand_in(name)
+}
+
+/// Whether a text is one URL and nothing else.
+#[must_use]
+pub fn is_whole_url(text: &str) -> bool {
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme)) && !text.contains(char::is_whitespace)
+}
+
+/// A text in whose URLs `mask` stands for what may be a key: user and password, fragments, values of parameters that
+/// are not known to be harmless, and parts of the path that look like a key.
+#[must_use]
+pub fn hide_in_urls<'t>(text: &'t str, mask: &str) -> Cow<'t, str> {
+    let mut shown = String::new();
+    let mut copied = 0;
+    while let Some(at) = text[copied..].find("://").map(|at| copied + at + 3) {
+        let ends = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '`' | '<' | '>');
+        let end = text[at..].find(ends).map_or(text.len(), |length| at + length);
+        shown.push_str(&text[copied..at]);
+        hide_in_url(&text[at..end], mask, &mut shown);
+        copied = end;
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    shown.push_str(&text[copied..]);
+    if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
+}
+
+/// What of a URL is behind its scheme.
+fn hide_in_url(url: &str, mask: &str, shown: &mut String) {
+    let (url, fragment) = url.split_once('#').map_or((url, None), |(url, fragment)| (url, Some(fragment)));
+    let (place, query) = url.split_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
+    let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    match authority.rsplit_once('@') {
+        Some((_, host)) => shown.extend([mask, "@", host]),
+        None => shown.push_str(authority),
+    }
+    for (number, part) in path.split('/').enumerate() {
+        if number > 0 {
+            shown.push('/');
+        }
+        shown.push_str(if looks_secret(part) { mask } else { part });
+    }
+    for (number, parameter) in query.iter().flat_map(|query| query.split('&')).enumerate() {
+        shown.push(if number == 0 { '?' } else { '&' });
+        match parameter.split_once('=') {
+            _ if parameter.is_empty() => {}
+            Some((name, value)) if is_setting(name, value) => shown.push_str(parameter),
+            Some((name, _)) => shown.extend([name, "=", mask]),
+            None => shown.push_str(mask),
+        }
+    }
+    if fragment.is_some_and(|fragment| !fragment.is_empty()) {
+        shown.extend(["#", mask]);
+    }
+}
+
+fn is_setting(name: &str, value: &str) -> bool {
+    // A place for a parameter is none yet.
+    let is_open = value.starts_with("{{") && value.ends_with("}}");
+    let is_harmless = || HARMLESS_PARAMETERS.iter().any(|word| plain(name.as_bytes()).eq(word.bytes()));
+    is_open || (value.len() <= LONGEST_SETTING && !looks_secret(value) && is_harmless())
 }
 
 /// Letters and digits, in lower case.

@@ -326,3 +326,41 @@ fn a_result_that_did_not_count_is_recorded_by_its_hash() {
         assert!(of(Target::Call(call), counts).is_none());
     }
 }
+
+#[test]
+fn urls_are_shown_without_what_may_be_a_key() {
+    for (url, shown) in [
+        ("https://h/v1", "https://h/v1"),
+        ("https://h:8080/v1/a.b?api-version=2024-10-21", "https://h:8080/v1/a.b?api-version=2024-10-21"),
+        ("https://user:pw@h/v1", "https://[x]@h/v1"),
+        ("https://token@h", "https://[x]@h"),
+        ("https://a@b@h/p", "https://[x]@h/p"),
+        ("https://h?api-key=k&page=2&sig=s", "https://h?api-key=[x]&page=2&sig=[x]"),
+        ("https://h/?t=k", "https://h/?t=[x]"),
+        ("https://h/?barekey", "https://h/?[x]"),
+        ("https://h/?page=sk-0123456789abcdef", "https://h/?page=[x]"),
+        ("https://h/?api%2Dkey=k", "https://h/?api%2Dkey=[x]"),
+        ("https://h/p#access_token=k", "https://h/p#[x]"),
+        ("https://h/weather?city={{.city}}&key={{.secret}}x", "https://h/weather?city={{.city}}&key=[x]"),
+        ("https://h/bot/0123456789abcdef0123456789abcdef/send", "https://h/bot/[x]/send"),
+        ("postgres://u:p@db/x?sslmode=require", "postgres://[x]@db/x?sslmode=[x]"),
+        ("see https://u:p@h and `https://h?k=v`, or not", "see https://[x]@h and `https://h?k=[x]`, or not"),
+        ("no url", "no url"),
+        ("://", "://"),
+        ("https://", "https://"),
+        ("https://h/?&a=b&", "https://h/?&a=[x]&"),
+    ] {
+        assert_eq!(hide_in_urls(url, "[x]"), shown);
+        assert_eq!(hide_in_urls(shown, "[x]"), shown, "what is hidden stays so");
+    }
+    for (text, is_one) in [
+        ("https://h?a=b", true),
+        ("git+ssh://h", true),
+        ("see https://h", false),
+        ("https://h and more", false),
+        ("://h", false),
+        ("h", false),
+    ] {
+        assert_eq!(is_whole_url(text), is_one, "{text}");
+    }
+}

@@ -187,6 +187,7 @@ const OPERATIONS: &[Operation] = &[
         answer: Answer::Json(schema::<convert::Query>),
         errors: &[
             Code::InvalidToolResult,
+            Code::TooManyResults,
             Code::QueryNotFound,
             Code::QueryUnreadable,
             Code::QueryChanged,
@@ -232,6 +233,7 @@ const OPERATIONS: &[Operation] = &[
             Code::AlreadyResolved,
             Code::CallExpired,
             Code::CallCancelled,
+            Code::TooManyUploads,
         ],
     },
     Operation {
@@ -511,6 +513,7 @@ fn refusal_schema() -> Value {
                     "code": {"type": "string"},
                     "message": {"type": "string"},
                     "details": {"type": "array", "items": {"type": "object"}},
+                    "omitted": {"type": "integer", "description": "How many faults are not listed, and entries not read"},
                 },
             },
         },

@@ -151,7 +151,7 @@ fn contains(name: &QueryName, part: &str) -> bool {
 /// The events of a query; none if there is no such query.
 async fn of_query(app: &App, namespace: &Namespace, name: &QueryName) -> Result<Vec<QueryEvent>, ApiError> {
     let stored = app.engine.store().load(namespace, name).await.map_err(bosun_engine::EngineError::from)?;
-    let Some(Stored { head, entries }) = stored else { return Ok(Vec::new()) };
+    let Some(Stored { head, entries, .. }) = stored else { return Ok(Vec::new()) };
     Ok(entries.iter().map(|entry| show(&head, entry)).collect())
 }
 

@@ -15,7 +15,7 @@ use bosun_core::{
     query::{Usage, View},
 };
 
-use crate::store::{Append, Document, Position, Store};
+use crate::store::{Append, Document, Encoded, Position, Store};
 
 /// When the first scribe's time begins.
 const BEGINNING: i64 = 1_700_000_000_000;
@@ -68,7 +68,7 @@ impl Scribe {
             head,
             seen: 0,
             after: self.position,
-            entries: vec![Arc::new(entry)],
+            entries: vec![Encoded::new(entry).expect("an event that JSON can hold")],
             toolset: Some(toolset()),
             request: None,
             records,
@@ -84,7 +84,8 @@ impl Scribe {
         let seen = head.seq;
         let entries: Vec<_> = (seen + 1..)
             .zip(events)
-            .map(|(seq, event)| Arc::new(Entry { seq, at: self.now, event }))
+            .map(|(seq, event)| Entry { seq, at: self.now, event })
+            .map(|entry| Encoded::new(entry).expect("an event that JSON can hold"))
             .inspect(|entry| {
                 head.apply(entry).expect("entries follow each other");
                 transcript.apply(entry);

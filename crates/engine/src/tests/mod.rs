@@ -6,6 +6,7 @@ mod crash;
 mod crashes;
 mod faulty;
 mod large;
+mod orphans;
 mod refusing;
 mod resources;
 mod running;

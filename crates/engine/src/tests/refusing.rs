@@ -150,7 +150,7 @@ async fn a_query_that_was_not_kept_is_not_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_that_was_not_kept_leaves_its_seat_though_the_model_hangs() {
+async fn a_query_that_was_not_kept_gives_its_permit_back_though_the_model_hangs() {
     let (world, store) = world(vec![Turn::default().hanging()]).await;
     store.faults.make_room(0);
     assert_unavailable(world.engine.submit(submission("q", vec![]), None).await);

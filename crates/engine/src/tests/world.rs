@@ -142,8 +142,18 @@ impl World {
         model: Arc<ScriptedModel>,
         ledger: Arc<Ledger>,
     ) -> Self {
+        Self::on_store_with(store, memory, model, ledger, Settings::default()).await
+    }
+
+    pub(super) async fn on_store_with(
+        store: Arc<dyn Store>,
+        memory: Arc<Memory>,
+        model: Arc<ScriptedModel>,
+        ledger: Arc<Ledger>,
+        settings: Settings,
+    ) -> Self {
         let (clock, blobs) = (TokioClock::new(), MemoryBlobs::new());
-        let engine = Self::start(store, &blobs, &model, &ledger, &clock, Settings::default()).await;
+        let engine = Self::start(store, &blobs, &model, &ledger, &clock, settings).await;
         Self { engine, store: memory, blobs, model, ledger, clock }
     }
 

@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, fmt};
 
-use bosun_core::{Namespace, audit::redact_keys};
+use bosun_core::{
+    Namespace,
+    audit::{is_secret_name, redact_keys},
+};
 use bosun_engine::model::{ModelError, ModelRequest};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -212,8 +215,9 @@ impl<'a> Settings<'a> {
         for (name, source) in &config.properties {
             if let Some(value) = self.maybe(name, Some(source), Part::Body, to).await? {
                 properties.push((name.as_str(), property(value.expose())));
-                // What is written in the manifest is a setting, and an error should be able to speak of it.
-                if matches!(source, Source::Reference(_)) {
+                // What is written in the manifest is a setting, and an error should be able to speak of it; unless
+                // resources do not show it either.
+                if matches!(source, Source::Reference(_)) || is_secret_name(name) {
                     redaction.add(&value);
                 }
             }
