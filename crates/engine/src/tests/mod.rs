@@ -8,6 +8,7 @@ mod faulty;
 mod large;
 mod orphans;
 mod refusing;
+mod resources;
 mod running;
 mod stopping;
 mod updating;
