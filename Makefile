@@ -5,7 +5,7 @@ CARGO ?= cargo
 LOCKED := --locked
 
 .DEFAULT_GOAL := help
-.PHONY: conformance docs-page help setup demo serve install test fmt lint unit doc deny chaos interop otel release bench fuzz clean
+.PHONY: attack conformance docs-page help setup demo serve install test fmt lint unit doc deny chaos interop otel release bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ chaos: ## the proofs at their full scale: thousands of kills, races and cuts (ab
 	$(CARGO) test $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 \
 	chaos:: conversations:: races:: sse:: disasters:: shutdown:: upgrades:: overload::
 	BOSUN_SLOW_SOCKETS=1000 $(CARGO) test $(LOCKED) -p bosun-edges -- --nocapture slow_clients
+
+attack: ## the attacks that this server has seen, against the real process, one line of JSON each (at most ten minutes)
+	BOSUN_ATTACK_SHAPES=240 BOSUN_ATTACK_CYCLES=5000 BOSUN_ATTACK_ROUNDS=30 BOSUN_ATTACK_TEMPLATE=490 BOSUN_ATTACK_PATTERNS=1600 \
+	BOSUN_ATTACK_FAULTS=500000 BOSUN_ATTACK_CALLS=20000 BOSUN_ATTACK_ANSWER=52428800 BOSUN_ATTACK_EXCHANGES=150 \
+	BOSUN_ATTACK_CHANGES=200 BOSUN_ATTACK_UPLOAD_MB=60 BOSUN_ATTACK_TENANTS=1 \
+	$(CARGO) test $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 attack::
 
 conformance: ## generated requests against every route of docs/openapi.json (needs Python)
 	interop/openapi/run.sh

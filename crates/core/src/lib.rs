@@ -35,6 +35,7 @@
 
 pub mod actor;
 pub mod audit;
+pub mod cache;
 pub mod ceiling;
 pub mod content;
 pub mod conversation;
@@ -43,6 +44,7 @@ pub mod event;
 pub mod hash;
 pub mod head;
 pub mod id;
+pub mod journal;
 #[cfg(test)]
 mod journal_fixtures;
 pub mod json;

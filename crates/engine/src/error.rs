@@ -5,6 +5,7 @@
 
 use bosun_core::{
     CallId, Namespace, QueryName,
+    ceiling::{PARAMETERS_BYTES, RENDERED_BYTES},
     schema::{SchemaError, Violation},
     template::{BadTemplate, MissingValues},
 };
@@ -30,6 +31,10 @@ pub enum EngineError {
     InputTemplate(#[source] BadTemplate),
     #[error("the input needs parameters: {0}")]
     MissingParameters(#[source] MissingValues),
+    #[error("the input, with its parameters filled in, is too large: {0} bytes are more than {RENDERED_BYTES}")]
+    InputTooLarge(usize),
+    #[error("the values of all parameters together are too large: more than {PARAMETERS_BYTES} bytes")]
+    ParametersTooLarge,
     #[error("parameters have no value in namespace {namespace}: {}", listed(unresolved, "; "))]
     UnresolvedParameters { namespace: Namespace, unresolved: Vec<String> },
     #[error("`outputSchema` is not taken: {0}")]
@@ -56,6 +61,8 @@ pub enum EngineError {
     TooManyUploads(&'static str),
     #[error("query `{0}` is not held; there is nothing to continue")]
     NotHeld(QueryName),
+    #[error("query `{0}` was held for too long; it cannot be continued any more")]
+    HoldExpired(QueryName),
     #[error("{0} queries wait their turn already; no more are taken on right now")]
     Overloaded(usize),
     #[error("the server is shutting down")]

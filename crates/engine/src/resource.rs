@@ -244,6 +244,9 @@ pub trait Assemble: Send + Sync + 'static {
     /// Everything that is described, by files and by `stored`. It never fails: what was stored by another
     /// version of the program and is not readable any more is there, with its faults.
     fn assemble(&self, stored: &[StoredResource]) -> Registry;
+
+    /// The same of one namespace, of which `stored` is what clients have stored. What it holds of others is not looked at.
+    fn assemble_namespace(&self, namespace: &Namespace, stored: &[StoredResource]) -> Registry;
 }
 
 /// A registry that was put together by hand and that nothing can be added to.
@@ -259,6 +262,10 @@ impl Assemble for Fixed {
     }
 
     fn assemble(&self, _: &[StoredResource]) -> Registry {
+        self.0.clone()
+    }
+
+    fn assemble_namespace(&self, _: &Namespace, _: &[StoredResource]) -> Registry {
         self.0.clone()
     }
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::Tool;
+use bosun_core::{Namespace, Tool};
 use bosun_engine::{
     Registry,
     resource::{
@@ -70,7 +70,18 @@ impl Assemble for Library {
     }
 
     fn assemble(&self, stored: &[StoredResource]) -> Registry {
-        let mut all = self.files.clone();
+        self.assemble_with(self.files.clone(), stored)
+    }
+
+    fn assemble_namespace(&self, namespace: &Namespace, stored: &[StoredResource]) -> Registry {
+        // A reference never leaves its namespace, so nothing else is needed.
+        self.assemble_with(self.files.of_namespace(namespace), stored)
+    }
+}
+
+impl Library {
+    /// Puts what clients have stored beside what files describe.
+    fn assemble_with(&self, mut all: Manifests, stored: &[StoredResource]) -> Registry {
         let described: HashSet<ResourceKey> = all.resources.iter().map(|one| one.manifest.key.clone()).collect();
         let mut hidden: HashSet<&ResourceKey> = HashSet::new();
         let mut drafts = Drafts::default();
@@ -159,7 +170,7 @@ pub(super) fn describe(tool: &Tool) -> Resource {
     spec.insert("builtin".into(), json!({"name": tool.name}));
     Resource {
         manifest: Manifest {
-            key: ResourceKey::new(Kind::Tool, bosun_core::Namespace::default(), tool.name.clone()),
+            key: ResourceKey::new(Kind::Tool, Namespace::default(), tool.name.clone()),
             description: Description { spec, ..Description::default() },
         },
         origin: Origin::Builtin,

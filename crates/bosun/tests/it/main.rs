@@ -10,6 +10,7 @@
 mod access;
 mod acts;
 mod architecture;
+mod attack;
 mod audit;
 mod canaries;
 mod chaos;
@@ -21,8 +22,10 @@ mod demo;
 mod dependencies;
 mod deploy;
 mod disasters;
+mod environment;
 mod hostile_files;
 mod large;
+mod limits;
 mod logs;
 mod models;
 mod nodes;

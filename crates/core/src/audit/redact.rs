@@ -344,6 +344,50 @@ fn is_user_info(text: &str, start: usize, end: usize) -> bool {
         && before.rfind("//").is_some_and(|at| !before[at + 2..].contains(['/', ' ', '@']))
 }
 
+/// What stands for letters of a key that are not shown.
+const MASKS: &[char] = &['*', '•', '·', '●', '█', '…'];
+/// So many dots, or letters `x`, stand for letters of a key.
+const DOTS: usize = 3;
+const CROSSES: usize = 4;
+
+/// A text without words that look like keys, whole or partly masked (`sk-...abcd`, `****abcd`): the first and last letters
+/// of a key are told by many APIs that refuse it, and are no reader's business.
+#[must_use]
+pub fn redact_keys(text: &str) -> Cow<'_, str> {
+    let is_edge = |letter: char| letter.is_whitespace() || "\"'`,;:()[]{}<>=&?|".contains(letter);
+    let mut kept = String::new();
+    let (mut copied, mut start) = (0, 0);
+    for piece in text.split_inclusive(is_edge) {
+        // The end of a sentence is not the end of a key.
+        let word = piece.trim_end_matches(is_edge).trim_end_matches(['.', '!']);
+        if looks_secret(word) || is_masked(word) {
+            kept.push_str(&text[copied..start]);
+            kept.push_str(REDACTED);
+            copied = start + word.len();
+        }
+        start += piece.len();
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    kept.push_str(&text[copied..]);
+    Cow::Owned(kept)
+}
+
+/// Whether a word has letters of which those beside them are masked.
+fn is_masked(word: &str) -> bool {
+    let is_told = |part: &str| part.chars().filter(|letter| letter.is_alphanumeric()).count() >= 2;
+    let by_mask = |mask: &str, needs_both: bool| {
+        word.split_once(mask).is_some_and(|(before, after)| {
+            let (before, after) = (is_told(before), is_told(after));
+            if needs_both { before && after } else { before || after }
+        })
+    };
+    let masks = word.chars().filter(|letter| MASKS.contains(letter)).count();
+    let is_masked_by_signs = (masks >= 3 || word.contains('…')) && is_told(word);
+    is_masked_by_signs || by_mask(&".".repeat(DOTS), true) || by_mask(&"x".repeat(CROSSES), false)
+}
+
 fn looks_secret(word: &str) -> bool {
     let bytes = word.as_bytes();
     if word.len() < SHORTEST_KEY {

@@ -18,6 +18,38 @@ fn check(arguments: Value, expect: Value) {
 }
 
 #[test]
+fn keys_are_taken_out_of_messages_also_where_they_are_partly_masked() {
+    for (text, expect) in [
+        (
+            "Incorrect API key provided: sk-abcde***************WXYZ. You can find it",
+            "Incorrect API key provided: [redacted]. You can find it",
+        ),
+        ("key sk-...WXYZ is wrong", "key [redacted] is wrong"),
+        ("the key `****WXYZ` was disabled", "the key `[redacted]` was disabled"),
+        ("key AIza…WXYZ", "key [redacted]"),
+        ("(••••WXYZ)", "([redacted])"),
+        ("key=xxxxxxxxWXYZ&a=1", "key=[redacted]&a=1"),
+        ("key sk-proj-abcdefgh0123456789!", "key [redacted]!"),
+        ("your key ghp_0123456789abcdef", "your key [redacted]"),
+    ] {
+        assert_eq!(redact_keys(text), expect, "{text}");
+    }
+    for harmless in [
+        "",
+        "You exceeded your current quota, please check your plan... and billing details.",
+        "model `gpt-4o-mini` does not exist",
+        "max_tokens: 5000 > 4096, **which** is the limit",
+        "Wait...",
+        "messages.0.content.1: expected text",
+        "see https://platform.openai.com/docs/guides/error-codes/api-errors.",
+        "request req_011CSHoEeqs5C35K2UUqR7Fy",
+        "überlastet – später … versuchen",
+    ] {
+        assert_eq!(redact_keys(harmless), harmless);
+    }
+}
+
+#[test]
 fn what_stands_under_the_name_of_a_secret_is_taken_out() {
     for name in [
         "password",

@@ -31,8 +31,9 @@ use serde_json::{Map, Value, json};
 
 use super::{Annotations, Binding, Deprecation, Tool, duration_from_json, name};
 use crate::{
-    ceiling::FAULTS_LISTED,
-    schema::{self, SchemaCache, path},
+    ceiling::{FAULTS_LISTED, REQUEST_PATTERN_BYTES, TOOL_DESCRIPTION_BYTES, TOOLS},
+    json,
+    schema::{self, SchemaCache, SchemaError, path},
     text::clip,
 };
 
@@ -45,11 +46,8 @@ pub enum Rules {
     Open,
 }
 
-/// Tools in one list.
-pub const MAX_TOOLS: usize = 1_000;
 const STRICT_NAME: usize = 64;
 const STRICT_DESCRIPTION: usize = 1_024;
-const OPEN_DESCRIPTION: usize = 16 * 1024;
 
 /// One thing that is wrong with a list of definitions.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -109,13 +107,13 @@ pub fn check(definitions: &Value, rules: Rules) -> Result<Vec<Tool>, DefinitionF
 }
 
 fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> Result<Vec<Tool>, DefinitionFaults> {
-    let mut checker = Checker { rules, cache, faults: Vec::new(), omitted: 0 };
+    let mut checker = Checker { rules, cache, pattern_bytes: 0, faults: Vec::new(), omitted: 0 };
     let Value::Array(entries) = definitions else {
         checker.wrong_type(String::new(), "array", Some(definitions));
         return Err(checker.conclude(Vec::new()));
     };
-    if entries.len() > MAX_TOOLS {
-        let message = format!("Too big: expected array to have <={MAX_TOOLS} items");
+    if entries.len() > TOOLS {
+        let message = format!("Too big: expected array to have <={TOOLS} items");
         checker.fault(String::new(), "too_big", message);
         return Err(checker.conclude(Vec::new()));
     }
@@ -137,6 +135,8 @@ fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> 
 struct Checker<'a> {
     rules: Rules,
     cache: Option<&'a SchemaCache>,
+    /// What the patterns of all schemas so far take in memory.
+    pattern_bytes: usize,
     faults: Vec<DefinitionFault>,
     omitted: usize,
 }
@@ -243,8 +243,8 @@ impl Checker<'_> {
                 text.clone()
             }
             (Some(Value::String(text)), Rules::Open) => {
-                if text.len() > OPEN_DESCRIPTION {
-                    let message = format!("Too big: expected string to have <={OPEN_DESCRIPTION} characters");
+                if text.len() > TOOL_DESCRIPTION_BYTES {
+                    let message = format!("Too big: expected string to have <={TOOL_DESCRIPTION_BYTES} characters");
                     self.fault(here, "too_big", message);
                 }
                 text.clone()
@@ -273,9 +273,13 @@ impl Checker<'_> {
             self.fault(here, fault.code(), fault.to_string());
             return Arc::new(Value::Null);
         }
+        if self.pattern_bytes > REQUEST_PATTERN_BYTES {
+            // Said of an earlier one; nothing more is compiled.
+            return Arc::new(Value::Null);
+        }
         let parameters = Arc::new(parameters.clone());
         let schema_faults = match self.cache {
-            Some(cache) => cache.faults(&parameters),
+            Some(cache) => self.compile(cache, &parameters, &here),
             None => schema::faults(&parameters),
         };
         let before = self.faults.len();
@@ -304,6 +308,23 @@ impl Checker<'_> {
             }
         }
         parameters
+    }
+
+    /// Compiles a schema, as long as the patterns of all of them are not too large together. What was refused counts,
+    /// too: it has been compiled.
+    fn compile(&mut self, cache: &SchemaCache, parameters: &Arc<Value>, here: &str) -> Vec<SchemaError> {
+        let compiled = cache.compile_or_refuse(json::content_hash(parameters), parameters);
+        self.pattern_bytes += match &compiled {
+            Ok(schema) => schema.pattern_bytes(),
+            Err(refusal) => refusal.pattern_bytes,
+        };
+        if self.pattern_bytes > REQUEST_PATTERN_BYTES {
+            let message = format!(
+                "patterns are too large together: compiled, those of all tools may have {REQUEST_PATTERN_BYTES} bytes"
+            );
+            self.fault(here.to_owned(), "patterns_too_large", message);
+        }
+        compiled.err().map(|refusal| refusal.faults.clone()).unwrap_or_default()
     }
 
     /// Every property says its type, one that JSON Schema has.

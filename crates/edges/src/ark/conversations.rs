@@ -20,7 +20,7 @@ use crate::http::{
 };
 
 /// How long the name of a conversation may be, in bytes.
-const LONGEST_ID: usize = 253;
+const LONGEST_ID: usize = bosun_core::ceiling::CONVERSATION_ID_BYTES;
 
 /// A conversation in a list.
 #[derive(Debug, Serialize, JsonSchema)]

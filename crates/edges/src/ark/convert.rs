@@ -110,7 +110,7 @@ fn rfc(
         error: failure(transcript),
         tool_execution_history: transcript.calls().filter_map(execution).collect(),
         usage: usage(head.usage),
-        duration: whole_duration(transcript),
+        duration: whole_duration(head, transcript),
         metadata: wire::RfcMetadata {
             query_name: head.name.to_string(),
             waiting_for_tool: !tool_calls.is_empty(),
@@ -190,7 +190,7 @@ pub(super) fn listed_status(head: &Head, transcript: &Transcript) -> wire::ArkSt
         token_usage: usage(head.usage),
         conversation_id: session(&transcript.spec).conversation_id,
         conditions: vec![condition(head, transcript)],
-        duration: whole_duration(transcript),
+        duration: whole_duration(head, transcript),
     }
 }
 
@@ -395,9 +395,10 @@ fn ark_content(transcript: &Transcript) -> Option<String> {
     }
 }
 
-/// From creation to the end, as a person would measure it: waiting for tools included.
-pub(super) fn whole_duration(transcript: &Transcript) -> Option<String> {
-    transcript.end.as_ref().map(|end| duration::format(end.at.since(transcript.created_at)))
+/// From creation to the end, as a person would measure it: waiting for tools included, and steps of the server's clock not.
+pub(super) fn whole_duration(head: &Head, transcript: &Transcript) -> Option<String> {
+    let created_at = transcript.created_at.shifted(head.clock.stepped_ms);
+    transcript.end.as_ref().map(|end| duration::format(end.at.since(created_at)))
 }
 
 #[cfg(test)]

@@ -169,7 +169,13 @@ const OPERATIONS: &[Operation] = &[
         parameters: &["name", "wait", "view"],
         body: Body::Optional(continue_body),
         answer: Answer::Json(schema::<convert::Query>),
-        errors: &[Code::QueryNotFound, Code::QueryUnreadable, Code::QueryNotHeld, Code::QueryChanged],
+        errors: &[
+            Code::QueryNotFound,
+            Code::QueryUnreadable,
+            Code::QueryNotHeld,
+            Code::QueryChanged,
+            Code::HoldExpired,
+        ],
     },
     Operation {
         method: "post",

@@ -43,7 +43,7 @@ pub(super) const UNSERVED: &[(&str, &str)] = &[
 ];
 
 /// Labels, and annotations, together: as many bytes as Kubernetes takes of annotations.
-const MAX_TEXTS: usize = 256 * 1024;
+const MAX_TEXTS: usize = bosun_core::ceiling::LABELS_BYTES;
 
 /// What makes no sense for a query that is not there yet.
 const NOT_OF_NEW: &[(&str, &str)] = &[("cancel", "a query is cancelled with `PATCH …/queries/{name}/cancel`")];

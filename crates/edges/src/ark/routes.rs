@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::MethodRouter,
 };
-use bosun_core::ContentHash;
+use bosun_core::{ContentHash, ceiling::REASON_BYTES};
 use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ use super::{
         raw::{create_raw, delete_raw, get_raw, list_raw, replace_raw},
         update_agent, update_memory, update_model, update_server, update_team, update_tool,
     },
-    stream, update, upload, usage, wire,
+    stream, tools, update, upload, usage, wire,
 };
 use crate::{
     App,
@@ -222,6 +222,7 @@ async fn create_query(
     Trace(trace): Trace,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
+    tools::compile_ahead(&app.engine, &body).await;
     let request::NewQuery { mut submission, wait, stream } =
         body.read(|body| request::read(&app.engine, &options, body))?;
     submission.trace = trace;
@@ -377,7 +378,13 @@ pub(super) fn with_warnings(response: impl IntoResponse, warnings: &[String]) ->
 
 /// `{reason}` of a cancellation; there need not be a body.
 fn read_reason(options: &Options, body: Option<Value>) -> Result<(Option<String>, Vec<String>), ApiError> {
-    read_optional(options, body, |fields, findings| fields.text("reason", findings))
+    read_optional(options, body, |fields, findings| {
+        let (reason, path) = (fields.text("reason", findings), fields.path_of("reason"));
+        if reason.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES) {
+            findings.fault(path, "too_large", format!("has more than {REASON_BYTES} bytes"));
+        }
+        reason
+    })
 }
 
 /// `{wait}` of a continuation; there need not be a body. The agent's next action is what it is for.

@@ -261,7 +261,9 @@ impl Narrator {
             | Event::Held { .. }
             | Event::Continued { .. }
             | Event::Changed(_)
-            | Event::Recovered => None,
+            | Event::ClockStepped { .. }
+            | Event::Interrupted
+            | Event::Recovered { .. } => None,
         }
     }
 

@@ -4,12 +4,15 @@
 //! and `custom` ones that bring their own parameters and that the catalogue does not know. Every
 //! other entry of `tools` picks one of the agent's by name.
 
+use std::sync::Arc;
+
 use bosun_core::{
     Namespace, Tool,
-    schema::path::with_key,
+    ceiling::TOOLS,
+    schema::{self, path::with_key},
     tool::{
         catalog::Selection,
-        definition::{DefinitionCache, DefinitionFault, MAX_TOOLS},
+        definition::{DefinitionCache, DefinitionFault},
         toolset::Mode,
     },
 };
@@ -19,6 +22,7 @@ use serde_json::Value;
 use super::request::{refuse_unserved, refuse_unserved_field};
 use crate::http::{
     error::{Code, clip},
+    extract::JsonBody,
     json::{Findings, Object, kind_of},
 };
 
@@ -67,7 +71,7 @@ pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, 
     let (mut outside, mut selected): (Vec<Placed>, _) = (Vec::new(), Vec::new());
     let path = fields.path_of("externalTools");
     let items = fields.list("externalTools", findings).unwrap_or_default();
-    if items.len() > MAX_TOOLS {
+    if items.len() > TOOLS {
         too_many(&path, items.len(), findings);
     } else {
         findings.each(&path, items, |_, path, entry| outside.push((path, entry)));
@@ -76,7 +80,7 @@ pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, 
     let items = fields.list("tools", findings).unwrap_or_default();
     let count = items.len();
     findings.each(&path, items, |findings, place, entry| {
-        if outside.len() + selected.len() >= MAX_TOOLS {
+        if outside.len() + selected.len() >= TOOLS {
             // Said below, once.
         } else if is_outside(&entry, &registry, namespace) {
             speaks_rfc = true;
@@ -85,7 +89,7 @@ pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, 
             selected.extend(read_selected(place, entry, findings));
         }
     });
-    if outside.len() + selected.len() >= MAX_TOOLS && count > MAX_TOOLS {
+    if outside.len() + selected.len() >= TOOLS && count > TOOLS {
         too_many(&path, count, findings);
     }
     let outside = check(outside, engine.definitions(), findings);
@@ -95,6 +99,28 @@ pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, 
     let filter = read_filter(fields, findings);
     let selected = Some(selected).filter(|selected| !selected.is_empty());
     Tools { outside, selected, filter, mode, speaks_rfc }
+}
+
+/// Of a body that is longer than this, even small schemas are not compiled on a worker: there may be a thousand.
+const LONG_BODY: usize = 64 * 1024;
+
+/// Compiles the parameters of tools that a body brings, if that is more than a worker should do: [`read`] then finds
+/// them compiled. What is not a definition is left to [`read`], too.
+pub(super) async fn compile_ahead(engine: &Engine, body: &JsonBody) {
+    let lists = [Some(body.value()), body.value().get("spec")].into_iter().flatten().flat_map(|fields| {
+        ["externalTools", "tools"].into_iter().filter_map(|name| fields.get(name).and_then(Value::as_array))
+    });
+    let parameters: Vec<&Value> = lists
+        .flatten()
+        .take(TOOLS)
+        .filter_map(|entry| entry.get("function").filter(|inner| inner.is_object()).unwrap_or(entry).get("parameters"))
+        .filter(|parameters| parameters.is_object())
+        .collect();
+    let is_long = body.len() > LONG_BODY;
+    let is_heavy = |parameters: &&Value| (is_long || !schema::is_light(parameters)) && !engine.has_compiled(parameters);
+    if parameters.iter().any(is_heavy) {
+        engine.compile_ahead(parameters.into_iter().map(|parameters| Arc::new(parameters.clone())).collect()).await;
+    }
 }
 
 /// Which of the agent's tools are wanted, by what they are. The client's own are all wanted, or it would
@@ -117,7 +143,7 @@ fn read_filter(fields: &mut Object, findings: &mut Findings) -> Option<Selection
 
 /// A list of tools that is too long is not read.
 fn too_many(path: &str, count: usize, findings: &mut Findings) {
-    let message = format!("has {count} entries; {MAX_TOOLS} are the most");
+    let message = format!("has {count} entries; {TOOLS} are the most");
     findings.refuse(Code::InvalidToolDefinitions, path, "too_big", message);
 }
 

@@ -14,6 +14,7 @@ use axum::{
 use bosun_core::{
     ceiling::FAULTS_LISTED,
     content::BadContent,
+    journal::JournalFault,
     json::JsonError,
     schema::path::{self, Step},
 };
@@ -90,6 +91,8 @@ codes! {
     InvalidOutputSchema = UNPROCESSABLE_ENTITY "invalid_output_schema",
     InvalidTemplate = UNPROCESSABLE_ENTITY "invalid_template",
     MissingParameters = UNPROCESSABLE_ENTITY "missing_parameters",
+    InputTooLarge = UNPROCESSABLE_ENTITY "input_too_large",
+    EntryTooLarge = UNPROCESSABLE_ENTITY "entry_too_large",
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     AgentNotFound = UNPROCESSABLE_ENTITY "agent_not_found",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
@@ -113,12 +116,14 @@ codes! {
     QueryChanged = CONFLICT "query_changed",
     QueryNotHeld = CONFLICT "query_not_held",
     ConversationBusy = CONFLICT "conversation_busy",
+    JournalFull = CONFLICT "journal_full",
     AlreadyResolved = CONFLICT "already_resolved",
     AmbiguousCall = CONFLICT "ambiguous_call",
     CallNotWaiting = CONFLICT "call_not_waiting",
     QueryDeleted = GONE "query_deleted",
     CallExpired = GONE "call_expired",
     CallCancelled = GONE "call_cancelled",
+    HoldExpired = GONE "hold_expired",
     TooManyUploads = TOO_MANY_REQUESTS "too_many_uploads",
     // The server cannot do it.
     ModelFailed = BAD_GATEWAY "model_failed",
@@ -244,6 +249,9 @@ impl From<EngineError> for ApiError {
             EngineError::MissingParameters(_) | EngineError::UnresolvedParameters { .. } => {
                 (Code::MissingParameters, error.to_string())
             }
+            EngineError::InputTooLarge(_)
+            | EngineError::ParametersTooLarge
+            | EngineError::Prompt(PromptError::TooLarge { .. }) => (Code::InputTooLarge, error.to_string()),
             EngineError::InvalidOutputSchema(_) => (Code::InvalidOutputSchema, error.to_string()),
             EngineError::ToolUnusable { .. } => (Code::InvalidToolDefinitions, error.to_string()),
             EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
@@ -258,6 +266,7 @@ impl From<EngineError> for ApiError {
             EngineError::MayNotShorten(_) => (Code::RightMissing, error.to_string()),
             EngineError::TooManyUploads(_) => (Code::TooManyUploads, error.to_string()),
             EngineError::NotHeld(_) => (Code::QueryNotHeld, error.to_string()),
+            EngineError::HoldExpired(_) => (Code::HoldExpired, error.to_string()),
             EngineError::Overloaded(_) => (Code::Overloaded, error.to_string()),
             EngineError::ShuttingDown => (Code::ShuttingDown, error.to_string()),
             EngineError::Store(StoreError::Conflict(_)) => (Code::QueryChanged, error.to_string()),
@@ -268,8 +277,18 @@ impl From<EngineError> for ApiError {
                 Code::QueryUnreadable,
                 "the journal of this query is not readable; other queries are not affected".into(),
             ),
+            EngineError::Store(StoreError::Journal(fault)) => {
+                let code = match fault {
+                    JournalFault::EntryTooLarge(_) => Code::EntryTooLarge,
+                    JournalFault::Full => Code::JournalFull,
+                };
+                (code, error.to_string())
+            }
             EngineError::Store(StoreError::MissingBlob(_)) => {
                 (Code::ResultLost, "the content of this result is not in the store any more".into())
+            }
+            EngineError::Store(StoreError::DamagedBlob(_)) => {
+                (Code::ResultLost, "the content of this result is damaged".into())
             }
             EngineError::NoRandomness(_) => (Code::InternalError, INTERNAL.into()),
         };

@@ -228,7 +228,7 @@ async fn fingerprint(world: &World) -> String {
     let queries: Vec<_> =
         listed.queries.iter().map(|(head, _)| format!("{} {} {}", head.name, head.uid, head.seq)).collect();
     let said = world.engine.said(&namespace, &Wanted::default(), None, 1_000).await.unwrap();
-    let resources = world.store.resources().await.unwrap();
+    let resources = world.store.resources(None).await.unwrap();
     let resources: Vec<_> = resources.iter().map(|one| format!("{} {}", one.manifest.key, one.generation)).collect();
     format!("{queries:?} {} of {} {resources:?}", said.items.len(), said.total)
 }
@@ -353,7 +353,7 @@ async fn a_shown_resource_that_is_sent_back_does_not_overwrite_its_secrets() {
         assert_eq!(refused.refusal(), (422, "invalid_request"), "{part}: {}", refused.body);
         assert_eq!(refused.body["error"]["details"][0]["code"], "hidden_value", "{part}");
     }
-    let stored = world.store.resources().await.unwrap();
+    let stored = world.store.resources(None).await.unwrap();
     let spec = serde_json::to_string(&stored[0].manifest.description.spec).unwrap();
     assert_eq!(spec.matches(SECRET).count(), 8, "{spec}");
     // The word alone is no secret.

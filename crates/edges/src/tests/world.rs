@@ -63,6 +63,10 @@ impl Assemble for Lenient {
         }
         registry
     }
+
+    fn assemble_namespace(&self, _: &Namespace, stored: &[StoredResource]) -> Registry {
+        self.assemble(stored)
+    }
 }
 
 /// What came back.

@@ -219,6 +219,31 @@ fn what_is_stored_and_not_readable_any_more_is_there_with_its_faults() {
     assert!(library.assemble(&[broken]).agent(&Namespace::default(), "old").is_none());
 }
 
+/// One namespace alone is assembled as it is among all the others.
+#[test]
+fn a_namespace_is_assembled_without_the_others() {
+    let library = library();
+    let in_kinds = |mut one: StoredResource| {
+        one.manifest.key.namespace = kinds();
+        one
+    };
+    let of_kinds = [
+        in_kinds(stored(Kind::Agent, "mine", &json!({"prompt": "hello", "modelRef": {"name": "default"}}))),
+        in_kinds(stored(Kind::Agent, "greeter", &json!({"prompt": "hidden by the file"}))),
+    ];
+    let elsewhere = stored(Kind::Agent, "elsewhere", &json!({"prompt": "hello"}));
+    let all = library.assemble(&[of_kinds.to_vec(), vec![elsewhere]].concat());
+    let alone = library.assemble_namespace(&kinds(), &of_kinds);
+    for kind in Kind::ALL {
+        assert_eq!(alone.resources(*kind, &kinds()), all.resources(*kind, &kinds()), "{kind:?}");
+    }
+    let agents = |registry: &bosun_engine::Registry| registry.agents(&kinds()).cloned().collect::<Vec<_>>();
+    assert_eq!(agents(&alone), agents(&all));
+    assert!(agents(&alone).iter().any(|agent| agent.name == "mine"));
+    assert_eq!(alone.namespaces(), [Namespace::default(), kinds()].into(), "nothing of the others was read");
+    assert!(alone.agent(&Namespace::default(), "elsewhere").is_none());
+}
+
 #[tokio::test]
 async fn faults_and_warnings_of_clients_are_listed_up_to_a_number_and_counted() {
     let library = library();

@@ -335,7 +335,7 @@ fn open_definitions_are_still_checked() {
 fn a_cache_changes_nothing_but_the_cost() {
     let bad = with(&search_database(), "/parameters/properties/query/type", json!("strnig"));
     for rules in [Rules::Strict, Rules::Open] {
-        let cache = DefinitionCache::new(rules, Arc::new(SchemaCache::new(10)));
+        let cache = DefinitionCache::new(rules, Arc::new(SchemaCache::new(1 << 20)));
         for definitions in [json!([search_database(), my_tool()]), json!([bad]), json!([]), json!(5)] {
             for _ in 0..2 {
                 assert_eq!(cache.check(&definitions), check(&definitions, rules));

@@ -205,3 +205,20 @@ async fn no_error_repeats_a_secret() {
         check(broken.reply(&hello(), &Kept::default()).await.unwrap_err());
     }
 }
+
+/// OpenAI shows the first and the last letters of a key that it refuses; others show fewer.
+#[tokio::test]
+async fn what_an_api_shows_of_a_key_reaches_nobody() {
+    const KEY: &str = "sk-proj-qwertyuiop0123456789asdfghWXYZ";
+    for message in [
+        "Incorrect API key provided: sk-proj-************************WXYZ. You can find your API key at your account.",
+        "invalid key sk-proj-qwe...WXYZ",
+        "the key that ends with WXYZ was disabled",
+        "****WXYZ is no key",
+    ] {
+        let server = stand_in(vec![failing(401, message)]).await;
+        let model = model(crate::model::remote::Config { api_key: Some(literal(KEY)), ..config(&server.url()) });
+        let shown = reply(&model).await.unwrap_err().to_string();
+        assert!(!shown.contains("WXYZ") && !shown.contains("qwe") && shown.contains("[redacted]"), "{shown}");
+    }
+}
