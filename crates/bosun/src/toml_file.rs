@@ -3,9 +3,10 @@
 //! Nothing stops at the first fault: each key is taken out once, by name and type; what is left at the
 //! end is unknown, and said so with its line and column. Only what is not TOML at all ends at once.
 
-use std::{collections::BTreeMap, ops::Range, path::Path};
+use std::{cell::OnceCell, collections::BTreeMap, ops::Range, path::Path};
 
 use bosun_adapters::fault::{Fault, Place};
+use bosun_convert::source::Locator;
 use bosun_core::Timestamp;
 use toml::de::{DeTable, DeValue};
 
@@ -14,6 +15,8 @@ use toml::de::{DeTable, DeValue};
 pub(crate) struct Reader<'t> {
     file: &'t Path,
     text: &'t str,
+    /// Made with the first place that is asked for.
+    locator: OnceCell<Locator<'t>>,
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -35,7 +38,7 @@ pub(crate) struct Entry<'t> {
 
 impl<'t> Reader<'t> {
     pub(crate) fn new(file: &'t Path, text: &'t str) -> Self {
-        Self { file, text, faults: Vec::new() }
+        Self { file, text, locator: OnceCell::new(), faults: Vec::new() }
     }
 
     /// The whole file as a table; an empty one if it is not TOML.
@@ -56,10 +59,9 @@ impl<'t> Reader<'t> {
     }
 
     pub(crate) fn place(&self, offset: usize) -> Place {
-        let before = &self.text[..offset.min(self.text.len())];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let place = self.locator.get_or_init(|| Locator::new(self.text)).place(offset);
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        Place { line: count(before.matches('\n').count() + 1), column: count(before[line_start..].chars().count() + 1) }
+        Place { line: count(place.line), column: count(place.column) }
     }
 
     fn wrong_type(&mut self, name: &str, entry: &Entry<'_>, expected: &str) {

@@ -1,7 +1,8 @@
 //! Where a byte of a text is, in the words of an editor.
 //!
-//! Lines and columns start at 1 and columns count characters, not bytes. A [`Locator`] indexes the
-//! lines of a text once, so that a thousand faults do not mean a thousand scans.
+//! Lines and columns start at 1 and columns count characters, not bytes. A [`Locator`] indexes a text
+//! once, its lines and its characters, so that a lookup costs the same however long the line is: a
+//! generated file is often one line of megabytes.
 
 /// A place in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -26,13 +27,34 @@ impl std::fmt::Display for Place {
 pub struct Locator<'text> {
     text: &'text str,
     line_starts: Vec<usize>,
+    /// Characters that begin before each block of [`BLOCK`] bytes.
+    characters: Vec<usize>,
 }
+
+/// Bytes that a lookup of a column scans at most.
+const BLOCK: usize = 512;
 
 impl<'text> Locator<'text> {
     #[must_use]
     pub fn new(text: &'text str) -> Self {
         let after_newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-        Self { text, line_starts: std::iter::once(0).chain(after_newlines).collect() }
+        let line_starts = std::iter::once(0).chain(after_newlines).collect();
+        let mut counted = 0;
+        let characters = text.as_bytes().chunks(BLOCK).map(|block| {
+            let before = counted;
+            counted += characters_in(block);
+            before
+        });
+        let characters = characters.collect();
+        Self { text, line_starts, characters }
+    }
+
+    /// Characters that begin before byte `offset`.
+    fn characters_before(&self, offset: usize) -> usize {
+        // The end of a text that fills its last block is in no block.
+        let block = (offset / BLOCK).min(self.characters.len().saturating_sub(1));
+        let before = self.characters.get(block).copied().unwrap_or(0);
+        before + characters_in(self.text.as_bytes().get(block * BLOCK..offset).unwrap_or_default())
     }
 
     /// The place of the character that holds byte `offset`; the end of the text for anything beyond it.
@@ -41,11 +63,14 @@ impl<'text> Locator<'text> {
         let offset = offset.min(self.text.len());
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = self.line_starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
-        let before = self.text.as_bytes().get(start..offset).unwrap_or_default();
-        let characters = before.iter().filter(|byte| !is_continuation(**byte)).count();
+        let characters = self.characters_before(offset) - self.characters_before(start);
         let inside_a_character = self.text.as_bytes().get(offset).is_some_and(|byte| is_continuation(*byte));
         Place { line, column: characters + usize::from(!inside_a_character) }
     }
+}
+
+fn characters_in(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| !is_continuation(**byte)).count()
 }
 
 /// Whether a byte of UTF-8 continues a character that began before it.
@@ -83,6 +108,21 @@ mod tests {
         check("äöü = 1", 1, 1, 1);
         check("x\n😀y", 6, 2, 2);
         check("x\n😀y", 3, 2, 1);
+    }
+
+    /// Every offset of texts whose characters and lines lie across the blocks of the index.
+    #[test]
+    fn places_are_those_that_counting_finds() {
+        let unit = "aä\u{20ac}😀";
+        for text in [unit.repeat(300), format!("{}\n", unit.repeat(90)).repeat(4), "x".repeat(super::BLOCK * 2)] {
+            let locator = Locator::new(&text);
+            for offset in 0..=text.len() {
+                let at = (0..=offset).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+                let line = text[..at].rsplit('\n').next().unwrap();
+                let expect = Place { line: text[..at].matches('\n').count() + 1, column: line.chars().count() + 1 };
+                assert_eq!(locator.place(offset), expect, "byte {offset}");
+            }
+        }
     }
 
     #[test]

@@ -122,6 +122,24 @@ fn a_long_key_over_many_values_is_not_written_down_for_each() {
     assert_eq!(conversion.tools.len(), 1);
 }
 
+/// A generated file is often one line. To place one remark, every value of it is placed.
+#[test]
+fn one_line_of_megabytes_is_placed_in_one_pass() {
+    let tools: Vec<Value> = (0..20_000)
+        .map(|number| {
+            let property = json!({"type": "string", "description": "Größe", "requried": true});
+            json!({"name": format!("tool_{number}"), "parameters": {"type": "object", "properties": {"p": property}}})
+        })
+        .collect();
+    let text = json!({"tools": tools}).to_string();
+    assert!(text.len() > 2_000_000 && !text.contains('\n'));
+    let checked = check(&text, Options::default());
+    assert!(!checked.problems.is_empty());
+    let last = checked.place_of("tools[19999].parameters.properties.p.requried");
+    let expect = text[..text.rfind("\"requried\":").unwrap()].chars().count() + "\"requried\":".len() + 1;
+    assert_eq!((last.line, last.column), (1, expect));
+}
+
 #[test]
 fn every_prefix_of_a_file_has_an_answer() {
     for (name, text) in [

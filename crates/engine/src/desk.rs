@@ -221,6 +221,12 @@ impl Desk {
         waiting.kept.iter().map(|live| live.key.clone()).collect()
     }
 
+    /// What those take in memory, about.
+    #[cfg(test)]
+    pub(crate) fn weight(&self) -> usize {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).bytes
+    }
+
     /// How many queries somebody is busy with.
     pub(crate) fn len(&self) -> usize {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -287,6 +293,18 @@ impl Live {
             slot.state = Some(state);
         }
         Ok(Locked { live: self, slot })
+    }
+
+    /// Locks the query with this uid, or any if there is none; nothing if it is gone, or there is another one under its
+    /// name.
+    pub(crate) async fn lock_query(
+        &self,
+        store: &dyn Store,
+        uid: Option<QueryUid>,
+    ) -> Result<Option<Locked<'_>>, StoreError> {
+        let locked = self.lock(store).await?;
+        let is_wanted = |state: &State| uid.is_none_or(|uid| uid == state.head.uid);
+        Ok(locked.state().is_some_and(is_wanted).then_some(locked))
     }
 
     /// Locks a query that cannot be in the store: its name was made just now.
@@ -402,6 +420,12 @@ impl State {
             size: stored.size,
             recent: Recent::default(),
         })
+    }
+
+    /// What is kept for watchers.
+    #[cfg(test)]
+    pub(crate) fn recent_bytes(&self) -> usize {
+        self.recent.bytes
     }
 
     /// The entries after `seen`, if they are all still here.

@@ -20,7 +20,7 @@ use tracing::Span;
 
 use crate::{
     Blobs, Clock, EngineError, Store, StoreError,
-    admission::{Admission, Seat},
+    admission::{Admission, AdmissionLimits, Permit},
     audit,
     deadlines::Deadlines,
     desk::{Brings, Desk, Key, Live, Locked, State},
@@ -49,6 +49,8 @@ pub struct Settings {
     pub max_running: usize,
     /// How many wait their turn at most; then no new query is taken on.
     pub max_queued: usize,
+    /// The percentage of both that one namespace may take of what the other namespaces leave it.
+    pub namespace_share: u8,
     /// What the audit log says about the arguments of calls.
     pub audited_arguments: Arguments,
     /// Whether somebody collects spans: then they say more, and models are told of ours instead of the caller's.
@@ -61,6 +63,7 @@ impl Default for Settings {
             limits: Limits::default(),
             max_running: 256,
             max_queued: 10_000,
+            namespace_share: 90,
             audited_arguments: Arguments::default(),
             exports_spans: false,
         }
@@ -150,14 +153,18 @@ impl Engine {
             toolsets: Toolsets::default(),
             definitions: DefinitionCache::new(Rules::Open, Arc::clone(&schemas)),
             schemas,
-            admission: Admission::new(settings.max_running, settings.max_queued),
+            admission: Admission::new(AdmissionLimits {
+                max_running: settings.max_running,
+                max_queued: settings.max_queued,
+                namespace_share: settings.namespace_share,
+            }),
             deadlines: Deadlines::default(),
             offload: Offload::new(tasks.clone()),
             tasks,
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
         });
-        inner.admission.join(inner.store.count_runnable().await?);
+        inner.admission.recount(inner.store.count_runnable().await?);
         inner.tasks.spawn(Admission::run(Arc::clone(&inner)));
         inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
         inner.tasks.spawn(retention::run(Arc::clone(&inner)));
@@ -204,8 +211,8 @@ impl Engine {
                 let repeats = Some(earlier.fingerprint) == fingerprint;
                 return Err(if repeats { EngineError::QueryDeleted(key.1) } else { EngineError::RequestReused });
             }
-            if inner.admission.is_full() {
-                return Err(EngineError::Overloaded(inner.admission.queued()));
+            if inner.admission.is_full(&key.0) {
+                return Err(EngineError::Overloaded(inner.admission.queued_of(&key.0)));
             }
             let request = submission.request.clone().zip(fingerprint);
             let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
@@ -219,9 +226,9 @@ impl Engine {
             let event = Event::Created { spec: Arc::new(spec), by };
             // Only the store knows whether a query is alone, and no model is asked before. And the driver of an earlier
             // query of this name may still be at it: it must not take the turn of this one for its own.
-            let (waits, mut seat) = (alone || locked.is_driven(), None);
+            let (waits, mut permit) = (alone || locked.is_driven(), None);
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings, |head| {
-                if waits { Vec::new() } else { inner.begin(&key, head, &mut seat) }
+                if waits { Vec::new() } else { inner.begin(&key, head, &mut permit) }
             })?;
             fault::point("submit.appended");
             inner.admission.forget_parked(&key);
@@ -230,7 +237,7 @@ impl Engine {
                 inner.make_durable(&live, position).await?;
                 locked = live.lock(&*inner.store).await?;
             }
-            inner.drive_if_due(&live, &mut locked, seat);
+            inner.drive_if_due(&live, &mut locked, permit);
             drop(locked);
             let snapshot = inner.answer(&live, position, wait).await?;
             fault::point("submit.durable");
@@ -500,40 +507,40 @@ impl Inner {
         if events.is_empty() {
             return locked.append(&*self.store, now, events);
         }
-        let (driven, mut seat) = (locked.is_driven(), None);
+        let (driven, mut permit) = (locked.is_driven(), None);
         let position = locked.append_and(&*self.store, now, events, |head| {
-            if driven { Vec::new() } else { self.begin(&live.key, head, &mut seat) }
+            if driven { Vec::new() } else { self.begin(&live.key, head, &mut permit) }
         })?;
         fault::point(point);
         if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
             self.deadlines.expect(deadline);
         }
-        self.drive_if_due(live, locked, seat);
+        self.drive_if_due(live, locked, permit);
         Ok(position)
     }
 
-    /// Begins the next turn of a query, if that is what it needs and there is a seat for it: in the append that gives it
+    /// Begins the next turn of a query, if that is what it needs and there is a permit for it: in the append that gives it
     /// work, which else would be followed by another one at once.
-    fn begin(self: &Arc<Self>, key: &Key, head: &Head, seat: &mut Option<Seat>) -> Vec<Event> {
+    fn begin(self: &Arc<Self>, key: &Key, head: &Head, permit: &mut Option<Permit>) -> Vec<Event> {
         let begun = machine::start_turn(head);
         if begun.is_empty() || self.draining.is_cancelled() {
             return Vec::new();
         }
-        *seat = Admission::enter_at_once(self, key);
-        if seat.is_some() { begun } else { Vec::new() }
+        *permit = Admission::enter_at_once(self, key);
+        if permit.is_some() { begun } else { Vec::new() }
     }
 
-    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do. With a seat, its
+    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do. With a permit, its
     /// turn has [begun](Self::begin).
-    fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>, seat: Option<Seat>) {
+    fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>, permit: Option<Permit>) {
         let due = locked.state().map(|state| &state.head).filter(|head| has_work(head));
         let Some(head) = due.filter(|_| !locked.is_driven() && !self.draining.is_cancelled()) else { return };
-        let found = if seat.is_some() { Found::Begun(head.asking()) } else { Found::Due };
-        if let Some(seat) = seat.or_else(|| Admission::enter(self, &live.key))
+        let found = if permit.is_some() { Found::Begun(head.asking()) } else { Found::Due };
+        if let Some(permit) = permit.or_else(|| Admission::enter(self, &live.key))
             && locked.claim()
         {
             let cause = self.settings.exports_spans.then(Span::current);
-            self.tasks.spawn(driver::drive(Arc::clone(live), seat, found, cause));
+            self.tasks.spawn(driver::drive(Arc::clone(live), permit, found, cause));
         }
     }
 

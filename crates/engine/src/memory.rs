@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Journals in memory. Dropping the last handle forgets them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Memory {
     shelves: Arc<Mutex<Shelves>>,
     epoch: u64,
@@ -425,8 +425,12 @@ impl Store for Memory {
         Ok(self.lock().queries.values().filter(|shelf| shelf.head.deadline().is_some()).count())
     }
 
-    async fn count_runnable(&self) -> Result<usize, StoreError> {
-        Ok(self.lock().queries.values().filter(|shelf| has_work(&shelf.head)).count())
+    async fn count_runnable(&self) -> Result<Vec<(Namespace, usize)>, StoreError> {
+        let mut counts: BTreeMap<Namespace, usize> = BTreeMap::new();
+        for shelf in self.lock().queries.values().filter(|shelf| has_work(&shelf.head)) {
+            *counts.entry(shelf.head.namespace.clone()).or_default() += 1;
+        }
+        Ok(counts.into_iter().collect())
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {

@@ -370,8 +370,8 @@ pub trait Store: Records + Conversations + 'static {
     /// How many queries wait for somebody outside.
     async fn count_waiting(&self) -> Result<usize, StoreError>;
 
-    /// How many queries have work.
-    async fn count_runnable(&self) -> Result<usize, StoreError>;
+    /// How many queries of each namespace have work; namespaces without any are left out.
+    async fn count_runnable(&self) -> Result<Vec<(Namespace, usize)>, StoreError>;
 
     /// Up to `limit` queries whose deadline is not after `now`, most overdue first.
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError>;

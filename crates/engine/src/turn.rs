@@ -20,6 +20,7 @@ use bosun_core::{
     tool::toolset::{Member, Toolset},
     transcript::{Message, Told, Turn},
 };
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::{
@@ -58,7 +59,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     let begun = driver.begun.take();
     // What was started may not have been kept either: then the model is asked again.
     driver.started.clear();
-    let Some((head, transcript)) = begin(driver, begun).await? else { return Ok(()) };
+    let Some((head, transcript, ended)) = begin(driver, begun).await? else { return Ok(()) };
     fault::point("turn.started");
     let told = mem::take(&mut driver.told);
     let prepared = prepare(driver, told, &head, &transcript).await?;
@@ -77,7 +78,6 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     let Question { model, spec, request, turns, schema, said } = question;
     let name = &spec.model;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
-    let ended = driver.live.ended();
     let reply = tokio::select! {
         // The model first: one that answers at once costs no timer.
         biased;
@@ -107,9 +107,9 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
 }
 
 /// Begins the turn that is due, unless that is done: then `begun` is the attempt. Nothing if none is due any more.
-async fn begin(driver: &Driver, begun: Option<(u32, u32)>) -> Result<Option<(Arc<Head>, Arc<Transcript>)>, StoreError> {
+async fn begin(driver: &Driver, begun: Option<(u32, u32)>) -> Result<Option<Begun>, StoreError> {
     let store = &*driver.inner.store;
-    let mut locked = driver.live.lock(store).await?;
+    let Some(mut locked) = driver.lock().await? else { return Ok(None) };
     // What had begun may not have been kept, and somebody else may have begun since.
     let has_begun = |head: &Head| begun.is_some() && head.asking() == begun;
     if let Some(State { head, .. }) = locked.state().filter(|state| !has_begun(&state.head)) {
@@ -119,9 +119,13 @@ async fn begin(driver: &Driver, begun: Option<(u32, u32)>) -> Result<Option<(Arc
     let asking = locked.state().filter(|state| state.head.asking().is_some());
     Ok(asking.map(|State { head, transcript, .. }| {
         driver.live.start_draft(head.turn, head.attempt);
-        (Arc::clone(head), Arc::clone(transcript))
+        // Under the lock: of this query, and not of one that takes its name later.
+        (Arc::clone(head), Arc::clone(transcript), driver.live.ended())
     }))
 }
+
+/// A turn that has begun: the query as it was then, and what fires when it has ended.
+type Begun = (Arc<Head>, Arc<Transcript>, CancellationToken);
 
 /// Appends what an answer comes to.
 async fn end(

@@ -8,7 +8,7 @@
 pub(crate) mod duration;
 mod read;
 
-use std::{fmt, path::Path};
+use std::{collections::HashSet, fmt, path::Path};
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -229,10 +229,11 @@ impl<'de> Visitor<'de> for DataVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Data, A::Error> {
         let mut members: Vec<Member> = Vec::new();
+        let mut names: HashSet<String> = HashSet::new();
         while let Some(name) = access.next_key::<Spanned<String>>()? {
             let value = access.next_value::<Spanned<Data>>()?.into();
             // The parser has compared the keys as YAML; as texts, `1` and `"1"` are the same.
-            if members.iter().any(|member| member.name == name.value) {
+            if !names.insert(name.value.clone()) {
                 return Err(A::Error::custom(format_args!("key `{}` stands twice in one mapping", name.value)));
             }
             members.push(Member { name: name.value, place: name.referenced.into(), value });

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::toolset::Mode};
 use indexmap::IndexMap;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::warn_of_losses;
 use crate::{
@@ -86,6 +86,21 @@ struct Untold<'a> {
     lost: IndexMap<&'a str, Lost<'a>>,
 }
 
+/// What became of a keyword, under the name that draft 2020-12 has for it.
+fn translated<'v>(source: &Map<String, Value>, sent: &'v Map<String, Value>, keyword: &str) -> Option<&'v Value> {
+    let is_tuple = source.get("items").is_some_and(Value::is_array);
+    let excludes = |keyword: &str| source.get(keyword).is_some_and(Value::is_boolean);
+    let keyword = match keyword {
+        "items" if is_tuple => "prefixItems",
+        "additionalItems" if is_tuple => "items",
+        // The bound stands where its boolean stood.
+        "minimum" if excludes("exclusiveMinimum") && !sent.contains_key(keyword) => "exclusiveMinimum",
+        "maximum" if excludes("exclusiveMaximum") && !sent.contains_key(keyword) => "exclusiveMaximum",
+        keyword => keyword,
+    };
+    sent.get(keyword)
+}
+
 /// The first tool that loses a keyword, where, and how many others do.
 struct Lost<'a> {
     tool: &'a str,
@@ -99,9 +114,9 @@ impl<'a> Untold<'a> {
             (Value::Object(source), Value::Object(sent)) => {
                 for (key, value) in source {
                     let here = Trail::Key(trail, key);
-                    match sent.get(key) {
+                    match translated(source, sent, key) {
                         Some(sent) => self.compare(tool, value, sent, &here),
-                        None => self.lose(tool, key, &here),
+                        None => self.lose(tool, key, value, &here),
                     }
                 }
             }
@@ -114,10 +129,11 @@ impl<'a> Untold<'a> {
         }
     }
 
-    fn lose(&mut self, tool: &'a Tool, keyword: &'a str, trail: &Trail<'_>) {
+    fn lose(&mut self, tool: &'a Tool, keyword: &'a str, value: &Value, trail: &Trail<'_>) {
         /// Said in other words, and so not lost.
         const TRANSLATED: [&str; 5] = ["optional", "nullable", "items", "additionalItems", "dependencies"];
-        if TRANSLATED.contains(&keyword) {
+        let says_nothing = matches!(keyword, "exclusiveMinimum" | "exclusiveMaximum") && *value == Value::Bool(false);
+        if TRANSLATED.contains(&keyword) || says_nothing {
             return;
         }
         if let Some(lost) = self.lost.get_mut(keyword) {

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{
     cost::{self, Graph},
+    draft,
     error::{Refusal, SchemaError, SchemaFault},
     keyword::{self, Reach},
     path,
@@ -39,9 +40,12 @@ pub(super) struct Inspection {
 pub(super) fn inspect(source: &Value) -> Result<Inspection, Refusal> {
     // Everything below recurses, and may do so only when this has passed.
     measure(source).map_err(|fault| SchemaError { path: String::new(), fault })?;
+    let draft = draft::of(source).map_err(|fault| SchemaError { path: "$schema".to_owned(), fault })?;
+    let settled = draft::settled(source, draft);
+    let source = settled.as_ref().unwrap_or(source);
     let mut walk = Walk {
         root: source,
-        draft: draft_of(source).map_err(|fault| SchemaError { path: "$schema".to_owned(), fault })?,
+        draft,
         nodes: HashMap::new(),
         graph: Graph::default(),
         anchors: HashMap::new(),
@@ -125,23 +129,6 @@ pub(crate) fn measure(source: &Value) -> Result<(), SchemaFault> {
         }
     }
     Ok(())
-}
-
-/// The draft that `$schema` names; 2020-12 where it is silent.
-fn draft_of(source: &Value) -> Result<Draft, SchemaFault> {
-    let Some(uri) = source.get("$schema").and_then(Value::as_str) else {
-        return Ok(Draft::Draft202012);
-    };
-    let name = uri.trim_end_matches('#').trim_start_matches("https://").trim_start_matches("http://");
-    match name.trim_start_matches("json-schema.org/") {
-        "draft-04/schema" => Ok(Draft::Draft4),
-        "draft-06/schema" => Ok(Draft::Draft6),
-        "draft-07/schema" => Ok(Draft::Draft7),
-        "draft/2019-09/schema" => Ok(Draft::Draft201909),
-        // `schema` alone has always meant the newest one.
-        "draft/2020-12/schema" | "schema" => Ok(Draft::Draft202012),
-        _ => Err(SchemaFault::UnknownDraft(crate::text::clip(uri, 120))),
-    }
 }
 
 struct Walk<'a> {

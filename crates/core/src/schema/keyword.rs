@@ -97,6 +97,26 @@ pub(crate) fn subschemas(schema: &Map<String, Value>) -> Vec<(Place<'_>, Reach<'
     found
 }
 
+/// What the value of a keyword is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Schema,
+    /// A list or a map of schemas.
+    Schemas,
+    Data,
+}
+
+/// What `keyword` holds in a schema where it has this value.
+pub(crate) fn holds(keyword: &str, value: Option<&Value>) -> Holds {
+    let is_in = |table: &[(&str, Reach<'_>)]| table.iter().any(|(name, _)| *name == keyword);
+    match value {
+        Some(Value::Array(_)) if is_in(LISTS) => Holds::Schemas,
+        Some(Value::Object(_)) if keyword == "properties" || is_in(MAPS) => Holds::Schemas,
+        Some(Value::Object(_) | Value::Bool(_)) if is_in(SINGLE) => Holds::Schema,
+        _ => Holds::Data,
+    }
+}
+
 impl Place<'_> {
     /// The JSON pointer of the subschema, below its parent.
     pub(crate) fn pointer(self) -> String {

@@ -57,6 +57,7 @@ pub(crate) use violation::type_name;
 mod cache;
 mod cost;
 pub mod dialect;
+mod draft;
 mod error;
 mod inspect;
 mod instance;
@@ -67,7 +68,8 @@ mod pattern;
 pub(crate) mod reference;
 mod violation;
 
-/// A JSON Schema that is ready to check values: draft 2020-12, or the draft that `$schema` names.
+/// A JSON Schema that is ready to check values: the draft that `$schema` names, or else the one that
+/// the schema has the shape of, 2020-12 or 7.
 pub struct Schema {
     source: Arc<Value>,
     normalized: Normalized,

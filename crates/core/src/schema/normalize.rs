@@ -4,13 +4,15 @@
 //! same without them, since validators and model APIs trip over words they do not know. Whether a
 //! parameter is required is decided by its parent's `required` alone; `optional: true` beside it is
 //! a contradiction and an error, never a guess. A *property named* `optional` is left alone. The
-//! source is kept beside the copy.
+//! source is kept beside the copy. Forms that only an older draft reads are written as the later ones
+//! do (`draft.rs`), so that a check sees one form.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
 use super::{
+    draft,
     error::{SchemaError, SchemaFault},
     inspect, keyword, path,
 };
@@ -73,8 +75,10 @@ pub fn normalize(source: &Arc<Value>) -> Result<Normalized, Vec<SchemaError>> {
 
 pub(super) fn normalize_value(source: &Value) -> Result<(Value, Cleaner), Vec<SchemaError>> {
     inspect::measure(source).map_err(|fault| vec![SchemaError { path: String::new(), fault }])?;
-    let mut cleaner = Cleaner::default();
-    let mut clean = source.clone();
+    // A draft that is not known is a fault, and told as one where the schema is inspected.
+    let settled = draft::of(source).ok().and_then(|draft| draft::settled(source, draft));
+    let mut cleaner = Cleaner { changed: settled.is_some(), ..Cleaner::default() };
+    let mut clean = settled.unwrap_or_else(|| source.clone());
     cleaner.clean(&mut clean, "", Parent::Other);
     if cleaner.faults.is_empty() { Ok((clean, cleaner)) } else { Err(cleaner.faults) }
 }
@@ -232,13 +236,15 @@ fn allow_null(fields: &mut Map<String, Value>) {
     if elsewhere {
         // What a reference demands cannot be weakened from outside: it becomes one alternative of two.
         let description = fields.shift_remove("description");
-        let definitions = fields.shift_remove("$defs");
+        let definitions = ["$defs", "definitions"].map(|keyword| (keyword, fields.shift_remove(keyword)));
         let rest = Value::Object(std::mem::take(fields));
         if let Some(description) = description {
             fields.insert("description".to_owned(), description);
         }
-        if let Some(definitions) = definitions {
-            fields.insert("$defs".to_owned(), definitions);
+        for (keyword, definitions) in definitions {
+            if let Some(definitions) = definitions {
+                fields.insert(keyword.to_owned(), definitions);
+            }
         }
         fields.insert("anyOf".to_owned(), json!([rest, null_type]));
     }

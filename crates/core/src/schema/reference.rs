@@ -1,8 +1,13 @@
 //! References inside one schema. None ever leads out of it.
 
-use serde_json::Value;
+use std::{collections::HashMap, fmt::Write as _};
 
-use super::keyword;
+use serde_json::{Map, Value};
+
+use super::{
+    keyword::{self, Holds},
+    path,
+};
 
 /// What a reference leads to, and the JSON pointer of that place. `None` for one that leads nowhere
 /// or out of the schema.
@@ -27,6 +32,87 @@ fn anchored<'a>(schema: &'a Value, name: &str, here: String) -> Option<(&'a Valu
     keyword::subschemas(fields)
         .into_iter()
         .find_map(|(place, _, subschema)| anchored(subschema, name, format!("{here}{}", place.pointer())))
+}
+
+/// Rewrites the references that lead through a keyword which is about to be renamed: `moved` says the
+/// new name of a keyword of a schema, given the key below it that the reference goes on with.
+pub(super) fn follow_moves<F>(root: &mut Value, moved: F)
+where
+    F: Fn(&Map<String, Value>, &str, Option<&str>) -> Option<&'static str>,
+{
+    let mut rewritten: HashMap<String, String> = HashMap::new();
+    collect(root, &mut |reference| {
+        if let Some(to) = moved_reference(root, reference, &moved) {
+            rewritten.insert(reference.to_owned(), to);
+        }
+    });
+    if !rewritten.is_empty() {
+        replace(root, &rewritten);
+    }
+}
+
+fn collect(schema: &Value, visit: &mut dyn FnMut(&str)) {
+    let Value::Object(fields) = schema else { return };
+    if let Some(Value::String(reference)) = fields.get("$ref") {
+        visit(reference);
+    }
+    for (_, _, subschema) in keyword::subschemas(fields) {
+        collect(subschema, visit);
+    }
+}
+
+fn replace(schema: &mut Value, rewritten: &HashMap<String, String>) {
+    let Value::Object(fields) = schema else { return };
+    if let Some(Value::String(reference)) = fields.get_mut("$ref")
+        && let Some(to) = rewritten.get(reference)
+    {
+        reference.clone_from(to);
+    }
+    keyword::for_each_subschema_mut(fields, &mut |_, subschema| replace(subschema, rewritten));
+}
+
+/// The reference with new names; `None` if its way has none.
+fn moved_reference<F>(root: &Value, reference: &str, moved: &F) -> Option<String>
+where
+    F: Fn(&Map<String, Value>, &str, Option<&str>) -> Option<&'static str>,
+{
+    let fragment = percent_decoded(reference.strip_prefix('#')?)?;
+    let segments: Vec<String> = path::segments(&fragment).collect();
+    let mut here = Some(root);
+    let mut holds = Holds::Schema;
+    let mut is_moved = false;
+    let mut pointer = String::from("#");
+    for (index, segment) in segments.iter().enumerate() {
+        let mut name = segment.as_str();
+        holds = match (holds, here) {
+            (Holds::Schema, Some(Value::Object(fields))) => {
+                if let Some(renamed) = moved(fields, segment, segments.get(index + 1).map(String::as_str)) {
+                    name = renamed;
+                    is_moved = true;
+                }
+                keyword::holds(segment, fields.get(segment))
+            }
+            (Holds::Schemas, _) => Holds::Schema,
+            _ => Holds::Data,
+        };
+        here = here.and_then(|value| match value {
+            Value::Array(items) => segment.parse::<usize>().ok().and_then(|index| items.get(index)),
+            other => other.get(segment),
+        });
+        pointer.push('/');
+        push_percent_encoded(&mut pointer, &name.replace('~', "~0").replace('/', "~1"));
+    }
+    is_moved.then_some(pointer)
+}
+
+fn push_percent_encoded(fragment: &mut String, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'$' => fragment.push(byte.into()),
+            // Writing to a string cannot fail.
+            _ => _ = write!(fragment, "%{byte:02X}"),
+        }
+    }
 }
 
 /// The text of a URI fragment; `None` if it is not UTF-8.

@@ -281,3 +281,21 @@ async fn a_query_is_cancelled_by_putting_cancel() {
         assert_eq!(cancelled["status"]["conditions"][0]["reason"], "QueryCanceled");
     }
 }
+
+/// `zod-to-json-schema` writes every tuple so, without saying which draft it follows.
+#[tokio::test(start_paused = true)]
+async fn a_tool_with_a_tuple_or_boolean_bounds_of_older_drafts_is_taken_and_its_arguments_are_checked() {
+    let wrong = json!({"at": ["north", 1], "size": 0});
+    let right = json!({"at": [1.5, "north"], "size": 1});
+    let turns = vec![Turn::call("place", &wrong), Turn::call("place", &right), Turn::say("done")];
+    let world = World::new(ScriptedModel::always(turns)).await;
+    let parameters = json!({"type": "object", "properties": {
+        "at": {"type": "array", "minItems": 2, "maxItems": 2, "items": [{"type": "number"}, {"type": "string"}]},
+        "size": {"type": "number", "minimum": 0, "exclusiveMinimum": true},
+    }});
+    let tool = json!({"name": "place", "description": "Places it", "parameters": parameters});
+    let answer = ask(&world, &with("q", &json!({"externalTools": [tool]}))).await;
+    assert_eq!(answer["toolCall"]["arguments"], right, "{answer}");
+    let Some(Message::Tool { content, .. }) = last_messages(&world).pop() else { panic!("no result was told") };
+    assert!(content.contains("at[0]") && content.contains("must be greater than 0"), "{content}");
+}

@@ -320,7 +320,7 @@ impl Store for Sqlite {
         self.read(read::count_waiting).await
     }
 
-    async fn count_runnable(&self) -> Result<usize, StoreError> {
+    async fn count_runnable(&self) -> Result<Vec<(Namespace, usize)>, StoreError> {
         self.read(read::count_runnable).await
     }
 

@@ -91,7 +91,8 @@ pub(super) const NEXT_NAMESPACE_WITH_WORK: &str =
 // No LIMIT either: rows that somebody is at already do not count.
 pub(super) const RUNNABLE: &str =
     "SELECT name, epoch FROM queries WHERE unfinished = 1 AND namespace = ?1 ORDER BY uid";
-pub(super) const COUNT_RUNNABLE: &str = "SELECT count(*) FROM queries WHERE unfinished = 1";
+pub(super) const COUNT_RUNNABLE: &str =
+    "SELECT namespace, count(*) FROM queries WHERE unfinished = 1 GROUP BY namespace";
 pub(super) const COUNT_WAITING: &str = "SELECT count(*) FROM queries WHERE deadline IS NOT NULL";
 pub(super) const ANSWERED: &str = "SELECT fingerprint, uid, name FROM requests \
      WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
@@ -332,11 +333,14 @@ pub(super) fn count_waiting(connection: &Connection) -> Result<usize, StoreError
         .map_err(unavailable)
 }
 
-pub(super) fn count_runnable(connection: &Connection) -> Result<usize, StoreError> {
-    connection
-        .prepare_cached(COUNT_RUNNABLE)
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-        .map_err(unavailable)
+pub(super) fn count_runnable(connection: &Connection) -> Result<Vec<(Namespace, usize)>, StoreError> {
+    let mut statement = connection.prepare_cached(COUNT_RUNNABLE).map_err(unavailable)?;
+    let mut rows = statement.query([]).map_err(unavailable)?;
+    let mut counts = Vec::new();
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        counts.push((name(row, 0)?, row.get(1).map_err(unavailable)?));
+    }
+    Ok(counts)
 }
 
 pub(super) fn due(

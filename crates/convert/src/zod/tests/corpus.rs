@@ -6,8 +6,15 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
+use bosun_core::{
+    schema::{self, dialect::Dialect},
+    tool::{
+        definition::{self, Rules},
+        toolset::{Mode, Toolset},
+    },
+};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::{ZodVersion, schema_to_json};
 
@@ -107,4 +114,56 @@ fn every_difference_is_about_a_schema_of_the_corpus() {
     for Difference { id, version, .. } in fixture::<Vec<Difference>>("differences.json") {
         assert!(corpus.iter().any(|case| case.id == id) && matches!(version.as_str(), "v3" | "v4"), "{id} {version}");
     }
+}
+
+/// The schema as the parameters of a tool: itself if it is an object, else as one parameter. `None` for
+/// one that is neither an object nor can be moved, since its references begin at its root.
+fn parameters(schema: &Value) -> Option<Value> {
+    if schema["type"] == "object" {
+        return Some(schema.clone());
+    }
+    if schema.to_string().contains("\"$ref\"") {
+        return None;
+    }
+    let mut parameter = schema.clone();
+    let mut parameters = json!({"type": "object", "properties": {}, "required": ["value"]});
+    if let Some(draft) = parameter.as_object_mut().and_then(|fields| fields.remove("$schema")) {
+        parameters["$schema"] = draft;
+    }
+    parameters["properties"]["value"] = parameter;
+    Some(parameters)
+}
+
+/// What this converter writes, the server takes: the definition check refuses no schema of the corpus, and
+/// every API can be told of it.
+#[test]
+fn the_corpus_passes_the_definition_check() {
+    let corpus: Vec<Case> = fixture("corpus.json");
+    let mut refused = Vec::new();
+    let mut checked = 0;
+    for Case { id, source } in &corpus {
+        for version in [ZodVersion::V3, ZodVersion::V4] {
+            let Ours::Schema(schema) = convert(source, version) else { continue };
+            checked += 1;
+            let Some(parameters) = parameters(&schema) else {
+                refused.extend(schema::faults(&schema).iter().map(|fault| format!("{id} {version:?}: {fault}")));
+                continue;
+            };
+            let definitions = json!([{"name": "tool", "description": "A tool", "parameters": parameters}]);
+            match definition::check(&definitions, Rules::Open) {
+                Err(faults) => refused.push(format!("{id} {version:?}: {faults}\n  {schema}")),
+                Ok(tools) => {
+                    let toolset = Toolset::merge(Mode::N8n, Vec::new(), tools);
+                    for dialect in Dialect::ALL {
+                        let quarantined = toolset.declarations(dialect).quarantined.clone();
+                        // Names are Gemini's own rule, and no matter of the schema.
+                        let quarantined = quarantined.iter().filter(|tool| !tool.reason.contains("has a name"));
+                        refused.extend(quarantined.map(|tool| format!("{id} {version:?}: {tool:?}\n  {schema}")));
+                    }
+                }
+            }
+        }
+    }
+    assert!(checked > 500, "{checked} schemas");
+    assert!(refused.is_empty(), "{} of {checked}:\n{}", refused.len(), refused.join("\n"));
 }

@@ -106,7 +106,7 @@ impl<'a> Writer<'_, 'a> {
     fn kind(&mut self, node: &Node<'a>) -> Read<Option<Schema>> {
         Ok(Some(match &node.kind {
             Kind::String { checks, .. } => strings::write(checks),
-            Kind::Number { checks, .. } => write_number(checks),
+            Kind::Number { checks, .. } => write_number(checks, node.offset)?,
             Kind::BigInt { checks, .. } => write_bigint(checks, node.offset)?,
             Kind::Boolean { .. } => object([("type", json!("boolean"))]),
             Kind::Date { .. } => object([("type", json!("string")), ("format", json!("date-time"))]),
@@ -404,7 +404,12 @@ fn write_literal(value: &Value<'_>, offset: u32) -> Read<Schema> {
     })
 }
 
-fn write_number(checks: &[NumberCheck]) -> Schema {
+/// The package writes a divisor that no JSON Schema may have.
+fn no_multiple_of_zero(offset: u32) -> Problem {
+    Problem::new(offset, "not_representable", "No number is a multiple of 0")
+}
+
+fn write_number(checks: &[NumberCheck], offset: u32) -> Read<Schema> {
     let mut schema = object([("type", json!("number"))]);
     for check in checks {
         let (keyword, value) = match *check {
@@ -414,11 +419,12 @@ fn write_number(checks: &[NumberCheck]) -> Schema {
             NumberCheck::Min { value, inclusive: false } => ("exclusiveMinimum", number_json(value)),
             NumberCheck::Max { value, inclusive: true } => ("maximum", number_json(value)),
             NumberCheck::Max { value, inclusive: false } => ("exclusiveMaximum", number_json(value)),
+            NumberCheck::MultipleOf(0.0) => return Err(no_multiple_of_zero(offset).into()),
             NumberCheck::MultipleOf(value) => ("multipleOf", number_json(value)),
         };
         schema.insert(keyword.to_owned(), value);
     }
-    schema
+    Ok(schema)
 }
 
 fn write_bigint(checks: &[BigIntCheck], offset: u32) -> Read<Schema> {
@@ -429,6 +435,7 @@ fn write_bigint(checks: &[BigIntCheck], offset: u32) -> Read<Schema> {
             BigIntCheck::Min { value, inclusive: false } => ("exclusiveMinimum", value),
             BigIntCheck::Max { value, inclusive: true } => ("maximum", value),
             BigIntCheck::Max { value, inclusive: false } => ("exclusiveMaximum", value),
+            BigIntCheck::MultipleOf(0) => return Err(no_multiple_of_zero(offset).into()),
             BigIntCheck::MultipleOf(value) => ("multipleOf", value),
         };
         schema.insert(keyword.to_owned(), bigint_json(value, offset)?);

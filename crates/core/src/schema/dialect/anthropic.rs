@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Lost, anthropic_strict, modern, named, without_identity, without_root_choices};
+use super::{Lost, anthropic_strict, named, without_identity, without_root_choices};
 use crate::tool::Tool;
 
 pub(super) fn tool(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
@@ -30,7 +30,5 @@ pub(super) fn tool_strict(tool: &Tool, alias: &str, root: Map<String, Value>, lo
 fn plain(root: Map<String, Value>, lost: &mut Lost) -> Value {
     let mut root = without_identity(root);
     without_root_choices(&mut root, &["oneOf", "anyOf", "allOf"], lost);
-    let mut root = Value::Object(root);
-    modern::modernize(&mut root);
-    root
+    Value::Object(root)
 }

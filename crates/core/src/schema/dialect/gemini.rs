@@ -6,17 +6,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{modern, named, without_identity};
+use super::{named, without_identity};
 use crate::{text::clip, tool::Tool};
 
 const LONGEST_PARAMETER: usize = 64;
 
 pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>) -> Result<Value, String> {
     check_names(&root)?;
-    let mut root = Value::Object(without_identity(root));
-    modern::modernize(&mut root);
     let mut fields = named(alias, tool);
-    fields.insert("parametersJsonSchema".to_owned(), root);
+    fields.insert("parametersJsonSchema".to_owned(), Value::Object(without_identity(root)));
     Ok(Value::Object(fields))
 }
 

@@ -47,6 +47,7 @@ const SILENT: &[&str] = &[
     "description",
     "examples",
     "deprecated",
+    "prefixItems",
     "readOnly",
     "writeOnly",
     "type",
@@ -98,6 +99,7 @@ impl Reducer<'_> {
         for keyword in ["anyOf", "oneOf", "allOf"] {
             self.choice(keyword, fields, &mut reduced, here, depth);
         }
+        self.tuple(fields, &mut reduced, here, depth);
         for (name, value) in fields {
             self.keyword(name, value, &mut reduced, here, depth);
         }
@@ -114,8 +116,10 @@ impl Reducer<'_> {
     fn keyword(&mut self, name: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str, depth: usize) {
         let at = path::with_key(here, name);
         match name {
+            // Told with the places before them.
+            "items" if reduced.contains_key(name) => {}
             "items" if value.is_object() => _ = reduced.insert(name.to_owned(), self.reduce(value, &at, depth + 1)),
-            "items" => {}
+            "items" if *value == json!(true) => {}
             "properties" => {
                 let members: Map<String, Value> = value
                     .as_object()
@@ -227,6 +231,29 @@ impl Reducer<'_> {
                 reduced.insert("anyOf".to_owned(), Value::Array(alternatives));
             }
         }
+    }
+
+    /// Places cannot be told apart: an item is any of what stands at one of them.
+    fn tuple(&mut self, fields: &Map<String, Value>, reduced: &mut Map<String, Value>, here: &str, depth: usize) {
+        let Some(Value::Array(places)) = fields.get("prefixItems") else { return };
+        let at = path::with_key(here, "prefixItems");
+        let count = places.len();
+        let mut alternatives: Vec<Value> = Vec::new();
+        let places = places.iter().enumerate().map(|(index, place)| (place, path::with_index(&at, index)));
+        let rest =
+            fields.get("items").filter(|rest| rest.is_object()).map(|rest| (rest, path::with_key(here, "items")));
+        for (place, at) in places.chain(rest) {
+            let alternative = self.reduce(place, &at, depth + 1);
+            if !alternatives.contains(&alternative) {
+                alternatives.push(alternative);
+            }
+        }
+        let items = if alternatives.len() == 1 { alternatives.remove(0) } else { json!({"anyOf": alternatives}) };
+        reduced.insert("items".to_owned(), items);
+        if fields.get("items") == Some(&json!(false)) {
+            reduced.insert("maxItems".to_owned(), json!(count));
+        }
+        self.lost.keyword(here, "prefixItems", "is not taken; the model is told what items may be, not at which place");
     }
 
     /// Beside a choice, a schema may say hardly anything else.

@@ -161,7 +161,7 @@ pub struct AnswerSchema {
 #[must_use]
 pub fn answer_schema(source: &Arc<Value>) -> Option<AnswerSchema> {
     let normalized = normalize(source).ok()?;
-    let root = object_schema(&normalized.clean).ok()?;
+    let root = modern(object_schema(&normalized.clean).ok()?);
     let (schema, strict) = openai::answer(root);
     Some(AnswerSchema { schema, strict })
 }
@@ -201,6 +201,11 @@ fn declare_one(dialect: Dialect, tool: &Tool, alias: &str, lost: &mut Lost) -> R
     let normalized =
         normalize(&parameters).map_err(|faults| faults.first().map(ToString::to_string).unwrap_or_default())?;
     let root = object_schema(&normalized.clean)?;
+    let root = match dialect {
+        // MCP reads the draft that `$schema` names, and 2020-12 where there is none.
+        Dialect::Mcp if root.contains_key("$schema") => root,
+        _ => modern(root),
+    };
     match dialect {
         Dialect::OpenAiChat => Ok(openai::chat(tool, alias, root, lost)),
         Dialect::OpenAiChatStrict => Ok(openai::chat_strict(tool, alias, root, lost)),
@@ -246,6 +251,17 @@ fn object_schema(parameters: &Value) -> Result<Map<String, Value>, String> {
         schema.shift_insert(after_type, "properties".to_owned(), json!({}));
     }
     Ok(schema)
+}
+
+/// The parameters in the words of draft 2020-12, the only one that the APIs know: OpenAI and Anthropic
+/// refuse a whole request for a list of `items`.
+fn modern(root: Map<String, Value>) -> Map<String, Value> {
+    let mut root = Value::Object(root);
+    modern::modernize(&mut root);
+    match root {
+        Value::Object(root) => root,
+        _ => Map::new(),
+    }
 }
 
 /// Takes out what says nothing about arguments: where the schema lives and which draft it follows.

@@ -1,12 +1,34 @@
-//! Draft 7 in the words of draft 2020-12, for readers that know only the latter.
+//! Older drafts in the words of draft 2020-12, for readers that know only the latter.
 
 use serde_json::{Map, Value};
 
-use crate::schema::keyword;
+use crate::schema::{draft, keyword, reference};
 
-/// Renames what was renamed: lists of `items`, `additionalItems`, `dependencies`. The rest is the same.
+/// Renames what was renamed: lists of `items`, `additionalItems`, `dependencies`, boolean bounds.
+/// References lead to the same places as before. The rest is the same.
 pub(super) fn modernize(schema: &mut Value) {
+    reference::follow_moves(schema, moved);
+    rewrite(schema);
+}
+
+/// The new name of a keyword, if it has one.
+fn moved(fields: &Map<String, Value>, name: &str, member: Option<&str>) -> Option<&'static str> {
+    let has_list = fields.get("items").is_some_and(Value::is_array);
+    match name {
+        "items" if has_list => Some("prefixItems"),
+        "additionalItems" if has_list => Some("items"),
+        "dependencies" => {
+            let dependency = fields.get(name).and_then(|dependencies| dependencies.get(member?));
+            Some(if dependency.is_some_and(Value::is_array) { "dependentRequired" } else { "dependentSchemas" })
+        }
+        _ => None,
+    }
+}
+
+fn rewrite(schema: &mut Value) {
     let Value::Object(fields) = schema else { return };
+    draft::numeric_bounds(fields);
+    draft::without_empty_items(fields);
     if fields.get("items").is_some_and(Value::is_array) {
         rename(fields, "items", "prefixItems");
         if fields.contains_key("additionalItems") {
@@ -22,7 +44,7 @@ pub(super) fn modernize(schema: &mut Value) {
             }
         }
     }
-    keyword::for_each_subschema_mut(fields, &mut |_, subschema| modernize(subschema));
+    keyword::for_each_subschema_mut(fields, &mut |_, subschema| rewrite(subschema));
 }
 
 /// Renames a key and leaves it where it stands.

@@ -5,9 +5,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Lost, named};
+use super::{Lost, describe_more, named};
 use crate::{
     schema::{path, reference},
+    text::clip,
     tool::Tool,
 };
 
@@ -59,7 +60,9 @@ impl Reducer<'_> {
             match name.as_str() {
                 "type" | "description" | "enum" | "required" => _ = reduced.insert(name.clone(), value.clone()),
                 "const" => _ = reduced.insert("enum".to_owned(), json!([value])),
-                "items" if value.is_object() => _ = reduced.insert(name.clone(), self.reduce(value, &at, depth + 1)),
+                "items" if value.is_object() && !fields.contains_key("prefixItems") => {
+                    _ = reduced.insert(name.clone(), self.reduce(value, &at, depth + 1));
+                }
                 "properties" => {
                     let members: Map<String, Value> = value
                         .as_object()
@@ -74,10 +77,15 @@ impl Reducer<'_> {
                         reduced.insert(name.clone(), Value::Object(members));
                     }
                 }
+                // Places cannot be told apart; what stands at each is put into words.
+                "prefixItems" => self.lost.keyword(here, name, "is not taken; the description says it instead"),
                 "anyOf" | "oneOf" => self.choose(name, value, here, depth, &mut reduced),
                 "$defs" | "definitions" | "$schema" | "$id" | "$comment" | "title" | "examples" | "default" => {}
                 _ => self.lost.keyword(here, name, "is not taken; the model is not told of it"),
             }
+        }
+        if let Some(places) = fields.get("prefixItems") {
+            describe_more(&mut reduced, &format!("items, in this order: {}", clip(&places.to_string(), 400)));
         }
         Value::Object(reduced)
     }

@@ -196,6 +196,97 @@ fn draft_7_is_told_in_the_words_of_2020_12() {
     );
 }
 
+/// A schema without `$schema` that has the shape of draft 7, as `zod-to-json-schema` writes it.
+fn old_shape() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "pair": {"type": "array", "minItems": 2, "maxItems": 2, "items": [{"type": "string"}, {"type": "number"}]},
+            "same": {"$ref": "#/properties/pair/items/1"},
+            "rest": {"type": "array", "items": [{"type": "string"}], "additionalItems": {"type": "string"}},
+            "none": {"type": "array", "items": [], "additionalItems": false},
+            "size": {"type": "number", "minimum": 0, "exclusiveMinimum": true, "maximum": 9, "exclusiveMaximum": false},
+        },
+    })
+}
+
+#[test]
+fn tuples_and_boolean_bounds_are_told_in_the_words_of_2020_12() {
+    let properties = |items: Value| {
+        let mut properties = json!({
+            "pair": {"type": "array", "minItems": 2, "maxItems": 2, "prefixItems": [{"type": "string"}, {"type": "number"}]},
+            "same": {"$ref": "#/properties/pair/prefixItems/1"},
+            "rest": {"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "string"}},
+            "none": {"type": "array", "items": false},
+            "size": {"type": "number", "exclusiveMinimum": 0, "maximum": 9},
+        });
+        if !items.is_null() {
+            properties["pair"]["items"] = items;
+        }
+        properties
+    };
+    for (dialect, pointer, items) in [
+        // An array must say what its items are.
+        (Dialect::OpenAiChat, "/0/function/parameters/properties", json!({})),
+        (Dialect::OpenAiResponses, "/0/parameters/properties", json!({})),
+        (Dialect::Anthropic, "/0/input_schema/properties", Value::Null),
+        (Dialect::Gemini, "/0/functionDeclarations/0/parametersJsonSchema/properties", Value::Null),
+        (Dialect::Mcp, "/0/inputSchema/properties", Value::Null),
+    ] {
+        check(dialect, old_shape(), pointer, properties(items), &[]);
+    }
+    check(Dialect::Ark, old_shape(), "/0/parameters", old_shape(), &[]);
+    // A schema that names its draft is read as that by MCP.
+    let mut named = old_shape();
+    named["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+    named["properties"].as_object_mut().unwrap().retain(|name, _| ["pair", "same", "rest"].contains(&name.as_str()));
+    check(Dialect::Mcp, named.clone(), "/0/inputSchema", named, &[]);
+}
+
+#[test]
+fn a_tuple_is_no_part_of_a_strict_subset() {
+    for (dialect, strict) in
+        [(Dialect::OpenAiChatStrict, "/0/function/strict"), (Dialect::AnthropicStrict, "/0/strict")]
+    {
+        let (declaration, lost) = declared(dialect, old_shape());
+        assert_ne!(declaration.pointer(strict), Some(&json!(true)));
+        assert!(
+            lost[0].contains("properties.pair.prefixItems: not strict: `prefixItems` cannot be expressed"),
+            "{lost:?}"
+        );
+    }
+}
+
+#[test]
+fn a_tuple_without_words_for_it_is_told_as_a_loss() {
+    check(
+        Dialect::GeminiOpenApi,
+        old_shape(),
+        "/0/functionDeclarations/0/parameters/properties",
+        json!({
+            "pair": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "number"}]}, "minItems": 2, "maxItems": 2},
+            "same": {"type": "number"},
+            "rest": {"type": "array", "items": {"type": "string"}},
+            "none": {"type": "array"},
+            "size": {"type": "number", "maximum": 9, "description": "exclusiveMinimum: 0"},
+        }),
+        &[
+            "tool `my.tool`: properties.pair.prefixItems: `prefixItems` is not taken; the model is told what items may be, not at which place",
+            "tool `my.tool`: properties.rest.prefixItems: `prefixItems` is not taken; the model is told what items may be, not at which place",
+            "tool `my.tool`: properties.none.items: `items` is not taken; the model is not told of it",
+            "tool `my.tool`: properties.size.exclusiveMinimum: `exclusiveMinimum` is not taken; the description says it instead",
+        ],
+    );
+    let (declaration, lost) = declared(Dialect::Ollama, old_shape());
+    assert_eq!(
+        declaration.pointer("/0/function/parameters/properties/pair"),
+        Some(
+            &json!({"type": "array", "description": r#"items, in this order: [{"type":"string"},{"type":"number"}]"#})
+        )
+    );
+    assert!(lost[2].contains("`prefixItems` is not taken; the description says it instead"), "{lost:?}");
+}
+
 #[test]
 fn strict_closes_objects_and_makes_optional_nullable() {
     let parameters = json!({
