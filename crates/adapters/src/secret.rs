@@ -52,6 +52,28 @@ impl Secret {
     }
 }
 
+/// So many letters at an end of a secret are told apart from other words.
+const SHORTEST_END: usize = 4;
+
+impl Secret {
+    /// `text` without words that are the beginning or the end of the secret, as in `a key that ends with abcd`.
+    #[must_use]
+    pub fn ends_taken_out_of(&self, text: &str) -> String {
+        let is_of_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-');
+        let is_end = |word: &str| {
+            let is_part = word.len() >= SHORTEST_END && 2 * word.len() <= self.0.len();
+            is_part && (self.0.starts_with(word) || self.0.ends_with(word))
+        };
+        let words = text.split_inclusive(|letter| !is_of_word(letter));
+        words.fold(String::with_capacity(text.len()), |mut cleaned, piece| {
+            let word = piece.trim_end_matches(|letter| !is_of_word(letter));
+            cleaned.push_str(if is_end(word) { "[redacted]" } else { word });
+            cleaned.push_str(&piece[word.len()..]);
+            cleaned
+        })
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Secret(..)")
@@ -384,6 +406,27 @@ mod tests {
             assert_eq!(secret.taken_out_of(&json), "\"[redacted]\"");
         }
         assert_eq!(Secret::new(String::new()).taken_out_of("text"), "text");
+    }
+
+    #[test]
+    fn the_ends_of_a_secret_are_taken_out_and_other_words_are_not() {
+        let secret = Secret::new("hushhush-0123456789-WXYZ".into());
+        for (text, expect) in [
+            ("the key that ends with WXYZ is wrong", "the key that ends with [redacted] is wrong"),
+            ("hushhush is no key", "[redacted] is no key"),
+            ("(hushhush-012)", "([redacted])"),
+            ("it is XYZ, hush", "it is XYZ, [redacted]"),
+            ("", ""),
+            ("no more words", "no more words"),
+        ] {
+            assert_eq!(secret.ends_taken_out_of(text), expect, "{text}");
+        }
+        let word = Secret::new("overloaded".into());
+        assert_eq!(
+            word.ends_taken_out_of("the server is overloaded"),
+            "the server is overloaded",
+            "whole ones are others' part"
+        );
     }
 
     #[test]

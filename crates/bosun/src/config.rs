@@ -73,6 +73,10 @@ pub(crate) struct Config {
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     max_queued: usize,
+    /// Percentage of what runs, and of what waits its turn, that one namespace may take of what the others leave it
+    #[arg(long, value_name = "PERCENT", default_value_t = 90, help_heading = "Limits",
+        value_parser = clap::value_parser!(u8).range(1..=100))]
+    namespace_share: u8,
     /// Connections at the same time; others are refused for the moment
     #[arg(long, value_name = "NUMBER", default_value_t = 16_384, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
@@ -131,6 +135,7 @@ impl Config {
             },
             max_running: self.max_running,
             max_queued: self.max_queued,
+            namespace_share: self.namespace_share,
             audited_arguments: match self.audit_arguments {
                 AuditedArguments::Hash => Arguments::Hash,
                 AuditedArguments::Redacted => Arguments::Redacted,

@@ -8,6 +8,7 @@ mod app;
 mod client;
 mod commands;
 mod config;
+mod process;
 mod settings;
 mod telemetry;
 mod toml_file;

@@ -33,20 +33,38 @@ pub enum Area {
     Upload,
 }
 
+impl Area {
+    pub const ALL: [Self; 7] =
+        [Self::Request, Self::Schema, Self::Model, Self::Journal, Self::Answer, Self::Cache, Self::Upload];
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Bytes,
     Count,
+    Seconds,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Above {
     /// The request is refused, or the query fails, with this code.
     Code(&'static str),
+    /// The request is refused, with this code among the faults in `error.details`.
+    Fault(&'static str),
+    /// The request is refused with this status before anything of it is read, so there is no code.
+    Status(u16),
+    /// The call is refused with this code, which the model reads; the query goes on.
+    ToldToModel(&'static str),
     /// The surplus is left out and counted.
     Counted,
+    /// The value is lowered to the ceiling, with a warning.
+    Lowered,
+    /// The rest is cut, with a mark that says so.
+    Cut,
     /// The rest comes with the next page.
     NextPage,
+    /// A reference stands in its place.
+    Referenced,
     /// The least recently used entries are evicted.
     Evicted,
 }
@@ -68,6 +86,24 @@ macro_rules! ceilings {
 }
 
 ceilings! {
+    /// A body that is read as JSON
+    BODY_BYTES: Request = MIB, Bytes, Above::Code("payload_too_large");
+    /// Objects and arrays inside each other, in a body or in arguments
+    JSON_DEPTH: Request = 64, Count, Above::Code("json_too_deep");
+    /// The request line and all headers
+    HEADER_BYTES: Request = 32 * KIB, Bytes, Above::Status(431);
+    /// An `Idempotency-Key`
+    IDEMPOTENCY_KEY_BYTES: Request = 255, Bytes, Above::Code("invalid_parameter");
+    /// The time that one request may wait for a query
+    WAIT_SECONDS: Request = 60, Seconds, Above::Lowered;
+    /// The name of a conversation
+    CONVERSATION_ID_BYTES: Request = 253, Bytes, Above::Fault("invalid_id");
+    /// The reason of a cancellation
+    REASON_BYTES: Request = 16 * KIB, Bytes, Above::Fault("too_large");
+    /// The labels of a query, and its annotations
+    LABELS_BYTES: Request = 256 * KIB, Bytes, Above::Fault("too_large");
+    /// The values of all parameters of a query, once config maps are read
+    PARAMETERS_BYTES: Request = MIB, Bytes, Above::Code("input_too_large");
     /// An input or a prompt, once its parameters are filled in
     RENDERED_BYTES: Request = MIB, Bytes, Above::Code("input_too_large");
     /// Faults that one answer lists; the others are counted
@@ -77,21 +113,55 @@ ceilings! {
     /// Results in one delivery
     RESULTS_DELIVERED: Request = 128, Count, Above::Code("too_many_results");
 
+    /// Tools that one request brings
+    TOOLS: Schema = 1_000, Count, Above::Fault("too_big");
+    /// The name of a tool, in characters
+    TOOL_NAME_LENGTH: Schema = 128, Count, Above::Fault("too_big");
+    /// The description of a tool
+    TOOL_DESCRIPTION_BYTES: Schema = 16 * KIB, Bytes, Above::Fault("too_big");
+    /// One schema
+    SCHEMA_BYTES: Schema = 256 * KIB, Bytes, Above::Fault("schema_too_large");
+    /// Objects and arrays inside each other, in a schema
+    SCHEMA_DEPTH: Schema = 64, Count, Above::Fault("schema_too_deep");
+    /// Subschemas of one schema
+    SUBSCHEMAS: Schema = 2_000, Count, Above::Fault("schema_too_many_subschemas");
+    /// Values of one `enum`
+    ENUM_VALUES: Schema = 1_000, Count, Above::Fault("enum_too_long");
+    /// One `pattern`, as it is written
+    PATTERN_BYTES: Schema = 2_000, Bytes, Above::Fault("pattern_too_long");
+    /// One `pattern`, compiled
+    PATTERN_COMPILED_BYTES: Schema = 512 * KIB, Bytes, Above::Fault("pattern_invalid");
     /// Compiled patterns of one schema
-    SCHEMA_PATTERN_BYTES: Schema = 4 * MIB, Bytes, Above::Code("schema_too_large");
+    SCHEMA_PATTERN_BYTES: Schema = 4 * MIB, Bytes, Above::Fault("patterns_too_large");
     /// Compiled patterns of all schemas of one request
-    REQUEST_PATTERN_BYTES: Schema = 8 * MIB, Bytes, Above::Code("schema_too_large");
+    REQUEST_PATTERN_BYTES: Schema = 16 * MIB, Bytes, Above::Fault("patterns_too_large");
 
-    /// Tool calls in one reply of a model
+    /// The arguments of one call
+    ARGUMENT_BYTES: Model = 256 * KIB, Bytes, Above::ToldToModel("invalid_arguments");
+    /// Tool calls in one reply
     REPLY_CALLS: Model = 128, Count, Above::Code("model_malformed");
-    /// Text of one reply of a model
-    REPLY_TEXT_BYTES: Model = MIB, Bytes, Above::Code("model_output_limit");
+    /// The id and the name of a call in a reply, each
+    CALL_NAME_BYTES: Model = 512, Bytes, Above::Code("model_malformed");
+    /// Text of one reply, as a string of JSON: with its envelope it is an event of at most 1 MiB
+    REPLY_TEXT_BYTES: Model = MIB - 4 * KIB, Bytes, Above::Code("model_output_limit");
+    /// Text, calls and whatever else the model API wants back, of one reply
+    REPLY_BYTES: Model = 4 * MIB, Bytes, Above::Code("model_output_limit");
+    /// One result, as the model reads it
+    RESULT_SHOWN_BYTES: Model = 256 * KIB, Bytes, Above::Cut;
 
     /// One entry of a journal
     ENTRY_BYTES: Journal = 8 * MIB, Bytes, Above::Code("entry_too_large");
     /// The journal of one query
     JOURNAL_BYTES: Journal = 64 * MIB, Bytes, Above::Code("journal_full");
+    /// Changes (`PUT`) in the journal of one query
+    CHANGES_BYTES: Journal = 16 * MIB, Bytes, Above::Code("journal_full");
+    /// A result that stands in the journal; a larger one is a blob, and the journal refers to it
+    INLINE_RESULT_BYTES: Journal = 256 * KIB, Bytes, Above::Referenced;
 
+    /// One event of a stream; of results that are larger it has a reference
+    EVENT_BYTES: Answer = MIB, Bytes, Above::Referenced;
+    /// Entries of one page of a list
+    PAGE_ENTRIES: Answer = 1_000, Count, Above::Code("invalid_parameter");
     /// One page of a list
     PAGE_BYTES: Answer = 16 * MIB, Bytes, Above::NextPage;
 
@@ -99,7 +169,17 @@ ceilings! {
     SCHEMA_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
     /// Toolsets that are kept
     TOOLSET_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
+    /// Lists of tool definitions that were checked and are kept
+    DEFINITION_CACHE_BYTES: Cache = 32 * MIB, Bytes, Above::Evicted;
+    /// Queries that wait for their client and are kept in memory
+    WAITING_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
+    /// Entries of one query that are kept for its readers
+    RECENT_ENTRIES_BYTES: Cache = MIB, Bytes, Above::Evicted;
 
+    /// One result
+    RESULT_BYTES: Upload = 64 * MIB, Bytes, Above::Code("payload_too_large");
     /// Unfinished uploads of one call
     CALL_DRAFTS: Upload = 2, Count, Above::Code("too_many_uploads");
+    /// Unfinished uploads of one namespace together
+    NAMESPACE_DRAFT_BYTES: Upload = 512 * MIB, Bytes, Above::Code("too_many_uploads");
 }

@@ -20,10 +20,10 @@ pub use media_type::{MediaType, NotTaken};
 pub use page::{Page, Window};
 
 /// Content of up to so many bytes stands in the journal itself.
-pub const INLINE_BYTES: usize = 256 * 1024;
+pub const INLINE_BYTES: usize = crate::ceiling::INLINE_RESULT_BYTES;
 
 /// No content is larger.
-pub const LARGEST_BYTES: u64 = 64 * 1024 * 1024;
+pub const LARGEST_BYTES: u64 = crate::ceiling::RESULT_BYTES as u64;
 
 /// So much of large content stands in the journal, for a first look at it.
 pub const HEAD_BYTES: usize = 4 * 1024;

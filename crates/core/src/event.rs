@@ -21,8 +21,9 @@ pub type Seq = u64;
 
 /// The newest version of the event format that this code reads and writes. Version 2 has references to
 /// large results; version 3 has targets, messages, conversations and answers that do not fit; version 4 has
-/// changes of a query that is taken on. An entry is written with the oldest version that can hold it.
-pub const VERSION: u32 = 4;
+/// changes of a query that is taken on; version 5 has orderly interruptions and steps of the clock. An entry is written
+/// with the oldest version that can hold it.
+pub const VERSION: u32 = 5;
 
 /// One entry: what happened, when, and as the how-manyth.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,8 +113,22 @@ pub enum Event {
     },
     /// Somebody changed what the query may use, or what is said about it. The only entry that may follow an end.
     Changed(Box<Changed>),
-    /// A new process took over work that an earlier one left in the middle.
-    Recovered,
+    /// The wall clock stepped by so much while the query ran: that is no running time. Always in front of the entries
+    /// that were appended when the step was noticed, in the same append.
+    ClockStepped {
+        by_ms: i64,
+    },
+    /// The process stops in an orderly way while work is in the middle: the one that takes it over counts no crash.
+    Interrupted,
+    /// A new process took over work that an earlier one left in the middle, or the same one did after a failed write.
+    Recovered {
+        /// No crash of a process is the reason, or it did not hit work of this query.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        orderly: bool,
+        /// The query is retried in isolation: no other query that a crash has hit is retried meanwhile.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        alone: bool,
+    },
     Completed,
     Failed {
         code: String,
@@ -220,6 +235,7 @@ impl Event {
 
     fn version(&self) -> u32 {
         match self {
+            Self::ClockStepped { .. } | Self::Interrupted => 5,
             Self::Changed(_) => 4,
             Self::Created { spec, .. } if spec.is_beyond_version_2() => 3,
             Self::TurnEnded { rejected: Some(_), .. } => 3,
@@ -292,6 +308,8 @@ mod tests {
         assert_eq!(Event::decode(&large).unwrap(), event);
         let changed = Event::Changed(Box::default()).encode().unwrap();
         assert_eq!(changed, r#"{"v":4,"kind":"changed"}"#, "no earlier version knows of it");
+        let stepped = Event::ClockStepped { by_ms: -7 }.encode().unwrap();
+        assert_eq!(stepped, r#"{"v":5,"kind":"clock_stepped","by_ms":-7}"#);
     }
 
     #[test]
@@ -310,9 +328,19 @@ mod tests {
     }
 
     #[test]
+    fn a_recovery_of_an_earlier_version_is_one_after_a_crash() {
+        let old = r#"{"v":1,"kind":"recovered"}"#;
+        let event = Event::decode(old).unwrap();
+        assert_eq!(event, Event::Recovered { orderly: false, alone: false });
+        assert_eq!(event.encode().unwrap(), old);
+        let event = Event::Recovered { orderly: true, alone: true };
+        assert_eq!(Event::decode(&event.encode().unwrap()).unwrap(), event);
+    }
+
+    #[test]
     fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
-        let newer = Event::decode(r#"{"v":5,"kind":"call_dreamt_of"}"#);
-        assert!(matches!(newer, Err(DecodeError::NewerVersion(5))), "{newer:?}");
+        let newer = Event::decode(r#"{"v":6,"kind":"call_dreamt_of"}"#);
+        assert!(matches!(newer, Err(DecodeError::NewerVersion(6))), "{newer:?}");
         let damaged = Event::decode(r#"{"v":2,"kind":"call_dreamt_of"}"#);
         assert!(matches!(damaged, Err(DecodeError::Malformed(_))), "{damaged:?}");
     }

@@ -51,6 +51,15 @@ pub struct Head {
     /// How often the query was taken up after a crash since the model last answered.
     #[serde(default)]
     pub recoveries: u32,
+    /// The process that ran the query stopped in an orderly way, and none has taken it over since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+    /// The query is being retried in isolation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub isolated: bool,
+    /// Crashes since the model last answered that came while the query was retried in isolation.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub isolated_crashes: u32,
     pub created_at: Timestamp,
     /// When the query last moved. What is changed about it does not move it.
     pub updated_at: Timestamp,
@@ -123,6 +132,9 @@ pub struct RunClock {
     pub spent_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_since: Option<Timestamp>,
+    /// By how much the wall clock has stepped while the query ran, all in all.
+    #[serde(default, skip_serializing_if = "is_zero_ms")]
+    pub stepped_ms: i64,
 }
 
 impl RunClock {
@@ -136,6 +148,14 @@ impl RunClock {
     fn stop(&mut self, now: Timestamp) {
         self.spent_ms = u64::try_from(self.spent(now).as_millis()).unwrap_or(u64::MAX);
         self.running_since = None;
+    }
+
+    /// The wall clock has stepped: what has run so far began as much later, by the new time.
+    fn step(&mut self, by_ms: i64) {
+        self.stepped_ms = self.stepped_ms.saturating_add(by_ms);
+        if let Some(since) = &mut self.running_since {
+            *since = since.shifted(by_ms);
+        }
     }
 
     fn set(&mut self, running: bool, now: Timestamp) {
@@ -228,6 +248,9 @@ impl Head {
             annotations: None,
             rejections: 0,
             recoveries: 0,
+            interrupted: false,
+            isolated: false,
+            isolated_crashes: 0,
             created_at: entry.at,
             updated_at: entry.at,
         })
@@ -255,6 +278,8 @@ impl Head {
                 self.rejections = if rejected.is_some() { self.rejections + 1 } else { 0 };
                 self.attempt = 0;
                 self.recoveries = 0;
+                self.isolated = false;
+                self.isolated_crashes = 0;
                 self.usage += *usage;
             }
             Event::CallAsked(asked) => self.calls.push(CallHead::new(asked)),
@@ -283,10 +308,17 @@ impl Head {
                 self.change(changed);
                 return Ok(());
             }
-            Event::Recovered => {
-                // The process died some time after the last entry; that time was nobody's work.
+            Event::ClockStepped { by_ms } => self.clock.step(*by_ms),
+            Event::Interrupted => self.interrupted = true,
+            Event::Recovered { orderly, alone } => {
+                // The process stopped some time after the last entry; no work was done since.
                 self.clock.stop(self.updated_at);
-                self.recoveries += 1;
+                if !orderly {
+                    self.recoveries += 1;
+                    self.isolated_crashes += u32::from(self.isolated);
+                }
+                self.interrupted = false;
+                self.isolated = *alone;
                 for call in &mut self.calls {
                     if let CallState::Started { repeatable: true, attempt } = call.state {
                         call.state = CallState::Ready { repeatable: true, attempts: attempt };
@@ -342,15 +374,51 @@ impl Head {
     /// too, and has outcomes that no tool gives.
     #[must_use]
     pub fn repeats_of(&self, call: &CallHead, outcome: &Outcome) -> usize {
-        let is_alike =
-            |other: &&CallHead| other.arguments == call.arguments && other.tool == call.tool && other.id != call.id;
-        let mut known = self.calls.iter().filter(is_alike).filter_map(|other| other.state.outcome()).peekable();
+        let mut known = self.alike(call).filter_map(|other| other.state.outcome()).peekable();
         // Mostly there is none, and nothing to compare.
         if known.peek().is_none() {
             return 0;
         }
         let outcome = outcome.content_hash();
         known.filter(|known| *known == outcome).count()
+    }
+
+    fn alike(&self, call: &CallHead) -> impl Iterator<Item = &CallHead> {
+        self.calls.iter().filter(|other| other.is_alike(call))
+    }
+
+    /// In how many turns, with this one, calls like this one have had this outcome; equal calls of one turn count once.
+    /// `None` if another call of the same turn has had it, so that nothing is new about it.
+    #[must_use]
+    pub fn repeated_turns(&self, call: &CallHead, outcome: &Outcome) -> Option<usize> {
+        let outcome = Some(outcome.content_hash());
+        let (mut own, mut turns) = (None, Vec::new());
+        for (turn, other) in self.calls_by_turn() {
+            if other.id == call.id {
+                own = Some(turn);
+            } else if other.is_alike(call) && other.state.outcome() == outcome && turns.last() != Some(&turn) {
+                turns.push(turn);
+            }
+        }
+        let is_first = own.is_none_or(|own| !turns.contains(&own));
+        is_first.then_some(turns.len() + 1)
+    }
+
+    /// Every call, with a number that the calls of its turn share with no other. It follows from the ids, which are
+    /// hashes, so this is to be asked only where calls repeat each other.
+    fn calls_by_turn(&self) -> impl Iterator<Item = (usize, &CallHead)> {
+        let (mut turn, mut index, mut number) = (0, 0, 0);
+        self.calls.iter().map(move |call| {
+            index += 1;
+            if turn == 0 || call.id != CallId::derive(self.uid, turn, index) {
+                let is_first = |turn: &u32| call.id == CallId::derive(self.uid, *turn, 0);
+                // Turns without calls may lie between.
+                turn = (turn + 1..=self.turn).find(is_first).unwrap_or(turn);
+                index = 0;
+                number += 1;
+            }
+            (number, call)
+        })
     }
 
     /// The calls that the client must answer.
@@ -420,6 +488,11 @@ impl Head {
 }
 
 impl CallHead {
+    /// Whether it is another call with the same tool and arguments.
+    fn is_alike(&self, call: &Self) -> bool {
+        self.arguments == call.arguments && self.tool == call.tool && self.id != call.id
+    }
+
     fn new(asked: &AskedCall) -> Self {
         let state = match &asked.route {
             Route::Inside { repeatable } => CallState::Ready { repeatable: *repeatable, attempts: 0 },
@@ -430,6 +503,11 @@ impl CallHead {
         };
         Self { id: asked.call, tool: Arc::clone(&asked.tool), arguments: json::content_hash(&asked.arguments), state }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_zero_ms(number: &i64) -> bool {
+    *number == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]

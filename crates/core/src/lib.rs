@@ -35,13 +35,16 @@
 
 pub mod actor;
 pub mod audit;
+pub mod cache;
 pub mod ceiling;
 pub mod content;
 pub mod conversation;
+pub mod duration;
 pub mod event;
 pub mod hash;
 pub mod head;
 pub mod id;
+pub mod journal;
 #[cfg(test)]
 mod journal_fixtures;
 pub mod json;

@@ -6,11 +6,12 @@
 //! and histories keep messages in it. Images, sound and files are refused by name, since not every model
 //! behind this program takes them; nothing is dropped in silence but what `warnings` say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
 use crate::{
+    ceiling::{FAULTS_LISTED, WARNINGS_KEPT},
     json::{self, Limits},
     text::clip,
     transcript::{Message, MessageCall},
@@ -20,8 +21,19 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Messages {
     pub messages: Vec<Message>,
-    /// What was read and has no effect.
+    /// What was read and has no effect: at most [`WARNINGS_KEPT`].
     pub warnings: Vec<String>,
+    /// Further warnings.
+    pub warnings_omitted: usize,
+}
+
+/// What is wrong with a list of messages; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageFaults {
+    /// At most [`FAULTS_LISTED`].
+    pub faults: Vec<MessageFault>,
+    /// Further faults, and messages that were not read.
+    pub omitted: usize,
 }
 
 /// One thing that is wrong with a list of messages.
@@ -41,10 +53,14 @@ const LONGEST_ID: usize = 64;
 /// Reads a list of chat messages that a model is to answer.
 ///
 /// # Errors
-/// With everything that is wrong with them.
-pub fn read(items: &[Value]) -> Result<Messages, Vec<MessageFault>> {
+/// With everything that is wrong with them, as far as it is listed.
+pub fn read(items: &[Value]) -> Result<Messages, MessageFaults> {
     let mut reader = Reader::default();
     for (index, item) in items.iter().enumerate() {
+        if reader.is_full() {
+            reader.omitted += items.len() - index;
+            break;
+        }
         reader.read(&format!("[{index}]"), item);
     }
     reader.conclude()
@@ -54,24 +70,49 @@ pub fn read(items: &[Value]) -> Result<Messages, Vec<MessageFault>> {
 struct Reader {
     messages: Vec<Message>,
     warnings: BTreeSet<String>,
+    warnings_omitted: usize,
     faults: Vec<MessageFault>,
-    /// Calls that still need an answer: id, name and where they stand.
-    open: Vec<(String, String, String)>,
+    omitted: usize,
+    /// Calls that still need an answer, by id. Several have the same one only where that is a fault.
+    open: HashMap<String, Vec<OpenCall>>,
     ids: BTreeSet<String>,
+    /// How many calls were read.
+    calls: usize,
+}
+
+/// A call without an answer.
+struct OpenCall {
+    name: String,
+    path: String,
+    /// The order in which calls were read is that in which their faults are told.
+    number: usize,
 }
 
 impl Reader {
     fn fault(&mut self, path: impl Into<String>, code: &'static str, message: impl Into<String>) {
-        self.faults.push(MessageFault { path: path.into(), code, message: message.into(), unsupported: false });
+        self.add(MessageFault { path: path.into(), code, message: message.into(), unsupported: false });
     }
 
     fn refuse(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.faults.push(MessageFault {
+        self.add(MessageFault {
             path: path.into(),
             code: "unsupported_content",
             message: message.into(),
             unsupported: true,
         });
+    }
+
+    fn add(&mut self, fault: MessageFault) {
+        if self.is_full() {
+            self.omitted += 1;
+        } else {
+            self.faults.push(fault);
+        }
+    }
+
+    /// No further fault would be listed, so that reading on tells the client nothing.
+    fn is_full(&self) -> bool {
+        self.faults.len() >= FAULTS_LISTED
     }
 
     fn read(&mut self, path: &str, item: &Value) {
@@ -118,7 +159,12 @@ impl Reader {
                 "refusal" if value == "" => {}
                 "refusal" => self.refuse(format!("{path}.refusal"), "is not served: write it as `content`"),
                 other => {
-                    self.warnings.insert(format!("field `{}` of messages is not shown to the model", clip(other, 40)));
+                    let warning = format!("field `{}` of messages is not shown to the model", clip(other, 40));
+                    if self.warnings.len() < WARNINGS_KEPT {
+                        self.warnings.insert(warning);
+                    } else if !self.warnings.contains(&warning) {
+                        self.warnings_omitted += 1;
+                    }
                 }
             }
         }
@@ -223,7 +269,9 @@ impl Reader {
         if !self.ids.insert(id.clone()) {
             self.fault(format!("{path}.id"), "duplicate_id", format!("`{id}` is the id of an earlier call"));
         }
-        self.open.push((id.clone(), name.clone(), path.to_owned()));
+        self.calls += 1;
+        let open = OpenCall { name: name.clone(), path: path.to_owned(), number: self.calls };
+        self.open.entry(id.clone()).or_default().push(open);
         Some(MessageCall { provider_id: id.into(), alias: name.into(), arguments: arguments.unwrap_or_default() })
     }
 
@@ -233,10 +281,9 @@ impl Reader {
         let Some(id) = fields.get("tool_call_id").and_then(Value::as_str) else {
             return self.fault(at, "missing", "is missing, or not a string");
         };
-        match self.open.iter().position(|(open, ..)| open == id) {
-            Some(index) => {
-                let (provider_id, alias, _) = self.open.remove(index);
-                let (provider_id, alias) = (provider_id.into(), alias.into());
+        match self.open.get_mut(id).and_then(Vec::pop) {
+            Some(open) => {
+                let (provider_id, alias) = (id.into(), open.name.into());
                 self.messages.push(Message::Tool { provider_id, alias, content, is_error: false });
             }
             None => {
@@ -251,12 +298,16 @@ impl Reader {
 
     /// Something else is said: the calls before it should have had their answers.
     fn close_calls(&mut self) {
-        for (id, _, path) in std::mem::take(&mut self.open) {
-            self.fault(path, "unanswered_call", format!("call `{id}` has no `tool` message that answers it"));
+        let open = std::mem::take(&mut self.open).into_iter();
+        let mut open: Vec<_> =
+            open.flat_map(|(id, calls)| calls.into_iter().map(move |call| (id.clone(), call))).collect();
+        open.sort_by_key(|(_, call)| call.number);
+        for (id, call) in open {
+            self.fault(call.path, "unanswered_call", format!("call `{id}` has no `tool` message that answers it"));
         }
     }
 
-    fn conclude(mut self) -> Result<Messages, Vec<MessageFault>> {
+    fn conclude(mut self) -> Result<Messages, MessageFaults> {
         self.close_calls();
         if self.faults.is_empty() {
             if !self.messages.iter().any(|message| matches!(message, Message::User(_))) {
@@ -266,9 +317,10 @@ impl Reader {
             }
         }
         if self.faults.is_empty() {
-            Ok(Messages { messages: self.messages, warnings: self.warnings.into_iter().collect() })
+            let Self { messages, warnings, warnings_omitted, .. } = self;
+            Ok(Messages { messages, warnings: warnings.into_iter().collect(), warnings_omitted })
         } else {
-            Err(self.faults)
+            Err(MessageFaults { faults: self.faults, omitted: self.omitted })
         }
     }
 }

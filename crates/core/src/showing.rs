@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 use crate::{CallId, ContentHash, content::Content, outcome::Outcome};
 
 /// What the model is shown of one result at most; the rest is cut with a mark.
-pub const RESULT_SHOWN: usize = 256 * 1024;
+pub const RESULT_SHOWN: usize = crate::ceiling::RESULT_SHOWN_BYTES;
 
 /// What a model request needs to know of results that are too long for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

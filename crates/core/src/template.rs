@@ -9,6 +9,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
+use crate::ceiling::RENDERED_BYTES;
+
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 
@@ -61,6 +63,15 @@ pub struct MissingValues {
     pub names: Vec<String>,
 }
 
+/// Why a template was not filled in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    #[error(transparent)]
+    Missing(#[from] MissingValues),
+    #[error("{0} bytes are more than the {RENDERED_BYTES} that are taken")]
+    TooLarge(usize),
+}
+
 fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -109,17 +120,23 @@ impl Template {
     /// The text with the values that `value` gives for the names.
     ///
     /// # Errors
-    /// If there is none for some of them.
-    pub fn render<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> Result<String, MissingValues> {
+    /// If there is none for some of them, or the text would be larger than [`RENDERED_BYTES`].
+    pub fn render<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> Result<String, RenderError> {
         let missing: Vec<_> = self.names().filter(|name| value(name).is_none()).map(str::to_owned).collect();
         if !missing.is_empty() {
-            return Err(MissingValues { names: missing });
+            return Err(MissingValues { names: missing }.into());
         }
-        let parts = self.pieces.iter().map(|piece| match piece {
-            Piece::Text(text) => text.as_str(),
-            Piece::Value(name) => value(name).unwrap_or_default(),
-        });
-        Ok(parts.collect())
+        let parts: Vec<&str> = self
+            .pieces
+            .iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => text.as_str(),
+                Piece::Value(name) => value(name).unwrap_or_default(),
+            })
+            .collect();
+        // Before anything is copied: n places for a value of m bytes make n times m bytes of a text of n + m.
+        let bytes = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len()));
+        if bytes > RENDERED_BYTES { Err(RenderError::TooLarge(bytes)) } else { Ok(parts.concat()) }
     }
 }
 
@@ -198,5 +215,18 @@ mod tests {
         assert_eq!(template.names().collect::<Vec<_>>(), ["b", "name", "a"]);
         let missing = template.render(value).unwrap_err();
         assert_eq!(missing.to_string(), "no value is given for `b`, `a`");
+    }
+
+    #[test]
+    fn a_text_that_would_be_too_large_is_not_made() {
+        let (half, one) = ("x".repeat(RENDERED_BYTES / 2), "x".to_owned());
+        let value = |name: &str| Some(if name == "half" { half.as_str() } else { one.as_str() });
+        let most = Template::parse("{{.half}}{{.half}}").unwrap().render(value).unwrap();
+        assert_eq!(most.len(), RENDERED_BYTES);
+        let more = Template::parse("{{.half}}{{.half}}{{.one}}").unwrap();
+        assert_eq!(more.render(value), Err(RenderError::TooLarge(RENDERED_BYTES + 1)));
+        // 40 GB, if they were made.
+        let many = Template::parse(&"{{.half}}".repeat(80_000)).unwrap();
+        assert_eq!(many.render(value), Err(RenderError::TooLarge(80_000 * (RENDERED_BYTES / 2))));
     }
 }

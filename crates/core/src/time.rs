@@ -24,6 +24,12 @@ impl Timestamp {
         Self(self.0.saturating_sub(millis))
     }
 
+    /// The same moment by a clock that has stepped by so much since.
+    #[must_use]
+    pub fn shifted(self, by_ms: i64) -> Self {
+        Self(self.0.saturating_add(by_ms))
+    }
+
     /// How long ago `earlier` was; zero if it lies ahead, since clocks may step back.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {

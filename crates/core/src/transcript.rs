@@ -173,12 +173,27 @@ impl Transcript {
                 let how = Ending::Cancelled { reason: reason.clone() };
                 self.end = Some(End { seq: entry.seq, at, how });
             }
+            Event::ClockStepped { by_ms } => self.shift_open_calls(*by_ms),
             Event::Created { .. }
             | Event::TurnStarted { .. }
             | Event::Held { .. }
             | Event::Continued { .. }
             | Event::Changed(_)
-            | Event::Recovered => {}
+            | Event::Interrupted
+            | Event::Recovered { .. } => {}
+        }
+    }
+
+    /// Calls that run began so much later, by the new time of the wall clock.
+    fn shift_open_calls(&mut self, by_ms: i64) {
+        let Some(turn) = self.turns.last_mut().filter(|turn| turn.calls.iter().any(|call| call.result.is_none()))
+        else {
+            return;
+        };
+        for call in Arc::make_mut(turn).calls.iter_mut().filter(|call| call.result.is_none()) {
+            for time in [Some(&mut call.asked_at), call.started_at.as_mut()].into_iter().flatten() {
+                *time = time.shifted(by_ms);
+            }
         }
     }
 

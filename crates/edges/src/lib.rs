@@ -15,6 +15,7 @@ use std::{ops::Deref, sync::Arc};
 
 use bosun_engine::Engine;
 
+use auth::refusals::Refusals;
 use http::metrics::Requests;
 
 pub use http::serve::{Terms, serve};
@@ -32,13 +33,14 @@ pub struct Served {
     /// Names under which the server may be asked for, beside those of its machine.
     hosts: Vec<String>,
     requests: Requests,
+    refusals: Refusals,
 }
 
 impl App {
     /// A server of `engine` for those whom `access` lets in, under the names of its machine and these `hosts`.
     #[must_use]
     pub fn new(engine: Engine, access: auth::Access, hosts: Vec<String>) -> Self {
-        Self(Arc::new(Served { engine, access, hosts, requests: Requests::default() }))
+        Self(Arc::new(Served { engine, access, hosts, requests: Requests::default(), refusals: Refusals::default() }))
     }
 }
 

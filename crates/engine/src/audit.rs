@@ -58,6 +58,17 @@ impl Engine {
         Ok(self.inner.store.durable(position).await?)
     }
 
+    /// Records requests that were refused before they reached the engine. Nobody waits for the disk, and if the store
+    /// fails, the log of the server says so.
+    pub fn note_refusals(&self, records: Vec<Record>) {
+        if records.is_empty() {
+            return;
+        }
+        if let Err(error) = self.inner.store.record(&Namespace::of_server(), records) {
+            tracing::warn!(error = %error, "refused requests are not on record");
+        }
+    }
+
     /// What time it is for whoever records an act.
     #[must_use]
     pub fn now(&self) -> Timestamp {

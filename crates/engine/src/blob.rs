@@ -28,7 +28,8 @@ pub trait Blobs: Send + Sync + 'static {
     async fn size(&self, hash: ContentHash) -> Result<Option<u64>, StoreError>;
 
     /// Up to `length` bytes of a blob from `offset` on, fewer only at its end; `None` if there is no
-    /// such blob.
+    /// such blob. What is read has the hash: a blob that was changed behind our back fails with
+    /// [`StoreError::DamagedBlob`].
     async fn read(&self, hash: ContentHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError>;
 
     /// The blobs that have not been sealed for as long as `age`.

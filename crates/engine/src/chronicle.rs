@@ -48,7 +48,13 @@ fn tell_one(head: &Head, event: &Event) {
             let what = changed.names().collect::<Vec<_>>().join(" ");
             tracing::debug!(%namespace, %query, what, "query was changed");
         }
-        Event::Recovered => tracing::debug!(%namespace, %query, "query was taken over"),
+        Event::ClockStepped { by_ms } => {
+            tracing::debug!(%namespace, %query, by_ms, "the clock stepped while the query ran");
+        }
+        Event::Interrupted => tracing::debug!(%namespace, %query, "query was interrupted by an orderly stop"),
+        Event::Recovered { orderly, alone } => {
+            tracing::debug!(%namespace, %query, orderly, alone, "query was taken over");
+        }
         Event::Completed => tracing::debug!(%namespace, %query, "query completed"),
         Event::Failed { code, .. } => tracing::info!(%namespace, %query, code, "query failed"),
         Event::Cancelled { .. } => tracing::debug!(%namespace, %query, "query was cancelled"),

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// The memory that is used where none is named.
+/// The memory that is used where none is named. Every namespace has it; a manifest of that name says how it is.
 pub const DEFAULT_MEMORY: &str = "default";
 
 /// A history is no longer than this, whatever the window of the memory says, unless one query alone is.
@@ -31,9 +31,10 @@ const HISTORY_BYTES: u64 = 1 << 20;
 /// What a client says about the conversation of its query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AskedConversation {
-    /// The name of a memory; where absent, the one called `default`, if there is one.
+    /// The name of a memory; where absent, the one called `default`.
     pub memory: Option<String>,
-    /// What the client calls the conversation; where absent, a new one begins.
+    /// What the client calls the conversation. Where absent, a new one begins, if there is a manifest of the memory: the
+    /// one that every namespace has keeps only what a client has given a name to.
     pub id: Option<String>,
     /// Only if no other query of it is open.
     pub alone: bool,
@@ -57,19 +58,22 @@ impl Window {
 }
 
 impl Inner {
-    /// How the query takes part in a conversation; not at all if there is no memory, or no model that could
-    /// be shown what was said.
+    /// How the query takes part in a conversation; not at all if it names none and no memory is described, or if there
+    /// is no model that could be shown what was said.
     pub(crate) async fn join(&self, submission: &Submission, uid: QueryUid) -> Result<Option<Joining>, EngineError> {
         let (namespace, asked) = (&submission.namespace, &submission.conversation);
         if submission.target == TargetKind::Tool {
             return Ok(None);
         }
         let name = asked.memory.as_deref().unwrap_or(DEFAULT_MEMORY);
-        let window = match self.resources.registry().memory(namespace, name) {
-            Some(memory) => memory.window,
-            None if asked.memory.is_none() => return Ok(None),
-            None => return Err(EngineError::MemoryNotFound(namespace.clone(), name.to_owned())),
+        let registry = self.resources.registry();
+        let is_described = registry.memory(namespace, name).is_some();
+        let Some(window) = registry.window(namespace, name) else {
+            return Err(EngineError::MemoryNotFound(namespace.clone(), name.to_owned()));
         };
+        if !is_described && asked.memory.is_none() && asked.id.is_none() {
+            return Ok(None);
+        }
         let (memory, alone) = (name.to_owned(), asked.alone);
         let Some(id) = asked.id.clone() else {
             // Nothing can have been said in a conversation that begins now.

@@ -14,12 +14,13 @@ use std::{
 };
 
 use bosun_core::{Timestamp, machine};
+use futures_util::{StreamExt as _, stream};
 use tokio::sync::Notify;
 
-use crate::{EngineError, StoreError, desk::Key, engine::Inner};
+use crate::{StoreError, clock_step::EXPIRES_AFTER, desk::Key, engine::Inner};
 
-/// How many overdue queries are woken at a time.
-const BATCH: usize = 64;
+/// How many overdue queries are expired at a time, each in an append of its own: the store commits them together.
+const BATCH: usize = 256;
 /// The timer looks at least this often: a lost hint costs no more.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
@@ -60,32 +61,24 @@ impl Deadlines {
 }
 
 /// Expires what is due and says for how long there is nothing more to do.
-async fn sweep(inner: &Arc<Inner>) -> Result<Duration, EngineError> {
+async fn sweep(inner: &Arc<Inner>) -> Result<Duration, StoreError> {
     inner.deadlines.next.store(i64::MAX, Ordering::Release);
     let mut passed_over = 0;
+    // What a clock that has just stepped says is overdue need not be.
+    let Some(now) = inner.clock_steps.steady_now(&*inner.clock, EXPIRES_AFTER) else { return Ok(LONGEST_SLEEP) };
     loop {
         // Parked queries stay due; there are few of them, and they must not stand in the way of the others.
         let wanted = BATCH + passed_over;
-        let due = inner.store.due(inner.clock.now(), wanted).await?;
+        let due = inner.store.due(now, wanted).await?;
         let full = due.len() == wanted;
-        passed_over = 0;
-        for key in due {
-            if inner.admission.is_parked(&key) {
-                passed_over += 1;
-                continue;
-            }
-            // Whoever is woken joins the queue, and a million that fell due while nobody looked must not do so
-            // at once. The others are found in a moment, still due.
-            if inner.admission.is_full() {
-                return Ok(LONGEST_SLEEP);
-            }
-            match expire(inner, &key).await {
-                Err(EngineError::Store(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_)))) => {
-                    tracing::error!(query = %key.1, error = %error, "this query cannot be read; its deadline passes unseen");
-                    inner.admission.park(key);
-                    passed_over += 1;
-                }
-                other => other?,
+        let (parked, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|key| inner.admission.is_parked(key));
+        passed_over = parked.len();
+        // However long the queue is: an expired call needs no permit, and what goes on because of it waits its turn.
+        let mut expired = stream::iter(due).map(|key| expire(inner, key, now)).buffer_unordered(BATCH);
+        while let Some(expired) = expired.next().await {
+            match expired? {
+                Expired::Expired => {}
+                Expired::Unreadable => passed_over += 1,
             }
         }
         if !full {
@@ -101,15 +94,33 @@ async fn sweep(inner: &Arc<Inner>) -> Result<Duration, EngineError> {
     Ok(next.since(inner.clock.now()).clamp(Duration::from_millis(1), LONGEST_SLEEP))
 }
 
-async fn expire(inner: &Arc<Inner>, key: &Key) -> Result<(), EngineError> {
+enum Expired {
+    Expired,
+    /// The query cannot be read by this program and is parked.
+    Unreadable,
+}
+
+async fn expire(inner: &Arc<Inner>, key: Key, now: Timestamp) -> Result<Expired, StoreError> {
+    match expire_readable(inner, &key, now).await {
+        Ok(()) => Ok(Expired::Expired),
+        Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
+            tracing::error!(query = %key.1, error = %error, "this query cannot be read; its deadline passes unseen");
+            inner.admission.park(key);
+            Ok(Expired::Unreadable)
+        }
+        // Its journal is full, and it has failed by that.
+        Err(StoreError::Journal(_)) => Ok(Expired::Expired),
+        Err(error) => Err(error),
+    }
+}
+
+async fn expire_readable(inner: &Arc<Inner>, key: &Key, now: Timestamp) -> Result<(), StoreError> {
     let live = inner.desk.entry(key);
     let mut locked = live.lock(&*inner.store).await?;
-    let now = inner.clock.now();
     let Some(state) = locked.state() else { return Ok(()) };
     let events = machine::expire(&state.head, now);
     let position = inner.move_on(&live, &mut locked, now, events, "expire.appended")?;
     drop(locked);
     // Until it is durable, the store would call the query due again.
-    inner.make_durable(&live, position).await?;
-    Ok(())
+    inner.make_durable(&live, position).await
 }

@@ -12,25 +12,30 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use bosun_core::{
     Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript,
     audit::{self, Arguments},
+    ceiling::{RECENT_ENTRIES_BYTES, WAITING_CACHE_BYTES},
     head::FoldError,
+    journal::JournalSize,
+    machine,
     transcript::Message,
 };
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, Notify, futures::Notified, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    chronicle,
+    Clock, chronicle,
+    clock_step::Reading,
     herald::News,
     metrics::Metrics,
     store::{
-        Append, Document, Position, Request, Store, StoreError, Stored,
+        Append, Document, Encoded, Position, Request, Store, StoreError, Stored,
         conversations::{Exchange, Joining, Part},
     },
 };
@@ -38,18 +43,34 @@ use crate::{
 /// What a query is found by.
 pub type Key = (Namespace, QueryName);
 
-/// How many entries are kept for watchers that are a little behind; the others read the journal.
+/// How many entries are kept for watchers that are a little behind, within [`RECENT_ENTRIES_BYTES`]; the others read
+/// the journal.
 const RECENT: usize = 256;
+/// A query that is kept is weighed again when it has grown by this.
+const REWEIGHED: usize = 64 * 1024;
+
+/// A step of the wall clock by so much is kept out of the running time of a query. Smaller ones cannot be told from the time
+/// that passes between two readings.
+const STEP_COUNTED_MS: i64 = 1_000;
 
 pub(crate) struct Desk {
     /// What the audit log says about the arguments of calls.
     arguments: Arguments,
     metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
     open: Mutex<HashMap<Key, Weak<Live>>>,
-    /// Queries that wait for their client, the longest waiting first.
-    waiting: Mutex<VecDeque<Arc<Live>>>,
-    /// How many of those are kept. As many as may run at once: then they take no more memory than work does.
+    waiting: Mutex<Waiting>,
+    /// How many of those are kept, within [`WAITING_CACHE_BYTES`]. As many as may run at once: then they take no more memory than work does.
     max_waiting: usize,
+}
+
+/// Queries that wait for their client.
+#[derive(Default)]
+struct Waiting {
+    /// The longest waiting first.
+    kept: VecDeque<Arc<Live>>,
+    /// The sum of their weights.
+    bytes: usize,
 }
 
 /// One query that somebody is busy with.
@@ -58,9 +79,12 @@ pub(crate) struct Live {
     desk: Weak<Desk>,
     arguments: Arguments,
     metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
     slot: AsyncMutex<Slot>,
     /// Whether the desk keeps it although nobody is busy with it. Changes under the lock of those that it keeps.
     is_kept: AtomicBool,
+    /// What it counts for among those, in bytes; changes under the same lock.
+    weight: AtomicUsize,
     /// Counts up with every entry, while somebody listens.
     changed: watch::Sender<u64>,
     /// Told when the server has nothing more to do for the query, or does not know what it has.
@@ -89,8 +113,31 @@ pub(crate) struct State {
     pub(crate) position: Position,
     /// Of the first append since the query was created or loaded, if there was one.
     first: Option<Position>,
-    /// The last entries, for watchers.
-    recent: VecDeque<Arc<Entry>>,
+    /// The clocks at the last append of this process, while the query runs.
+    read: Option<Reading>,
+    pub(crate) size: JournalSize,
+    recent: Recent,
+}
+
+/// The last entries, for watchers.
+#[derive(Default)]
+struct Recent {
+    entries: VecDeque<(Arc<Entry>, usize)>,
+    bytes: usize,
+}
+
+impl Recent {
+    /// Adds entries, and evicts the oldest above the ceilings.
+    fn extend(&mut self, entries: impl IntoIterator<Item = (Arc<Entry>, usize)>) {
+        for (entry, bytes) in entries {
+            self.bytes += bytes;
+            self.entries.push_back((entry, bytes));
+        }
+        while self.entries.len() > RECENT || self.bytes > RECENT_ENTRIES_BYTES {
+            let Some((_, bytes)) = self.entries.pop_front() else { return };
+            self.bytes -= bytes;
+        }
+    }
 }
 
 /// The text of the current turn, as far as it has come.
@@ -110,8 +157,8 @@ pub(crate) enum Text {
 }
 
 impl Desk {
-    pub(crate) fn new(arguments: Arguments, metrics: Arc<Metrics>, max_waiting: usize) -> Self {
-        Self { arguments, metrics, open: Mutex::default(), waiting: Mutex::default(), max_waiting }
+    pub(crate) fn new(arguments: Arguments, metrics: Arc<Metrics>, clock: Arc<dyn Clock>, max_waiting: usize) -> Self {
+        Self { arguments, metrics, clock, open: Mutex::default(), waiting: Mutex::default(), max_waiting }
     }
 
     /// The one entry for `key`, made if need be.
@@ -125,8 +172,10 @@ impl Desk {
             desk: Arc::downgrade(self),
             arguments: self.arguments,
             metrics: Arc::clone(&self.metrics),
+            clock: Arc::clone(&self.clock),
             slot: AsyncMutex::default(),
             is_kept: AtomicBool::default(),
+            weight: AtomicUsize::default(),
             changed: watch::Sender::new(0),
             settled: Notify::new(),
             told: watch::Sender::new(Arc::default()),
@@ -138,18 +187,27 @@ impl Desk {
         live
     }
 
-    /// Keeps a query at hand that waits for its client, in place of the one that has waited longest.
-    pub(crate) fn keep(&self, live: &Arc<Live>) {
+    /// Keeps a query in memory that waits for its client, in place of those that have waited longest. `weight` is the
+    /// memory that it takes, about.
+    pub(crate) fn keep(&self, live: &Arc<Live>, weight: usize) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if live.is_kept.swap(true, Ordering::Relaxed) {
-            return;
+        if !live.is_kept.swap(true, Ordering::Relaxed) {
+            waiting.kept.push_back(Arc::clone(live));
         }
-        waiting.push_back(Arc::clone(live));
-        let surplus = if waiting.len() > self.max_waiting { waiting.pop_front() } else { None };
-        if let Some(surplus) = &surplus {
-            surplus.is_kept.store(false, Ordering::Relaxed);
-        }
+        waiting.weigh(live, weight);
+        let surplus = waiting.evict(self.max_waiting);
         // To drop the last reference takes the other lock.
+        drop(waiting);
+        drop(surplus);
+    }
+
+    /// A query that is kept has grown.
+    fn reweigh(&self, live: &Live, weight: usize) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if live.is_kept.load(Ordering::Relaxed) {
+            waiting.weigh(live, weight);
+        }
+        let surplus = waiting.evict(self.max_waiting);
         drop(waiting);
         drop(surplus);
     }
@@ -160,8 +218,9 @@ impl Desk {
         if !live.is_kept.swap(false, Ordering::Relaxed) {
             return;
         }
-        let found = waiting.iter().rposition(|kept| std::ptr::eq(&**kept, live));
-        let kept = found.and_then(|index| waiting.remove(index));
+        waiting.weigh(live, 0);
+        let found = waiting.kept.iter().rposition(|kept| std::ptr::eq(&**kept, live));
+        let kept = found.and_then(|index| waiting.kept.remove(index));
         drop(waiting);
         drop(kept);
     }
@@ -169,14 +228,41 @@ impl Desk {
     /// The queries that are kept although nobody is busy with them.
     #[cfg(test)]
     pub(crate) fn at_hand(&self) -> Vec<Key> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|live| live.key.clone()).collect()
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.kept.iter().map(|live| live.key.clone()).collect()
+    }
+
+    /// What those take in memory, about.
+    #[cfg(test)]
+    pub(crate) fn weight(&self) -> usize {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).bytes
     }
 
     /// How many queries somebody is busy with.
     pub(crate) fn len(&self) -> usize {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        open.len() - waiting.iter().filter(|live| Arc::strong_count(live) == 1).count()
+        open.len() - waiting.kept.iter().filter(|live| Arc::strong_count(live) == 1).count()
+    }
+}
+
+impl Waiting {
+    /// Counts `live` for so many bytes from now on.
+    fn weigh(&mut self, live: &Live, weight: usize) {
+        let before = live.weight.swap(weight, Ordering::Relaxed);
+        self.bytes = self.bytes - before + weight;
+    }
+
+    /// Evicts the longest waiting until the others are within the ceilings.
+    fn evict(&mut self, most: usize) -> Vec<Arc<Live>> {
+        let mut surplus = Vec::new();
+        while self.kept.len() > most || self.bytes > WAITING_CACHE_BYTES {
+            let Some(live) = self.kept.pop_front() else { break };
+            self.weigh(&live, 0);
+            live.is_kept.store(false, Ordering::Relaxed);
+            surplus.push(live);
+        }
+        surplus
     }
 }
 
@@ -218,6 +304,18 @@ impl Live {
             slot.state = Some(state);
         }
         Ok(Locked { live: self, slot })
+    }
+
+    /// Locks the query with this uid, or any if there is none; nothing if it is gone, or there is another one under its
+    /// name.
+    pub(crate) async fn lock_query(
+        &self,
+        store: &dyn Store,
+        uid: Option<QueryUid>,
+    ) -> Result<Option<Locked<'_>>, StoreError> {
+        let locked = self.lock(store).await?;
+        let is_wanted = |state: &State| uid.is_none_or(|uid| uid == state.head.uid);
+        Ok(locked.state().is_some_and(is_wanted).then_some(locked))
     }
 
     /// Locks a query that cannot be in the store: its name was made just now.
@@ -330,8 +428,16 @@ impl State {
             transcript: Arc::new(transcript),
             position: Position::default(),
             first: None,
-            recent: VecDeque::new(),
+            read: None,
+            size: stored.size,
+            recent: Recent::default(),
         })
+    }
+
+    /// What is kept for watchers.
+    #[cfg(test)]
+    pub(crate) fn recent_bytes(&self) -> usize {
+        self.recent.bytes
     }
 
     /// The entries after `seen`, if they are all still here.
@@ -339,14 +445,25 @@ impl State {
         if seen >= self.head.seq {
             return Some(Vec::new());
         }
-        let first = self.recent.front()?.seq;
-        (first <= seen + 1).then(|| self.recent.iter().filter(|entry| entry.seq > seen).cloned().collect())
+        let recent = self.recent.entries.iter().map(|(entry, _)| entry);
+        let first = recent.clone().next()?.seq;
+        (first <= seen + 1).then(|| recent.filter(|entry| entry.seq > seen).cloned().collect())
     }
 }
 
 impl Locked<'_> {
     pub(crate) fn state(&self) -> Option<&State> {
         self.slot.state.as_ref()
+    }
+
+    /// For how long the query has run, by the monotonic clock since its last entry.
+    pub(crate) fn running_time(&self) -> Duration {
+        let Some(State { head, read, .. }) = self.state() else { return Duration::ZERO };
+        match read {
+            Some(read) => head.clock.spent(read.wall) + self.live.clock.monotonic().saturating_sub(read.monotonic),
+            // This process has not moved it yet.
+            None => head.clock.spent(self.live.clock.now()),
+        }
     }
 
     pub(crate) fn is_driven(&self) -> bool {
@@ -374,34 +491,42 @@ impl Locked<'_> {
         then: impl FnOnce(&Head) -> Vec<Event>,
     ) -> Result<Position, StoreError> {
         let Brings { toolset, request, joins } = brings;
-        let entry = Arc::new(Entry { seq: 1, at: now, event });
+        let entry = Encoded::new(Entry { seq: 1, at: now, event })?;
+        let mut size = JournalSize::default();
+        size.admit(&entry.event, &entry.body)?;
         let (namespace, name) = self.live.key.clone();
         let mut head = Head::new(uid, namespace, name, &entry)?;
         let mut transcript = Transcript::new(&entry).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
         let mut entries = vec![entry];
-        let following = then(&head);
-        fold(&mut head, &mut transcript, now, following, &mut entries)?;
+        let following = encode(head.seq, now, then(&head))?;
+        fold(&mut head, &mut transcript, &mut size, &following)?;
+        entries.extend(following);
         let head = Arc::new(head);
         let written = || entries.iter().map(|entry| &**entry);
         let records = audit::of_entries(&head, &transcript, written(), self.live.arguments);
         self.live.metrics.note(&records);
         chronicle::tell(&head, written());
+        let mut recent = Recent::default();
+        recent.extend(entries.iter().map(|entry| (Arc::clone(&entry.entry), entry.body.len())));
         let position = store.append(Append {
             head: Arc::clone(&head),
             seen: 0,
             after: Position::default(),
-            entries: entries.clone(),
+            entries,
             toolset: Some(toolset),
             request,
             records,
             conversation: joins.map(Part::Joins),
         })?;
+        let runs = head.clock.running_since.is_some();
         self.slot.state = Some(State {
             head,
             transcript: Arc::new(transcript),
             position,
             first: Some(position),
-            recent: entries.into(),
+            read: runs.then(|| Reading::of(&*self.live.clock)),
+            size,
+            recent,
         });
         self.live.notify();
         Ok(position)
@@ -415,7 +540,8 @@ impl Locked<'_> {
         self.live.settled.notify_waiters();
     }
 
-    /// Appends `events` in one piece and folds them in. Nothing happens if there are none.
+    /// Appends `events` in one piece and folds them in. Nothing happens if there are none. If they are more than the
+    /// journal may have, nothing of them is appended; if the query was to go on by them, it fails.
     pub(crate) fn append(
         &mut self,
         store: &dyn Store,
@@ -441,7 +567,7 @@ impl Locked<'_> {
         &mut self,
         store: &dyn Store,
         now: Timestamp,
-        events: Vec<Event>,
+        mut events: Vec<Event>,
         said: Option<Arc<[Message]>>,
         then: impl FnOnce(&Head) -> Vec<Event>,
     ) -> Result<Position, StoreError> {
@@ -449,13 +575,29 @@ impl Locked<'_> {
         if events.is_empty() {
             return Ok(state.position);
         }
+        let reading = Reading::of(&*self.live.clock);
+        let stepped = state.read.map_or(0, |read| reading.stepped_since(read));
+        if stepped.abs() >= STEP_COUNTED_MS {
+            events.splice(0..0, machine::clock_stepped(&state.head, stepped));
+        }
         let seen = state.head.seq;
-        let mut entries = Vec::with_capacity(2 * events.len());
+        let mut entries = encode(seen, now, events)?;
+        let mut size = state.size;
+        if let Err(fault) = entries.iter().try_for_each(|entry| size.admit(&entry.event, &entry.body)) {
+            if entries.iter().any(|entry| entry.event.moves()) {
+                let failed = machine::fail(&state.head, fault.code(), fault.to_string());
+                self.append(store, now, failed)?;
+            }
+            return Err(fault.into());
+        }
         let head = Arc::make_mut(&mut state.head);
         let transcript = Arc::make_mut(&mut state.transcript);
-        fold(head, transcript, now, events, &mut entries)?;
-        fold(head, transcript, now, then(head), &mut entries)?;
+        fold(head, transcript, &mut state.size, &entries)?;
+        let following = encode(head.seq, now, then(head))?;
+        fold(head, transcript, &mut state.size, &following)?;
+        entries.extend(following);
         let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
+        state.read = head.clock.running_since.map(|_| reading);
         let completes = matches!(entries.last().map(|entry| &entry.event), Some(Event::Completed));
         let joined = transcript.spec.conversation.as_ref().filter(|_| completes);
         let conversation = joined.zip(said).map(|(conversation, messages)| {
@@ -470,11 +612,12 @@ impl Locked<'_> {
         });
         self.live.metrics.note(&records);
         chronicle::tell(head, entries.iter().map(|entry| &**entry));
+        state.recent.extend(entries.iter().map(|entry| (Arc::clone(&entry.entry), entry.body.len())));
         let append = Append {
             head: Arc::clone(&state.head),
             seen,
             after: state.position,
-            entries: entries.clone(),
+            entries,
             toolset: None,
             request: None,
             records,
@@ -492,10 +635,14 @@ impl Locked<'_> {
             }
         }
         let position = state.position;
-        state.recent.extend(entries);
-        let surplus = state.recent.len().saturating_sub(RECENT);
-        state.recent.drain(..surplus);
         let status = state.head.status();
+        let has_grown = || state.size.memory > self.live.weight.load(Ordering::Relaxed) + REWEIGHED;
+        if self.live.is_kept.load(Ordering::Relaxed)
+            && has_grown()
+            && let Some(desk) = self.live.desk.upgrade()
+        {
+            desk.reweigh(self.live, state.size.memory);
+        }
         if status.is_final() {
             self.live.ended().cancel();
             if let Some(desk) = self.live.desk.upgrade() {
@@ -510,19 +657,23 @@ impl Locked<'_> {
     }
 }
 
-/// Makes entries of `events` and folds them in.
+/// Makes entries of `events`, behind entry `seen`.
+fn encode(seen: Seq, now: Timestamp, events: Vec<Event>) -> Result<Vec<Encoded>, StoreError> {
+    let entries = events.into_iter().zip(seen + 1..);
+    entries.map(|(event, seq)| Encoded::new(Entry { seq, at: now, event })).collect()
+}
+
+/// Folds entries in.
 fn fold(
     head: &mut Head,
     transcript: &mut Transcript,
-    now: Timestamp,
-    events: Vec<Event>,
-    entries: &mut Vec<Arc<Entry>>,
+    size: &mut JournalSize,
+    entries: &[Encoded],
 ) -> Result<(), FoldError> {
-    for event in events {
-        let entry = Arc::new(Entry { seq: head.seq + 1, at: now, event });
-        head.apply(&entry)?;
-        transcript.apply(&entry);
-        entries.push(entry);
+    for entry in entries {
+        head.apply(entry)?;
+        transcript.apply(entry);
+        size.add(&entry.event, &entry.body);
     }
     Ok(())
 }

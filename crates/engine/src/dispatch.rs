@@ -10,7 +10,7 @@ use futures_util::{
 };
 use tracing::Instrument as _;
 
-use crate::{Results, StoreError, driver::Driver, fault, large, runner::InsideCall, spans, turn};
+use crate::{Results, StoreError, desk::Locked, driver::Driver, fault, large, runner::InsideCall, spans, turn};
 
 struct Prepared {
     call: InsideCall,
@@ -22,7 +22,7 @@ struct Prepared {
 /// comes.
 pub(crate) async fn run(driver: &mut Driver, ready: Vec<CallId>) -> Result<(), StoreError> {
     let started = mem::take(&mut driver.started);
-    let (ended, stopped) = (driver.live.ended(), driver.inner.stopped.clone());
+    let (ended, stopped) = (driver.ended.clone(), driver.inner.stopped.clone());
     let mut outcomes = Vec::new();
     let mut failure = None;
     let mut begun = None;
@@ -119,8 +119,8 @@ async fn start(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
 
 async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
     let (head, transcript) = {
-        let locked = driver.live.lock(&*driver.inner.store).await?;
-        let Some(state) = locked.state() else { return Ok(Started::Nothing) };
+        let locked = driver.lock().await?;
+        let Some(state) = locked.as_ref().and_then(Locked::state) else { return Ok(Started::Nothing) };
         (state.head.clone(), state.transcript.clone())
     };
     let (Some(asked), Some(bosun_core::head::CallState::Started { repeatable, attempt })) =

@@ -4,26 +4,32 @@
 //! waits or has ended. At most one drives a query at a time. If a write fails, it reads the query
 //! again and goes on from what the store has; outcomes that it holds are appended again, and nothing
 //! that must not repeat is run again.
+//!
+//! What a driver keeps between two steps is bound to the uid of a query, not to its name: a name may be deleted and
+//! created again at any moment, and the next query must not be asked, answered or failed with what belongs to the last.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bosun_core::{
-    CallId, Event, Head, Outcome, Timestamp,
-    machine::{self, Next, failure_code},
+    CallId, Event, Head, Outcome, QueryUid, Timestamp,
+    machine::{self, Next, Takeover, failure_code},
     transcript::{Message, Told},
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use crate::{
     StoreError,
-    admission::Seat,
+    admission::{Admission, Permit},
     desk::{Live, Locked, State},
     dispatch,
     engine::Inner,
-    fault, large, spans, turn,
+    fault,
+    isolation::{Admitted, Isolation, Retry},
+    large, spans, turn,
 };
 
 /// How long a driver waits before it reads again after a failed write.
@@ -40,42 +46,53 @@ pub(crate) enum Found {
     Inherited,
 }
 
-/// Drives a query that the caller has claimed, for as long as it has its seat. `cause` is the span of whoever had it
+/// Drives a query that the caller has claimed, for as long as it has its permit. `cause` is the span of whoever had it
 /// taken up, where spans are collected.
 ///
 /// In a box: a runtime moves what it is given to run, and moves as much again when that has ended.
-pub(crate) fn drive(live: Arc<Live>, seat: Seat, found: Found, cause: Option<Span>) -> BoxFuture<'static, ()> {
+pub(crate) fn drive(live: Arc<Live>, mut permit: Permit, found: Found, cause: Option<Span>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let inner = Arc::clone(seat.inner());
-        let span = spans::run(&inner, &live, cause).await;
-        let driver = Driver::new(inner, live, found);
+        let retry = match found {
+            Found::Inherited => match Isolation::admit(&mut permit, &live).await {
+                Admitted::Freely => None,
+                Admitted::Retried(retry) => Some(retry),
+                Admitted::Refused => return live.release().await,
+            },
+            Found::Due | Found::Begun(_) => None,
+        };
+        let span = spans::run(permit.inner(), &live, cause).await;
+        let driver = Driver { retry, ..Driver::new(permit, live, found) };
         guarded(driver).instrument(span).await;
     })
 }
 
 /// A panic, ours or a runner's, ends this query and no other.
-async fn guarded(driver: Driver) {
-    let (inner, live) = (Arc::clone(&driver.inner), Arc::clone(&driver.live));
+async fn guarded(mut driver: Driver) {
     if AssertUnwindSafe(driver.run()).catch_unwind().await.is_ok() {
         return;
     }
-    tracing::error!(query = %live.key.1, "the driver of this query panicked; the query fails");
-    let ender = Driver::new(inner, live, Found::Due);
+    let query = driver.live.key.1.clone();
+    tracing::error!(%query, "the driver of this query panicked; the query fails");
     let message = "the server failed while it ran this query; its log says more";
-    match ender.append(|head| machine::fail(head, failure_code::INTERNAL_ERROR, message)).await {
-        Ok(position) => {
-            if let Err(error) = ender.inner.make_durable(&ender.live, position).await {
-                tracing::error!(query = %ender.live.key.1, error = %error, "the failure could not be recorded");
-            }
-        }
-        Err(error) => tracing::error!(query = %ender.live.key.1, error = %error, "the failure could not be recorded"),
+    let failed = match driver.append(|head| machine::fail(head, failure_code::INTERNAL_ERROR, message)).await {
+        Ok(position) => driver.inner.make_durable(&driver.live, position).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = failed {
+        tracing::error!(%query, error = %error, "the failure could not be recorded");
     }
-    ender.live.release().await;
+    driver.live.release().await;
 }
 
 pub(crate) struct Driver {
     pub(crate) inner: Arc<Inner>,
     pub(crate) live: Arc<Live>,
+    /// Given back with the claim, when the driver comes to rest.
+    permit: Option<Permit>,
+    /// The query that everything below belongs to; none until it has been looked at.
+    uid: Option<QueryUid>,
+    /// Fires when that query has ended.
+    pub(crate) ended: CancellationToken,
     /// Outcomes that this driver has seen since it last knew that the store has them. What is lost by a failed write is
     /// appended again, and not run again.
     pub(crate) finished: Vec<(CallId, Arc<Outcome>)>,
@@ -88,7 +105,9 @@ pub(crate) struct Driver {
     /// Calls that were started for this driver to run, in the append that ended their turn.
     pub(crate) started: Vec<CallId>,
     /// What the store says may have been left in the middle, by another process or by a failed write.
-    recovering: bool,
+    recovering: Option<Takeover>,
+    /// A crash has hit what this driver repeats first.
+    retry: Option<Retry>,
 }
 
 enum Step {
@@ -97,24 +116,28 @@ enum Step {
 }
 
 impl Driver {
-    pub(crate) fn new(inner: Arc<Inner>, live: Arc<Live>, found: Found) -> Self {
+    pub(crate) fn new(permit: Permit, live: Arc<Live>, found: Found) -> Self {
         Self {
-            inner,
+            inner: Arc::clone(permit.inner()),
             live,
+            permit: Some(permit),
+            uid: None,
+            ended: CancellationToken::new(),
             finished: Vec::new(),
             failed_turns: 0,
             told: Told::default(),
             begun: if let Found::Begun(begun) = found { begun } else { None },
             started: Vec::new(),
-            recovering: found == Found::Inherited,
+            recovering: (found == Found::Inherited).then_some(Takeover::Inherited),
+            retry: None,
         }
     }
 
-    async fn run(mut self) {
+    async fn run(&mut self) {
         let inner = Arc::clone(&self.inner);
         loop {
             match self.step().await {
-                Ok(true) => {}
+                Ok(true) => self.retry = None,
                 Ok(false) => return,
                 Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
                     // To try again would fail again. The others are not touched by it.
@@ -122,9 +145,14 @@ impl Driver {
                     inner.admission.park(self.live.key.clone());
                     return self.live.release().await;
                 }
+                // It has failed by that, or an end that it may have is yet to come.
+                Err(StoreError::Journal(fault)) => {
+                    tracing::warn!(query = %self.live.key.1, error = %fault, "the journal of this query takes no more");
+                }
                 Err(error) => {
                     // Said once: a full disk may stay so for hours, and the log may lie on it.
-                    if !std::mem::replace(&mut self.recovering, true) {
+                    if self.recovering.is_none() {
+                        self.recovering = Some(Takeover::FailedWrite);
                         tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
                     }
                     tokio::select! {
@@ -136,10 +164,31 @@ impl Driver {
         }
     }
 
+    /// The query that is driven, if it is still there. Under its name there may be another one by now, which this driver
+    /// has not looked at yet.
+    pub(crate) async fn lock(&self) -> Result<Option<Locked<'_>>, StoreError> {
+        self.live.lock_query(&*self.inner.store, self.uid).await
+    }
+
+    /// Binds the driver to the query that there is now. What it knows of another one is forgotten.
+    fn bind(&mut self, uid: QueryUid, ended: CancellationToken) {
+        self.ended = ended;
+        if self.uid.replace(uid).is_none_or(|earlier| earlier == uid) {
+            return;
+        }
+        self.finished.clear();
+        self.failed_turns = 0;
+        self.told = Told::default();
+        self.begun = None;
+        self.started.clear();
+        self.recovering = None;
+        self.retry = None;
+    }
+
     /// Does the next thing; false when there is nothing more to do.
     async fn step(&mut self) -> Result<bool, StoreError> {
-        if self.recovering {
-            self.recover().await?;
+        if let Some(takeover) = self.recovering {
+            self.recover(takeover).await?;
         }
         match self.look().await? {
             Step::Rest => Ok(false),
@@ -148,7 +197,7 @@ impl Driver {
             Step::Next(Next::Busy) if !self.started.is_empty() => dispatch::run(self, Vec::new()).await.map(|()| true),
             // A call is marked as started, and nobody runs it: this driver's own write failed.
             Step::Next(Next::Busy) => {
-                self.recovering = true;
+                self.recovering = Some(Takeover::FailedWrite);
                 Ok(true)
             }
             Step::Next(Next::Wait | Next::End) => Ok(false),
@@ -156,47 +205,71 @@ impl Driver {
     }
 
     /// Decides with the lock held whether to go on, so that no result slips in unseen.
-    async fn look(&self) -> Result<Step, StoreError> {
-        let mut locked = self.live.lock(&*self.inner.store).await?;
+    async fn look(&mut self) -> Result<Step, StoreError> {
+        let (inner, live) = (Arc::clone(&self.inner), Arc::clone(&self.live));
+        let mut locked = live.lock(&*inner.store).await?;
         let Some(state) = locked.state() else {
             locked.release();
+            self.permit = None;
             return Ok(Step::Rest);
         };
-        let (next, position) = (machine::next(&state.head), state.position);
-        if !matches!(next, Next::Wait | Next::End) && !self.inner.draining.is_cancelled() {
+        let (next, position, weight) = (machine::next(&state.head), state.position, state.size.memory);
+        self.bind(state.head.uid, live.ended());
+        if !matches!(next, Next::Wait | Next::End) && !inner.draining.is_cancelled() {
             return Ok(Step::Next(next));
         }
-        spans::rests(&self.inner, &state.head, &state.transcript);
+        spans::rests(&inner, &state.head, &state.transcript);
+        // The engine drains: the next process must not take this for a crash.
+        let interrupted = machine::interrupt(&state.head);
+        let position = if interrupted.is_empty() {
+            position
+        } else {
+            locked.append(&*inner.store, inner.clock.now(), interrupted)?
+        };
         locked.release();
+        // With the claim, and before the wait for the disk: what comes in from here on finds neither a driver nor a permit.
+        self.permit = None;
         if matches!(next, Next::Wait) {
-            self.inner.desk.keep(&self.live);
+            inner.desk.keep(&live, weight);
         }
         drop(locked);
         // The entry must not leave the desk before the store has what it knows.
-        if let Err(error) = self.inner.make_durable(&self.live, position).await {
-            // Somebody else may have claimed the query meanwhile; then it is theirs to repeat.
-            let mut locked = self.live.lock(&*self.inner.store).await?;
-            return if locked.claim() { Err(error) } else { Ok(Step::Rest) };
+        if let Err(error) = inner.make_durable(&live, position).await {
+            // Another driver may have claimed the query meanwhile; then it is that one's to repeat. The claim does not read
+            // the query: a second failure here must not leave this driver at work without it.
+            if !live.claim().await {
+                return Ok(Step::Rest);
+            }
+            self.permit = Some(Admission::enter_again(&inner, &live.key));
+            return Err(error);
         }
         Ok(Step::Rest)
     }
 
-    async fn recover(&mut self) -> Result<(), StoreError> {
+    async fn recover(&mut self, takeover: Takeover) -> Result<(), StoreError> {
+        let (inner, live) = (Arc::clone(&self.inner), Arc::clone(&self.live));
+        let found = live.lock(&*inner.store).await?.state().map(|state| (state.head.uid, live.ended()));
+        if let Some((uid, ended)) = found {
+            self.bind(uid, ended);
+        }
+        if self.recovering.is_none() {
+            return Ok(());
+        }
         for (call, outcome) in &self.finished {
             let outcome = large::keep(&*self.inner.blobs, outcome).await?;
             self.append(|head| machine::finish_call(head, *call, outcome)).await?;
         }
-        // It may have been begun by somebody else since, and what was started is made ready again.
+        // It may have been begun by another driver since, and what was started is made ready again.
         self.begun = None;
         self.started.clear();
-        let position = self.append(machine::recover).await?;
+        let position = self.append(|head| machine::recover(head, takeover)).await?;
         fault::point("recover.appended");
         // Nothing is done again before the store can keep it: a full disk must not become a model call every
         // half second.
         self.inner.make_durable(&self.live, position).await?;
-        // They are kept, or nobody asks for them any more.
+        // They are kept, or the query does not ask for them any more.
         self.finished.clear();
-        self.recovering = false;
+        self.recovering = None;
         Ok(())
     }
 
@@ -205,10 +278,10 @@ impl Driver {
         &self,
         decide: impl FnOnce(&Head) -> Vec<Event>,
     ) -> Result<crate::store::Position, StoreError> {
-        let mut locked = self.live.lock(&*self.inner.store).await?;
+        let Some(mut locked) = self.lock().await? else { return Ok(crate::store::Position::default()) };
         let events = locked.state().map(|state| decide(&state.head)).unwrap_or_default();
         let position = locked.append(&*self.inner.store, self.inner.clock.now(), events)?;
-        self.expect_deadline(&locked);
+        expect_deadline(&self.inner, &locked);
         Ok(position)
     }
 
@@ -220,7 +293,7 @@ impl Driver {
         decide: impl FnOnce(&Head, Timestamp) -> Vec<Event>,
     ) -> Result<(), StoreError> {
         let store = &*self.inner.store;
-        let mut locked = self.live.lock(store).await?;
+        let Some(mut locked) = self.live.lock_query(store, self.uid).await? else { return Ok(()) };
         let now = self.inner.clock.now();
         let earlier = locked.state().map_or(0, |state| state.head.calls.len());
         let events = locked.state().map(|state| decide(&state.head, now)).unwrap_or_default();
@@ -236,21 +309,15 @@ impl Driver {
         // A turn that was lost and taken again may ask for other calls, under the same ids.
         let asked = locked.state().and_then(|state| state.head.calls.get(earlier..)).unwrap_or_default();
         self.finished.retain(|(id, _)| asked.iter().all(|call| call.id != *id));
-        self.expect_deadline(&locked);
+        expect_deadline(&self.inner, &locked);
         Ok(())
-    }
-
-    fn expect_deadline(&self, locked: &Locked<'_>) {
-        if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
-            self.inner.deadlines.expect(deadline);
-        }
     }
 
     /// Records the outcome of an inside call. If it was the last one, the next turn begins in the same append; then this is
     /// its attempt.
     pub(crate) async fn finish(&self, call: CallId, outcome: Arc<Outcome>) -> Result<Option<(u32, u32)>, StoreError> {
         let store = &*self.inner.store;
-        let mut locked = self.live.lock(store).await?;
+        let Some(mut locked) = self.lock().await? else { return Ok(None) };
         let events = locked.state().map(|state| machine::finish_call(&state.head, call, outcome)).unwrap_or_default();
         let mut has_begun = false;
         locked.append_and(store, self.inner.clock.now(), events, |head| {
@@ -267,12 +334,14 @@ impl Driver {
         let mut changes = self.live.subscribe();
         let mut since = None;
         loop {
-            let left = match self.live.lock(&*self.inner.store).await {
-                Ok(mut locked) => {
-                    // A query that is gone has no time left either.
+            let left = match self.lock().await {
+                // A query that is gone has no time left either.
+                Ok(None) => return Ok(()),
+                Ok(Some(mut locked)) => {
+                    let (running_time, now) = (locked.running_time(), self.inner.clock.now());
                     let Some(State { head, .. }) = locked.state() else { return Ok(()) };
-                    let (limit, now) = (head.limits.query_timeout, self.inner.clock.now());
-                    let (spent, began) = *since.get_or_insert_with(|| (head.clock.spent(now), Instant::now()));
+                    let limit = head.limits.query_timeout;
+                    let (spent, began) = *since.get_or_insert_with(|| (running_time, Instant::now()));
                     let left = limit.saturating_sub(spent + began.elapsed());
                     if left.is_zero() {
                         let message = format!("the query ran longer than {limit:?}");
@@ -290,5 +359,11 @@ impl Driver {
                 _ = changes.changed() => {}
             }
         }
+    }
+}
+
+fn expect_deadline(inner: &Inner, locked: &Locked<'_>) {
+    if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
+        inner.deadlines.expect(deadline);
     }
 }

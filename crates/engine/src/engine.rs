@@ -8,35 +8,40 @@ use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use bosun_core::{
     Actor, Event, Head, Limits, Namespace, QueryName, QueryUid, Timestamp, Transcript,
     audit::{Arguments, Record},
+    ceiling::SCHEMA_CACHE_BYTES,
+    json,
     machine::{self, Delivery, Verdict},
     schema::SchemaCache,
     tool::definition::{DefinitionCache, Rules},
 };
+use serde_json::Value;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Span;
 
 use crate::{
     Blobs, Clock, EngineError, Store, StoreError,
-    admission::{Admission, Seat},
+    admission::{Admission, AdmissionLimits, Permit},
     audit,
+    clock_step::ClockSteps,
     deadlines::Deadlines,
     desk::{Brings, Desk, Key, Live, Locked, State},
+    drafts::Drafts,
     driver::{self, Found},
     fault,
+    isolation::Isolation,
     large::LargeResults,
     metrics::Metrics,
+    offload::Offload,
     outliving::Outliving,
     resource::Assemble,
     resources::Resources,
     retention,
     store::{Document, Listed, Page, Position, Removal, Request, has_work},
     submission::Submission,
+    submit,
     toolsets::Toolsets,
     watch::Watch,
 };
-
-/// How many compiled schemas are kept; others are compiled again when they are needed.
-const SCHEMAS_KEPT: usize = 4096;
 
 /// How the engine is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +52,8 @@ pub struct Settings {
     pub max_running: usize,
     /// How many wait their turn at most; then no new query is taken on.
     pub max_queued: usize,
+    /// The percentage of both that one namespace may take of what the other namespaces leave it.
+    pub namespace_share: u8,
     /// What the audit log says about the arguments of calls.
     pub audited_arguments: Arguments,
     /// Whether somebody collects spans: then they say more, and models are told of ours instead of the caller's.
@@ -59,6 +66,7 @@ impl Default for Settings {
             limits: Limits::default(),
             max_running: 256,
             max_queued: 10_000,
+            namespace_share: 90,
             audited_arguments: Arguments::default(),
             exports_spans: false,
         }
@@ -96,6 +104,7 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) drafts: Arc<Drafts>,
     pub(crate) resources: Resources,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -106,6 +115,9 @@ pub(crate) struct Inner {
     pub(crate) definitions: DefinitionCache,
     pub(crate) admission: Admission,
     pub(crate) deadlines: Deadlines,
+    pub(crate) clock_steps: ClockSteps,
+    pub(crate) isolation: Isolation,
+    pub(crate) offload: Offload,
     pub(crate) tasks: TaskTracker,
     /// No new work is taken on.
     pub(crate) draining: CancellationToken,
@@ -133,26 +145,37 @@ impl Engine {
         settings: Settings,
     ) -> Result<Self, EngineError> {
         let metrics = Arc::new(Metrics::default());
-        let resources = Resources::new(assembler.into(), &store.resources().await?);
-        let schemas = Arc::new(SchemaCache::new(SCHEMAS_KEPT));
+        let resources = Resources::new(assembler.into(), &store.resources(None).await?);
+        let schemas = Arc::new(SchemaCache::new(SCHEMA_CACHE_BYTES));
+        let desk =
+            Desk::new(settings.audited_arguments, Arc::clone(&metrics), Arc::clone(&clock), settings.max_running);
+        let tasks = TaskTracker::new();
         let inner = Arc::new(Inner {
             store,
             blobs,
+            drafts: Arc::default(),
             resources,
             clock,
             settings,
-            desk: Arc::new(Desk::new(settings.audited_arguments, Arc::clone(&metrics), settings.max_running)),
+            desk: Arc::new(desk),
             metrics,
             toolsets: Toolsets::default(),
             definitions: DefinitionCache::new(Rules::Open, Arc::clone(&schemas)),
             schemas,
-            admission: Admission::new(settings.max_running, settings.max_queued),
+            admission: Admission::new(AdmissionLimits {
+                max_running: settings.max_running,
+                max_queued: settings.max_queued,
+                namespace_share: settings.namespace_share,
+            }),
             deadlines: Deadlines::default(),
-            tasks: TaskTracker::new(),
+            clock_steps: ClockSteps::default(),
+            isolation: Isolation::default(),
+            offload: Offload::new(tasks.clone()),
+            tasks,
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
         });
-        inner.admission.join(inner.store.count_runnable().await?);
+        inner.admission.recount(inner.store.count_runnable().await?);
         inner.tasks.spawn(Admission::run(Arc::clone(&inner)));
         inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
         inner.tasks.spawn(retention::run(Arc::clone(&inner)));
@@ -171,6 +194,7 @@ impl Engine {
     #[tracing::instrument(level = "debug", name = "query.submit", skip_all, fields(agent = %submission.agent))]
     pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Submitted, EngineError> {
         self.detached(async move |inner| {
+            inner.compile_output_schema(&submission).await?;
             let uid = new_uid(&*inner.clock)?;
             let lasting_name = submission.lasting_name();
             let is_new = lasting_name.is_none();
@@ -198,8 +222,8 @@ impl Engine {
                 let repeats = Some(earlier.fingerprint) == fingerprint;
                 return Err(if repeats { EngineError::QueryDeleted(key.1) } else { EngineError::RequestReused });
             }
-            if inner.admission.is_full() {
-                return Err(EngineError::Overloaded(inner.admission.queued()));
+            if inner.admission.is_full(&key.0) {
+                return Err(EngineError::Overloaded(inner.admission.queued_of(&key.0)));
             }
             let request = submission.request.clone().zip(fingerprint);
             let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
@@ -207,14 +231,15 @@ impl Engine {
             let joins = inner.join(&submission, uid).await?;
             let alone = joins.as_ref().is_some_and(|joining| joining.alone);
             let (spec, toolset) = inner.prepare(submission, joins.as_ref(), fingerprint)?;
+            inner.check_direct(&spec, &toolset).await?;
             let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
             let brings = Brings { toolset, request, joins };
             let event = Event::Created { spec: Arc::new(spec), by };
             // Only the store knows whether a query is alone, and no model is asked before. And the driver of an earlier
             // query of this name may still be at it: it must not take the turn of this one for its own.
-            let (waits, mut seat) = (alone || locked.is_driven(), None);
+            let (waits, mut permit) = (alone || locked.is_driven(), None);
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings, |head| {
-                if waits { Vec::new() } else { inner.begin(&key, head, &mut seat) }
+                if waits { Vec::new() } else { inner.begin(&key, head, &mut permit) }
             })?;
             fault::point("submit.appended");
             inner.admission.forget_parked(&key);
@@ -223,7 +248,7 @@ impl Engine {
                 inner.make_durable(&live, position).await?;
                 locked = live.lock(&*inner.store).await?;
             }
-            inner.drive_if_due(&live, &mut locked, seat);
+            inner.drive_if_due(&live, &mut locked, permit);
             drop(locked);
             let snapshot = inner.answer(&live, position, wait).await?;
             fault::point("submit.durable");
@@ -279,11 +304,16 @@ impl Engine {
     /// Lets a held query go on.
     ///
     /// # Errors
-    /// If the query does not exist or is not held, or the store fails.
+    /// If the query does not exist, is not held or was held for too long, or the store fails.
     pub async fn resume(&self, by: Actor, key: Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+        let clock = Arc::clone(&self.inner.clock);
         self.change(key, wait, "resume.appended", move |State { head, .. }| {
-            let events = machine::resume(head, &by);
-            if events.is_empty() { Err(EngineError::NotHeld(head.name.clone())) } else { Ok(events) }
+            let events = machine::resume(head, clock.now(), &by);
+            match head.held_until {
+                _ if !events.is_empty() => Ok(events),
+                Some(_) => Err(EngineError::HoldExpired(head.name.clone())),
+                None => Err(EngineError::NotHeld(head.name.clone())),
+            }
         })
         .await
     }
@@ -351,6 +381,19 @@ impl Engine {
     /// If the store fails.
     pub async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, EngineError> {
         Ok(self.inner.store.list(namespace, page).await?)
+    }
+
+    /// Compiles the parameters of tools that a request brings before they are [checked](Self::definitions), off the
+    /// runtime's workers: after that, the check finds them compiled.
+    pub async fn compile_ahead(&self, parameters: Vec<Arc<Value>>) {
+        let schemas = Arc::clone(&self.inner.schemas);
+        self.inner.offload.run(move || submit::compile_all(&schemas, &parameters)).await;
+    }
+
+    /// Whether these parameters are compiled already, or are known to be none.
+    #[must_use]
+    pub fn has_compiled(&self, parameters: &Value) -> bool {
+        self.inner.schemas.get(json::content_hash(parameters)).is_some()
     }
 
     /// What checks the tools that clients bring, before they are submitted.
@@ -480,40 +523,40 @@ impl Inner {
         if events.is_empty() {
             return locked.append(&*self.store, now, events);
         }
-        let (driven, mut seat) = (locked.is_driven(), None);
+        let (driven, mut permit) = (locked.is_driven(), None);
         let position = locked.append_and(&*self.store, now, events, |head| {
-            if driven { Vec::new() } else { self.begin(&live.key, head, &mut seat) }
+            if driven { Vec::new() } else { self.begin(&live.key, head, &mut permit) }
         })?;
         fault::point(point);
         if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
             self.deadlines.expect(deadline);
         }
-        self.drive_if_due(live, locked, seat);
+        self.drive_if_due(live, locked, permit);
         Ok(position)
     }
 
-    /// Begins the next turn of a query, if that is what it needs and there is a seat for it: in the append that gives it
+    /// Begins the next turn of a query, if that is what it needs and there is a permit for it: in the append that gives it
     /// work, which else would be followed by another one at once.
-    fn begin(self: &Arc<Self>, key: &Key, head: &Head, seat: &mut Option<Seat>) -> Vec<Event> {
+    fn begin(self: &Arc<Self>, key: &Key, head: &Head, permit: &mut Option<Permit>) -> Vec<Event> {
         let begun = machine::start_turn(head);
         if begun.is_empty() || self.draining.is_cancelled() {
             return Vec::new();
         }
-        *seat = Admission::enter_at_once(self, key);
-        if seat.is_some() { begun } else { Vec::new() }
+        *permit = Admission::enter_at_once(self, key);
+        if permit.is_some() { begun } else { Vec::new() }
     }
 
-    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do. With a seat, its
+    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do. With a permit, its
     /// turn has [begun](Self::begin).
-    fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>, seat: Option<Seat>) {
+    fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>, permit: Option<Permit>) {
         let due = locked.state().map(|state| &state.head).filter(|head| has_work(head));
         let Some(head) = due.filter(|_| !locked.is_driven() && !self.draining.is_cancelled()) else { return };
-        let found = if seat.is_some() { Found::Begun(head.asking()) } else { Found::Due };
-        if let Some(seat) = seat.or_else(|| Admission::enter(self, &live.key))
+        let found = if permit.is_some() { Found::Begun(head.asking()) } else { Found::Due };
+        if let Some(permit) = permit.or_else(|| Admission::enter(self, &live.key))
             && locked.claim()
         {
             let cause = self.settings.exports_spans.then(Span::current);
-            self.tasks.spawn(driver::drive(Arc::clone(live), seat, found, cause));
+            self.tasks.spawn(driver::drive(Arc::clone(live), permit, found, cause));
         }
     }
 

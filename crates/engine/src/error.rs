@@ -5,6 +5,7 @@
 
 use bosun_core::{
     CallId, Namespace, QueryName,
+    ceiling::{PARAMETERS_BYTES, RENDERED_BYTES},
     schema::{SchemaError, Violation},
     template::{BadTemplate, MissingValues},
 };
@@ -30,13 +31,17 @@ pub enum EngineError {
     InputTemplate(#[source] BadTemplate),
     #[error("the input needs parameters: {0}")]
     MissingParameters(#[source] MissingValues),
-    #[error("parameters have no value in namespace {namespace}: {}", unresolved.join("; "))]
+    #[error("the input, with its parameters filled in, is too large: {0} bytes are more than {RENDERED_BYTES}")]
+    InputTooLarge(usize),
+    #[error("the values of all parameters together are too large: more than {PARAMETERS_BYTES} bytes")]
+    ParametersTooLarge,
+    #[error("parameters have no value in namespace {namespace}: {}", listed(unresolved, "; "))]
     UnresolvedParameters { namespace: Namespace, unresolved: Vec<String> },
     #[error("`outputSchema` is not taken: {0}")]
     InvalidOutputSchema(#[source] SchemaError),
     #[error("tool `{tool}` cannot be called: {source}")]
     ToolUnusable { tool: String, source: SchemaError },
-    #[error("these tools do not exist in namespace {namespace}: {}", names.join(", "))]
+    #[error("these tools do not exist in namespace {namespace}: {}", listed(names, ", "))]
     ToolsNotFound { namespace: Namespace, names: Vec<String> },
     #[error("query `{1}` already exists in namespace {0}")]
     NameTaken(Namespace, QueryName),
@@ -48,8 +53,16 @@ pub enum EngineError {
     RequestReused,
     #[error("query `{0}`, which answered this request, has been deleted")]
     QueryDeleted(QueryName),
+    /// The caller may prolong the life of a query and not shorten it.
+    #[error("to shorten the `ttl` of query `{0}` needs the right `manage`")]
+    MayNotShorten(QueryName),
+    /// Too many results are on their way in: for this call, or for its namespace.
+    #[error("{0}; try again when one of them has ended")]
+    TooManyUploads(&'static str),
     #[error("query `{0}` is not held; there is nothing to continue")]
     NotHeld(QueryName),
+    #[error("query `{0}` was held for too long; it cannot be continued any more")]
+    HoldExpired(QueryName),
     #[error("{0} queries wait their turn already; no more are taken on right now")]
     Overloaded(usize),
     #[error("the server is shutting down")]
@@ -62,6 +75,22 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error("the operating system has no randomness for a new id")]
     NoRandomness(#[source] getrandom::Error),
+}
+
+/// The first of these texts, each cut to a length, and how many more there are: how many there are is the caller's to
+/// choose.
+fn listed(texts: &[String], between: &str) -> String {
+    const SHOWN: usize = 20;
+    const LONGEST: usize = 200;
+    let shown = texts.iter().take(SHOWN).map(|text| match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.clone(),
+    });
+    let mut shown: Vec<_> = shown.collect();
+    if let Some(more) = texts.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join(between)
 }
 
 fn said(violations: &[Violation]) -> String {

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Binding, CallId, Content, ContentHash, Outcome, QueryName, Toolset, Transcript,
+    Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryName, Toolset, Transcript,
     content::{BadContent, ContentCheck, Description, LARGEST_BYTES, Large, MediaType},
     machine::{self, Delivery, Standing, Verdict},
     showing::{RESULT_SHOWN, Showing},
@@ -18,6 +18,8 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     EngineError, QueryKey, StoreError,
     blob::{Blobs, Draft},
+    clock_step::DELETES_AFTER,
+    drafts::DraftPermit,
     engine::{Engine, Inner},
     results::READ_RESULT,
 };
@@ -97,7 +99,14 @@ pub(crate) async fn showing(
     }
     let outcomes = transcript.calls().filter_map(|call| call.result.as_ref());
     for large in outcomes.filter_map(|recorded| recorded.outcome.large()) {
-        match blobs.read(large.hash, 0, RESULT_SHOWN).await? {
+        let read = match blobs.read(large.hash, 0, RESULT_SHOWN).await {
+            Err(error @ StoreError::DamagedBlob(_)) => {
+                tracing::error!(%query, error = %error, "a large result cannot be shown to the model");
+                continue;
+            }
+            read => read?,
+        };
+        match read {
             Some(bytes) => {
                 let whole = str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
                 showing.excerpts.insert(large.hash, String::from_utf8_lossy(&bytes[..whole]).into_owned());
@@ -178,6 +187,10 @@ impl Inner {
         for batch in aged.chunks(SWEEP_BATCH) {
             let referred = self.store.referred(batch).await?;
             for hash in batch.iter().filter(|hash| !referred.contains(hash)) {
+                // By a clock that has just been set ahead, every file is old.
+                if self.clock_steps.steady_now(&*self.clock, DELETES_AFTER).is_none() {
+                    return Ok(removed);
+                }
                 removed += usize::from(self.blobs.remove(*hash, BLOB_GRACE).await?);
             }
         }
@@ -206,7 +219,7 @@ pub struct Upload {
     check: ContentCheck,
     description: Description,
     /// `None` if the bytes are only to be compared.
-    draft: Option<Box<dyn Draft>>,
+    draft: Option<(Box<dyn Draft>, DraftPermit)>,
     /// Not written yet.
     step: BytesMut,
 }
@@ -218,6 +231,9 @@ pub enum UploadError {
     TooLarge,
     #[error(transparent)]
     Bad(#[from] BadContent),
+    /// Too much is on its way in already.
+    #[error(transparent)]
+    Refused(#[from] EngineError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -232,14 +248,23 @@ impl Engine {
         Ok(machine::standing(&snapshot.head, self.inner.clock.now(), call))
     }
 
-    /// Begins to take a result for a call that stands like this. Only the first result of a call is
-    /// worth a place on the disk.
+    /// Begins to take a result for a call of this namespace that stands like this. Only the first result of a call is
+    /// worth a place on the disk, and only a few at a time have one.
     ///
     /// # Errors
     /// If there is no place.
-    pub async fn upload(&self, standing: Standing, media_type: MediaType) -> Result<Upload, EngineError> {
+    pub async fn upload(
+        &self,
+        namespace: &Namespace,
+        call: CallId,
+        standing: Standing,
+        media_type: MediaType,
+    ) -> Result<Upload, EngineError> {
         let draft = match standing {
-            Standing::Open => Some(self.inner.blobs.begin().await?),
+            Standing::Open => {
+                let permit = self.inner.drafts.begin(namespace, call)?;
+                Some((self.inner.blobs.begin().await?, permit))
+            }
             Standing::Resolved | Standing::Expired | Standing::Cancelled | Standing::Unknown => None,
         };
         let check = ContentCheck::new(&media_type);
@@ -267,7 +292,8 @@ impl Upload {
         }
         self.check.push(&bytes)?;
         self.description.push(&bytes);
-        if let Some(draft) = &mut self.draft {
+        if let Some((draft, permit)) = &mut self.draft {
+            permit.grow(bytes.len())?;
             self.step.extend_from_slice(&bytes);
             if self.step.len() >= STEP_BYTES {
                 draft.write(self.step.split().freeze()).await?;
@@ -284,7 +310,7 @@ impl Upload {
         let Self { media_type, check, description, draft, step } = self;
         check.finish()?;
         let large = description.finish(media_type);
-        if let Some(mut draft) = draft {
+        if let Some((mut draft, _permit)) = draft {
             draft.write(step.freeze()).await?;
             draft.seal(large.hash).await?;
         }

@@ -16,6 +16,7 @@ use bosun_core::{
     ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp,
     audit::Record,
     conversation::ConversationKey,
+    journal::JournalSize,
     usage::{Hour, Sample, Usage},
 };
 
@@ -31,7 +32,7 @@ use crate::{
 };
 
 /// Journals in memory. Dropping the last handle forgets them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Memory {
     shelves: Arc<Mutex<Shelves>>,
     epoch: u64,
@@ -62,6 +63,7 @@ struct Shelves {
 struct Shelf {
     head: Arc<Head>,
     entries: Vec<Arc<Entry>>,
+    size: JournalSize,
     /// Its toolset, and what was said before it.
     documents: Vec<ContentHash>,
     conversation: Option<ConversationKey>,
@@ -169,11 +171,15 @@ impl Shelves {
                 let shelf = known.get_mut();
                 shelf.head = head;
                 shelf.epoch = if moves { epoch } else { shelf.epoch };
-                shelf.entries.extend(entries);
+                entries.iter().for_each(|entry| shelf.size.add(&entry.event, &entry.body));
+                shelf.entries.extend(entries.into_iter().map(|encoded| encoded.entry));
             }
             btree_map::Entry::Vacant(place) => {
                 self.names.insert((head.namespace.clone(), head.name.clone()), head.uid);
-                place.insert(Shelf { head, entries, documents, conversation, epoch });
+                let mut size = JournalSize::default();
+                entries.iter().for_each(|entry| size.add(&entry.event, &entry.body));
+                let entries = entries.into_iter().map(|encoded| encoded.entry).collect();
+                place.insert(Shelf { head, entries, size, documents, conversation, epoch });
             }
         }
     }
@@ -280,6 +286,7 @@ impl Store for Memory {
         Ok(shelf.map(|shelf| Stored {
             head: Head::clone(&shelf.head),
             entries: shelf.entries.iter().map(|entry| Entry::clone(entry)).collect(),
+            size: shelf.size,
         }))
     }
 
@@ -345,8 +352,10 @@ impl Store for Memory {
         Ok(())
     }
 
-    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
-        Ok(self.lock().resources.values().cloned().collect())
+    async fn resources(&self, namespace: Option<&Namespace>) -> Result<Vec<StoredResource>, StoreError> {
+        let is_wanted = |key: &ResourceKey| namespace.is_none_or(|wanted| key.namespace == *wanted);
+        let shelves = self.lock();
+        Ok(shelves.resources.iter().filter(|(key, _)| is_wanted(key)).map(|(_, stored)| stored.clone()).collect())
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
@@ -383,8 +392,7 @@ impl Store for Memory {
             let latest = &later[shown_from(&shelf.head, later.iter().map(|entry| &entry.event)).unwrap_or(0)..];
             let entries = std::iter::once(created).chain(latest).map(|entry| Entry::clone(entry));
             queries.push((Head::clone(&shelf.head), entries.collect()));
-            let written = shelf.entries.iter().filter_map(|entry| entry.event.encode().ok());
-            bytes += written.map(|text| text.len()).sum::<usize>();
+            bytes += shelf.size.bytes;
         }
         Ok(Listed { queries, next, total })
     }
@@ -419,8 +427,12 @@ impl Store for Memory {
         Ok(self.lock().queries.values().filter(|shelf| shelf.head.deadline().is_some()).count())
     }
 
-    async fn count_runnable(&self) -> Result<usize, StoreError> {
-        Ok(self.lock().queries.values().filter(|shelf| has_work(&shelf.head)).count())
+    async fn count_runnable(&self) -> Result<Vec<(Namespace, usize)>, StoreError> {
+        let mut counts: BTreeMap<Namespace, usize> = BTreeMap::new();
+        for shelf in self.lock().queries.values().filter(|shelf| has_work(&shelf.head)) {
+            *counts.entry(shelf.head.namespace.clone()).or_default() += 1;
+        }
+        Ok(counts.into_iter().collect())
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {

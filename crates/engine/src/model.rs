@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bosun_core::{
-    QueryUid,
+    QueryUid, ceiling, json,
     query::{ModelOptions, Usage},
     tool::toolset::Toolset,
     trace::TraceContext,
@@ -77,6 +77,73 @@ pub struct ModelCall {
     pub provider_id: String,
     pub alias: String,
     pub arguments: String,
+}
+
+impl ModelReply {
+    /// Whether the reply is within the ceilings, whatever model it is of.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn check_size(&self) -> Result<(), ModelError> {
+        let mut size = ReplySize::default();
+        size.add_text(self.text.as_deref().unwrap_or_default())?;
+        size.add(self.provider.as_deref().map_or(0, json::compact_size))?;
+        for ModelCall { provider_id, alias, arguments } in &self.calls {
+            size.add_call(provider_id, alias)?;
+            size.add(arguments.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// How large a reply has become. A model that streams counts along, so that what is too large is not gathered first.
+#[derive(Debug, Default)]
+pub struct ReplySize {
+    calls: usize,
+    text: usize,
+    all: usize,
+}
+
+impl ReplySize {
+    /// Counts more text.
+    ///
+    /// # Errors
+    /// If the text is now above [`ceiling::REPLY_TEXT_BYTES`], or the reply above [`ceiling::REPLY_BYTES`].
+    pub fn add_text(&mut self, text: &str) -> Result<(), ModelError> {
+        self.text += json::escaped_size(text);
+        if self.text > ceiling::REPLY_TEXT_BYTES {
+            return Err(ModelError::TooLong(format!("its text has more than {} bytes", ceiling::REPLY_TEXT_BYTES)));
+        }
+        self.add(text.len())
+    }
+
+    /// Counts one more call, without its arguments.
+    ///
+    /// # Errors
+    /// If there are now more than [`ceiling::REPLY_CALLS`], or its id or name is none.
+    pub fn add_call(&mut self, id: &str, name: &str) -> Result<(), ModelError> {
+        self.calls += 1;
+        if self.calls > ceiling::REPLY_CALLS {
+            return Err(ModelError::Malformed(format!("it asks for more than {} tools at once", ceiling::REPLY_CALLS)));
+        }
+        if id.len().max(name.len()) > ceiling::CALL_NAME_BYTES {
+            let most = ceiling::CALL_NAME_BYTES;
+            return Err(ModelError::Malformed(format!("the id or the name of a tool call has more than {most} bytes")));
+        }
+        self.add(id.len() + name.len())
+    }
+
+    /// Counts anything else that is kept of the reply.
+    ///
+    /// # Errors
+    /// If the reply is now above [`ceiling::REPLY_BYTES`].
+    pub fn add(&mut self, bytes: usize) -> Result<(), ModelError> {
+        self.all += bytes;
+        if self.all > ceiling::REPLY_BYTES {
+            return Err(ModelError::TooLong(format!("it has more than {} bytes", ceiling::REPLY_BYTES)));
+        }
+        Ok(())
+    }
 }
 
 /// Why there is no answer. The texts reach the query's owner: they never hold a credential or a URL's query.

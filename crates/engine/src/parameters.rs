@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use bosun_core::{Namespace, tool::ConfigRef};
+use bosun_core::{Namespace, ceiling::PARAMETERS_BYTES, tool::ConfigRef};
 use serde::Serialize;
 
 use crate::{EngineError, Registry, resource::Kind};
@@ -22,7 +22,7 @@ pub enum Parameter {
 /// All values; what an optional reference does not find is empty.
 ///
 /// # Errors
-/// With every reference that leads nowhere.
+/// With every reference that leads nowhere, or if the values together are too large.
 pub(crate) fn resolve(
     registry: &Registry,
     namespace: &Namespace,
@@ -30,6 +30,7 @@ pub(crate) fn resolve(
 ) -> Result<BTreeMap<String, String>, EngineError> {
     let mut unresolved = Vec::new();
     let mut values = BTreeMap::new();
+    let mut bytes = 0;
     for (name, parameter) in asked {
         let value = match parameter {
             Parameter::Value(value) => Ok(value),
@@ -37,6 +38,11 @@ pub(crate) fn resolve(
         };
         match value {
             Ok(value) => {
+                // A thousand references to one large config map are small in a request.
+                bytes += value.len();
+                if bytes > PARAMETERS_BYTES {
+                    return Err(EngineError::ParametersTooLarge);
+                }
                 values.insert(name, value);
             }
             Err(missing) => unresolved.push(format!("`{name}` refers to {missing}")),

@@ -1,7 +1,8 @@
 //! What the engine can reach: agents, tools, models and the runners of inside calls.
 //!
-//! A registry is built whole and swapped whole. A query reads it at submit (definitions are frozen
-//! there) and for the model and the runner at each step (credentials are live).
+//! A registry never changes; a new one shares every namespace with the old one that did not change, and is swapped in
+//! whole. A query reads it at submit (definitions are frozen there) and for the model and the runner at each step
+//! (credentials are live).
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,14 +13,15 @@ use std::{
 use bosun_core::{
     Binding, Namespace, Tool,
     query::AskedLimits,
-    template::{BadTemplate, MissingValues, Template},
+    template::{BadTemplate, MissingValues, RenderError, Template},
 };
 
 use serde_json::Value;
 
 use crate::{
     EngineError, Model, Runner,
-    resource::{Kind, Resource, ResourceKey},
+    conversation::DEFAULT_MEMORY,
+    resource::{Description, Kind, Manifest, Origin, Resource, ResourceKey},
 };
 
 /// An agent as its manifest describes it.
@@ -68,40 +70,41 @@ pub enum PromptError {
     },
     #[error("the prompt of agent `{agent}` needs parameters that the query does not have: {}", names.join(", "))]
     MissingParameters { agent: String, names: Vec<String> },
+    #[error("the prompt of agent `{agent}`, with its parameters filled in, is too large: {bytes} bytes")]
+    TooLarge { agent: String, bytes: usize },
 }
 
 impl Agent {
     /// The prompt with its parameters filled in; `parameters` are those of the query.
     ///
     /// # Errors
-    /// If the query lacks a parameter that the prompt needs.
+    /// If the query lacks a parameter that the prompt needs, or the prompt would be too large.
     pub fn prompt_for(&self, parameters: &BTreeMap<String, String>) -> Result<Option<String>, PromptError> {
         let Some(prompt) = self.prompt.as_deref().filter(|_| !self.parameters.is_empty()) else {
             return Ok(self.prompt.clone());
         };
         let template =
             Template::parse(prompt).map_err(|source| PromptError::NotATemplate { agent: self.name.clone(), source })?;
-        let value = |name: &str| {
-            let parameter = self.parameters.iter().find(|parameter| parameter.name == name)?;
-            match &parameter.value {
-                PromptValue::Literal(text) => Some(text.as_str()),
-                PromptValue::OfQuery(name) => parameters.get(name).map(String::as_str),
-            }
+        // A prompt may have as many places as parameters; the first of a name counts.
+        let own: HashMap<&str, &PromptValue> =
+            self.parameters.iter().rev().map(|parameter| (parameter.name.as_str(), &parameter.value)).collect();
+        let value = |name: &str| match own.get(name)? {
+            PromptValue::Literal(text) => Some(text.as_str()),
+            PromptValue::OfQuery(name) => parameters.get(name).map(String::as_str),
         };
-        let filled = template.render(value).map_err(|MissingValues { names }| {
-            let in_query = |name: String| {
-                let parameter = self.parameters.iter().find(|parameter| parameter.name == name);
-                match parameter.map(|parameter| &parameter.value) {
+        let agent = || self.name.clone();
+        match template.render(value) {
+            Ok(filled) => Ok(Some(filled)),
+            Err(RenderError::TooLarge(bytes)) => Err(PromptError::TooLarge { agent: agent(), bytes }),
+            Err(RenderError::Missing(MissingValues { names })) => {
+                let in_query = |name: String| match own.get(name.as_str()) {
                     Some(PromptValue::OfQuery(name)) => name.clone(),
                     _ => name,
-                }
-            };
-            PromptError::MissingParameters {
-                agent: self.name.clone(),
-                names: names.into_iter().map(in_query).collect(),
+                };
+                let names = names.into_iter().map(in_query).collect();
+                Err(PromptError::MissingParameters { agent: agent(), names })
             }
-        })?;
-        Ok(Some(filled))
+        }
     }
 }
 
@@ -144,14 +147,20 @@ impl Default for Window {
 pub struct Registry {
     /// How many there were before it.
     generation: u64,
-    resources: BTreeMap<ResourceKey, Arc<Resource>>,
-    agents: BTreeMap<(Namespace, String), Arc<Agent>>,
-    tools: HashMap<(Namespace, String), Tool>,
-    models: HashMap<(Namespace, String), Arc<dyn Model>>,
-    memories: BTreeMap<(Namespace, String), Memory>,
+    namespaces: BTreeMap<Namespace, Arc<Configured>>,
     builtins: Option<Arc<dyn Runner>>,
     /// The tools that ship with the server, described: each namespace has them.
     builtin_tools: Vec<Resource>,
+}
+
+/// Everything that is configured in one namespace, by name.
+#[derive(Clone, Default)]
+struct Configured {
+    resources: BTreeMap<(Kind, String), Arc<Resource>>,
+    agents: BTreeMap<String, Arc<Agent>>,
+    tools: HashMap<String, Tool>,
+    models: HashMap<String, Arc<dyn Model>>,
+    memories: BTreeMap<String, Memory>,
 }
 
 impl Registry {
@@ -165,9 +174,26 @@ impl Registry {
         self.generation = generation;
     }
 
+    /// Takes what is configured in `namespace` from another registry, in the place of what was.
+    pub(crate) fn replace_namespace(&mut self, namespace: &Namespace, other: &Self) {
+        match other.namespaces.get(namespace) {
+            Some(configured) => self.namespaces.insert(namespace.clone(), Arc::clone(configured)),
+            None => self.namespaces.remove(namespace),
+        };
+    }
+
+    fn configured(&self, namespace: &Namespace) -> Option<&Configured> {
+        self.namespaces.get(namespace).map(|configured| &**configured)
+    }
+
+    fn configured_mut(&mut self, namespace: Namespace) -> &mut Configured {
+        Arc::make_mut(self.namespaces.entry(namespace).or_default())
+    }
+
     /// Adds the description of a resource; an earlier one of the same key is replaced.
     pub fn add_resource(&mut self, resource: Resource) {
-        self.resources.insert(resource.manifest.key.clone(), Arc::new(resource));
+        let ResourceKey { kind, namespace, name } = resource.manifest.key.clone();
+        self.configured_mut(namespace).resources.insert((kind, name), Arc::new(resource));
     }
 
     /// Adds the description of a tool that every namespace has, unless it has another one of that name.
@@ -178,9 +204,13 @@ impl Registry {
     /// The description of one resource.
     #[must_use]
     pub fn resource(&self, kind: Kind, namespace: &Namespace, name: &str) -> Option<Arc<Resource>> {
-        let key = ResourceKey::new(kind, namespace.clone(), name);
-        if let Some(resource) = self.resources.get(&key) {
+        let found =
+            self.configured(namespace).and_then(|configured| configured.resources.get(&(kind, name.to_owned())));
+        if let Some(resource) = found {
             return Some(Arc::clone(resource));
+        }
+        if kind == Kind::Memory && name == DEFAULT_MEMORY {
+            return Some(Arc::new(default_memory(namespace)));
         }
         let is_meant = |tool: &&Resource| kind == Kind::Tool && tool.manifest.key.name == name;
         self.builtin_tools.iter().find(is_meant).map(|tool| Arc::new(in_namespace(tool, namespace)))
@@ -189,12 +219,10 @@ impl Registry {
     /// The descriptions of all resources of a kind in a namespace, by name.
     #[must_use]
     pub fn resources(&self, kind: Kind, namespace: &Namespace) -> Vec<Arc<Resource>> {
-        let first = ResourceKey::new(kind, namespace.clone(), "");
-        let described = self.resources.range(first..);
-        let mut found: Vec<_> = described
-            .take_while(|(key, _)| key.kind == kind && key.namespace == *namespace)
-            .map(|(_, resource)| Arc::clone(resource))
-            .collect();
+        let described =
+            self.configured(namespace).into_iter().flat_map(|one| one.resources.range((kind, String::new())..));
+        let mut found: Vec<_> =
+            described.take_while(|(key, _)| key.0 == kind).map(|(_, resource)| Arc::clone(resource)).collect();
         if kind == Kind::Tool {
             let is_hidden =
                 |tool: &Resource| found.iter().any(|found| found.manifest.key.name == tool.manifest.key.name);
@@ -202,43 +230,45 @@ impl Registry {
             found.extend(shown.into_iter().map(|tool| Arc::new(in_namespace(tool, namespace))));
             found.sort_by(|left, right| left.manifest.key.name.cmp(&right.manifest.key.name));
         }
+        if kind == Kind::Memory {
+            let place = found.partition_point(|memory| memory.manifest.key.name.as_str() < DEFAULT_MEMORY);
+            if found.get(place).is_none_or(|memory| memory.manifest.key.name != DEFAULT_MEMORY) {
+                found.insert(place, Arc::new(default_memory(namespace)));
+            }
+        }
         found
     }
 
     /// Whether somebody has made this namespace, or something is described in it, or it is the default one.
     #[must_use]
     pub fn has_namespace(&self, namespace: &Namespace) -> bool {
-        let is_in_it = |kind: &Kind| {
-            let first = ResourceKey::new(*kind, namespace.clone(), "");
-            let next = self.resources.range(first..).next();
-            next.is_some_and(|(key, _)| key.kind == *kind && key.namespace == *namespace)
-        };
-        *namespace == Namespace::default() || Kind::ALL.iter().any(is_in_it)
+        let is_described = self.configured(namespace).is_some_and(|configured| !configured.resources.is_empty());
+        *namespace == Namespace::default() || is_described
     }
 
     /// All namespaces that somebody has made or that something is described in, and the default one.
     #[must_use]
     pub fn namespaces(&self) -> BTreeSet<Namespace> {
-        let described = self.resources.keys().map(|key| key.namespace.clone());
-        described.chain([Namespace::default()]).collect()
+        let described = self.namespaces.iter().filter(|(_, configured)| !configured.resources.is_empty());
+        described.map(|(namespace, _)| namespace.clone()).chain([Namespace::default()]).collect()
     }
 
     /// Adds an agent; an earlier one of the same name is replaced.
     pub fn add_agent(&mut self, agent: Agent) {
-        self.agents.insert((agent.namespace.clone(), agent.name.clone()), Arc::new(agent));
+        self.configured_mut(agent.namespace.clone()).agents.insert(agent.name.clone(), Arc::new(agent));
     }
 
     pub fn add_tool(&mut self, namespace: Namespace, tool: Tool) {
-        self.tools.insert((namespace, tool.name.clone()), tool);
+        self.configured_mut(namespace).tools.insert(tool.name.clone(), tool);
     }
 
     pub fn add_model(&mut self, namespace: Namespace, name: impl Into<String>, model: Arc<dyn Model>) {
-        self.models.insert((namespace, name.into()), model);
+        self.configured_mut(namespace).models.insert(name.into(), model);
     }
 
     /// Adds a memory; an earlier one of the same name is replaced.
     pub fn add_memory(&mut self, memory: Memory) {
-        self.memories.insert((memory.namespace.clone(), memory.name.clone()), memory);
+        self.configured_mut(memory.namespace.clone()).memories.insert(memory.name.clone(), memory);
     }
 
     /// Who runs tools with [`Binding::Builtin`].
@@ -248,32 +278,40 @@ impl Registry {
 
     #[must_use]
     pub fn agent(&self, namespace: &Namespace, name: &str) -> Option<&Arc<Agent>> {
-        self.agents.get(&(namespace.clone(), name.to_owned()))
+        self.configured(namespace)?.agents.get(name)
     }
 
     /// The agents of a namespace, by name.
     pub fn agents<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = &'a Arc<Agent>> {
-        self.agents.iter().filter(move |((owner, _), _)| owner == namespace).map(|(_, agent)| agent)
+        self.configured(namespace).into_iter().flat_map(|configured| configured.agents.values())
     }
 
     #[must_use]
     pub fn tool(&self, namespace: &Namespace, name: &str) -> Option<&Tool> {
-        self.tools.get(&(namespace.clone(), name.to_owned()))
+        self.configured(namespace)?.tools.get(name)
     }
 
     #[must_use]
     pub fn model(&self, namespace: &Namespace, name: &str) -> Option<&Arc<dyn Model>> {
-        self.models.get(&(namespace.clone(), name.to_owned()))
+        self.configured(namespace)?.models.get(name)
     }
 
     #[must_use]
     pub fn memory(&self, namespace: &Namespace, name: &str) -> Option<&Memory> {
-        self.memories.get(&(namespace.clone(), name.to_owned()))
+        self.configured(namespace)?.memories.get(name)
+    }
+
+    /// How much of a conversation is shown of this memory: of one that is described, or of the one that every namespace
+    /// has; `None` if there is no such memory.
+    #[must_use]
+    pub fn window(&self, namespace: &Namespace, name: &str) -> Option<Window> {
+        let described = self.memory(namespace, name).map(|memory| memory.window);
+        described.or_else(|| (name == DEFAULT_MEMORY).then(Window::default))
     }
 
     /// The memories of a namespace, by name.
     pub fn memories<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = &'a Memory> {
-        self.memories.iter().filter(move |((owner, _), _)| owner == namespace).map(|(_, memory)| memory)
+        self.configured(namespace).into_iter().flat_map(|configured| configured.memories.values())
     }
 
     /// The tools of an agent as its model reads them; with `selected`, only those.
@@ -334,6 +372,23 @@ impl Registry {
     }
 }
 
+/// The memory that every namespace has, unless a manifest describes another one of its name.
+fn default_memory(namespace: &Namespace) -> Resource {
+    let description = "Keeps conversations that are given a name; every namespace has it";
+    let spec = serde_json::Map::from_iter([("description".to_owned(), Value::from(description))]);
+    Resource {
+        manifest: Manifest {
+            key: ResourceKey::new(Kind::Memory, namespace.clone(), DEFAULT_MEMORY),
+            description: Description { spec, ..Description::default() },
+        },
+        origin: Origin::Builtin,
+        needs: Vec::new(),
+        not_served: None,
+        faults: Vec::new(),
+        hides_stored: false,
+    }
+}
+
 /// A tool of the server as this namespace sees it.
 fn in_namespace(tool: &Resource, namespace: &Namespace) -> Resource {
     let mut tool = tool.clone();
@@ -343,8 +398,14 @@ fn in_namespace(tool: &Resource, namespace: &Namespace) -> Resource {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Registry").field("namespaces", &self.namespaces).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Configured {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Registry")
+            .debug_struct("Configured")
             .field("agents", &self.agents.keys())
             .field("tools", &self.tools.keys())
             .field("models", &self.models.keys())

@@ -167,6 +167,14 @@ pub struct ManifestFault {
     pub hint: Option<String>,
 }
 
+/// What is wrong with a manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManifestFaults {
+    pub faults: Vec<ManifestFault>,
+    /// How many more there are than are listed.
+    pub omitted: usize,
+}
+
 /// A resource as it is in effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
@@ -231,11 +239,14 @@ pub trait Assemble: Send + Sync + 'static {
     ///
     /// # Errors
     /// With everything that is wrong with it.
-    async fn check(&self, manifest: &Manifest) -> Result<Checked, Vec<ManifestFault>>;
+    async fn check(&self, manifest: &Manifest) -> Result<Checked, ManifestFaults>;
 
     /// Everything that is described, by files and by `stored`. It never fails: what was stored by another
     /// version of the program and is not readable any more is there, with its faults.
     fn assemble(&self, stored: &[StoredResource]) -> Registry;
+
+    /// The same of one namespace, of which `stored` is what clients have stored. What it holds of others is not looked at.
+    fn assemble_namespace(&self, namespace: &Namespace, stored: &[StoredResource]) -> Registry;
 }
 
 /// A registry that was put together by hand and that nothing can be added to.
@@ -244,12 +255,17 @@ struct Fixed(Registry);
 
 #[async_trait]
 impl Assemble for Fixed {
-    async fn check(&self, _: &Manifest) -> Result<Checked, Vec<ManifestFault>> {
+    async fn check(&self, _: &Manifest) -> Result<Checked, ManifestFaults> {
         let message = "this server has a fixed set of resources".to_owned();
-        Err(vec![ManifestFault { code: "fixed_resources", message, hint: None }])
+        let faults = vec![ManifestFault { code: "fixed_resources", message, hint: None }];
+        Err(ManifestFaults { faults, omitted: 0 })
     }
 
     fn assemble(&self, _: &[StoredResource]) -> Registry {
+        self.0.clone()
+    }
+
+    fn assemble_namespace(&self, _: &Namespace, _: &[StoredResource]) -> Registry {
         self.0.clone()
     }
 }
@@ -272,7 +288,12 @@ pub enum ResourceError {
     #[error("{0} ships with the server and cannot be changed")]
     ManagedByServer(ResourceKey),
     #[error("{key} is not in order: {}", faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "))]
-    Invalid { key: ResourceKey, faults: Vec<ManifestFault> },
+    Invalid {
+        key: ResourceKey,
+        faults: Vec<ManifestFault>,
+        /// How many more there are than are listed.
+        omitted: usize,
+    },
 }
 
 /// A resource that was changed, and what its author should know.

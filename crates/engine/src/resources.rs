@@ -1,10 +1,15 @@
 //! Storing resources: checked, then durable, then in effect.
 //!
-//! One change at a time. The registry is built whole from what the store holds after the change and is
-//! swapped in one step, so that nobody ever sees half of it; queries that run keep what was frozen when
-//! they were submitted. A change that is answered is durable, and in effect for whoever asks next.
+//! One change of a namespace at a time. Its part of the registry is built from what the store holds after the change, on
+//! a thread that may block, and is swapped in one step, so that nobody ever sees half of it; other namespaces are neither
+//! read nor waited for. Queries that run keep what was frozen when they were submitted. A change that is answered is
+//! durable, and in effect for whoever asks next.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bosun_core::{
     Actor, Namespace, Timestamp,
@@ -16,8 +21,8 @@ use crate::{
     engine::Inner,
     fault,
     resource::{
-        Amendment, Assemble, Change, ChangedResource, Description, Manifest, Origin, Resource, ResourceChange,
-        ResourceError, ResourceKey, StoredResource,
+        Amendment, Assemble, Change, ChangedResource, Description, Kind, Manifest, ManifestFaults, Origin, Resource,
+        ResourceChange, ResourceError, ResourceKey, StoredResource,
     },
 };
 
@@ -25,27 +30,50 @@ use crate::{
 pub(crate) struct Resources {
     assembler: Arc<dyn Assemble>,
     current: arc_swap::ArcSwap<Registry>,
-    /// Held by whoever changes what is stored.
-    changing: tokio::sync::Mutex<()>,
+    /// Held while the current registry is replaced by the next one: only for that step.
+    swapping: Mutex<()>,
+    /// Locks of those who change what is stored. Each namespace has one of them, which it may share with others.
+    changing: [tokio::sync::Mutex<()>; STRIPES],
+    hasher: RandomState,
 }
+
+const STRIPES: usize = 64;
 
 impl Resources {
     pub(crate) fn new(assembler: Arc<dyn Assemble>, stored: &[StoredResource]) -> Self {
         let registry = assembler.assemble(stored);
-        Self { assembler, current: arc_swap::ArcSwap::from_pointee(registry), changing: tokio::sync::Mutex::default() }
+        Self {
+            assembler,
+            current: arc_swap::ArcSwap::from_pointee(registry),
+            swapping: Mutex::default(),
+            changing: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Keeps other changes of a namespace out.
+    async fn lock(&self, namespace: &Namespace) -> tokio::sync::MutexGuard<'_, ()> {
+        let stripe = self.hasher.hash_one(namespace) % STRIPES as u64;
+        self.changing[usize::try_from(stripe).unwrap_or_default()].lock().await
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.current.load_full()
     }
 
-    /// Puts what is stored now into effect.
-    fn swap(&self, stored: &[StoredResource]) -> Arc<Registry> {
-        let mut registry = self.assembler.assemble(stored);
-        registry.set_generation(self.current.load().generation() + 1);
+    /// Puts what is stored in a namespace now into effect.
+    async fn swap(&self, namespace: Namespace, stored: Vec<StoredResource>) -> Result<Arc<Registry>, StoreError> {
+        let (assembler, of) = (Arc::clone(&self.assembler), namespace.clone());
+        // To read a namespace's worth of manifests takes longer than a worker of the runtime may be kept.
+        let built = tokio::task::spawn_blocking(move || assembler.assemble_namespace(&of, &stored)).await;
+        let built = built.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        let _swapping = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registry = Registry::clone(&self.current.load());
+        registry.replace_namespace(&namespace, &built);
+        registry.set_generation(registry.generation() + 1);
         let registry = Arc::new(registry);
         self.current.store(Arc::clone(&registry));
-        registry
+        Ok(registry)
     }
 }
 
@@ -82,8 +110,8 @@ impl Engine {
     #[tracing::instrument(name = "resource.create", skip_all, fields(resource = %manifest.key))]
     pub async fn create_resource(&self, by: Actor, manifest: Manifest) -> Result<ChangedResource, EngineError> {
         self.detached(async move |inner| {
-            let _changing = inner.resources.changing.lock().await;
-            if find(&inner.resources.registry(), &manifest.key).is_some() {
+            let _changing = inner.resources.lock(&manifest.key.namespace).await;
+            if find(&inner.resources.registry(), &manifest.key).is_some_and(|known| !gives_way(&known)) {
                 return Err(ResourceError::Exists(manifest.key).into());
             }
             let now = inner.clock.now();
@@ -124,7 +152,7 @@ impl Engine {
         change: impl FnOnce(&mut Description) + Send + 'static,
     ) -> Result<ChangedResource, EngineError> {
         self.detached(async move |inner| {
-            let _changing = inner.resources.changing.lock().await;
+            let _changing = inner.resources.lock(&key.namespace).await;
             let (resource, generation, created_at) = changeable(&inner.resources.registry(), &key)?;
             let mut manifest = resource.manifest.clone();
             change(&mut manifest.description);
@@ -142,7 +170,7 @@ impl Engine {
     #[tracing::instrument(name = "resource.delete", skip_all, fields(resource = %key))]
     pub async fn delete_resource(&self, by: Actor, key: ResourceKey) -> Result<(), EngineError> {
         self.detached(async move |inner| {
-            let _changing = inner.resources.changing.lock().await;
+            let _changing = inner.resources.lock(&key.namespace).await;
             changeable(&inner.resources.registry(), &key)?;
             inner.change_resources(&by, Action::ResourceDeleted, Change::Remove(key)).await?;
             Ok(())
@@ -155,7 +183,10 @@ impl Inner {
     async fn keep(&self, by: &Actor, action: Action, stored: StoredResource) -> Result<ChangedResource, EngineError> {
         let key = stored.manifest.key.clone();
         let checked = self.resources.assembler.check(&stored.manifest).await;
-        let checked = checked.map_err(|faults| ResourceError::Invalid { key: key.clone(), faults })?;
+        let checked = checked.map_err(|ManifestFaults { faults, omitted }| {
+            let key = key.clone();
+            ResourceError::Invalid { key, faults, omitted }
+        })?;
         let registry = self.change_resources(by, action, Change::Keep(Box::new(stored))).await?;
         let resource = find(&registry, &key).ok_or(ResourceError::NotFound(key))?;
         Ok(ChangedResource { resource, warnings: checked.warnings, registry })
@@ -164,16 +195,23 @@ impl Inner {
     /// Durable first, then in effect. If the store does not know whether it kept the change, what it holds
     /// when it can be read again decides.
     async fn change_resources(&self, by: &Actor, action: Action, what: Change) -> Result<Arc<Registry>, StoreError> {
-        let ResourceKey { kind, name, .. } = what.key();
+        let ResourceKey { kind, name, namespace } = what.key();
+        let namespace = namespace.clone();
         let detail = format!("{} {name}", kind.as_str());
         let record = Record::of_act(self.clock.now(), action, Some(by), Some(detail));
         let changed = self.store.change_resource(ResourceChange { what, record }).await;
         fault::point("resource.durable");
-        let stored = self.store.resources().await?;
-        let registry = self.resources.swap(&stored);
+        let stored = self.store.resources(Some(&namespace)).await?;
+        let registry = self.resources.swap(namespace, stored).await?;
         changed?;
         Ok(registry)
     }
+}
+
+/// Whether a client may describe another one of this name: the memory that every namespace has is for namespaces that
+/// have none of their own.
+fn gives_way(resource: &Resource) -> bool {
+    resource.origin == Origin::Builtin && resource.manifest.key.kind == Kind::Memory
 }
 
 fn find(registry: &Registry, key: &ResourceKey) -> Option<Arc<Resource>> {

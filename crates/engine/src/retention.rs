@@ -1,11 +1,11 @@
 //! Deletes queries that have been kept for long enough, and looks after the audit log.
 //!
 //! The store deletes a little at a time and this task asks until nothing is left, so that nobody who
-//! writes meanwhile waits for it. It may be late, which is harmless.
+//! writes meanwhile waits for it. It may be late, which is harmless: nothing is deleted while the wall clock is not steady.
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{engine::Inner, store::Removal};
+use crate::{clock_step::DELETES_AFTER, engine::Inner, store::Removal};
 
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -13,7 +13,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut deleted = 0;
     while !inner.draining.is_cancelled() {
-        match inner.store.remove(Removal::Outdated, inner.clock.now()).await {
+        let Some(now) = inner.clock_steps.steady_now(&*inner.clock, DELETES_AFTER) else {
+            inner.pause(PAUSE).await;
+            continue;
+        };
+        match inner.store.remove(Removal::Outdated, now).await {
             Ok(0) => {
                 let queries = std::mem::take(&mut deleted);
                 if queries > 0 {
@@ -26,10 +30,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             }
             Err(error) => tracing::warn!(error = %error, "old queries cannot be deleted right now"),
         }
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            () = inner.draining.cancelled() => {}
-        }
+        inner.pause(PAUSE).await;
     }
 }
 
@@ -39,14 +40,25 @@ const BETWEEN_TENDING: Duration = Duration::from_secs(5);
 /// Looks after the audit log until the engine drains.
 pub(crate) async fn tend_records(inner: Arc<Inner>) {
     while !inner.draining.is_cancelled() {
-        match inner.store.tend_records(inner.clock.now()).await {
+        let Some(now) = inner.clock_steps.steady_now(&*inner.clock, DELETES_AFTER) else {
+            inner.pause(BETWEEN_TENDING).await;
+            continue;
+        };
+        match inner.store.tend_records(now).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => tracing::warn!(error = %error, "the audit log cannot be looked after right now"),
         }
+        inner.pause(BETWEEN_TENDING).await;
+    }
+}
+
+impl Inner {
+    /// Sleeps, unless the engine drains.
+    async fn pause(&self, period: Duration) {
         tokio::select! {
-            () = tokio::time::sleep(BETWEEN_TENDING) => {}
-            () = inner.draining.cancelled() => {}
+            () = tokio::time::sleep(period) => {}
+            () = self.draining.cancelled() => {}
         }
     }
 }

@@ -12,6 +12,7 @@ use bosun_core::{
     audit::Record,
     event::DecodeError,
     head::FoldError,
+    journal::{JournalFault, JournalSize},
     machine::{self, Next},
 };
 
@@ -44,7 +45,7 @@ pub struct Append {
     /// The writer's own append that this one builds on; zero if it builds on what was loaded. Numbers
     /// alone would not do: after a conflict, another writer's entries have the same ones.
     pub after: Position,
-    pub entries: Vec<Arc<Entry>>,
+    pub entries: Vec<Encoded>,
     /// The toolset that a creation refers to; stored once, whoever brings it, and kept as long as anybody refers to it.
     pub toolset: Option<Document>,
     /// What a creation answers, if its client said how it would ask again.
@@ -53,6 +54,31 @@ pub struct Append {
     pub records: Vec<Record>,
     /// What a creation or a completion has to do with a conversation.
     pub conversation: Option<conversations::Part>,
+}
+
+/// An entry and the text of its event. It is encoded once, by the writer: the text is what a store keeps, and its length
+/// is what [ceilings](bosun_core::journal) are about.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    pub entry: Arc<Entry>,
+    pub body: String,
+}
+
+impl Encoded {
+    /// # Errors
+    /// Only if the event holds a value that JSON cannot, which no event does.
+    pub fn new(entry: Entry) -> Result<Self, StoreError> {
+        let body = entry.event.encode().map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        Ok(Self { entry: Arc::new(entry), body })
+    }
+}
+
+impl std::ops::Deref for Encoded {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
 }
 
 /// How a client will call its request if it has to repeat it.
@@ -182,11 +208,13 @@ pub struct Document {
 pub struct Stored {
     pub head: Head,
     pub entries: Vec<Entry>,
+    /// Of the entries, as they are stored.
+    pub size: JournalSize,
 }
 
 /// A page of a list ends when the journals of its queries have more bytes than this: answers may be large, and a
 /// thousand of them are not to be in memory at once.
-pub const PAGE_BYTES: usize = 16 * 1024 * 1024;
+pub const PAGE_BYTES: usize = bosun_core::ceiling::PAGE_BYTES;
 
 /// Which part of a list is wanted, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -280,6 +308,12 @@ pub enum StoreError {
     /// A journal refers to a blob that is not there: somebody has removed it by hand, or a backup lacks it.
     #[error("blob `{0}` is missing")]
     MissingBlob(ContentHash),
+    /// The bytes of a blob do not have its hash: the disk has changed them, or somebody has.
+    #[error("blob `{0}` is damaged")]
+    DamagedBlob(ContentHash),
+    /// The entry, or the journal with it, would be larger than it may be. Nothing was appended.
+    #[error(transparent)]
+    Journal(#[from] JournalFault),
     /// Whether the last writes were kept is not known: load and see.
     #[error("store is unavailable")]
     Unavailable(#[source] BoxError),
@@ -316,8 +350,8 @@ pub trait Store: Records + Conversations + 'static {
     /// Keeps or removes a resource, behind everything that was appended before. It is durable when it is done.
     async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError>;
 
-    /// All resources that are kept, by kind, namespace and name.
-    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError>;
+    /// The resources that are kept, of one namespace or of all, by kind, namespace and name.
+    async fn resources(&self, namespace: Option<&Namespace>) -> Result<Vec<StoredResource>, StoreError>;
 
     /// The document with this hash.
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError>;
@@ -339,8 +373,8 @@ pub trait Store: Records + Conversations + 'static {
     /// How many queries wait for somebody outside.
     async fn count_waiting(&self) -> Result<usize, StoreError>;
 
-    /// How many queries have work.
-    async fn count_runnable(&self) -> Result<usize, StoreError>;
+    /// How many queries of each namespace have work; namespaces without any are left out.
+    async fn count_runnable(&self) -> Result<Vec<(Namespace, usize)>, StoreError>;
 
     /// Up to `limit` queries whose deadline is not after `now`, most overdue first.
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError>;

@@ -7,9 +7,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
     ContentHash, Limits, Namespace, Spec, Tool, Toolset,
+    ceiling::{REQUEST_PATTERN_BYTES, WARNINGS_KEPT},
     conversation::Frozen,
+    duration, json,
     query::TargetKind,
-    template::Template,
+    schema::{self, Schema, SchemaCache, SchemaError, SchemaFault},
+    template::{RenderError, Template},
     tool::catalog::{Catalog, Selection},
     transcript::Message,
 };
@@ -17,7 +20,7 @@ use serde_json::Value;
 
 use crate::{
     EngineError, Registry, Submission, direct, engine::Inner, parameters, store::conversations::Joining,
-    submission::Input,
+    submission::Input, turn::INLINE_EFFORT,
 };
 
 /// Who answers a query, and with what.
@@ -31,6 +34,59 @@ struct Answerer {
 }
 
 impl Inner {
+    /// Compiles the schema that the answer must fit, before anything is locked.
+    ///
+    /// # Errors
+    /// If it is none, or its patterns and those of the client's tools are too large together.
+    pub(crate) async fn compile_output_schema(&self, submission: &Submission) -> Result<(), EngineError> {
+        let source = match (&submission.output_schema, submission.target) {
+            (Some(source), _) => Arc::clone(source),
+            (None, TargetKind::Agent) => {
+                let registry = self.resources.registry();
+                let agent = registry.agent(&submission.namespace, &submission.agent);
+                let Some(source) = agent.and_then(|agent| agent.output_schema.clone()) else { return Ok(()) };
+                source
+            }
+            (None, TargetKind::Model | TargetKind::Tool) => return Ok(()),
+        };
+        let schema = self.compiled(source).await.map_err(EngineError::InvalidOutputSchema)?;
+        let of_tools = |tool: &Tool| self.schemas.get(json::content_hash(&tool.parameters))?.ok();
+        // Mostly it has none, and nothing is to be looked up.
+        if schema.pattern_bytes() > 0
+            && let of_all = submission.client_tools.iter().filter_map(of_tools).map(|schema| schema.pattern_bytes())
+            && of_all.sum::<usize>() + schema.pattern_bytes() > REQUEST_PATTERN_BYTES
+        {
+            let fault = SchemaFault::PatternsTooLarge(REQUEST_PATTERN_BYTES);
+            return Err(EngineError::InvalidOutputSchema(SchemaError { path: String::new(), fault }));
+        }
+        Ok(())
+    }
+
+    /// A compiled schema: one that is known, or is small and plain, at once; others off the workers.
+    pub(crate) async fn compiled(&self, source: Arc<Value>) -> Result<Arc<Schema>, SchemaError> {
+        let (hash, schemas) = (json::content_hash(&source), Arc::clone(&self.schemas));
+        let compiled = match schemas.get(hash) {
+            Some(known) => known,
+            None if schema::is_light(&source) => schemas.compile_or_refuse(hash, &source),
+            None => self.offload.run(move || schemas.compile_or_refuse(hash, &source)).await,
+        };
+        compiled.map_err(|refusal| refusal.first())
+    }
+
+    /// Holds the input of a tool against its parameters: there is no model that could be told to try again.
+    pub(crate) async fn check_direct(&self, spec: &Spec, toolset: &Arc<Toolset>) -> Result<(), EngineError> {
+        if spec.target != TargetKind::Tool {
+            return Ok(());
+        }
+        let arguments = direct::arguments(&spec.input);
+        let is_small = toolset.get(&spec.agent).and_then(|member| member.effort(arguments.len()));
+        if is_small.is_some_and(|effort| effort <= INLINE_EFFORT) {
+            return check_arguments(toolset, &spec.agent, &arguments);
+        }
+        let (toolset, name) = (Arc::clone(toolset), spec.agent.clone());
+        self.offload.run(move || check_arguments(&toolset, &name, &arguments)).await
+    }
+
     /// Freezes what a query will need: agent, model, limits and tools as they are now.
     pub(crate) fn prepare(
         &self,
@@ -44,13 +100,17 @@ impl Inner {
         let parameters = parameters::resolve(&registry, &submission.namespace, asked)?;
         let answerer = self.answerer(&registry, &submission, &parameters)?;
         let mut warnings = submission.warnings;
-        warnings.extend(registry.warn_of_idle(&answerer.tools));
+        let limits = submission.limits.narrow(answerer.limits);
+        let idle: Vec<_> = registry.warn_of_idle(&answerer.tools).collect();
         let output_schema = submission.output_schema.or(answerer.output_schema);
-        if let Some(schema) = &output_schema {
-            self.schemas.compile(schema).map_err(EngineError::InvalidOutputSchema)?;
-        }
         let toolset = Toolset::merge(submission.mode, answerer.tools, submission.client_tools).sharing(&self.schemas);
         let toolset = self.toolsets.share(toolset);
+        let mut further = idle.into_iter().chain(warn_of_narrowed(&toolset, limits));
+        warnings.extend(further.by_ref().take(WARNINGS_KEPT));
+        match further.count() {
+            0 => {}
+            omitted => warnings.push(format!("{omitted} further warnings are not listed")),
+        }
         let (input, template, messages) = match submission.input {
             // A text without parameters is no template: its braces are braces.
             Input::Text(text) if parameters.is_empty() => (text, None, Vec::new()),
@@ -58,9 +118,6 @@ impl Inner {
             Input::Messages(messages) => (last_words(&messages), None, messages),
         };
         let template = template.filter(|template| *template != input);
-        if submission.target == TargetKind::Tool {
-            check_arguments(&toolset, &submission.agent, &input)?;
-        }
         let spec = Spec {
             agent: submission.agent,
             target: submission.target,
@@ -78,7 +135,7 @@ impl Inner {
                 history: joining.history.as_ref().map(|history| history.hash),
             }),
             toolset: toolset.hash(),
-            limits: submission.limits.narrow(answerer.limits),
+            limits,
             view: submission.view,
             session_id: submission.session_id,
             labels: submission.labels,
@@ -158,6 +215,16 @@ impl Inner {
     }
 }
 
+/// What to say about tools that get less time than they want.
+fn warn_of_narrowed(toolset: &Toolset, limits: Limits) -> impl Iterator<Item = String> {
+    toolset.tools().iter().filter_map(move |member| {
+        let limit = if member.tool.is_external() { limits.external_timeout } else { limits.tool_timeout };
+        let wanted = member.tool.timeout.filter(|wanted| *wanted > limit)?;
+        let (name, wanted, limit) = (&member.name, duration::format(wanted), duration::format(limit));
+        Some(format!("`timeout` of tool `{name}`, {wanted}, was narrowed to the limit of {limit}"))
+    })
+}
+
 fn find_model(registry: &Registry, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
     match registry.model(namespace, name) {
         Some(_) => Ok(()),
@@ -178,7 +245,10 @@ fn filter(namespace: &Namespace, tools: Vec<Tool>, selection: &Selection) -> Res
 /// The input with its parameters in their places.
 fn fill_in(text: &str, parameters: &BTreeMap<String, String>) -> Result<String, EngineError> {
     let template = Template::parse(text).map_err(EngineError::InputTemplate)?;
-    template.render(|name| parameters.get(name).map(String::as_str)).map_err(EngineError::MissingParameters)
+    template.render(|name| parameters.get(name).map(String::as_str)).map_err(|error| match error {
+        RenderError::Missing(missing) => EngineError::MissingParameters(missing),
+        RenderError::TooLarge(bytes) => EngineError::InputTooLarge(bytes),
+    })
 }
 
 /// The last thing that the user said: what lists show of a conversation.
@@ -190,13 +260,24 @@ fn last_words(messages: &[Message]) -> String {
     said.unwrap_or_default()
 }
 
-/// Holds the input of a tool against its parameters: there is no model that could be told to try again.
-fn check_arguments(toolset: &Toolset, name: &str, input: &str) -> Result<(), EngineError> {
+/// Compiles schemas in their order, until their patterns are too large together: then the request is refused for that.
+pub(crate) fn compile_all(schemas: &SchemaCache, sources: &[Arc<Value>]) {
+    let mut pattern_bytes = 0;
+    for source in sources {
+        pattern_bytes += match schemas.compile_or_refuse(json::content_hash(source), source) {
+            Ok(schema) => schema.pattern_bytes(),
+            Err(refusal) => refusal.pattern_bytes,
+        };
+        if pattern_bytes > REQUEST_PATTERN_BYTES {
+            return;
+        }
+    }
+}
+
+fn check_arguments(toolset: &Toolset, name: &str, arguments: &str) -> Result<(), EngineError> {
     let Some(member) = toolset.get(name) else { return Ok(()) };
-    let schema = member
-        .schema()
-        .map_err(|source| EngineError::ToolUnusable { tool: name.to_owned(), source: source.clone() })?;
-    match schema.check_arguments(&direct::arguments(input)) {
+    let schema = member.schema().map_err(|source| EngineError::ToolUnusable { tool: name.to_owned(), source })?;
+    match schema.check_arguments(arguments) {
         Ok(_) => Ok(()),
         Err(violations) => Err(EngineError::InvalidArguments { tool: name.to_owned(), violations }),
     }

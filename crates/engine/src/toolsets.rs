@@ -1,44 +1,57 @@
 //! Toolsets that were used lately, by content hash.
 //!
-//! Compiling schemas, deriving declarations and hashing is paid once for each toolset, not for each query.
+//! Deriving declarations and hashing is paid once for each toolset, not for each query. What was not used for longest
+//! is evicted when all of it is too large, and read from the store again.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::HashSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bosun_core::{ContentHash, tool::toolset::Toolset};
+use bosun_core::{ContentHash, cache::WeightedCache, ceiling::TOOLSET_CACHE_BYTES, tool::toolset::Toolset};
 
-/// How many toolsets are kept; older ones are read from the store again.
-const KEPT: usize = 1024;
-
-#[derive(Default)]
 pub(crate) struct Toolsets {
     known: Mutex<Known>,
 }
 
-#[derive(Default)]
 struct Known {
-    by_hash: HashMap<ContentHash, Arc<Toolset>>,
+    by_hash: WeightedCache<ContentHash, Arc<Toolset>>,
     /// The same ones: to find an equal one costs less than to hash the one that is at hand.
     by_content: HashSet<Arc<Toolset>>,
-    oldest_first: VecDeque<ContentHash>,
+}
+
+impl Default for Toolsets {
+    fn default() -> Self {
+        Self::new(TOOLSET_CACHE_BYTES)
+    }
 }
 
 impl Toolsets {
+    /// A cache of at most `capacity` bytes.
+    fn new(capacity: usize) -> Self {
+        let known = Known { by_hash: WeightedCache::new(capacity), by_content: HashSet::new() };
+        Self { known: Mutex::new(known) }
+    }
+
     pub(crate) fn get(&self, hash: ContentHash) -> Option<Arc<Toolset>> {
         self.known().by_hash.get(&hash).cloned()
     }
 
-    /// The toolset with this content that is known already, and has its schemas compiled; else this one,
-    /// which is known from now on.
+    /// The toolset with this content that is known already; else this one, which is known from now on.
     pub(crate) fn share(&self, toolset: Toolset) -> Arc<Toolset> {
-        if let Some(known) = self.known().by_content.get(&toolset) {
-            return Arc::clone(known);
+        {
+            let mut known = self.known();
+            if let Some(found) = known.by_content.get(&toolset).cloned() {
+                // It is in use.
+                known.by_hash.get(&found.hash());
+                return found;
+            }
         }
-        // Outside the lock: this is the expensive part.
-        let hash = toolset.hash();
-        self.known().keep(hash, Arc::new(toolset))
+        // Outside the lock, as is to drop what is evicted: these are the expensive parts.
+        let (hash, weight) = (toolset.hash(), toolset.weight());
+        let (toolset, evicted) = self.known().keep(hash, Arc::new(toolset), weight);
+        drop(evicted);
+        toolset
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -47,20 +60,18 @@ impl Toolsets {
 }
 
 impl Known {
-    fn keep(&mut self, hash: ContentHash, toolset: Arc<Toolset>) -> Arc<Toolset> {
-        // Not equal, but the same as JSON: `1` and `1.0`. Or somebody was faster.
+    /// The toolset that is known by this hash now, and those that are not known any more.
+    fn keep(&mut self, hash: ContentHash, toolset: Arc<Toolset>, weight: usize) -> (Arc<Toolset>, Vec<Arc<Toolset>>) {
+        // Not equal, but the same as JSON: `1` and `1.0`. Or another request was faster.
         if let Some(known) = self.by_hash.get(&hash) {
-            return Arc::clone(known);
+            return (Arc::clone(known), vec![toolset]);
         }
-        if self.oldest_first.len() >= KEPT
-            && let Some(oldest) = self.oldest_first.pop_front().and_then(|hash| self.by_hash.remove(&hash))
-        {
-            self.by_content.remove(&*oldest);
-        }
-        self.oldest_first.push_back(hash);
-        self.by_hash.insert(hash, Arc::clone(&toolset));
         self.by_content.insert(Arc::clone(&toolset));
-        toolset
+        let evicted = self.by_hash.insert(hash, Arc::clone(&toolset), weight);
+        for evicted in &evicted {
+            self.by_content.remove(&**evicted);
+        }
+        (toolset, evicted)
     }
 }
 
@@ -88,14 +99,36 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_forgotten() {
-        let toolsets = Toolsets::default();
-        let first = toolsets.share(toolset("first", json!({})));
-        for number in 0..KEPT {
-            toolsets.share(toolset(&format!("tool-{number}"), json!({})));
+    fn what_was_not_used_for_longest_is_evicted() {
+        const CAPACITY: usize = 256 * 1024;
+        let toolsets = Toolsets::new(CAPACITY);
+        let description = |number: usize| json!({"type": "object", "description": "x".repeat(1024), "title": number});
+        let first = toolsets.share(toolset("first", description(0)));
+        let second = toolsets.share(toolset("second", description(0)));
+        for number in 0..500 {
+            toolsets.share(toolset("tool", description(number)));
+            assert!(Arc::ptr_eq(&first, &toolsets.share(toolset("first", description(0)))), "in use all the time");
+            let known = toolsets.known();
+            assert!(known.by_hash.weight() <= CAPACITY);
+            assert_eq!(known.by_hash.len(), known.by_content.len());
         }
-        assert!(toolsets.get(first.hash()).is_none());
-        let known = toolsets.known();
-        assert_eq!((known.by_hash.len(), known.by_content.len(), known.oldest_first.len()), (KEPT, KEPT, KEPT));
+        assert!(toolsets.get(second.hash()).is_none());
+        assert!((10..100).contains(&toolsets.known().by_hash.len()));
+    }
+
+    /// Many small properties take twenty times as much in memory as they do on the wire.
+    #[test]
+    fn a_toolset_weighs_what_it_takes_and_not_what_it_is_written_with() {
+        let properties: serde_json::Map<_, _> = (0..1_000).map(|number| (number.to_string(), json!({}))).collect();
+        let many = toolset("many", json!({"properties": properties}));
+        assert!(many.weight() > 25 * many.to_document().len(), "{} of {}", many.weight(), many.to_document().len());
+    }
+
+    #[test]
+    fn a_toolset_heavier_than_all_of_the_cache_is_used_and_not_kept() {
+        let toolsets = Toolsets::new(1_000);
+        let large = toolsets.share(toolset("large", json!({"description": "x".repeat(1_000)})));
+        assert!(toolsets.get(large.hash()).is_none());
+        assert!(toolsets.known().by_content.is_empty());
     }
 }

@@ -1,9 +1,17 @@
 //! One turn of the model: ask, listen, check what it wants.
 
-use std::{mem, sync::Arc, time::Instant};
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use bosun_core::{
     Head, Transcript,
+    ceiling::{ARGUMENT_BYTES, REPLY_TEXT_BYTES},
     conversation::History,
     json,
     machine::{self, Asked, Output, Reply, Way},
@@ -12,6 +20,7 @@ use bosun_core::{
     tool::toolset::{Member, Toolset},
     transcript::{Message, Told, Turn},
 };
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::{
@@ -50,7 +59,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     let begun = driver.begun.take();
     // What was started may not have been kept either: then the model is asked again.
     driver.started.clear();
-    let Some((head, transcript)) = begin(driver, begun).await? else { return Ok(()) };
+    let Some((head, transcript, ended)) = begin(driver, begun).await? else { return Ok(()) };
     fault::point("turn.started");
     let told = mem::take(&mut driver.told);
     let prepared = prepare(driver, told, &head, &transcript).await?;
@@ -59,17 +68,16 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     let question = match prepared {
         Ok(Prepared::Ask(question)) => *question,
         Ok(Prepared::Direct(direct::Answer::Reply(reply), toolset)) => {
-            return end(driver, reply, &toolset, None, None).await;
+            return end(driver, reply, toolset, None, None).await;
         }
         Ok(Prepared::Direct(direct::Answer::Failed { code, message }, _)) => {
-            return driver.append(|head| machine::fail(head, code, message)).await.map(|_| ());
+            return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
         }
         Err(error) => return fail(driver, &error).await,
     };
     let Question { model, spec, request, turns, schema, said } = question;
     let name = &spec.model;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
-    let ended = driver.live.ended();
     let reply = tokio::select! {
         // The model first: one that answers at once costs no timer.
         biased;
@@ -86,7 +94,7 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
-            end(driver, reply, &toolset, schema.as_deref(), said).await
+            end(driver, reply, toolset, schema, said).await
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
@@ -99,9 +107,9 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
 }
 
 /// Begins the turn that is due, unless that is done: then `begun` is the attempt. Nothing if none is due any more.
-async fn begin(driver: &Driver, begun: Option<(u32, u32)>) -> Result<Option<(Arc<Head>, Arc<Transcript>)>, StoreError> {
+async fn begin(driver: &Driver, begun: Option<(u32, u32)>) -> Result<Option<Begun>, StoreError> {
     let store = &*driver.inner.store;
-    let mut locked = driver.live.lock(store).await?;
+    let Some(mut locked) = driver.lock().await? else { return Ok(None) };
     // What had begun may not have been kept, and somebody else may have begun since.
     let has_begun = |head: &Head| begun.is_some() && head.asking() == begun;
     if let Some(State { head, .. }) = locked.state().filter(|state| !has_begun(&state.head)) {
@@ -111,34 +119,84 @@ async fn begin(driver: &Driver, begun: Option<(u32, u32)>) -> Result<Option<(Arc
     let asking = locked.state().filter(|state| state.head.asking().is_some());
     Ok(asking.map(|State { head, transcript, .. }| {
         driver.live.start_draft(head.turn, head.attempt);
-        (Arc::clone(head), Arc::clone(transcript))
+        // Under the lock: of this query, and not of one that takes its name later.
+        (Arc::clone(head), Arc::clone(transcript), driver.live.ended())
     }))
 }
+
+/// A turn that has begun: the query as it was then, and what fires when it has ended.
+type Begun = (Arc<Head>, Arc<Transcript>, CancellationToken);
 
 /// Appends what an answer comes to.
 async fn end(
     driver: &mut Driver,
     reply: ModelReply,
-    toolset: &Toolset,
-    schema: Option<&Schema>,
+    toolset: Arc<Toolset>,
+    schema: Option<Arc<Schema>>,
     said: Option<Vec<Message>>,
 ) -> Result<(), StoreError> {
+    // Whichever model it is of, and whether or not it counted along.
+    if let Err(error) = reply.check_size() {
+        return fail(driver, &error).await;
+    }
     let said = said.map(|mut said| {
         let (text, provider) = (reply.text.clone(), reply.provider.clone());
         said.push(Message::Assistant { text, calls: Vec::new(), provider });
         said.into()
     });
-    let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
+    // Before the query is locked: whoever wants it would wait for the check, and so might a worker.
+    let reply = if is_heavy(&reply, &toolset, schema.as_deref()) {
+        driver.inner.offload.run(move || checked(reply, &toolset, schema.as_deref())).await
+    } else {
+        checked(reply, &toolset, schema.as_deref())
+    };
     driver
         .end_turn(said, |head, now| {
-            let calls = reply.calls.into_iter().map(|call| check(toolset, head, call)).collect();
-            let ModelReply { text, usage, provider, answered_by, .. } = reply;
-            let reply = Reply { text, calls, usage, output, provider, answered_by };
+            let mut reply = reply;
+            for call in &mut reply.calls {
+                if let Way::Outside { timeout } = &mut call.way {
+                    *timeout = (*timeout).min(head.limits.external_timeout);
+                }
+            }
             machine::end_turn(head, now, reply)
         })
         .await?;
     fault::point("turn.ended");
     Ok(())
+}
+
+/// The [effort](Schema::effort) that is made on a worker of the runtime; more goes to the blocking pool.
+pub(crate) const INLINE_EFFORT: u64 = 50_000;
+
+/// Whether checking a reply takes longer than a turn should on a worker.
+fn is_heavy(reply: &ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> bool {
+    let text = reply.text.as_ref().map_or(0, String::len);
+    let mut effort = schema.map_or(0, |schema| schema.effort(text));
+    for call in &reply.calls {
+        let Some(member) = toolset.by_alias(&call.alias) else { continue };
+        let Some(more) = member.effort(call.arguments.len()) else { return true };
+        effort = effort.saturating_add(more);
+    }
+    effort > INLINE_EFFORT
+}
+
+/// Holds a reply against what it must be.
+fn checked(reply: ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> Reply {
+    let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
+    let ModelReply { text, calls, usage, provider, answered_by } = reply;
+    let calls = calls.into_iter().map(|call| check(toolset, call)).collect();
+    Reply { text, calls, usage, output, provider, answered_by }
+}
+
+/// What is said of a failure is an event, too, and has the words of strangers in it.
+const MESSAGE_BYTES: usize = 16 * 1024;
+
+fn shortened(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES {
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+        message.push('…');
+    }
+    message
 }
 
 /// A schema up to this size is repeated to a model that did not keep to it.
@@ -163,7 +221,7 @@ fn check_output(schema: &Schema, text: Option<&str>) -> Output {
 }
 
 async fn fail(driver: &Driver, error: &ModelError) -> Result<(), StoreError> {
-    driver.append(|head| machine::fail(head, error.code(), error.to_string())).await?;
+    driver.append(|head| machine::fail(head, error.code(), shortened(error.to_string()))).await?;
     Ok(())
 }
 
@@ -171,7 +229,8 @@ async fn ask(driver: &Driver, model: &dyn Model, name: &str, request: &ModelRequ
     let Driver { inner, live, .. } = driver;
     let span = spans::turn(inner, live, name, model.provider(), request);
     let collected = inner.settings.exports_spans.then(|| span.clone());
-    let reply = model.reply(request, &DraftDeltas(live)).instrument(span).await;
+    let deltas = DraftDeltas { live, bytes: AtomicUsize::new(0) };
+    let reply = model.reply(request, &deltas).instrument(span).await;
     if let Some(span) = collected {
         spans::replied(&span, &reply);
     }
@@ -202,9 +261,12 @@ async fn prepare(
     let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
         return Ok(Err(ModelError::Misconfigured(format!("model `{}` does not exist any more", spec.model))));
     };
-    let schema = match spec.output_schema.as_ref().map(|schema| inner.schemas.compile(schema)).transpose() {
-        Ok(schema) => schema,
-        Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is not taken: {error}")))),
+    let schema = match &spec.output_schema {
+        None => None,
+        Some(source) => match inner.compiled(Arc::clone(source)).await {
+            Ok(schema) => Some(schema),
+            Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is not taken: {error}")))),
+        },
     };
     let Told { messages, turns } = transcript.tell(told, &history.messages, &showing);
     Ok(Ok(Prepared::Ask(Box::new(Question {
@@ -268,7 +330,7 @@ async fn history(driver: &Driver, transcript: &Transcript) -> Result<Result<Hist
 }
 
 /// Holds a call against its tool: it must exist, and its arguments must be strict JSON that fits.
-fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
+fn check(toolset: &Toolset, call: ModelCall) -> Asked {
     let ModelCall { provider_id, alias, arguments: written } = call;
     let provider_id: Arc<str> = provider_id.into();
     let refused = |tool, alias, written, code: &str, message| Asked {
@@ -298,15 +360,19 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
     match checked {
         Ok(arguments) => {
             let way = if tool.is_external() {
-                Way::Outside {
-                    timeout: tool.timeout.unwrap_or(head.limits.external_timeout).min(head.limits.external_timeout),
-                }
+                // Narrowed to what the query may wait when it is known.
+                Way::Outside { timeout: tool.timeout.unwrap_or(Duration::MAX) }
             } else {
                 Way::Inside { repeatable: tool.is_safe_to_repeat() }
             };
             let dropped = arguments.dropped.clone();
             let arguments = arguments.into_value();
             let written = Some(written).filter(|text| !json::is_compact(text, &arguments));
+            // `1e15` has four bytes until it is written again.
+            if let Some(text) = written.as_ref().filter(|_| json::compact_size(&arguments) > ARGUMENT_BYTES) {
+                let message = format!("Arguments have more than {ARGUMENT_BYTES} bytes");
+                return refused(name, alias, text.clone(), "invalid_arguments", message);
+            }
             Asked {
                 provider_id,
                 tool: name,
@@ -320,15 +386,22 @@ fn check(toolset: &Toolset, head: &Head, call: ModelCall) -> Asked {
         }
         Err(violations) => {
             let sentences: Vec<_> = violations.iter().map(|violation| violation.message.as_str()).collect();
-            refused(name, alias, written, "invalid_arguments", sentences.join("; "))
+            refused(name, alias, written, "invalid_arguments", shortened(sentences.join("; ")))
         }
     }
 }
 
-struct DraftDeltas<'a>(&'a Live);
+/// Hands text to the readers of a query, up to what a reply may have: then it fails, and what is more is not gathered.
+struct DraftDeltas<'a> {
+    live: &'a Live,
+    bytes: AtomicUsize,
+}
 
 impl Deltas for DraftDeltas<'_> {
     fn push(&self, text: &str) {
-        self.0.push_delta(text);
+        let more = json::escaped_size(text);
+        if self.bytes.fetch_add(more, Ordering::Relaxed) + more <= REPLY_TEXT_BYTES {
+            self.live.push_delta(text);
+        }
     }
 }

@@ -24,13 +24,15 @@ pub struct Update {
     pub annotations: Option<BTreeMap<String, String>>,
     /// Whether it is to end.
     pub cancel: bool,
+    /// Whether the caller may have it deleted earlier than it would be.
+    pub may_shorten: bool,
 }
 
 impl Engine {
     /// Changes a query, whether or not it has ended. What is more than it may have is narrowed.
     ///
     /// # Errors
-    /// If the query does not exist or the store fails.
+    /// If the query does not exist, if it would be deleted earlier and the caller may not do that, or if the store fails.
     pub async fn update(&self, by: Actor, key: QueryKey, update: Update) -> Result<Snapshot, EngineError> {
         let inner = Arc::clone(&self.inner);
         self.change(key, None, "update.appended", move |state| {
@@ -38,6 +40,10 @@ impl Engine {
                 return Err(StoreError::Conflict(of).into());
             }
             let changed = update.compare(state, inner.bounds_of(state), &by);
+            // With the query locked: what was read before may have been changed since.
+            if !update.may_shorten && changed.limits.ttl.is_some_and(|ttl| ttl < state.head.limits.ttl) {
+                return Err(EngineError::MayNotShorten(state.head.name.clone()));
+            }
             let mut events = machine::change(changed);
             if update.cancel {
                 events.extend(machine::cancel(&state.head, None, &by));

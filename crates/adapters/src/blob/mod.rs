@@ -1,32 +1,37 @@
 //! Where large values live: files in a directory beside the store.
 //!
 //! A blob is a file that has the SHA-256 of its bytes for a name and never changes. It is written under
-//! another name and gets its own when it is on the disk, so that what is there is whole. Everything
-//! that touches a file runs on a thread that may block. One process at a time: whoever opens the
+//! another name and gets its own when it is on the disk, so that what is there is whole. Before a piece of it is read, all
+//! of it is checked against its hash, once in a while: a disk may lose bits, and a piece alone cannot be checked.
+//! Everything that touches a file runs on a thread that may block. One process at a time: whoever opens the
 //! directory must hold the store that it belongs to.
 
 #[cfg(test)]
 mod tests;
 
 use std::{
+    collections::HashMap,
     fs::{self, File},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant, SystemTime},
 };
 
 use async_trait::async_trait;
-use bosun_core::ContentHash;
+use bosun_core::{ContentHash, hash::Hashing};
 use bosun_engine::{
     StoreError,
     blob::{Blobs, Draft},
     fault,
 };
 use bytes::Bytes;
+
+use crate::ownership;
 
 /// How the name of a draft ends.
 const DRAFT: &str = ".new";
@@ -44,6 +49,42 @@ struct Shelf {
     /// Held while a blob gets its name, and while one is looked at and removed: what has just been
     /// sealed again must not be removed for its old age.
     names: Mutex<()>,
+    /// Blobs whose bytes are known to have their hash.
+    checked: Mutex<HashMap<ContentHash, Checked>>,
+}
+
+/// A file as it was when its bytes were checked.
+#[derive(Clone, Copy, Debug)]
+struct Checked {
+    at: Instant,
+    length: u64,
+    modified: Option<SystemTime>,
+    inode: u64,
+}
+
+/// A check holds for so long.
+const CHECK_HOLDS: Duration = Duration::from_secs(600);
+/// So many checks are remembered.
+const CHECKS_KEPT: usize = 4_096;
+/// A file is hashed in steps of this size.
+const STEP_BYTES: usize = 256 * 1024;
+
+impl Checked {
+    fn of(file: &fs::Metadata) -> Self {
+        Self { at: Instant::now(), length: file.len(), modified: file.modified().ok(), inode: file.ino() }
+    }
+
+    fn holds_for(&self, file: &Self) -> bool {
+        let is_same = (self.length, self.modified, self.inode) == (file.length, file.modified, file.inode);
+        is_same && self.at.elapsed() < CHECK_HOLDS
+    }
+}
+
+/// What comes of reading a file.
+enum Read {
+    Missing,
+    Damaged,
+    Bytes(Bytes),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +105,8 @@ impl Directory {
     /// # Errors
     /// If it cannot be used.
     pub fn open(path: &Path) -> io::Result<Self> {
-        fs::create_dir_all(path)?;
+        ownership::make_private(path)?;
+        ownership::withdraw(path);
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             sync_directory(parent)?;
         }
@@ -74,7 +116,12 @@ impl Directory {
                 fs::remove_file(entry.path())?;
             }
         }
-        let shelf = Shelf { path: path.to_owned(), drafts: AtomicU64::new(0), names: Mutex::default() };
+        let shelf = Shelf {
+            path: path.to_owned(),
+            drafts: AtomicU64::new(0),
+            names: Mutex::default(),
+            checked: Mutex::default(),
+        };
         Ok(Self { shelf: Arc::new(shelf) })
     }
 
@@ -131,6 +178,8 @@ impl Shelf {
         {
             let _names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
             draft.rename(&self.file(hash))?;
+            // Its hash was made of the bytes as they were written.
+            self.note_checked(hash, Checked::of(&file.metadata()?));
         }
         fault::point("blob.named");
         sync_directory(&self.path)?;
@@ -138,8 +187,11 @@ impl Shelf {
         Ok(())
     }
 
-    fn read(&self, hash: ContentHash, offset: u64, length: usize) -> io::Result<Option<Bytes>> {
-        let Some(mut file) = if_there(File::open(self.file(hash)))? else { return Ok(None) };
+    fn read(&self, hash: ContentHash, offset: u64, length: usize) -> io::Result<Read> {
+        let Some(mut file) = if_there(File::open(self.file(hash)))? else { return Ok(Read::Missing) };
+        if !self.is_whole(&mut file, hash)? {
+            return Ok(Read::Damaged);
+        }
         let left = file.metadata()?.len().saturating_sub(offset);
         let length = usize::try_from(left).unwrap_or(usize::MAX).min(length);
         let mut bytes = vec![0; length];
@@ -147,7 +199,37 @@ impl Shelf {
             file.seek(SeekFrom::Start(offset))?;
             file.read_exact(&mut bytes)?;
         }
-        Ok(Some(bytes.into()))
+        Ok(Read::Bytes(bytes.into()))
+    }
+
+    /// Whether the bytes of a file have their hash.
+    fn is_whole(&self, file: &mut File, hash: ContentHash) -> io::Result<bool> {
+        let found = Checked::of(&file.metadata()?);
+        let known = self.checked.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).copied();
+        if known.is_some_and(|known| known.holds_for(&found)) {
+            return Ok(true);
+        }
+        let (mut hashing, mut step) = (Hashing::default(), vec![0; STEP_BYTES]);
+        loop {
+            match file.read(&mut step)? {
+                0 => break,
+                length => hashing.push(&step[..length]),
+            }
+        }
+        let is_whole = hashing.finish() == hash;
+        if is_whole {
+            self.note_checked(hash, found);
+        }
+        Ok(is_whole)
+    }
+
+    fn note_checked(&self, hash: ContentHash, checked: Checked) {
+        let mut known = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        // To check again costs little; which ones are forgotten does not matter.
+        if known.len() >= CHECKS_KEPT {
+            known.clear();
+        }
+        known.insert(hash, checked);
     }
 
     fn aged(&self, age: Duration) -> io::Result<Vec<ContentHash>> {
@@ -263,7 +345,11 @@ impl Blobs for Directory {
     }
 
     async fn read(&self, hash: ContentHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError> {
-        self.run("read", move |shelf| shelf.read(hash, offset, length)).await
+        match self.run("read", move |shelf| shelf.read(hash, offset, length)).await? {
+            Read::Missing => Ok(None),
+            Read::Damaged => Err(StoreError::DamagedBlob(hash)),
+            Read::Bytes(bytes) => Ok(Some(bytes)),
+        }
     }
 
     async fn aged(&self, age: Duration) -> Result<Vec<ContentHash>, StoreError> {

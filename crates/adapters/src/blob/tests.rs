@@ -107,3 +107,33 @@ async fn a_draft_is_not_used_after_a_write_failed() {
     draft.write(Bytes::from_static(b"abc")).await.unwrap();
     assert!(draft.seal(hash).await.is_err());
 }
+
+#[tokio::test]
+async fn a_blob_whose_bytes_have_changed_is_not_read() {
+    let disk = OnDisk::new();
+    let bytes = Bytes::from(vec![7; 3 * STEP_BYTES / 2]);
+    let hash = ContentHash::of(&bytes);
+    {
+        let blobs = Directory::open(&disk.path()).unwrap();
+        let mut draft = blobs.begin().await.unwrap();
+        draft.write(bytes.clone()).await.unwrap();
+        draft.seal(hash).await.unwrap();
+    }
+    let file = disk.path().join(hash.to_string());
+    let blobs = Directory::open(&disk.path()).unwrap();
+    assert_eq!(blobs.read(hash, 5, 2).await.unwrap().unwrap(), bytes.slice(5..7));
+    // One bit, far from what is read, and longer ago than the last check.
+    let mut damaged = bytes.to_vec();
+    *damaged.last_mut().unwrap() ^= 1;
+    fs::write(&file, &damaged).unwrap();
+    File::options().write(true).open(&file).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    for (offset, length) in [(0, 2), (bytes.len() as u64 - 1, 1)] {
+        let read = blobs.read(hash, offset, length).await;
+        assert!(matches!(read, Err(StoreError::DamagedBlob(damaged)) if damaged == hash), "{read:?}");
+    }
+    // Whoever brings it again mends it.
+    let mut draft = blobs.begin().await.unwrap();
+    draft.write(bytes.clone()).await.unwrap();
+    draft.seal(hash).await.unwrap();
+    assert_eq!(blobs.read(hash, 0, 2).await.unwrap().unwrap(), bytes.slice(0..2));
+}

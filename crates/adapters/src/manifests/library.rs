@@ -12,11 +12,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::Tool;
+use bosun_core::{Namespace, Tool};
 use bosun_engine::{
     Registry,
     resource::{
-        Assemble, Checked, Description, Kind, Manifest, ManifestFault, Origin, Resource, ResourceKey, StoredResource,
+        Assemble, Checked, Description, Kind, Manifest, ManifestFault, ManifestFaults, Origin, Resource, ResourceKey,
+        StoredResource,
     },
 };
 use serde_json::{Map, Value, json};
@@ -53,23 +54,34 @@ impl Library {
 
 #[async_trait]
 impl Assemble for Library {
-    async fn check(&self, manifest: &Manifest) -> Result<Checked, Vec<ManifestFault>> {
+    async fn check(&self, manifest: &Manifest) -> Result<Checked, ManifestFaults> {
         if manifest.key.kind == Kind::Namespace {
             return Ok(Checked::default());
         }
         let (mut drafts, reading) = (Drafts::default(), Reading::of_client());
         drafts.read_document(&reading, &document::of_manifest(manifest), &self.builtins);
-        let warnings = reading.take_warnings();
+        let (warnings, omitted) = (reading.take_warnings(), reading.omitted());
         let mut faults: Vec<_> = reading.into_faults().into_iter().map(to_manifest_fault).collect();
         for mut model in drafts.models.into_iter().map(|draft| draft.value.model) {
             model.bind(&self.grants);
             faults.extend(model.check_destination(&self.secrets, &self.connections).await);
         }
-        if faults.is_empty() { Ok(Checked { warnings }) } else { Err(faults) }
+        if faults.is_empty() { Ok(Checked { warnings }) } else { Err(ManifestFaults { faults, omitted }) }
     }
 
     fn assemble(&self, stored: &[StoredResource]) -> Registry {
-        let mut all = self.files.clone();
+        self.assemble_with(self.files.clone(), stored)
+    }
+
+    fn assemble_namespace(&self, namespace: &Namespace, stored: &[StoredResource]) -> Registry {
+        // A reference never leaves its namespace, so nothing else is needed.
+        self.assemble_with(self.files.of_namespace(namespace), stored)
+    }
+}
+
+impl Library {
+    /// Puts what clients have stored beside what files describe.
+    fn assemble_with(&self, mut all: Manifests, stored: &[StoredResource]) -> Registry {
         let described: HashSet<ResourceKey> = all.resources.iter().map(|one| one.manifest.key.clone()).collect();
         let mut hidden: HashSet<&ResourceKey> = HashSet::new();
         let mut drafts = Drafts::default();
@@ -158,7 +170,7 @@ pub(super) fn describe(tool: &Tool) -> Resource {
     spec.insert("builtin".into(), json!({"name": tool.name}));
     Resource {
         manifest: Manifest {
-            key: ResourceKey::new(Kind::Tool, bosun_core::Namespace::default(), tool.name.clone()),
+            key: ResourceKey::new(Kind::Tool, Namespace::default(), tool.name.clone()),
             description: Description { spec, ..Description::default() },
         },
         origin: Origin::Builtin,

@@ -236,6 +236,21 @@ impl Manifests {
         self.build_with(secrets, builtins, &Arc::default())
     }
 
+    /// What they describe in one namespace.
+    fn of_namespace(&self, namespace: &Namespace) -> Self {
+        fn of<T: Clone>(all: &[T], is_in_it: impl Fn(&T) -> bool) -> Vec<T> {
+            all.iter().filter(|one| is_in_it(one)).cloned().collect()
+        }
+        Self {
+            agents: of(&self.agents, |agent| agent.namespace == *namespace),
+            models: of(&self.models, |model| model.namespace == *namespace),
+            tools: of(&self.tools, |(owner, _)| owner == namespace),
+            memories: of(&self.memories, |memory| memory.namespace == *namespace),
+            config_maps: of(&self.config_maps, |map| map.namespace == *namespace),
+            resources: of(&self.resources, |resource| resource.manifest.key.namespace == *namespace),
+        }
+    }
+
     fn build_with(self, secrets: &Arc<Secrets>, builtins: Arc<Builtins>, connections: &Arc<Connections>) -> Registry {
         let mut registry = Registry::default();
         for agent in self.agents {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use bosun_core::{
     Namespace,
+    ceiling::PARAMETERS_BYTES,
     template::{self, Template},
     tool::{ConfigRef, ValueSource},
 };
@@ -92,6 +93,7 @@ pub(super) fn resolve(
     config_maps: &BTreeMap<(Namespace, String), ConfigMap>,
 ) -> (Vec<PromptParameter>, Vec<Unresolved>) {
     let (mut resolved, mut unresolved) = (Vec::new(), Vec::new());
+    let mut bytes = 0;
     for ParameterDraft { name, value, place } in drafts {
         let value = match value {
             ValueSource::Literal(text) => PromptValue::Literal(text.clone()),
@@ -100,7 +102,17 @@ pub(super) fn resolve(
             ValueSource::SecretKeyRef(_) => continue,
             ValueSource::ConfigMapKeyRef(ConfigRef { name: map, key, optional }) => {
                 let found = config_maps.get(&(namespace.clone(), map.clone()));
-                match found.and_then(|map| map.data.get(key)) {
+                let text = found.and_then(|map| map.data.get(key));
+                bytes += text.map_or(0, String::len);
+                match text {
+                    // A thousand references to one large config map are small in a manifest.
+                    Some(_) if bytes > PARAMETERS_BYTES => {
+                        let message = format!(
+                            "with ConfigMap `{map}` for `{name}`, the parameters have more than {PARAMETERS_BYTES} bytes"
+                        );
+                        unresolved.push(Unresolved { place: *place, message });
+                        continue;
+                    }
                     Some(text) => PromptValue::Literal(text.clone()),
                     None if *optional => PromptValue::Literal(String::new()),
                     None => {

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use bosun_core::json;
 use serde_json::{Map, Value};
 
 /// Adds a piece of a streamed value to what came before: texts and lists grow, members of objects are
@@ -27,6 +28,12 @@ pub(super) fn grow_members(so_far: &mut Map<String, Value>, pieces: Map<String, 
             grow(so_far.entry(name).or_insert(Value::Null), piece);
         }
     }
+}
+
+/// How many bytes these members have, about; a piece that says nothing has none.
+pub(super) fn size(members: &Map<String, Value>) -> usize {
+    let said = members.iter().filter(|(_, value)| !value.is_null());
+    said.map(|(name, value)| name.len() + 4 + json::compact_size(value)).sum()
 }
 
 /// What a turn keeps for the wire format `wire`.

@@ -2,9 +2,9 @@
 //!
 //! What its key `allowed-hosts` lists binds every manifest. Where there is no list, a manifest in a file sends
 //! a secret wherever it says, since whoever writes files could read the secret as well. A manifest that a client
-//! has stored does not: it sends a secret to where a file of its namespace sends it, to its provider's own API,
-//! and to an address that is kept in that very secret. It never puts one into the body of a request, which an
-//! API may keep for whoever owns the key beside it. `docs/decisions/006-secrets-and-hosts.md` has the reasons.
+//! has stored does not: it sends a secret to where a file of its namespace sends it; to its provider's own API, if no
+//! file sends it anywhere; and to an address that is kept in that very secret. It never puts one into the body of a
+//! request, which an API may keep for whoever owns the key beside it. `docs/decisions/006-secrets-and-hosts.md` has the reasons.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -70,7 +70,9 @@ impl Reach {
             Self::File => true,
             Self::Stored { grants, own } => {
                 let is_own = || own.is_some_and(|own| Url::parse(own).is_ok_and(|own| own.origin() == to.url.origin()));
-                to.kept_in == Some(name) || grants.include(namespace, name, to.url) || (part == Part::Key && is_own())
+                // A secret that files send elsewhere is known to be no key of this API.
+                let may_be_own = || part == Part::Key && is_own() && !grants.know(namespace, name);
+                to.kept_in == Some(name) || grants.include(namespace, name, to.url) || may_be_own()
             }
         }
     }
@@ -86,6 +88,13 @@ impl Grants {
         if let Source::Reference(SecretRef { name, .. }) = source {
             self.0.insert((namespace.clone(), name.clone(), origin(url)));
         }
+    }
+
+    /// Whether a file sends this secret anywhere.
+    fn know(&self, namespace: &Namespace, name: &str) -> bool {
+        let first = (namespace.clone(), name.to_owned(), String::new());
+        let found = self.0.range(first..).next();
+        found.is_some_and(|(owner, known, _)| owner == namespace && known == name)
     }
 
     fn include(&self, namespace: &Namespace, name: &str, url: &Url) -> bool {
@@ -232,6 +241,8 @@ mod tests {
             ("default", "other", Part::Key, "https://models.example.org", None, false),
             ("team-b", "openai", Part::Key, "https://models.example.org", None, false),
             ("default", "other", Part::Key, "https://api.openai.com/v1", None, true),
+            ("default", "openai", Part::Key, "https://api.openai.com/v1", None, false),
+            ("team-b", "openai", Part::Key, "https://api.openai.com/v1", None, true),
             ("default", "other", Part::Header, "https://api.openai.com/v1", None, false),
             ("default", "other", Part::Key, "http://api.openai.com/v1", None, false),
             ("default", "other", Part::Key, "https://api.openai.com:444/v1", None, false),

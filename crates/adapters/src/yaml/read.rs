@@ -5,11 +5,13 @@
 //! value of the wrong type is a fault too and then reads as absent, so reading always goes on.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     path::{Path, PathBuf},
     rc::Rc,
     time::Duration,
 };
+
+use bosun_core::ceiling::{FAULTS_LISTED, WARNINGS_KEPT};
 
 use super::{Data, Node, duration};
 use crate::fault::{Fault, Place};
@@ -22,7 +24,13 @@ pub(crate) struct Reading {
     is_sent: bool,
     faults: RefCell<Vec<Fault>>,
     warnings: RefCell<Vec<String>>,
+    /// Faults and warnings of a client that are only counted.
+    omitted: Cell<usize>,
+    warnings_omitted: Cell<usize>,
 }
+
+/// So many bytes of what is wrong are told to a client: names in it are as long as the client likes.
+const LONGEST_SENT: usize = 1_024;
 
 /// A text and where it stands.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +41,14 @@ pub(crate) struct Text<'n> {
 
 impl Reading {
     pub(crate) fn new(file: &Path) -> Self {
-        Self { file: file.to_owned(), is_sent: false, faults: RefCell::default(), warnings: RefCell::default() }
+        Self {
+            file: file.to_owned(),
+            is_sent: false,
+            faults: RefCell::default(),
+            warnings: RefCell::default(),
+            omitted: Cell::default(),
+            warnings_omitted: Cell::default(),
+        }
     }
 
     /// Of something that a client has sent.
@@ -54,8 +69,32 @@ impl Reading {
         self.add(Fault { file: self.file.clone(), place: Some(place), code, message: message.into(), hint });
     }
 
-    pub(crate) fn add(&self, fault: Fault) {
-        self.faults.borrow_mut().push(fault);
+    /// Of a file, every fault is told; of what a client has sent, the first [`FAULTS_LISTED`].
+    pub(crate) fn add(&self, mut fault: Fault) {
+        let mut faults = self.faults.borrow_mut();
+        if self.is_sent && faults.len() >= FAULTS_LISTED {
+            self.omitted.set(self.omitted.get() + 1);
+            return;
+        }
+        if self.is_sent {
+            cut(&mut fault.message);
+        }
+        faults.push(fault);
+    }
+
+    /// How many faults more there were than are listed.
+    pub(crate) fn omitted(&self) -> usize {
+        self.omitted.get()
+    }
+
+    fn warn(&self, mut warning: String) {
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.len() >= WARNINGS_KEPT {
+            self.warnings_omitted.set(self.warnings_omitted.get() + 1);
+            return;
+        }
+        cut(&mut warning);
+        warnings.push(warning);
     }
 
     pub(crate) fn into_faults(self) -> Vec<Fault> {
@@ -69,7 +108,12 @@ impl Reading {
 
     /// What the client should know about what it has sent.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        self.warnings.take()
+        let mut warnings = self.warnings.take();
+        match self.warnings_omitted.take() {
+            0 => {}
+            omitted => warnings.push(format!("{omitted} further warnings are not listed")),
+        }
+        warnings
     }
 
     fn wrong_type(&self, node: &Node, name: &str, expected: &str) {
@@ -93,6 +137,15 @@ impl Reading {
                 None
             }
         }
+    }
+}
+
+/// Cuts a text off that a client reads.
+fn cut(text: &mut String) {
+    if text.len() > LONGEST_SENT {
+        let end = (0..=LONGEST_SENT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        text.truncate(end);
+        text.push('…');
     }
 }
 
@@ -278,7 +331,7 @@ impl<'n> Fields<'n> {
         for member in members.iter().filter(|member| !is_known(&member.name)) {
             if self.reading.is_sent {
                 let warning = format!("unknown field `{}` was ignored", self.path_to(&member.name));
-                self.reading.warnings.borrow_mut().push(warning);
+                self.reading.warn(warning);
                 continue;
             }
             let message = format!("{} has no field `{}`", self.called(), member.name);

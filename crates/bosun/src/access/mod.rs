@@ -1,9 +1,10 @@
 //! Who may do what, kept up to date while the server runs.
 //!
-//! The file of keys is read again every other second, and at once on SIGHUP; what an identity provider
+//! The file of keys is read again every second, and at once on SIGHUP; what an identity provider
 //! publishes, every ten minutes, and when a token names a key that is not known, though not more often
 //! than every half minute. A file that has become unusable changes nothing: the last good one stays
-//! in force, and the log says what is wrong with the new one.
+//! in force, and the log says what is wrong with the new one. Neither a provider nor the disk is waited for: providers are
+//! asked all at once beside everything else, so that a key is revoked in time whatever they do.
 
 pub(crate) mod edit;
 pub(crate) mod file;
@@ -24,6 +25,7 @@ use bosun_edges::auth::{
     keys::Keyring,
 };
 use bosun_engine::{Engine, SystemClock};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, MissedTickBehavior},
@@ -32,7 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 use file::{KeyFile, KeySource};
 
-const FILE_LOOKED_AT: Duration = Duration::from_secs(2);
+/// A key that is revoked opens nothing two seconds later, on a busy machine, too.
+const FILE_LOOKED_AT: Duration = Duration::from_secs(1);
 const KEYS_FETCHED: Duration = Duration::from_secs(600);
 /// However many tokens of unknown keys come.
 const FETCHED_AT_MOST: Duration = Duration::from_secs(30);
@@ -49,6 +52,8 @@ pub(crate) struct Doorkeeper {
     file: KeyFile,
     /// One for each issuer of the file.
     fetched: Vec<Jwks>,
+    /// Sources that are being asked.
+    asked: Vec<KeySource>,
     /// When a token last had keys fetched.
     last_wanted: Option<Instant>,
     policy: watch::Sender<Arc<Policy>>,
@@ -64,12 +69,18 @@ impl Doorkeeper {
             path: path.to_owned(),
             text: Some(text),
             fetched: vec![Jwks::default(); file.issuers.len()],
+            asked: Vec::new(),
             file,
             last_wanted: None,
             policy: watch::Sender::new(Arc::new(Policy::guarded(Keyring::default(), Vec::new()))),
             keys_wanted: Arc::default(),
         };
-        doorkeeper.fetch().await;
+        let mut work = FuturesUnordered::new();
+        doorkeeper.fetch(&mut work);
+        while let Some(done) = work.next().await {
+            doorkeeper.take(done);
+        }
+        doorkeeper.publish();
         Ok(doorkeeper)
     }
 
@@ -90,27 +101,31 @@ impl Doorkeeper {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut refresh = tokio::time::interval_at(Instant::now() + KEYS_FETCHED, KEYS_FETCHED);
         let keys_wanted = Arc::clone(&self.keys_wanted);
+        let mut work = FuturesUnordered::new();
         loop {
             tokio::select! {
                 () = stopping.cancelled() => return,
-                _ = look.tick() => self.look(engine).await,
-                _ = hangup.recv() => self.look(engine).await,
-                _ = refresh.tick() => self.fetch().await,
-                () = keys_wanted.notified() => self.fetch_if_due().await,
+                _ = look.tick() => self.look(engine, &mut work),
+                _ = hangup.recv() => self.look(engine, &mut work),
+                _ = refresh.tick() => self.fetch(&mut work),
+                () = keys_wanted.notified() => self.fetch_if_due(&mut work),
+                Some(done) = work.next(), if !work.is_empty() => self.take(done),
             }
         }
     }
 
     /// Takes the file up if it has changed.
-    async fn look(&mut self, engine: &Engine) {
+    fn look<'a>(&mut self, engine: &'a Engine, work: &mut Work<'a>) {
         let text = match read(&self.path) {
             Ok(text) if self.text.as_ref() == Some(&text) => return,
             Ok(text) => text,
             Err(faults) => {
-                // Said once for each state of the file, not every other second.
+                // Said once for each state of the file, not every second.
                 if self.text.take().is_some() {
                     tracing::error!(%faults, "the keys cannot be read; those that were in force stay so");
-                    record(engine, vec![(Action::KeysRefused, "the file cannot be read".to_owned())]).await;
+                    work.push(
+                        record(engine, vec![(Action::KeysRefused, "the file cannot be read".to_owned())]).boxed(),
+                    );
                 }
                 return;
             }
@@ -127,14 +142,14 @@ impl Doorkeeper {
                 let (keys, issuers) = (self.file.keys.len(), self.file.issuers.len());
                 let mut acts = vec![(Action::KeysReloaded, format!("{keys} keys, {issuers} issuers"))];
                 acts.extend(file::changes(&before, &self.file));
-                record(engine, acts).await;
-                self.fetch().await;
+                work.push(record(engine, acts).boxed());
+                self.fetch(work);
                 tracing::info!(keys, issuers, "keys were read again");
             }
             Err(faults) => {
                 tracing::error!(%faults, "the keys are unusable; those that were in force stay so");
                 let found = format!("{} faults in the file", faults.iter().count());
-                record(engine, vec![(Action::KeysRefused, found)]).await;
+                work.push(record(engine, vec![(Action::KeysRefused, found)]).boxed());
             }
         }
     }
@@ -145,21 +160,42 @@ impl Doorkeeper {
         known.map(|(_, keys)| keys.clone()).unwrap_or_default()
     }
 
-    async fn fetch_if_due(&mut self) {
+    fn fetch_if_due(&mut self, work: &mut Work<'_>) {
         if self.last_wanted.is_some_and(|last| last.elapsed() < FETCHED_AT_MOST) {
-            // Whoever waits is told that there is nothing new.
-            self.policy.send_modify(|_| {});
+            // Whoever waits is told whether there is anything to wait for.
+            self.publish();
         } else {
             self.last_wanted = Some(Instant::now());
-            self.fetch().await;
+            self.fetch(work);
         }
     }
 
-    /// Fetches the keys of all issuers, and puts everything into force.
-    async fn fetch(&mut self) {
-        for (provider, fetched) in self.file.issuers.iter().zip(&mut self.fetched) {
-            match load(&provider.source).await {
-                Ok(keys) => *fetched = keys,
+    /// Asks all issuers for their keys, each beside the others. One that is being asked is not asked again.
+    fn fetch(&mut self, work: &mut Work<'_>) {
+        let mut sources: Vec<_> = self.file.issuers.iter().map(|provider| provider.source.clone()).collect();
+        sources.retain(|source| !self.asked.contains(source));
+        for source in sources {
+            self.asked.push(source.clone());
+            work.push(
+                async move {
+                    let keys = load(&source).await;
+                    Done::Fetched(source, keys)
+                }
+                .boxed(),
+            );
+        }
+        // Also where there is nobody to ask: whoever waits is told.
+        self.publish();
+    }
+
+    /// Puts into force what an issuer has answered.
+    fn take(&mut self, done: Done) {
+        let Done::Fetched(source, keys) = done else { return };
+        self.asked.retain(|asked| *asked != source);
+        let issuers = self.file.issuers.iter().zip(&mut self.fetched);
+        for (provider, fetched) in issuers.filter(|(provider, _)| provider.source == source) {
+            match &keys {
+                Ok(keys) => fetched.clone_from(keys),
                 Err(error) => {
                     let reason = format!("{error:#}");
                     tracing::error!(issuer = %provider.issuer.id, reason, "keys of an issuer cannot be had");
@@ -174,18 +210,29 @@ impl Doorkeeper {
         let with_keys =
             |(provider, keys): (&file::Provider, &Jwks)| Issuer { keys: keys.clone(), ..provider.issuer.clone() };
         let issuers = self.file.issuers.iter().zip(&self.fetched).map(with_keys).collect();
-        self.policy.send_replace(Arc::new(Policy::guarded(keys, issuers)));
+        let policy = Policy::guarded(keys, issuers).expecting_keys(!self.asked.is_empty());
+        self.policy.send_replace(Arc::new(policy));
     }
+}
+
+/// What goes on beside looking at the file.
+type Work<'a> = FuturesUnordered<BoxFuture<'a, Done>>;
+
+/// What has come of it.
+enum Done {
+    Fetched(KeySource, anyhow::Result<Jwks>),
+    Recorded,
 }
 
 /// Puts what has happened to keys into the audit log. Who edited the file is not known. It has happened, whether
 /// or not it can be recorded: a store that does not take records must not keep a revoked key in force.
-async fn record(engine: &Engine, acts: Vec<(Action, String)>) {
+async fn record(engine: &Engine, acts: Vec<(Action, String)>) -> Done {
     let now = engine.now();
     let of = |(action, detail)| Record::of_act(now, action, None, Some(detail));
     if let Err(error) = engine.record_acts(acts.into_iter().map(of).collect()).await {
         tracing::error!(error = %error, "a change of keys is in force and not in the audit log");
     }
+    Done::Recorded
 }
 
 /// The text of the file, if nobody but its owner can change it.

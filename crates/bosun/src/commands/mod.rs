@@ -18,7 +18,7 @@ use std::{future::Future, process::ExitCode};
 
 use anyhow::Context;
 
-use crate::{settings::Layers, workers::Workers};
+use crate::{process, settings::Layers, workers::Workers};
 
 /// The commands, in the order in which a newcomer meets them.
 #[derive(Debug, clap::Subcommand)]
@@ -38,6 +38,10 @@ pub(crate) enum Command {
 
 impl Command {
     pub(crate) fn run(self, layers: &Layers) -> anyhow::Result<ExitCode> {
+        // What these write has been said to the server, or opens it.
+        if matches!(self, Self::Serve(_) | Self::Keys(_) | Self::Backup(_) | Self::Audit(_)) {
+            process::keep_files_private();
+        }
         match self {
             Self::Demo(demo) => block_on(demo.run()),
             Self::Serve(serve) => serve.workers().block_on(serve.run()),

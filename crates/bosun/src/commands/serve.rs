@@ -22,7 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     app::{App, GRACE},
     config::Config,
-    telemetry,
+    process, telemetry,
     workers::Workers,
 };
 
@@ -47,9 +47,12 @@ impl Serve {
     }
 
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let config = self.config;
+        let mut config = self.config;
         config.check()?;
         let telemetry = telemetry::start(config.log)?;
+        let max_running = config.settings().max_running;
+        config.max_connections =
+            process::connections_within(process::raise_file_limit(), config.max_connections, max_running);
         if let Some(fault) = &config.fault {
             bosun_engine::fault::plan(fault).map_err(|error| Usage(error.to_string()))?;
         }

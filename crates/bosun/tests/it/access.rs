@@ -438,6 +438,48 @@ async fn tokens_of_a_provider_are_taken_and_its_new_keys_are_fetched() {
     assert_eq!(server.get("/v1/agents", &token(&third, "third", "bosun:read")).await.0, 200, "rotated while it runs");
 }
 
+/// Takes connections and never answers.
+async fn hung_provider() -> (String, tokio::task::JoinHandle<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/jwks", listener.local_addr().unwrap());
+    let held = tokio_util::task::TaskTracker::new().spawn(async move {
+        let mut connections = Vec::new();
+        loop {
+            connections.push(listener.accept().await.unwrap());
+        }
+    });
+    (url, held)
+}
+
+#[tokio::test]
+async fn a_key_is_revoked_in_time_and_new_keys_are_fetched_whatever_other_providers_do() {
+    let provider = Provider::start().await;
+    let (url, hung) = hung_provider().await;
+    let office = Office::new();
+    let (_, secret) = office.create(&["ci"]).await;
+    let mut text = office.text();
+    // Asked one after the other, they would take half a minute.
+    for number in 0..6 {
+        let issuer =
+            ISSUER.replace("\"corp\"", &format!("\"hung-{number}\"")).replace("{url}", &format!("{url}/{number}"));
+        text += &issuer;
+    }
+    text += &ISSUER.replace("{url}", &provider.url);
+    std::fs::write(office.file(), text).unwrap();
+    let server = office.serve().await;
+    let pair = provider.rotate("rotated");
+    let began = Instant::now();
+    let signed = token(&pair, "rotated", "bosun:read");
+    assert_eq!(server.get("/v1/agents", &signed).await.0, 200, "the others are still asked");
+    assert_eq!(server.get("/v1/agents", &format!("Bearer {secret}")).await.0, 200);
+    assert!(office.keys(&["revoke", "ci"]).await.status.success());
+    while server.get("/v1/agents", &format!("Bearer {secret}")).await.0 != 401 {
+        assert!(began.elapsed() < Duration::from_secs(15), "a provider was waited for");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    hung.abort();
+}
+
 #[tokio::test]
 async fn a_change_of_the_file_takes_nothing_from_tokens_while_their_provider_is_away() {
     let provider = Provider::start().await;

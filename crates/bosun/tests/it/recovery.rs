@@ -114,10 +114,25 @@ async fn a_query_that_brings_the_server_down_is_given_up_and_no_other() {
     let ended = client.get("/poison?wait=20s&view=rfc").await;
     assert_eq!((ended.state(), &ended.body["error"]["code"]), ("failed", &json!("poisoned")), "{}", ended.body);
     let message = ended.body["error"]["message"].as_str().unwrap();
-    assert!(message.contains("stopped 5 times in the middle of this turn"), "{message}");
+    assert!(message.contains("stopped 6 times in the middle of this turn"), "{message}");
     let (call, _) = &innocent.waiting_calls()[0];
     let delivered = client.post("/innocent/tool-result", &result(call, "42")).await;
     assert_eq!(delivered.state(), "completed", "{}", delivered.body);
+    assert_eq!(server.kill().await, Death::Killed);
+}
+
+#[tokio::test]
+async fn restarts_in_order_during_one_long_turn_poison_nothing() {
+    let world = World::new();
+    let mut server = world.start().await;
+    assert_eq!(Client::of(&server.base).post("", &scenes::query("long", Scene::Endless)).await.status, 200);
+    for _ in 0..7 {
+        server.terminate();
+        assert_eq!(soon("the end of the server", server.death()).await, Death::Exited(0));
+        server = world.start().await;
+        // A write behind its journal: when it is answered, the turn has begun again.
+        assert_eq!(Client::of(&server.base).get("/long?wait=1s").await.state(), "running");
+    }
     assert_eq!(server.kill().await, Death::Killed);
 }
 

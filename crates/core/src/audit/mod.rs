@@ -10,7 +10,7 @@ mod redact;
 #[cfg(test)]
 mod tests;
 
-pub use redact::{REDACTED, is_secret_name, redact, redact_text};
+pub use redact::{REDACTED, hide_in_urls, is_secret_name, is_whole_url, redact, redact_keys, redact_text};
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -94,6 +94,10 @@ pub enum Action {
     /// Conversations, or what one query has said in them; `detail` is `<memory>/<conversation>`.
     #[serde(rename = "conversation.deleted")]
     ConversationDeleted,
+    /// A request was refused for want of a key or a right; `outcome` is the code, `detail` the route, or how many more
+    /// there were.
+    #[serde(rename = "access.refused")]
+    AccessRefused,
     /// The file of keys was read anew; what became of each key is a record of its own.
     #[serde(rename = "keys.reloaded")]
     KeysReloaded,
@@ -233,6 +237,12 @@ impl Record {
         }
     }
 
+    /// A request that was refused with `code`.
+    #[must_use]
+    pub fn of_refused_access(at: Timestamp, actor: Option<&Actor>, code: &'static str, route: String) -> Self {
+        Self { outcome: Some(code.into()), ..Self::of_act(at, Action::AccessRefused, actor, Some(route)) }
+    }
+
     /// A query was deleted by somebody.
     #[must_use]
     pub fn of_deletion(head: &Head, at: Timestamp, actor: &Actor) -> Self {
@@ -331,7 +341,7 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
     };
     let ended = |action, outcome: Cow<'static, str>| Record {
         outcome: Some(outcome),
-        duration_ms: Some(millis(at, head.created_at)),
+        duration_ms: Some(millis(at, head.created_at.shifted(head.clock.stepped_ms))),
         calls: Some(count(transcript)),
         ..of_query(action)
     };
@@ -365,7 +375,9 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             let detail = changed.names().collect::<Vec<_>>().join(" ");
             Some(Record { detail: Some(detail), ..of_query(Action::QueryChanged).by(&changed.by) })
         }
-        Event::Recovered => Some(of_query(Action::QueryRecovered)),
+        // The program's log tells of it: nobody has done anything to the query.
+        Event::ClockStepped { .. } | Event::Interrupted => None,
+        Event::Recovered { .. } => Some(of_query(Action::QueryRecovered)),
         Event::Completed => Some(ended(Action::QueryCompleted, SUCCESS.into())),
         Event::Failed { code, .. } => Some(ended(Action::QueryFailed, code.clone().into())),
         Event::Cancelled { by, .. } => Some(ended(Action::QueryCancelled, Status::Cancelled.as_str().into()).by(by)),

@@ -49,6 +49,40 @@ static SECRET_NAMES: Words = Words::new(&[
 static HARMLESS_NAMES: Words =
     Words::new(&["tokens", "tokencount", "tokenlimit", "tokenizer", "maxtoken", "secretary", "otps"]);
 
+/// Parameters of URLs, in plain letters, whose values say how something is wanted and not who wants it. The value of any
+/// other may be a key: people call it `key`, `sig`, `code` or `t`.
+const HARMLESS_PARAMETERS: &[&str] = &[
+    "apiversion",
+    "version",
+    "v",
+    "model",
+    "deployment",
+    "region",
+    "page",
+    "pagesize",
+    "limit",
+    "offset",
+    "sort",
+    "order",
+    "fields",
+    "filter",
+    "format",
+    "units",
+    "lang",
+    "language",
+    "locale",
+    "timezone",
+    "type",
+    "mode",
+    "view",
+    "stream",
+    "q",
+    "query",
+    "search",
+];
+/// A longer value is more than a setting.
+const LONGEST_SETTING: usize = 64;
+
 /// How keys of well-known makers begin.
 const KEY_PREFIXES: &[&str] = &[
     "sk-",
@@ -135,6 +169,72 @@ fn member(key: &str, value: &Value) -> (String, Value) {
 pub fn is_secret_name(name: &str) -> bool {
     let is = |word: &str| plain(name.as_bytes()).eq(word.bytes());
     (is("auth") || is("pin") || SECRET_NAMES.stand_in(name)) && !HARMLESS_NAMES.stand_in(name)
+}
+
+/// Whether a text is one URL and nothing else.
+#[must_use]
+pub fn is_whole_url(text: &str) -> bool {
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme)) && !text.contains(char::is_whitespace)
+}
+
+/// A text in whose URLs `mask` stands for what may be a key: user and password, fragments, values of parameters that
+/// are not known to be harmless, and parts of the path that look like a key.
+#[must_use]
+pub fn hide_in_urls<'t>(text: &'t str, mask: &str) -> Cow<'t, str> {
+    let mut shown = String::new();
+    let mut copied = 0;
+    while let Some(at) = text[copied..].find("://").map(|at| copied + at + 3) {
+        let ends = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '`' | '<' | '>');
+        let end = text[at..].find(ends).map_or(text.len(), |length| at + length);
+        shown.push_str(&text[copied..at]);
+        hide_in_url(&text[at..end], mask, &mut shown);
+        copied = end;
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    shown.push_str(&text[copied..]);
+    if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
+}
+
+/// What of a URL is behind its scheme.
+fn hide_in_url(url: &str, mask: &str, shown: &mut String) {
+    let (url, fragment) = url.split_once('#').map_or((url, None), |(url, fragment)| (url, Some(fragment)));
+    let (place, query) = url.split_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
+    let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    match authority.rsplit_once('@') {
+        Some((_, host)) => shown.extend([mask, "@", host]),
+        None => shown.push_str(authority),
+    }
+    for (number, part) in path.split('/').enumerate() {
+        if number > 0 {
+            shown.push('/');
+        }
+        shown.push_str(if looks_secret(part) { mask } else { part });
+    }
+    for (number, parameter) in query.iter().flat_map(|query| query.split('&')).enumerate() {
+        shown.push(if number == 0 { '?' } else { '&' });
+        match parameter.split_once('=') {
+            _ if parameter.is_empty() => {}
+            Some((name, value)) if is_setting(name, value) => shown.push_str(parameter),
+            Some((name, _)) => shown.extend([name, "=", mask]),
+            None => shown.push_str(mask),
+        }
+    }
+    if fragment.is_some_and(|fragment| !fragment.is_empty()) {
+        shown.extend(["#", mask]);
+    }
+}
+
+fn is_setting(name: &str, value: &str) -> bool {
+    // A place for a parameter is none yet.
+    let is_open = value.starts_with("{{") && value.ends_with("}}");
+    let is_harmless = || HARMLESS_PARAMETERS.iter().any(|word| plain(name.as_bytes()).eq(word.bytes()));
+    is_open || (value.len() <= LONGEST_SETTING && !looks_secret(value) && is_harmless())
 }
 
 /// Letters and digits, in lower case.
@@ -242,6 +342,53 @@ fn is_user_info(text: &str, start: usize, end: usize) -> bool {
     text[end..].starts_with('@')
         && before.ends_with(':')
         && before.rfind("//").is_some_and(|at| !before[at + 2..].contains(['/', ' ', '@']))
+}
+
+/// What stands for letters of a key that are not shown.
+const MASKS: &[char] = &['*', '•', '·', '●', '█', '…'];
+/// So many of them in a row; two on each side make a word bold.
+const SIGNS: usize = 3;
+/// So many dots, or letters `x`, stand for letters of a key.
+const DOTS: usize = 3;
+const CROSSES: usize = 4;
+
+/// A text without words that look like keys, whole or partly masked (`sk-...abcd`, `****abcd`): the first and last letters
+/// of a key are told by many APIs that refuse it, and are no reader's business.
+#[must_use]
+pub fn redact_keys(text: &str) -> Cow<'_, str> {
+    let is_edge = |letter: char| letter.is_whitespace() || "\"'`,;:()[]{}<>=&?|".contains(letter);
+    let mut kept = String::new();
+    let (mut copied, mut start) = (0, 0);
+    for piece in text.split_inclusive(is_edge) {
+        // The end of a sentence is not the end of a key.
+        let word = piece.trim_end_matches(is_edge).trim_end_matches(['.', '!']);
+        if looks_secret(word) || is_masked(word) {
+            kept.push_str(&text[copied..start]);
+            kept.push_str(REDACTED);
+            copied = start + word.len();
+        }
+        start += piece.len();
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    kept.push_str(&text[copied..]);
+    Cow::Owned(kept)
+}
+
+/// Whether a word has letters of which those beside them are masked.
+fn is_masked(word: &str) -> bool {
+    let is_told = |part: &str| part.chars().filter(|letter| letter.is_alphanumeric()).count() >= 2;
+    let by_mask = |mask: &str, needs_both: bool| {
+        word.split_once(mask).is_some_and(|(before, after)| {
+            let (before, after) = (is_told(before), is_told(after));
+            if needs_both { before && after } else { before || after }
+        })
+    };
+    let run = |part: &str| part.chars().count();
+    let longest = word.split(|letter| !MASKS.contains(&letter)).map(run).max().unwrap_or_default();
+    let is_masked_by_signs = (longest >= SIGNS || word.contains('…')) && is_told(word);
+    is_masked_by_signs || by_mask(&".".repeat(DOTS), true) || by_mask(&"x".repeat(CROSSES), false)
 }
 
 fn looks_secret(word: &str) -> bool {

@@ -18,6 +18,38 @@ fn check(arguments: Value, expect: Value) {
 }
 
 #[test]
+fn keys_are_taken_out_of_messages_also_where_they_are_partly_masked() {
+    for (text, expect) in [
+        (
+            "Incorrect API key provided: sk-abcde***************WXYZ. You can find it",
+            "Incorrect API key provided: [redacted]. You can find it",
+        ),
+        ("key sk-...WXYZ is wrong", "key [redacted] is wrong"),
+        ("the key `****WXYZ` was disabled", "the key `[redacted]` was disabled"),
+        ("key AIza…WXYZ", "key [redacted]"),
+        ("(••••WXYZ)", "([redacted])"),
+        ("key=xxxxxxxxWXYZ&a=1", "key=[redacted]&a=1"),
+        ("key sk-proj-abcdefgh0123456789!", "key [redacted]!"),
+        ("your key ghp_0123456789abcdef", "your key [redacted]"),
+    ] {
+        assert_eq!(redact_keys(text), expect, "{text}");
+    }
+    for harmless in [
+        "",
+        "You exceeded your current quota, please check your plan... and billing details.",
+        "model `gpt-4o-mini` does not exist",
+        "max_tokens: 5000 > 4096, **which** is the limit",
+        "Wait...",
+        "messages.0.content.1: expected text",
+        "see https://platform.openai.com/docs/guides/error-codes/api-errors.",
+        "request req_011CSHoEeqs5C35K2UUqR7Fy",
+        "überlastet – später … versuchen",
+    ] {
+        assert_eq!(redact_keys(harmless), harmless);
+    }
+}
+
+#[test]
 fn what_stands_under_the_name_of_a_secret_is_taken_out() {
     for name in [
         "password",
@@ -292,5 +324,43 @@ fn a_result_that_did_not_count_is_recorded_by_its_hash() {
     assert_eq!((unknown.outcome.as_deref(), unknown.tool.as_deref()), (Some("call_not_waiting"), Some("nobody")));
     for counts in [Verdict::Accepted(call), Verdict::Replayed(call)] {
         assert!(of(Target::Call(call), counts).is_none());
+    }
+}
+
+#[test]
+fn urls_are_shown_without_what_may_be_a_key() {
+    for (url, shown) in [
+        ("https://h/v1", "https://h/v1"),
+        ("https://h:8080/v1/a.b?api-version=2024-10-21", "https://h:8080/v1/a.b?api-version=2024-10-21"),
+        ("https://user:pw@h/v1", "https://[x]@h/v1"),
+        ("https://token@h", "https://[x]@h"),
+        ("https://a@b@h/p", "https://[x]@h/p"),
+        ("https://h?api-key=k&page=2&sig=s", "https://h?api-key=[x]&page=2&sig=[x]"),
+        ("https://h/?t=k", "https://h/?t=[x]"),
+        ("https://h/?barekey", "https://h/?[x]"),
+        ("https://h/?page=sk-0123456789abcdef", "https://h/?page=[x]"),
+        ("https://h/?api%2Dkey=k", "https://h/?api%2Dkey=[x]"),
+        ("https://h/p#access_token=k", "https://h/p#[x]"),
+        ("https://h/weather?city={{.city}}&key={{.secret}}x", "https://h/weather?city={{.city}}&key=[x]"),
+        ("https://h/bot/0123456789abcdef0123456789abcdef/send", "https://h/bot/[x]/send"),
+        ("postgres://u:p@db/x?sslmode=require", "postgres://[x]@db/x?sslmode=[x]"),
+        ("see https://u:p@h and `https://h?k=v`, or not", "see https://[x]@h and `https://h?k=[x]`, or not"),
+        ("no url", "no url"),
+        ("://", "://"),
+        ("https://", "https://"),
+        ("https://h/?&a=b&", "https://h/?&a=[x]&"),
+    ] {
+        assert_eq!(hide_in_urls(url, "[x]"), shown);
+        assert_eq!(hide_in_urls(shown, "[x]"), shown, "what is hidden stays so");
+    }
+    for (text, is_one) in [
+        ("https://h?a=b", true),
+        ("git+ssh://h", true),
+        ("see https://h", false),
+        ("https://h and more", false),
+        ("://h", false),
+        ("h", false),
+    ] {
+        assert_eq!(is_whole_url(text), is_one, "{text}");
     }
 }

@@ -14,7 +14,7 @@ use std::{cell::Cell, cmp::Ordering, fmt, io};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value, map::Entry};
 
-use crate::ContentHash;
+use crate::{ContentHash, ceiling};
 pub(crate) use tree::Tree;
 
 pub(crate) mod tree;
@@ -31,9 +31,9 @@ impl Limits {
     /// One level deeper, the parser below gives up by itself: no text can exhaust the stack.
     pub const DEEPEST: usize = 126;
     /// The arguments of one call.
-    pub const ARGUMENTS: Self = Self { bytes: 256 * 1024, depth: 64 };
+    pub const ARGUMENTS: Self = Self { bytes: ceiling::ARGUMENT_BYTES, depth: ceiling::JSON_DEPTH };
     /// A request body, a result, an event.
-    pub const BODY: Self = Self { bytes: 1024 * 1024, depth: 64 };
+    pub const BODY: Self = Self { bytes: ceiling::BODY_BYTES, depth: ceiling::JSON_DEPTH };
 }
 
 /// Why a text was not taken as JSON.
@@ -205,6 +205,44 @@ pub fn compact(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| value.to_string())
 }
 
+/// An upper estimate of the memory that the value of this text takes. A text of `[0,0,…]` is forty times as large in
+/// memory as it is on the wire, so caches that count bytes count these.
+#[must_use]
+pub fn memory_of(text: &str) -> usize {
+    // Every value follows a comma or the bracket that opens its array or object; but for the first of all.
+    let (mut values, mut objects) = (1, 0);
+    for byte in text.as_bytes() {
+        values += usize::from(matches!(byte, b',' | b'[' | b'{'));
+        objects += usize::from(*byte == b'{');
+    }
+    text.len() + values * VALUE_BYTES + objects * OBJECT_BYTES
+}
+
+/// The same of a value that is there already.
+#[must_use]
+pub fn memory(value: &Value) -> usize {
+    let mut bytes = 0;
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
+        bytes += VALUE_BYTES;
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(text) => bytes += text.len(),
+            Value::Array(items) => pending.extend(items),
+            Value::Object(members) => {
+                bytes += OBJECT_BYTES + members.keys().map(String::len).sum::<usize>();
+                pending.extend(members.values());
+            }
+        }
+    }
+    bytes
+}
+
+/// A value in an array or an object, with its key and its place there.
+const VALUE_BYTES: usize = size_of::<Value>() + 48;
+/// The tables of an object, measured.
+const OBJECT_BYTES: usize = 400;
+
 /// Whether `text` is what [`compact`] writes.
 #[must_use]
 pub fn is_compact(text: &str, value: &Value) -> bool {
@@ -220,6 +258,20 @@ pub fn is_compact(text: &str, value: &Value) -> bool {
     }
     let mut rest = Rest(text.as_bytes());
     serde_json::to_writer(&mut rest, value).is_ok() && rest.0.is_empty()
+}
+
+/// How many bytes `text` has as a string of JSON, without the quotes.
+#[must_use]
+pub fn escaped_size(text: &str) -> usize {
+    let mut bytes = text.len();
+    for byte in text.as_bytes() {
+        bytes += match byte {
+            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
+            0..0x20 => 5,
+            _ => 0,
+        };
+    }
+    bytes
 }
 
 /// How many bytes [`compact`] has.
@@ -500,6 +552,16 @@ mod tests {
             let text = canonical(&value);
             let again = parse(&text, Limits { bytes: usize::MAX, depth: 64 }).unwrap();
             prop_assert_eq!(canonical(&again), text);
+        }
+
+        #[test]
+        fn a_text_has_the_size_that_serde_writes(text in any::<String>()) {
+            prop_assert_eq!(escaped_size(&text) + 2, compact(&Value::String(text)).len());
+        }
+
+        #[test]
+        fn a_value_takes_no_more_memory_than_its_text_says(value in any_json()) {
+            prop_assert!(memory(&value) <= memory_of(&compact(&value)));
         }
 
         #[test]

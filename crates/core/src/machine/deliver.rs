@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::notice_loop;
+use super::{hold_expired, is_hold_expired, notice_loop};
 use crate::{
     Actor, CallId, Head, Outcome, Timestamp,
     event::{Entry, Event},
@@ -71,6 +71,7 @@ pub enum Standing {
 #[must_use]
 pub fn standing(head: &Head, now: Timestamp, call: CallId) -> Standing {
     match head.call(call).map(|call| call.state) {
+        Some(CallState::Waiting { .. }) if is_hold_expired(head, now) => Standing::Cancelled,
         Some(CallState::Waiting { deadline }) if deadline > now => Standing::Open,
         Some(CallState::Waiting { .. } | CallState::Expired) => Standing::Expired,
         Some(CallState::Resolved { .. }) => Standing::Resolved,
@@ -96,6 +97,10 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
             delivered.events.push(entry.event);
         }
     };
+    // The sweep has not been by yet, and a query whose hold has expired is over for its calls, too.
+    if is_hold_expired(head, now) && !deliveries.is_empty() {
+        push(&mut ahead, hold_expired());
+    }
     for Delivery { target, outcome } in deliveries {
         let verdict = decide(&ahead, now, &target, &outcome);
         delivered.verdicts.push(verdict);

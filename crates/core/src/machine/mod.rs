@@ -23,11 +23,15 @@ use crate::{
     head::{CallHead, CallState, Phase},
 };
 
-/// The same call with the same result this often is worth a word to the model; once more ends the query.
+/// The same call with the same result in so many turns is worth a word to the model; one more turn ends the query.
 pub const REPEATS_NOTICED: usize = 3;
 
-/// A query that is in the middle of the same turn after so many crashes is likely their cause.
-pub const MAX_RECOVERIES: u32 = 5;
+/// After so many crashes in the middle of the same turn a query may be their cause: from then on it is retried in
+/// isolation, so that it can be told from those that were only running beside it.
+pub const CRASHES_TOGETHER: u32 = 3;
+
+/// A query that was retried in isolation at so many crashes is their cause, and fails.
+pub const CRASHES_ALONE: u32 = 3;
 
 /// A model whose answer does not fit is told why and asked again this often.
 pub const MAX_REJECTIONS: u32 = 2;
@@ -140,13 +144,17 @@ pub fn finish_call(head: &Head, call: CallId, outcome: impl Into<Arc<Outcome>>) 
 /// What the recorded outcome of `call` means for a model that goes round in circles. Polling is not a
 /// circle: only the same *result* counts.
 fn notice_loop(head: &Head, call: &CallHead, outcome: &Outcome) -> Option<Event> {
-    let times = head.repeats_of(call, outcome) + 1;
-    match times.cmp(&REPEATS_NOTICED) {
+    if head.repeats_of(call, outcome) + 1 < REPEATS_NOTICED {
+        return None;
+    }
+    // Within one turn the model could not have been told: only turns count.
+    let turns = head.repeated_turns(call, outcome)?;
+    match turns.cmp(&REPEATS_NOTICED) {
         std::cmp::Ordering::Less => None,
         std::cmp::Ordering::Equal => Some(Event::LoopNoticed { call: call.id }),
         std::cmp::Ordering::Greater => Some(Event::Failed {
             code: failure_code::TOOL_LOOP.into(),
-            message: format!("tool `{}` was called {times} times with the same arguments and result", call.tool),
+            message: format!("tool `{}` was called in {turns} turns with the same arguments and result", call.tool),
         }),
     }
 }
@@ -157,16 +165,24 @@ pub fn expire(head: &Head, now: Timestamp) -> Vec<Event> {
     if head.status().is_final() {
         return Vec::new();
     }
-    if head.held_until.is_some_and(|until| until <= now) {
-        return vec![Event::Failed {
-            code: failure_code::HOLD_EXPIRED.into(),
-            message: "the query was held (`continueExecution: false`) and nobody continued it in time".into(),
-        }];
+    if is_hold_expired(head, now) {
+        return vec![hold_expired()];
     }
     head.waiting()
         .filter(|(_, deadline)| *deadline <= now)
         .map(|(call, _)| Event::CallExpired { call: call.id })
         .collect()
+}
+
+fn is_hold_expired(head: &Head, now: Timestamp) -> bool {
+    head.held_until.is_some_and(|until| until <= now)
+}
+
+fn hold_expired() -> Event {
+    Event::Failed {
+        code: failure_code::HOLD_EXPIRED.into(),
+        message: "the query was held (`continueExecution: false`) and nobody continued it in time".into(),
+    }
 }
 
 /// Somebody wants the query to end. Empty if it has ended already.
@@ -175,10 +191,14 @@ pub fn cancel(head: &Head, reason: Option<String>, by: &Actor) -> Vec<Event> {
     if head.status().is_final() { Vec::new() } else { vec![Event::Cancelled { reason, by: by.clone() }] }
 }
 
-/// Somebody wants a held query to go on. Empty if it is not held.
+/// Somebody wants a held query to go on. Empty if it is not held, or not any more: the deadline is compared here, so that
+/// a `continue` that comes after it is late even if no sweep has been by.
 #[must_use]
-pub fn resume(head: &Head, by: &Actor) -> Vec<Event> {
-    if head.held_until.is_some() { vec![Event::Continued { by: by.clone() }] } else { Vec::new() }
+pub fn resume(head: &Head, now: Timestamp, by: &Actor) -> Vec<Event> {
+    if head.held_until.is_none() || is_hold_expired(head, now) {
+        return Vec::new();
+    }
+    vec![Event::Continued { by: by.clone() }]
 }
 
 /// Somebody wants the query to be other than it is, before or after its end. Empty if `changed` changes nothing.
@@ -187,21 +207,72 @@ pub fn change(changed: Changed) -> Vec<Event> {
     if changed.names().next().is_none() { Vec::new() } else { vec![Event::Changed(Box::new(changed))] }
 }
 
-/// A new process takes the query over. Folding `Recovered` makes calls that may run twice ready again;
-/// the others get the outcome that is true: unknown. A query that seems to bring servers down ends.
+/// Why a query is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takeover {
+    /// An earlier process left it behind: it has crashed, unless the journal says otherwise.
+    Inherited,
+    /// A write of this process failed.
+    FailedWrite,
+}
+
+/// The process stops in an orderly way while the query is in the middle of something. Empty if it is not.
 #[must_use]
-pub fn recover(head: &Head) -> Vec<Event> {
-    if head.status().is_final() || next(head) == Next::Wait {
+pub fn interrupt(head: &Head) -> Vec<Event> {
+    if head.works_inside() && !head.interrupted { vec![Event::Interrupted] } else { Vec::new() }
+}
+
+/// Whether a crash has hit a query that an earlier process left behind, and it is to be retried.
+#[must_use]
+pub fn is_hit(head: &Head) -> bool {
+    let is_retried = is_crash(head, Takeover::Inherited) && !is_poisoned(head, Takeover::Inherited);
+    is_retried || needs_isolation(head, Takeover::Inherited)
+}
+
+/// Whether a query that is taken over has to be retried in isolation: crashes have hit it so often that it may be their
+/// cause.
+#[must_use]
+pub fn needs_isolation(head: &Head, takeover: Takeover) -> bool {
+    let crashes = head.recoveries + u32::from(is_crash(head, takeover));
+    has_to_be_recovered(head) && crashes >= CRASHES_TOGETHER && !is_poisoned(head, takeover)
+}
+
+/// How many crashes have come while the query was retried in isolation, with the one that it is taken over after.
+#[must_use]
+pub fn isolated_crashes(head: &Head, takeover: Takeover) -> u32 {
+    head.isolated_crashes + u32::from(head.isolated && is_crash(head, takeover))
+}
+
+/// Whether the query is the cause of crashes: it was retried in isolation, and the server crashed again.
+fn is_poisoned(head: &Head, takeover: Takeover) -> bool {
+    isolated_crashes(head, takeover) >= CRASHES_ALONE
+}
+
+fn has_to_be_recovered(head: &Head) -> bool {
+    !matches!(next(head), Next::Wait | Next::End)
+}
+
+/// Whether the query was at work when a process crashed. One that only waited for its turn to run was not.
+fn is_crash(head: &Head, takeover: Takeover) -> bool {
+    let was_at_work =
+        head.phase == Phase::Thinking || head.calls.iter().any(|call| matches!(call.state, CallState::Started { .. }));
+    takeover == Takeover::Inherited && !head.interrupted && was_at_work
+}
+
+/// The query is taken over. Folding `Recovered` makes calls that may run twice ready again; the others get the outcome
+/// that is true: unknown. A query that brings servers down ends.
+#[must_use]
+pub fn recover(head: &Head, takeover: Takeover) -> Vec<Event> {
+    if !has_to_be_recovered(head) {
         return Vec::new();
     }
-    if head.recoveries >= MAX_RECOVERIES {
-        return fail(
-            head,
-            failure_code::POISONED,
-            format!("the server stopped {} times in the middle of this turn; it is not tried again", head.recoveries),
-        );
+    let crashed = is_crash(head, takeover);
+    if is_poisoned(head, takeover) {
+        let times = head.recoveries + 1;
+        let message = format!("the server stopped {times} times in the middle of this turn; it is not tried again");
+        return fail(head, failure_code::POISONED, message);
     }
-    let mut events = vec![Event::Recovered];
+    let mut events = vec![Event::Recovered { orderly: !crashed, alone: needs_isolation(head, takeover) }];
     events.extend(head.calls.iter().filter_map(|call| match call.state {
         CallState::Started { repeatable: false, .. } => Some(Event::CallFinished {
             call: call.id,
@@ -213,4 +284,10 @@ pub fn recover(head: &Head) -> Vec<Event> {
         _ => None,
     }));
     events
+}
+
+/// The wall clock has stepped since the last entry. Empty if the query did not run meanwhile: then no time was counted.
+#[must_use]
+pub fn clock_stepped(head: &Head, by_ms: i64) -> Vec<Event> {
+    if head.clock.running_since.is_some() { vec![Event::ClockStepped { by_ms }] } else { Vec::new() }
 }

@@ -1,11 +1,11 @@
 //! What holds whatever happens, in whatever order.
 //!
 //! A random script of replies, starts, finishes, results (early, late, doubled, out of order),
-//! deadlines, cancels, holds and crashes is played against the machine. A crash forgets everything
-//! that is not in the journal; the head is folded again from it.
+//! deadlines, cancels, holds, steps of the wall clock and crashes is played against the machine. A crash forgets
+//! everything that is not in the journal; the head is folded again from it.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -14,8 +14,9 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::{
-    Asked, Delivery, Next, REPEATS_NOTICED, Reply, Standing, Target, Verdict, Way, cancel, change, deliver, end_turn,
-    expire, finish_call, next, recover, resume, standing, start_call, start_repeatable_calls, start_turn,
+    Asked, Delivery, Next, REPEATS_NOTICED, Reply, Standing, Takeover, Target, Verdict, Way, cancel, change,
+    clock_stepped, deliver, end_turn, expire, failure_code, finish_call, interrupt, next, recover, resume, standing,
+    start_call, start_repeatable_calls, start_turn,
     tests::{created, spec},
 };
 use crate::{
@@ -43,11 +44,16 @@ enum Act {
         hold: bool,
     },
     Pass(u16),
+    /// The wall clock steps by so many seconds.
+    Step(i16),
     Sweep,
     Cancel,
     Resume,
     Change(u32),
-    Crash,
+    /// Another process takes over; the first one has said that it stops, or has not.
+    Restart {
+        orderly: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,11 +78,12 @@ fn act() -> impl Strategy<Value = Act> {
         8 => (0..8usize, any::<bool>(), 0..3u8, prop::bool::weighted(0.1))
             .prop_map(|(call, by_name, content, hold)| Act::Post { call, by_name, content, hold }),
         2 => (0..400u16).prop_map(Act::Pass),
+        1 => (-400..400i16).prop_map(Act::Step),
         2 => Just(Act::Sweep),
         1 => Just(Act::Cancel),
         1 => Just(Act::Resume),
         1 => (0..=MAX_CALLS).prop_map(Act::Change),
-        2 => Just(Act::Crash),
+        2 => any::<bool>().prop_map(|orderly| Act::Restart { orderly }),
     ]
 }
 
@@ -90,6 +97,14 @@ struct World {
     starts: HashMap<CallId, u32>,
     repeatable: HashMap<CallId, bool>,
     accepted: HashMap<CallId, u32>,
+    /// The turn in which each call was asked for.
+    turns: HashMap<CallId, u32>,
+    /// The running time by a clock that does not step, and what of it has come since the last entry.
+    ran: Duration,
+    ran_since_entry: Duration,
+    /// By how much the wall clock has stepped since the last entry.
+    stepped: i64,
+    crashes: u32,
 }
 
 impl World {
@@ -111,16 +126,34 @@ impl World {
             starts: HashMap::new(),
             repeatable: HashMap::new(),
             accepted: HashMap::new(),
+            turns: HashMap::new(),
+            ran: Duration::ZERO,
+            ran_since_entry: Duration::ZERO,
+            stepped: 0,
+            crashes: 0,
         }
     }
 
-    fn append(&mut self, events: Vec<Event>) {
+    fn append(&mut self, mut events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        if self.stepped != 0 {
+            events.splice(0..0, clock_stepped(&self.head, self.stepped));
+            self.stepped = 0;
+        }
         let ended = self.head.status().is_final();
         let moves = events.iter().any(|event| !matches!(event, Event::Changed(_)));
         assert!(!moves || !ended, "a query that has ended never goes on: {events:?}");
         for event in events {
             let entry = Entry { seq: self.head.seq + 1, at: self.now, event };
             self.head.apply(&entry).unwrap();
+            if let Event::CallAsked(asked) = &entry.event {
+                self.turns.insert(asked.call, self.head.turn);
+            }
+            if entry.event.moves() {
+                self.ran_since_entry = Duration::ZERO;
+            }
             if let Event::CallAsked(asked) = &entry.event
                 && let Route::Inside { repeatable } = asked.route
             {
@@ -128,6 +161,7 @@ impl World {
             }
             self.journal.push(entry);
         }
+        assert_eq!(self.head.clock.spent(self.now), self.ran, "running time does not step");
     }
 
     fn play(&mut self, act: Act) {
@@ -141,7 +175,19 @@ impl World {
                 }
             }
             Act::Post { call, by_name, content, hold } => self.post(call, by_name, content, hold),
-            Act::Pass(seconds) => self.now = self.now.after(Duration::from_secs(seconds.into())),
+            Act::Pass(seconds) => {
+                let passed = Duration::from_secs(seconds.into());
+                self.now = self.now.after(passed);
+                if self.head.works_inside() {
+                    self.ran += passed;
+                    self.ran_since_entry += passed;
+                }
+            }
+            Act::Step(seconds) => {
+                let by_ms = 1_000 * i64::from(seconds);
+                self.now = self.now.shifted(by_ms);
+                self.stepped += by_ms;
+            }
             Act::Sweep => {
                 let events = expire(&self.head, self.now);
                 self.append(events);
@@ -151,24 +197,34 @@ impl World {
                 self.append(events);
             }
             Act::Resume => {
-                let events = resume(&self.head, &Actor::local());
+                let events = resume(&self.head, self.now, &Actor::local());
                 self.append(events);
             }
             Act::Change(max_tool_calls) => {
+                let stepped = self.stepped != 0;
                 let before = (self.head.status(), next(&self.head), self.head.updated_at, self.head.clock);
                 let limits = AskedLimits { max_tool_calls: Some(max_tool_calls), ..AskedLimits::default() };
                 self.append(change(Changed { limits, ..Changed::default() }));
                 assert_eq!(self.head.limits.max_tool_calls, max_tool_calls);
                 let after = (self.head.status(), next(&self.head), self.head.updated_at, self.head.clock);
-                if !matches!(before.1, Next::Turn { .. }) {
+                if !matches!(before.1, Next::Turn { .. }) && !stepped {
                     assert_eq!(after, before, "what it may use is not what it does");
                 }
             }
-            Act::Crash => {
+            Act::Restart { orderly } => {
+                if orderly {
+                    let events = interrupt(&self.head);
+                    self.append(events);
+                } else {
+                    self.crashes += 1;
+                }
+                // What the process knew of the time since the last entry is gone with it.
+                self.ran -= std::mem::take(&mut self.ran_since_entry);
+                self.stepped = 0;
                 self.running.clear();
                 self.thinking = false;
                 self.head = fold(&self.journal);
-                let events = recover(&self.head);
+                let events = recover(&self.head, Takeover::Inherited);
                 self.append(events);
             }
         }
@@ -238,6 +294,9 @@ impl World {
                 assert!(self.now < deadline, "accepted after its deadline");
             }
             Verdict::Expired(_) => {}
+            _ if before.held_until.is_some_and(|until| until <= self.now) => {
+                assert!(delivered.events[0].is_final(), "a hold that has expired ends the query");
+            }
             _ => assert_eq!(delivered.events, [], "only an accepted or late result changes anything"),
         }
         if !by_name {
@@ -273,13 +332,22 @@ impl World {
         assert!(outcomes.values().all(|count| *count == 1), "a call has one outcome");
         let finals = self.journal.iter().filter(|entry| entry.event.is_final()).count();
         assert_eq!(finals, usize::from(self.head.status().is_final()));
-        let mut repeats = BTreeMap::<_, usize>::new();
+        let mut repeats = BTreeMap::<_, BTreeSet<u32>>::new();
         for call in self.head.calls.iter().filter(|call| outcomes.contains_key(&call.id)) {
             if let CallState::Finished { outcome } | CallState::Resolved { outcome } = call.state {
-                *repeats.entry((&call.tool, call.arguments, outcome)).or_default() += 1;
+                let turns = repeats.entry((&call.tool, call.arguments, outcome)).or_default();
+                turns.insert(self.turns[&call.id]);
             }
         }
-        assert!(repeats.values().all(|count| *count <= REPEATS_NOTICED + 1));
+        let most = repeats.values().map(BTreeSet::len).max().unwrap_or_default();
+        let is_loop = |event: &Event| matches!(event, Event::Failed { code, .. } if code == failure_code::TOOL_LOOP);
+        let ended_as_loop = self.journal.iter().any(|entry| is_loop(&entry.event));
+        assert_eq!(most == REPEATS_NOTICED + 1, ended_as_loop, "a loop goes over turns");
+        assert!(most <= REPEATS_NOTICED + 1);
+        let told = self.journal.iter().filter(|entry| matches!(entry.event, Event::LoopNoticed { .. })).count();
+        let worth = repeats.values().filter(|turns| turns.len() >= REPEATS_NOTICED).count();
+        assert_eq!(told, worth, "the model is told once of each");
+        assert!(self.head.recoveries <= self.crashes, "only crashes count");
         let ran = self.head.calls.iter().filter(|call| self.repeatable.contains_key(&call.id)).count();
         assert!(ran + self.accepted.len() <= MAX_CALLS as usize, "more calls than allowed");
         self.check_messages();
@@ -339,7 +407,7 @@ fn asked(index: usize, kind: Kind) -> Asked {
         Kind::Inside { repeatable } => Way::Inside { repeatable },
         Kind::Refused => Way::Refused { code: "invalid_arguments".into(), message: "no".into() },
     };
-    let tool: Arc<str> = ["a", "b", "c"][index % 3].into();
+    let tool: Arc<str> = ["a", "b"][index % 2].into();
     Asked {
         provider_id: format!("p{index}").into(),
         alias: tool.clone(),

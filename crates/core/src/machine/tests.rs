@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 
 use super::{
-    Asked, Delivery, Next, Output, Reply, Target, Verdict, Way, cancel, change, deliver, end_turn, expire, fail,
-    failure_code, finish_call, next, recover, resume, start_call, start_turn,
+    Asked, CRASHES_ALONE, CRASHES_TOGETHER, Delivery, Next, Output, Reply, Standing, Takeover, Target, Verdict, Way,
+    cancel, change, clock_stepped, deliver, end_turn, expire, fail, failure_code, finish_call, interrupt,
+    needs_isolation, next, recover, resume, standing, start_call, start_turn,
 };
 use crate::{
     Actor, CallId, ContentHash, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Spec, Status,
@@ -270,10 +271,10 @@ fn a_hold_keeps_the_query_until_somebody_continues_it() {
     apply(&mut head, NOW, delivered.events);
     assert_eq!((head.status(), next(&head)), (Status::Held, Next::Wait));
     assert_eq!(head.deadline(), Some(NOW.after(Limits::default().external_timeout)));
-    let events = resume(&head, &Actor::local());
+    let events = resume(&head, NOW, &Actor::local());
     apply(&mut head, NOW, events);
     assert!(matches!(next(&head), Next::Turn { turn: 2, .. }));
-    assert_eq!(resume(&head, &Actor::local()), []);
+    assert_eq!(resume(&head, NOW, &Actor::local()), []);
 }
 
 #[test]
@@ -285,6 +286,23 @@ fn a_later_post_ends_a_hold() {
     let delivery = to_call(&head, 1, ok("2"));
     post(&mut head, delivery);
     assert!(matches!(next(&head), Next::Turn { turn: 2, .. }));
+}
+
+#[test]
+fn what_comes_after_a_hold_has_expired_is_late_even_before_the_sweep() {
+    let mut head = after_turn(vec![outside("a"), outside("b")]);
+    let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true, &Actor::local());
+    apply(&mut head, NOW, delivered.events);
+    // Shorter than the hold, the wait of the other call would have been over first.
+    head.held_until = Some(NOW.after(Duration::from_secs(30)));
+    let late = NOW.after(Duration::from_secs(30));
+    assert_eq!(resume(&head, late, &Actor::local()), []);
+    assert_eq!(resume(&head, Timestamp(late.0 - 1), &Actor::local()).len(), 1);
+    let b = head.calls[1].id;
+    assert_eq!(standing(&head, late, b), Standing::Cancelled);
+    let delivered = deliver(&head, late, vec![to_call(&head, 1, ok("2"))], false, &Actor::local());
+    assert_eq!(delivered.verdicts, [Verdict::Cancelled(b)]);
+    assert!(matches!(&delivered.events[..], [Event::Failed { code, .. }] if code == "hold_expired"));
 }
 
 #[test]
@@ -380,6 +398,39 @@ fn the_same_call_with_the_same_result_is_told_at_three_and_stopped_at_four() {
     }
 }
 
+/// Plays turns in which the client's tool `a` is called so often, always with the same result, and says how often the model
+/// was told and whether the query has failed.
+fn looping(calls_of_turns: &[usize]) -> (usize, bool) {
+    let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
+    let mut told = 0;
+    for calls in calls_of_turns {
+        assert!(!head.status().is_final(), "it went on: {calls_of_turns:?}");
+        let earlier = head.calls.len();
+        turn(&mut head, vec![outside("a"); *calls]);
+        for index in earlier..head.calls.len() {
+            let delivered = deliver(&head, NOW, vec![to_call(&head, index, ok("same"))], false, &Actor::local());
+            told += delivered.events.iter().filter(|event| matches!(event, Event::LoopNoticed { .. })).count();
+            apply(&mut head, NOW, delivered.events);
+        }
+    }
+    (told, head.status() == Status::Failed)
+}
+
+#[test]
+fn equal_calls_of_one_turn_count_once() {
+    for (calls_of_turns, expect) in [
+        (&[4][..], (0, false)),
+        (&[20], (0, false)),
+        (&[2, 2], (0, false)),
+        (&[1, 1, 1], (1, false)),
+        (&[4, 4, 4], (1, false)),
+        (&[1, 1, 1, 1], (1, true)),
+        (&[3, 2, 1, 2], (1, true)),
+    ] {
+        assert_eq!(looping(calls_of_turns), expect, "{calls_of_turns:?}");
+    }
+}
+
 #[test]
 fn polling_is_not_a_loop() {
     let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
@@ -396,23 +447,75 @@ fn a_turn_whose_process_died_is_taken_again_as_a_new_attempt() {
     let mut head = created(Limits::default());
     let events = start_turn(&head);
     apply(&mut head, NOW, events);
-    let events = recover(&head);
+    let events = recover(&head, Takeover::Inherited);
     apply(&mut head, NOW, events);
     assert_eq!(next(&head), Next::Turn { turn: 1, attempt: 2, tools: true });
     assert_eq!(head.recoveries, 1);
 }
 
+/// A turn begins, its process stops as `stopping` says, and the next one takes the query over.
+fn stop_in_turn(head: &mut Head, stopping: fn(&Head) -> Vec<Event>, takeover: Takeover) {
+    let events = start_turn(head);
+    apply(head, NOW, events);
+    let events = stopping(head);
+    apply(head, NOW, events);
+    let events = recover(head, takeover);
+    apply(head, NOW, events);
+}
+
+fn crash(_: &Head) -> Vec<Event> {
+    Vec::new()
+}
+
 #[test]
 fn a_query_that_brings_the_server_down_again_and_again_is_given_up() {
     let mut head = created(Limits::default());
-    for crash in 0..=super::MAX_RECOVERIES {
-        assert!(!head.status().is_final(), "crash {crash}");
-        let events = start_turn(&head);
-        apply(&mut head, NOW, events);
-        let events = recover(&head);
-        apply(&mut head, NOW, events);
+    for number in 1..CRASHES_TOGETHER + CRASHES_ALONE {
+        stop_in_turn(&mut head, crash, Takeover::Inherited);
+        assert!(!head.status().is_final(), "crash {number}");
+        assert_eq!(head.isolated, number >= CRASHES_TOGETHER, "crash {number}");
     }
+    stop_in_turn(&mut head, crash, Takeover::Inherited);
     assert_eq!(head.status(), Status::Failed);
+}
+
+#[test]
+fn stopping_in_order_and_failed_writes_are_no_crashes() {
+    for (stopping, takeover) in
+        [(interrupt as fn(&Head) -> Vec<Event>, Takeover::Inherited), (crash, Takeover::FailedWrite)]
+    {
+        let mut head = created(Limits::default());
+        for _ in 0..20 {
+            stop_in_turn(&mut head, stopping, takeover);
+            assert_eq!((head.recoveries, head.isolated, head.interrupted), (0, false, false));
+        }
+        assert_eq!(next(&head), Next::Turn { turn: 1, attempt: 21, tools: true });
+    }
+}
+
+#[test]
+fn a_query_that_only_waited_for_its_turn_to_run_was_not_hit_by_a_crash() {
+    let mut head = created(Limits::default());
+    let events = recover(&head, Takeover::Inherited);
+    apply(&mut head, NOW, events);
+    assert_eq!(head.recoveries, 0);
+}
+
+#[test]
+fn crashes_beside_a_query_that_is_not_retried_do_not_count_against_it() {
+    let mut head = created(Limits::default());
+    for _ in 0..CRASHES_TOGETHER {
+        stop_in_turn(&mut head, crash, Takeover::Inherited);
+    }
+    assert!(head.isolated);
+    // It waits for its turn in isolation, and is found as it was left.
+    let waits = head.clone();
+    assert!(needs_isolation(&waits, Takeover::Inherited));
+    // An orderly stop while it is retried is none of its doing either.
+    for _ in 0..9 {
+        stop_in_turn(&mut head, interrupt, Takeover::Inherited);
+    }
+    assert_eq!((head.isolated_crashes, head.recoveries), (0, CRASHES_TOGETHER));
 }
 
 #[test]
@@ -421,7 +524,7 @@ fn crashes_with_progress_in_between_are_forgiven() {
     for _ in 0..20 {
         let events = start_turn(&head);
         apply(&mut head, NOW, events);
-        let events = recover(&head);
+        let events = recover(&head, Takeover::Inherited);
         apply(&mut head, NOW, events);
         turn(&mut head, vec![asked("a", Way::Refused { code: "no".into(), message: "no".into() })]);
     }
@@ -436,7 +539,7 @@ fn a_started_call_runs_again_only_if_it_may() {
         let events = start_call(&head, *id);
         apply(&mut head, NOW, events);
     }
-    let events = recover(&head);
+    let events = recover(&head, Takeover::Inherited);
     apply(&mut head, NOW, events);
     assert_eq!(next(&head), Next::Calls(vec![ids[0], ids[2]]));
     assert_eq!(start_call(&head, ids[0]), [Event::CallStarted { call: ids[0], attempt: 2 }]);
@@ -445,8 +548,8 @@ fn a_started_call_runs_again_only_if_it_may() {
 
 #[test]
 fn a_waiting_query_has_nothing_to_recover() {
-    assert_eq!(recover(&after_turn(vec![outside("a")])), []);
-    assert_eq!(recover(&after_turn(vec![])), []);
+    assert_eq!(recover(&after_turn(vec![outside("a")]), Takeover::Inherited), []);
+    assert_eq!(recover(&after_turn(vec![]), Takeover::Inherited), []);
 }
 
 #[test]
@@ -464,9 +567,34 @@ fn the_clock_stops_while_the_query_waits_and_while_the_server_is_down() {
     let events = start_turn(&head);
     apply(&mut head, at(43), events);
     // The process dies in the middle of the turn and comes back much later.
-    let events = recover(&head);
+    let events = recover(&head, Takeover::Inherited);
     apply(&mut head, at(1_000), events);
     assert_eq!(head.clock.spent(at(1_000)), Duration::from_secs(2));
+}
+
+/// A query ran from second 10 on when the wall clock stepped by `by`, two seconds of running time later, and it has run for
+/// two more since.
+#[track_caller]
+fn check_step(by: i64) {
+    let mut head = created(Limits::default());
+    let at = |seconds: i64| Timestamp(NOW.0 + 1_000 * seconds);
+    let events = start_turn(&head);
+    apply(&mut head, at(10), events);
+    let mut events = clock_stepped(&head, 1_000 * by);
+    events.extend(end_turn(&head, at(14 + by), reply(vec![outside("a")])));
+    apply(&mut head, at(14 + by), events);
+    assert_eq!(head.clock.spent(at(9_999)), Duration::from_secs(4), "a step of {by} s");
+    assert_eq!(head.clock.stepped_ms, 1_000 * by);
+    assert_eq!(clock_stepped(&head, 1), [], "while it waits, no time is counted");
+}
+
+#[test]
+fn a_step_of_the_clock_is_no_running_time_and_takes_none_back() {
+    check_step(360);
+    check_step(-360);
+    check_step(-3);
+    check_step(31 * 24 * 3_600);
+    check_step(0);
 }
 
 fn misfit() -> Reply {
@@ -656,7 +784,10 @@ fn every_event_survives_being_written_and_read() {
         Event::Continued { by: by.clone() },
         Event::Changed(Box::new(Changed { by: by.clone(), ..Changed::default() })),
         Event::Changed(Box::new(all_changed())),
-        Event::Recovered,
+        Event::ClockStepped { by_ms: -360_000 },
+        Event::Interrupted,
+        Event::Recovered { orderly: false, alone: false },
+        Event::Recovered { orderly: true, alone: true },
         Event::Completed,
         Event::Failed { code: "a".into(), message: "b".into() },
         Event::Cancelled { reason: None, by },

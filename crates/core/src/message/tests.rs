@@ -11,7 +11,7 @@ fn user() -> Value {
 #[track_caller]
 fn check(items: &Value, expect: &[(&str, &str)]) {
     let found = read(items.as_array().unwrap());
-    let faults = found.err().unwrap_or_default();
+    let faults = found.err().map(|faults| faults.faults).unwrap_or_default();
     let faults: Vec<_> = faults.iter().map(|fault| (fault.path.as_str(), fault.code)).collect();
     assert_eq!(faults, expect);
 }
@@ -54,7 +54,7 @@ fn shapes_that_are_no_messages() {
 fn what_is_no_text_is_refused_by_name() {
     for kind in ["image_url", "input_audio", "file", "refusal"] {
         let items = json!([{"role": "user", "content": [{"type": kind}]}]);
-        let faults = read(items.as_array().unwrap()).unwrap_err();
+        let faults = read(items.as_array().unwrap()).unwrap_err().faults;
         assert!(faults[0].unsupported && faults[0].message.contains(kind), "{faults:?}");
     }
     check(&json!([{"role": "function", "content": "x"}]), &[("[0].role", "unsupported_content")]);
@@ -113,4 +113,22 @@ fn there_must_be_something_to_answer() {
     check(&json!([user(), {"role": "assistant", "content": "x"}]), &[("", "nothing_to_answer")]);
     check(&json!([user(), {"role": "system", "content": "x"}]), &[("", "nothing_to_answer")]);
     check(&json!([user()]), &[]);
+}
+
+#[test]
+fn faults_and_warnings_are_listed_up_to_a_number_and_counted() {
+    let items = vec![json!(7); 50_000];
+    let faults = read(&items).unwrap_err();
+    assert_eq!((faults.faults.len(), faults.omitted), (FAULTS_LISTED, 50_000 - FAULTS_LISTED));
+    let calls: Vec<_> = (0..500).map(|number| call(&format!("c{number}"))).collect();
+    let unanswered = json!([user(), {"role": "assistant", "tool_calls": calls}, user()]);
+    let faults = read(unanswered.as_array().unwrap()).unwrap_err();
+    assert_eq!((faults.faults.len(), faults.omitted), (FAULTS_LISTED, 400));
+    assert_eq!(faults.faults[1].path, "[1].tool_calls[1]", "in the order of the calls");
+    let mut odd = user();
+    for number in 0..1_000 {
+        odd[format!("field{number}")] = json!(1);
+    }
+    let found = read(&[odd]).unwrap();
+    assert_eq!((found.warnings.len(), found.warnings_omitted), (WARNINGS_KEPT, 1_000 - WARNINGS_KEPT));
 }

@@ -1,90 +1,95 @@
 //! Compiled schemas, shared by everyone who has the same one.
 //!
 //! Compiling costs a hundred times what a check costs, and the same tools come with every request.
-//! A [`SchemaCache`] compiles once per content, wherever the schema came from, and forgets what was
-//! not used for longest. It is only a memory of answers: without it, everything works the same.
+//! A [`SchemaCache`] compiles once per content, wherever the schema came from, and evicts what was
+//! not used for longest when all of it is too large. Without it, everything works the same.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::Value;
 
-use super::{Schema, SchemaError, inspect};
-use crate::{ContentHash, json};
+use super::{Refusal, Schema, SchemaError};
+use crate::{ContentHash, cache::WeightedCache, json};
 
-type Compiled = Result<Arc<Schema>, SchemaError>;
+/// What became of compiling a schema. Refusals are kept, too: to find all faults costs as much.
+type Compiled = Result<Arc<Schema>, Arc<Refusal>>;
+type Slot = Arc<OnceLock<Compiled>>;
 
-/// A bounded memory of compiled schemas.
+/// What a slot weighs until its schema is compiled, and a refusal in any case.
+const SLOT_BYTES: usize = 1024;
+
+/// A cache of compiled schemas, bounded by what they take in memory.
 #[derive(Debug)]
 pub struct SchemaCache {
-    capacity: usize,
-    slots: Mutex<Slots>,
-}
-
-#[derive(Debug, Default)]
-struct Slots {
-    by_hash: HashMap<ContentHash, Slot>,
-    /// Counts uses; a clock that needs none.
-    now: u64,
-}
-
-#[derive(Debug)]
-struct Slot {
-    compiled: Arc<OnceLock<Compiled>>,
-    used: u64,
+    slots: Mutex<WeightedCache<ContentHash, Slot>>,
 }
 
 impl SchemaCache {
-    /// A cache of at most `capacity` schemas.
+    /// A cache of at most `capacity` bytes.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), slots: Mutex::default() }
+        Self { slots: Mutex::new(WeightedCache::new(capacity)) }
     }
 
     /// The compiled schema, made by the first who asks for this content.
     ///
     /// # Errors
-    /// Why it is not a schema that is taken. Refusals are remembered, too.
-    pub fn compile(&self, source: &Arc<Value>) -> Compiled {
-        let slot = self.slot(json::content_hash(source));
+    /// Why it is not a schema that is taken. Refusals are kept, too.
+    pub fn compile(&self, source: &Arc<Value>) -> Result<Arc<Schema>, SchemaError> {
+        self.compile_or_refuse(json::content_hash(source), source).map_err(|refusal| refusal.first())
+    }
+
+    /// The same for a source whose [`json::content_hash`] is known.
+    ///
+    /// # Errors
+    /// With all faults.
+    pub fn compile_or_refuse(&self, hash: ContentHash, source: &Arc<Value>) -> Compiled {
+        let slot = self.slot(hash);
+        let mut is_new = false;
         // Outside the lock: others need not wait for a schema that is not theirs.
-        slot.get_or_init(|| Schema::compile(source).map(Arc::new)).clone()
+        let compiled = slot.get_or_init(|| {
+            is_new = true;
+            Schema::compile_or_refuse(source).map(Arc::new).map_err(Arc::new)
+        });
+        if is_new {
+            let weight = SLOT_BYTES
+                + match compiled {
+                    Ok(schema) => schema.weight(),
+                    Err(refusal) => refusal.faults.iter().map(|fault| 256 + fault.path.len()).sum(),
+                };
+            let evicted = self.slots().weigh(&hash, weight);
+            drop(evicted);
+        }
+        compiled.clone()
     }
 
-    /// [`super::faults`] of a schema, without a second look at one that has none.
+    /// What became of compiling the source with this hash, if that is known.
     #[must_use]
-    pub fn faults(&self, source: &Arc<Value>) -> Vec<SchemaError> {
-        if inspect::measure(source).is_ok() && self.compile(source).is_ok() {
-            Vec::new()
-        } else {
-            super::faults(source)
-        }
+    pub fn get(&self, hash: ContentHash) -> Option<Compiled> {
+        self.slots().get(&hash).and_then(|slot| slot.get().cloned())
     }
 
-    fn slot(&self, hash: ContentHash) -> Arc<OnceLock<Compiled>> {
-        // A panic elsewhere cannot have left the map half changed.
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.now += 1;
-        let now = slots.now;
-        if !slots.by_hash.contains_key(&hash) && slots.by_hash.len() >= self.capacity {
-            slots.forget_oldest();
-        }
-        let slot = slots.by_hash.entry(hash).or_insert_with(|| Slot { compiled: Arc::default(), used: now });
-        slot.used = now;
-        Arc::clone(&slot.compiled)
+    /// What all that is kept takes in memory, about.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.slots().weight()
     }
-}
 
-impl Slots {
-    /// Forgets a quarter at once, so that the search for the oldest is rare.
-    fn forget_oldest(&mut self) {
-        let mut uses: Vec<u64> = self.by_hash.values().map(|slot| slot.used).collect();
-        let quarter = uses.len() / 4;
-        let (_, newest_to_go, _) = uses.select_nth_unstable(quarter);
-        let newest_to_go = *newest_to_go;
-        self.by_hash.retain(|_, slot| slot.used > newest_to_go);
+    fn slot(&self, hash: ContentHash) -> Slot {
+        let mut slots = self.slots();
+        if let Some(slot) = slots.get(&hash) {
+            return Arc::clone(slot);
+        }
+        let slot = Slot::default();
+        let evicted = slots.insert(hash, Arc::clone(&slot), SLOT_BYTES);
+        drop(slots);
+        drop(evicted);
+        slot
+    }
+
+    fn slots(&self) -> MutexGuard<'_, WeightedCache<ContentHash, Slot>> {
+        // A panic elsewhere cannot have left the cache half changed.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_same_content_is_compiled_once() {
-        let cache = SchemaCache::new(10);
+        let cache = SchemaCache::new(1 << 20);
         let one = cache.compile(&Arc::new(json!({"type": "object", "minProperties": 1}))).unwrap();
         let same = cache.compile(&Arc::new(json!({"minProperties": 1.0, "type": "object"}))).unwrap();
         let other = cache.compile(&Arc::new(json!({"type": "object", "minProperties": 2}))).unwrap();
@@ -106,14 +111,40 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_longest_is_forgotten() {
-        let cache = SchemaCache::new(8);
+    fn what_was_not_used_for_longest_is_evicted() {
+        let cache = SchemaCache::new(32 * 1024);
         let schema = |number: usize| Arc::new(json!({"maximum": number}));
         let first = cache.compile(&schema(0)).unwrap();
         for number in 1..100 {
             cache.compile(&schema(number)).unwrap();
+            assert!(cache.weight() <= 32 * 1024);
             assert!(Arc::ptr_eq(&first, &cache.compile(&schema(0)).unwrap()), "in use all the time");
         }
-        assert!(cache.slots.lock().unwrap().by_hash.len() <= 8);
+        assert!(cache.get(json::content_hash(&schema(1))).is_none());
+        assert!(cache.get(json::content_hash(&schema(99))).is_some());
+    }
+
+    #[test]
+    fn a_refusal_is_kept_with_all_of_its_faults() {
+        let cache = SchemaCache::new(1 << 20);
+        let source = Arc::new(json!({"properties": {"a": {"pattern": "[a"}, "b": {"$ref": "http://x"}}}));
+        let hash = json::content_hash(&source);
+        let first = cache.compile_or_refuse(hash, &source).unwrap_err();
+        assert_eq!(first.faults.len(), 2, "{first:?}");
+        assert!(Arc::ptr_eq(&first, &cache.compile_or_refuse(hash, &source).unwrap_err()));
+        assert_eq!(cache.compile(&source).unwrap_err(), first.faults[0]);
+    }
+
+    /// What an attacker keeps in it is what the cache says that it keeps.
+    #[test]
+    fn patterns_weigh_what_they_take() {
+        let cache = SchemaCache::new(16 << 20);
+        for number in 0..100 {
+            let source = json!({"properties": {"a": {"pattern": format!("z{number}[^b]{{300}}")}}});
+            let schema = cache.compile(&Arc::new(source)).unwrap();
+            assert!(schema.weight() > 300_000, "{}", schema.weight());
+            assert!(cache.weight() <= 16 << 20);
+        }
+        assert!(cache.slots().len() < 60, "{}", cache.slots().len());
     }
 }

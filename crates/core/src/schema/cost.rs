@@ -232,6 +232,11 @@ impl Cost {
         self.harmless || self.of(value) <= BUDGET
     }
 
+    /// The most applications to one place, on any level.
+    pub(super) fn highest(&self) -> u64 {
+        self.by_level.iter().copied().max().unwrap_or_default()
+    }
+
     /// How many applications a check of `value` takes at most. Counts no further than the budget.
     pub(super) fn of(&self, value: &Tree<'_>) -> u64 {
         let mut spent = 0_u64;

@@ -20,6 +20,29 @@ impl std::fmt::Display for SchemaError {
     }
 }
 
+/// Why a schema is refused, as far as that can be told at once; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub faults: Vec<SchemaError>,
+    /// What its patterns take in memory, as far as they were compiled before it was refused.
+    pub pattern_bytes: usize,
+}
+
+impl Refusal {
+    /// The first fault.
+    #[must_use]
+    pub fn first(&self) -> SchemaError {
+        let invalid = || SchemaFault::Invalid("schema is not valid".to_owned());
+        self.faults.first().cloned().unwrap_or_else(|| SchemaError { path: String::new(), fault: invalid() })
+    }
+}
+
+impl From<SchemaError> for Refusal {
+    fn from(fault: SchemaError) -> Self {
+        Self { faults: vec![fault], pattern_bytes: 0 }
+    }
+}
+
 /// What is wrong. [`SchemaFault::code`] is its stable name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaFault {
@@ -39,6 +62,8 @@ pub enum SchemaFault {
     PatternNotLinear { pattern: String, feature: &'static str },
     #[error("pattern `{pattern}` is not a regular expression{reason}")]
     BadPattern { pattern: String, reason: String },
+    #[error("patterns are too large together: compiled, those of one schema may have {0} bytes")]
+    PatternsTooLarge(usize),
     #[error("reference `{0}` leads out of the schema; only `#…` is followed")]
     RemoteReference(String),
     #[error("reference `{0}` leads nowhere")]
@@ -69,6 +94,7 @@ impl SchemaFault {
             Self::PatternTooLong(_) => "pattern_too_long",
             Self::PatternNotLinear { .. } => "pattern_not_linear",
             Self::BadPattern { .. } => "pattern_invalid",
+            Self::PatternsTooLarge(_) => "patterns_too_large",
             Self::RemoteReference(_) => "reference_remote",
             Self::UnknownReference(_) => "reference_unknown",
             Self::EndlessReference => "reference_endless",

@@ -13,16 +13,16 @@ use serde_json::{Map, Value};
 use super::{
     cost::{self, Graph},
     draft,
-    error::{SchemaError, SchemaFault},
+    error::{Refusal, SchemaError, SchemaFault},
     keyword::{self, Reach},
-    path, pattern, reference,
+    path,
+    pattern::Patterns,
+    reference,
 };
+use crate::ceiling::{ENUM_VALUES, SCHEMA_BYTES, SCHEMA_DEPTH, SUBSCHEMAS};
 
-/// Bounds on one schema. Generous for what people write, small for a machine.
-const MAX_BYTES: usize = 256 * 1024;
-const MAX_DEPTH: usize = 64;
-const MAX_SUBSCHEMAS: usize = 2_000;
-const MAX_ENUM: usize = 1_000;
+/// A schema with more bytes than this is not [light](is_light).
+const LIGHT_BYTES: usize = 16 * 1024;
 /// Backtracking patterns that may look at one and the same text; each may take a second for all
 /// texts that fit into one set of arguments.
 const MAX_BACKTRACKING: u64 = 8;
@@ -32,14 +32,15 @@ const MAX_BACKTRACKING: u64 = 8;
 pub(super) struct Inspection {
     pub(super) draft: Draft,
     pub(super) cost: cost::Cost,
-    /// Some `pattern` has look-around or a back-reference.
-    pub(super) backtracks: bool,
+    /// How many patterns with look-around or a back-reference may look at one and the same text.
+    pub(super) backtracking: u64,
+    pub(super) patterns: Patterns,
 }
 
-pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
+pub(super) fn inspect(source: &Value) -> Result<Inspection, Refusal> {
     // Everything below recurses, and may do so only when this has passed.
-    measure(source).map_err(|fault| vec![SchemaError { path: String::new(), fault }])?;
-    let draft = draft::of(source).map_err(|fault| vec![SchemaError { path: "$schema".to_owned(), fault }])?;
+    measure(source).map_err(|fault| SchemaError { path: String::new(), fault })?;
+    let draft = draft::of(source).map_err(|fault| SchemaError { path: "$schema".to_owned(), fault })?;
     let settled = draft::settled(source, draft);
     let source = settled.as_ref().unwrap_or(source);
     let mut walk = Walk {
@@ -50,6 +51,7 @@ pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
         anchors: HashMap::new(),
         references: Vec::new(),
         backtracking: Vec::new(),
+        patterns: Patterns::default(),
         faults: Vec::new(),
     };
     walk.visit(source, "");
@@ -62,11 +64,44 @@ pub(super) fn inspect(source: &Value) -> Result<Inspection, Vec<SchemaError>> {
             cost::Cost::default()
         }
     };
-    if walk.graph.most_at_one_place(&walk.backtracking) > MAX_BACKTRACKING {
+    let backtracking = walk.graph.most_at_one_place(&walk.backtracking);
+    if backtracking > MAX_BACKTRACKING {
         walk.faults.push(SchemaError { path: String::new(), fault: SchemaFault::TooCostly });
     }
-    let backtracks = !walk.backtracking.is_empty();
-    if walk.faults.is_empty() { Ok(Inspection { draft: walk.draft, cost, backtracks }) } else { Err(walk.faults) }
+    let Walk { draft, patterns, faults, .. } = walk;
+    if faults.is_empty() {
+        // A pattern in a part that is never applied still has to be understood.
+        let backtracking = if walk.backtracking.is_empty() { 0 } else { backtracking.max(1) };
+        Ok(Inspection { draft, cost, backtracking, patterns })
+    } else {
+        Err(Refusal { faults, pattern_bytes: patterns.bytes() })
+    }
+}
+
+/// Whether a schema is so small and plain that compiling it is a matter of microseconds.
+pub(super) fn is_light(source: &Value) -> bool {
+    let mut bytes = 0;
+    let mut pending = vec![source];
+    while let Some(value) = pending.pop() {
+        bytes += 8;
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(text) => bytes += text.len(),
+            Value::Array(items) => pending.extend(items),
+            Value::Object(members) => {
+                bytes += members.keys().map(String::len).sum::<usize>();
+                // As a keyword; as the name of a property it is rare enough.
+                if members.contains_key("pattern") || members.contains_key("patternProperties") {
+                    return false;
+                }
+                pending.extend(members.values());
+            }
+        }
+        if bytes > LIGHT_BYTES {
+            return false;
+        }
+    }
+    true
 }
 
 /// Depth and size, without recursion.
@@ -86,11 +121,11 @@ pub(crate) fn measure(source: &Value) -> Result<(), SchemaFault> {
                 2 + members.keys().map(|key| key.len() + 4).sum::<usize>()
             }
         };
-        if depth > MAX_DEPTH + 1 {
-            return Err(SchemaFault::TooDeep(MAX_DEPTH));
+        if depth > SCHEMA_DEPTH + 1 {
+            return Err(SchemaFault::TooDeep(SCHEMA_DEPTH));
         }
-        if bytes > MAX_BYTES {
-            return Err(SchemaFault::TooLarge(MAX_BYTES));
+        if bytes > SCHEMA_BYTES {
+            return Err(SchemaFault::TooLarge(SCHEMA_BYTES));
         }
     }
     Ok(())
@@ -107,6 +142,7 @@ struct Walk<'a> {
     references: Vec<(usize, String, &'a str)>,
     /// Nodes with a pattern that backtracks.
     backtracking: Vec<usize>,
+    patterns: Patterns,
     faults: Vec<SchemaError>,
 }
 
@@ -115,16 +151,24 @@ impl<'a> Walk<'a> {
         self.faults.push(SchemaError { path, fault });
     }
 
+    /// Tells once that there are too many patterns: all that follow are one too many.
+    fn pattern_fault(&mut self, path: String, fault: SchemaFault) {
+        let is_of_all = |fault: &SchemaFault| matches!(fault, SchemaFault::PatternsTooLarge(_));
+        if !is_of_all(&fault) || !self.faults.iter().any(|earlier| is_of_all(&earlier.fault)) {
+            self.fault(path, fault);
+        }
+    }
+
     fn visit(&mut self, value: &'a Value, here: &str) -> usize {
         if let Some(&node) = self.nodes.get(&std::ptr::from_ref(value)) {
             return node;
         }
         let node = self.graph.add();
         self.nodes.insert(std::ptr::from_ref(value), node);
-        if node == MAX_SUBSCHEMAS {
-            self.fault(String::new(), SchemaFault::TooManySubschemas(MAX_SUBSCHEMAS));
+        if node == SUBSCHEMAS {
+            self.fault(String::new(), SchemaFault::TooManySubschemas(SUBSCHEMAS));
         }
-        let (Value::Object(schema), true) = (value, node < MAX_SUBSCHEMAS) else { return node };
+        let (Value::Object(schema), true) = (value, node < SUBSCHEMAS) else { return node };
         self.check_keywords(schema, node, here);
         for (place, reach, subschema) in keyword::subschemas(schema) {
             let below = self.visit(subschema, &place.below(here));
@@ -137,22 +181,22 @@ impl<'a> Walk<'a> {
 
     fn check_keywords(&mut self, schema: &'a Map<String, Value>, node: usize, here: &str) {
         if let Some(Value::Array(values)) = schema.get("enum")
-            && values.len() > MAX_ENUM
+            && values.len() > ENUM_VALUES
         {
-            let fault = SchemaFault::EnumTooLong { count: values.len(), limit: MAX_ENUM };
+            let fault = SchemaFault::EnumTooLong { count: values.len(), limit: ENUM_VALUES };
             self.fault(path::with_key(here, "enum"), fault);
         }
         if let Some(Value::String(text)) = schema.get("pattern") {
-            match pattern::check(text) {
-                Ok(pattern::Engine::Linear) => {}
-                Ok(pattern::Engine::Backtracking) => self.backtracking.push(node),
-                Err(fault) => self.fault(path::with_key(here, "pattern"), fault),
+            match self.patterns.add(text) {
+                Ok(false) => {}
+                Ok(true) => self.backtracking.push(node),
+                Err(fault) => self.pattern_fault(path::with_key(here, "pattern"), fault),
             }
         }
         if let Some(Value::Object(members)) = schema.get("patternProperties") {
             for text in members.keys() {
-                if let Err(fault) = pattern::check_linear(text) {
-                    self.fault(path::with_key(&path::with_key(here, "patternProperties"), text), fault);
+                if let Err(fault) = self.patterns.add_linear(text) {
+                    self.pattern_fault(path::with_key(&path::with_key(here, "patternProperties"), text), fault);
                 }
             }
         }

@@ -40,11 +40,15 @@ use std::{fmt, sync::Arc};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
-use crate::json::{self, Limits, Tree};
+use crate::{
+    ceiling,
+    json::{self, Limits, Tree},
+};
+use inspect::Inspection;
 use instance::Instance;
 
 pub use cache::SchemaCache;
-pub use error::{SchemaError, SchemaFault};
+pub use error::{Refusal, SchemaError, SchemaFault};
 pub(crate) use inspect::measure;
 pub use normalize::{Guidance, Normalized, SchemaWarning, normalize};
 pub use violation::Violation;
@@ -59,7 +63,7 @@ mod inspect;
 mod instance;
 pub(crate) mod keyword;
 mod normalize;
-pub(crate) mod path;
+pub mod path;
 mod pattern;
 pub(crate) mod reference;
 mod violation;
@@ -71,6 +75,8 @@ pub struct Schema {
     normalized: Normalized,
     validator: Validator<Instance>,
     cost: cost::Cost,
+    backtracking: u64,
+    pattern_bytes: usize,
 }
 
 impl fmt::Debug for Schema {
@@ -108,11 +114,22 @@ impl Arguments<'_> {
 /// Every fault of a schema that can be told without compiling it, each with its place.
 #[must_use]
 pub fn faults(source: &Value) -> Vec<SchemaError> {
-    let mut faults = inspect::inspect(source).err().unwrap_or_default();
+    let mut faults = inspect::inspect(source).err().map(|refusal| refusal.faults).unwrap_or_default();
+    add_faults_of_extensions(source, &mut faults);
+    faults
+}
+
+fn add_faults_of_extensions(source: &Value, faults: &mut Vec<SchemaError>) {
     if let Err(more) = normalize::normalize_value(source) {
         faults.extend(more.into_iter().filter(|fault| !faults.contains(fault)).collect::<Vec<_>>());
     }
-    faults
+}
+
+/// Whether a schema is so small and plain that compiling it is a matter of microseconds. Others are compiled where
+/// nobody waits.
+#[must_use]
+pub fn is_light(source: &Value) -> bool {
+    inspect::is_light(source)
 }
 
 /// Above this estimate, the faults of a value are not listed in full: there could be millions.
@@ -124,12 +141,17 @@ impl Schema {
     /// # Errors
     /// The first fault; [`faults`] has all of them.
     pub fn compile(source: &Arc<Value>) -> Result<Self, SchemaError> {
-        let first = |faults: Vec<SchemaError>| {
-            let invalid = SchemaFault::Invalid("schema is not valid".to_owned());
-            faults.into_iter().next().unwrap_or(SchemaError { path: String::new(), fault: invalid })
-        };
-        let inspection = inspect::inspect(source).map_err(first)?;
-        let normalized = normalize(source).map_err(first)?;
+        Self::compile_or_refuse(source).map_err(|refusal| refusal.first())
+    }
+
+    /// The same, with all faults.
+    fn compile_or_refuse(source: &Arc<Value>) -> Result<Self, Refusal> {
+        let inspection = inspect::inspect(source).map_err(|mut refusal| {
+            add_faults_of_extensions(source, &mut refusal.faults);
+            refusal
+        })?;
+        let pattern_bytes = inspection.patterns.bytes();
+        let normalized = normalize(source).map_err(|faults| Refusal { faults, pattern_bytes })?;
         let mut options = jsonschema::options_for::<Instance>()
             .with_draft(inspection.draft)
             .offline()
@@ -137,16 +159,42 @@ impl Schema {
             // Younger than draft 7, and in half of the schemas that say they follow it.
             .with_format("uuid", is_uuid)
             .with_pattern_options(
-                PatternOptions::regex().size_limit(pattern::MAX_COMPILED).dfa_size_limit(pattern::MAX_COMPILED),
+                PatternOptions::regex()
+                    .size_limit(ceiling::PATTERN_COMPILED_BYTES)
+                    .dfa_size_limit(ceiling::PATTERN_COMPILED_BYTES),
             );
-        if inspection.backtracks {
-            options = options.with_keyword("pattern", pattern::keyword);
+        if inspection.backtracking > 0 {
+            options = options.with_keyword("pattern", pattern::keyword(inspection.patterns));
         }
-        let validator = options.build(&normalized.clean).map_err(|error| SchemaError {
-            path: path::from_pointer(error.instance_path().as_str(), &**source),
-            fault: SchemaFault::Invalid(crate::text::clip(&error.to_string(), 200)),
+        let validator = options.build(&normalized.clean).map_err(|error| Refusal {
+            faults: vec![SchemaError {
+                path: path::from_pointer(error.instance_path().as_str(), &**source),
+                fault: SchemaFault::Invalid(crate::text::clip(&error.to_string(), 200)),
+            }],
+            pattern_bytes,
         })?;
-        Ok(Self { source: Arc::clone(source), normalized, validator, cost: inspection.cost })
+        let Inspection { cost, backtracking, .. } = inspection;
+        Ok(Self { source: Arc::clone(source), normalized, validator, cost, backtracking, pattern_bytes })
+    }
+
+    /// What its patterns take in memory, about.
+    #[must_use]
+    pub fn pattern_bytes(&self) -> usize {
+        self.pattern_bytes
+    }
+
+    /// What all of it takes in memory, about: measured, the validator and the clean copy are each as large as the source.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        3 * json::memory(&self.source) + self.pattern_bytes
+    }
+
+    /// An upper estimate of the work that checking a text of so many bytes takes, in applications of subschemas.
+    #[must_use]
+    pub fn effort(&self, bytes: usize) -> u64 {
+        /// Turns of a backtracking match for each byte of its text.
+        const TURNS: u64 = 16;
+        (bytes as u64).saturating_mul(1 + self.cost.highest().saturating_add(TURNS * self.backtracking))
     }
 
     /// The schema as its owner wrote it.
@@ -246,9 +294,11 @@ impl Schema {
             let violations = vec![Violation::whole("cost", message.to_owned())];
             return Verdict::Fails { violations, nulls: violation::Nulls::default() };
         }
+        pattern::begin_value();
         if self.validator.is_valid(tree) {
             return Verdict::Fits;
         }
+        pattern::begin_value();
         let errors: Vec<ValidationError<'_>> = if self.cost.of(tree) > LISTED {
             self.validator.validate(tree).err().into_iter().collect()
         } else {

@@ -1,13 +1,76 @@
 //! Places in a value, as people write them: `address.city`, `tags[1]`, `["odd key"].x`.
+//!
+//! The text is unambiguous: a key with a dot, a space or a bracket in it is quoted, so that [`steps`] gives
+//! back the keys and indices that it was made of. Only a very long key is shortened.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::json::tree::{Key, Tree};
+use crate::{
+    json::tree::{Key, Tree},
+    text::clip,
+};
+
+/// So many characters of a key are in a path: one key of a megabyte would be in the path of every fault below it.
+const LONGEST_KEY: usize = 128;
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// The steps that a path was made of.
+#[must_use]
+pub fn steps(path: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        rest = rest.strip_prefix('.').unwrap_or(rest);
+        match bracketed(rest) {
+            Some((step, after)) => {
+                steps.push(step);
+                rest = after;
+            }
+            None => {
+                // From the second letter on: a bracket that opens nothing is a letter like any other.
+                let end = rest.char_indices().skip(1).find(|(_, letter)| matches!(letter, '.' | '['));
+                let (key, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+                if !key.is_empty() {
+                    steps.push(Step::Key(key.to_owned()));
+                }
+                rest = after;
+            }
+        }
+    }
+    steps
+}
+
+/// `[3]` or `["key"]` at the beginning of a path, and what comes behind it.
+fn bracketed(path: &str) -> Option<(Step, &str)> {
+    let inner = path.strip_prefix('[')?;
+    if inner.starts_with('"') {
+        let mut texts = serde_json::Deserializer::from_str(inner).into_iter::<String>();
+        let key = texts.next()?.ok()?;
+        let after = inner[texts.byte_offset()..].strip_prefix(']')?;
+        return Some((Step::Key(key), after));
+    }
+    let (index, after) = inner.split_once(']')?;
+    Some((Step::Index(index.parse().ok()?), after))
+}
 
 /// Goes into an object.
-pub(crate) fn push_key(path: &mut String, key: &str) {
+pub fn push_key(path: &mut String, key: &str) {
+    let shortened;
+    let key = match key.char_indices().nth(LONGEST_KEY) {
+        Some(_) => {
+            shortened = clip(key, LONGEST_KEY);
+            &shortened
+        }
+        None => key,
+    };
     let plain = !key.is_empty()
         && key.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '$' | '/' | '@'));
     if !plain {
@@ -27,26 +90,29 @@ fn push_quoted(path: &mut String, key: &str) {
 }
 
 /// Goes into an array.
-pub(crate) fn push_index(path: &mut String, index: usize) {
+pub fn push_index(path: &mut String, index: usize) {
     let _ = write!(path, "[{index}]");
 }
 
 /// A path with one more key.
-pub(crate) fn with_key(path: &str, key: &str) -> String {
+#[must_use]
+pub fn with_key(path: &str, key: &str) -> String {
     let mut path = path.to_owned();
     push_key(&mut path, key);
     path
 }
 
 /// A path with one more index.
-pub(crate) fn with_index(path: &str, index: usize) -> String {
+#[must_use]
+pub fn with_index(path: &str, index: usize) -> String {
     let mut path = path.to_owned();
     push_index(&mut path, index);
     path
 }
 
 /// A whole path below another one.
-pub(crate) fn below(parent: &str, path: &str) -> String {
+#[must_use]
+pub fn below(parent: &str, path: &str) -> String {
     match path {
         "" => parent.to_owned(),
         path if path.starts_with('[') || parent.is_empty() => format!("{parent}{path}"),
@@ -134,5 +200,34 @@ mod tests {
             assert_eq!(from_pointer(pointer, &value), expect);
             assert_eq!(from_pointer(pointer, &Tree::of(&value)), expect);
         }
+    }
+
+    #[test]
+    fn the_steps_of_a_path_are_those_that_it_was_made_of() {
+        let keys = ["a", "a.b", "app.kubernetes.io/name", "", "x]y[", "0", "\"quoted\"", "ä ö", "$ref", "[", "."];
+        for first in keys {
+            for second in keys {
+                let mut path = with_index(&with_key("", first), 7);
+                push_key(&mut path, second);
+                let expect = [Step::Key(first.into()), Step::Index(7), Step::Key(second.into())];
+                assert_eq!(steps(&path), expect, "{path}");
+                assert_eq!(steps(&below(&path, &with_key("", first))).len(), 4, "{path}");
+            }
+        }
+        assert_eq!(steps(""), []);
+    }
+
+    #[test]
+    fn a_path_that_was_made_by_other_means_still_has_steps() {
+        for odd in ["[", "a[", "a[x", "a[\"b", "a..b", ".", "a]b", "[\"a\"x"] {
+            let _ = steps(odd);
+        }
+        assert_eq!(steps("metadata.name"), [Step::Key("metadata".into()), Step::Key("name".into())]);
+    }
+
+    #[test]
+    fn a_long_key_is_shortened() {
+        let path = with_key("", &"k".repeat(1_000_000));
+        assert!(path.len() < 200, "{}", path.len());
     }
 }

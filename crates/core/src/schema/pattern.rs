@@ -7,49 +7,93 @@
 //! beyond the limit is a fault of the arguments: it never fits by accident. Names in
 //! `patternProperties` are matched by the linear engine only.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, OnceLock},
+};
 
 use jsonschema::{Keyword, ValidationError, paths::Location};
+use regex_automata::meta::{BuildError, Config, Regex};
 use serde_json::{Map, Value};
 
 use super::{error::SchemaFault, instance::Instance};
-use crate::{json::Tree, text::clip};
-
-const MAX_BYTES: usize = 2_000;
-/// Of a compiled pattern. `(a{1000}){1000}` is short and huge.
-pub(super) const MAX_COMPILED: usize = 512 * 1024;
+use crate::{
+    ceiling::{PATTERN_BYTES, PATTERN_COMPILED_BYTES, SCHEMA_PATTERN_BYTES},
+    json::Tree,
+    text::clip,
+};
 
 /// How often a backtracking match may turn back, by the length of its text. An honest pattern needs a
 /// few turns a byte; a catastrophic one is stopped after a millisecond or two.
 const TURNS: [(usize, usize); 3] = [(64, 1_000), (512, 8_000), (LONGEST, 64_000)];
 /// The longest text that is matched by backtracking.
 const LONGEST: usize = 4_096;
+/// How many turns all texts of one value have together; each counts for as many as it may take.
+const TURNS_OF_A_VALUE: usize = 8_000_000;
 
-/// Which engine a pattern needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Engine {
-    Linear,
-    Backtracking,
+/// What a compiled pattern takes beside its program: its caches and its place in the validator, measured.
+const OVERHEAD: usize = 6 * 1024;
+
+thread_local! {
+    /// What is left of them. A value is checked on one thread, from [`begin_value`] on.
+    static TURNS_LEFT: Cell<usize> = const { Cell::new(TURNS_OF_A_VALUE) };
 }
 
-/// Checks a `pattern`, and says which engine it needs.
-pub(super) fn check(pattern: &str) -> Result<Engine, SchemaFault> {
-    if pattern.len() > MAX_BYTES {
-        return Err(SchemaFault::PatternTooLong(MAX_BYTES));
-    }
-    if backtracking_feature(pattern).is_some() {
-        Backtracking::new(pattern)?;
-        return Ok(Engine::Backtracking);
-    }
-    linear(pattern)?;
-    Ok(Engine::Linear)
+/// A new value is checked on this thread.
+pub(super) fn begin_value() {
+    TURNS_LEFT.set(TURNS_OF_A_VALUE);
 }
 
-/// Checks a pattern where only the linear engine is used.
-pub(super) fn check_linear(pattern: &str) -> Result<(), SchemaFault> {
-    match backtracking_feature(pattern) {
-        Some(feature) => Err(SchemaFault::PatternNotLinear { pattern: clip(pattern, 120), feature }),
-        None => check(pattern).map(|_| ()),
+/// The compiled patterns of one schema. Equal ones are compiled once; when all of them are too large
+/// together, no more are compiled.
+#[derive(Debug, Default)]
+pub(super) struct Patterns {
+    by_text: HashMap<String, Arc<Matcher>>,
+    bytes: usize,
+}
+
+impl Patterns {
+    /// Compiles a `pattern`; true if it needs backtracking.
+    pub(super) fn add(&mut self, pattern: &str) -> Result<bool, SchemaFault> {
+        let known = self.by_text.get(pattern).map(Arc::clone);
+        let matcher = match known {
+            Some(matcher) => matcher,
+            None => self.compile(pattern)?,
+        };
+        Ok(matches!(*matcher, Matcher::Backtracking(_)))
+    }
+
+    /// Compiles a pattern where only the linear engine is used.
+    pub(super) fn add_linear(&mut self, pattern: &str) -> Result<(), SchemaFault> {
+        match backtracking_feature(pattern) {
+            Some(feature) => Err(SchemaFault::PatternNotLinear { pattern: clip(pattern, 120), feature }),
+            None => self.add(pattern).map(|_| ()),
+        }
+    }
+
+    fn compile(&mut self, pattern: &str) -> Result<Arc<Matcher>, SchemaFault> {
+        if self.bytes > SCHEMA_PATTERN_BYTES {
+            return Err(SchemaFault::PatternsTooLarge(SCHEMA_PATTERN_BYTES));
+        }
+        if pattern.len() > PATTERN_BYTES {
+            return Err(SchemaFault::PatternTooLong(PATTERN_BYTES));
+        }
+        let (matcher, bytes) = Matcher::new(pattern)?;
+        self.bytes += bytes;
+        if self.bytes > SCHEMA_PATTERN_BYTES {
+            return Err(SchemaFault::PatternsTooLarge(SCHEMA_PATTERN_BYTES));
+        }
+        let matcher = Arc::new(matcher);
+        self.by_text.insert(pattern.to_owned(), Arc::clone(&matcher));
+        Ok(matcher)
+    }
+
+    /// What all of them take in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -62,13 +106,24 @@ fn bad(pattern: &str, reason: &str) -> SchemaFault {
     SchemaFault::BadPattern { pattern: clip(pattern, 120), reason: reason.to_owned() }
 }
 
-fn linear(pattern: &str) -> Result<regex::Regex, SchemaFault> {
+fn linear(pattern: &str) -> Result<Regex, SchemaFault> {
     let translated = jsonschema_regex::to_rust_regex(pattern).map_err(|()| bad(pattern, ""))?;
-    let built = regex::RegexBuilder::new(&translated).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build();
-    built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => bad(pattern, " of a size that is taken"),
-        _ => bad(pattern, ""),
+    build(&translated).map_err(|error| match error.size_limit() {
+        Some(_) => bad(pattern, " of a size that is taken"),
+        None => bad(pattern, ""),
     })
+}
+
+/// As the `regex` crate builds one; but this one says how large it is.
+fn build(translated: &str) -> Result<Regex, BuildError> {
+    let limits =
+        Config::new().nfa_size_limit(Some(PATTERN_COMPILED_BYTES)).hybrid_cache_capacity(PATTERN_COMPILED_BYTES);
+    Regex::builder().configure(limits).build(translated)
+}
+
+/// Of a program, and of what it takes besides when it is used.
+fn size_of(regex: &Regex) -> usize {
+    regex.memory_usage() * 3 / 2
 }
 
 /// The first thing in the pattern that needs backtracking.
@@ -133,52 +188,121 @@ fn ascii_classes(pattern: &str) -> String {
     translated
 }
 
-/// A pattern that turns back, once for each length of text.
+/// A pattern that turns back, once for each length of text. Most texts are short: the others are built when they are
+/// needed.
 struct Backtracking {
-    by_length: Vec<(usize, fancy_regex::Regex)>,
+    translated: String,
+    by_length: [OnceLock<Option<fancy_regex::Regex>>; TURNS.len()],
 }
 
 impl Backtracking {
     fn new(pattern: &str) -> Result<Self, SchemaFault> {
         // The translation knows no named back-references; the engine does.
         let translated = jsonschema_regex::to_rust_regex(pattern).unwrap_or_else(|()| pattern.into());
-        let translated = ascii_classes(&translated);
-        let by_length = TURNS.iter().map(|&(longest, turns)| {
-            let mut builder = fancy_regex::RegexBuilder::new(&translated);
-            builder.backtrack_limit(turns).delegate_size_limit(MAX_COMPILED).delegate_dfa_size_limit(MAX_COMPILED);
-            // An engine that gives up by a panic must not take the server along.
-            match catch_unwind(AssertUnwindSafe(|| builder.build())) {
-                Ok(Ok(regex)) => Ok((longest, regex)),
-                Ok(Err(_)) | Err(_) => Err(bad(pattern, "")),
-            }
-        });
-        Ok(Self { by_length: by_length.collect::<Result<_, _>>()? })
+        let new = Self { translated: ascii_classes(&translated), by_length: Default::default() };
+        if new.regex(0).is_some() { Ok(new) } else { Err(bad(pattern, "")) }
     }
 
-    /// `None` if the text is too long, or the pattern too intricate for it.
+    fn regex(&self, class: usize) -> Option<&fancy_regex::Regex> {
+        let build = || {
+            let mut builder = fancy_regex::RegexBuilder::new(&self.translated);
+            let limit = PATTERN_COMPILED_BYTES;
+            builder.backtrack_limit(TURNS[class].1).delegate_size_limit(limit).delegate_dfa_size_limit(limit);
+            // An engine that gives up by a panic must not take the server along.
+            catch_unwind(AssertUnwindSafe(|| builder.build())).ok()?.ok()
+        };
+        self.by_length[class].get_or_init(build).as_ref()
+    }
+
+    /// What it takes in memory, about: its parts are compiled one by one, as large together as if there were nothing
+    /// to turn back for.
+    fn bytes(&self) -> usize {
+        let (plain, parts) = without_features(&self.translated);
+        let whole = build(&plain).map_or(PATTERN_COMPILED_BYTES, |regex| size_of(&regex));
+        TURNS.len() * ((1 + parts) * OVERHEAD + whole)
+    }
+
+    /// `None` if the text is too long, the pattern too intricate for it, or the value has too many such texts.
     fn matches(&self, text: &str) -> Option<bool> {
-        let (_, regex) = self.by_length.iter().find(|(longest, _)| text.len() <= *longest)?;
+        let class = TURNS.iter().position(|(longest, _)| text.len() <= *longest)?;
+        TURNS_LEFT.set(TURNS_LEFT.get().checked_sub(TURNS[class].1)?);
+        let regex = self.regex(class)?;
         catch_unwind(AssertUnwindSafe(|| regex.is_match(text))).ok()?.ok()
     }
 }
 
+/// The pattern without what needs backtracking, and how many such things it has.
+fn without_features(pattern: &str) -> (String, usize) {
+    let (mut plain, mut features) = (String::with_capacity(pattern.len()), 0);
+    let mut rest = pattern;
+    'next: while let Some(letter) = rest.chars().next() {
+        for look in ["(?=", "(?!", "(?<=", "(?<!"] {
+            if let Some(after) = rest.strip_prefix(look) {
+                (rest, features) = (after, features + 1);
+                plain.push_str("(?:");
+                continue 'next;
+            }
+        }
+        let length =
+            letter.len_utf8() + if letter == '\\' { rest[1..].chars().next().map_or(0, char::len_utf8) } else { 0 };
+        let (this, after) = rest.split_at(length);
+        rest = after;
+        match this.as_bytes() {
+            [b'\\', b'1'..=b'9'] => features += 1,
+            [b'\\', b'k'] => {
+                features += 1;
+                rest = rest.split_once('>').map_or(rest, |(_, after)| after);
+            }
+            _ => plain.push_str(this),
+        }
+    }
+    (plain, features)
+}
+
 enum Matcher {
-    Linear(regex::Regex),
+    Linear(Regex),
     Backtracking(Backtracking),
+}
+
+impl fmt::Debug for Matcher {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Linear(_) => "Linear",
+            Self::Backtracking(_) => "Backtracking",
+        })
+    }
+}
+
+impl Matcher {
+    /// A compiled pattern, and what it takes in memory, about.
+    fn new(pattern: &str) -> Result<(Self, usize), SchemaFault> {
+        if backtracking_feature(pattern).is_some() {
+            let compiled = Backtracking::new(pattern)?;
+            let bytes = compiled.bytes();
+            return Ok((Self::Backtracking(compiled), bytes));
+        }
+        let compiled = linear(pattern)?;
+        let bytes = OVERHEAD + size_of(&compiled);
+        Ok((Self::Linear(compiled), bytes))
+    }
+
+    fn matches(&self, text: &str) -> Option<bool> {
+        match self {
+            Self::Linear(regex) => Some(regex.is_match(text)),
+            Self::Backtracking(pattern) => pattern.matches(text),
+        }
+    }
 }
 
 /// `pattern`, in a schema that has at least one which needs backtracking.
 struct BoundedPattern {
     source: String,
-    matcher: Matcher,
+    matcher: Arc<Matcher>,
 }
 
 impl BoundedPattern {
     fn matches(&self, text: &str) -> Option<bool> {
-        match &self.matcher {
-            Matcher::Linear(regex) => Some(regex.is_match(text)),
-            Matcher::Backtracking(pattern) => pattern.matches(text),
-        }
+        self.matcher.matches(text)
     }
 }
 
@@ -199,20 +323,24 @@ impl<'i> Keyword<'i, Instance> for BoundedPattern {
     }
 }
 
-/// Makes the keyword for the validator.
-pub(super) fn keyword<'a>(
-    _: &'a Map<String, Value>,
-    value: &'a Value,
-    _: Location,
-) -> Result<Box<dyn for<'i> Keyword<'i, Instance>>, ValidationError<'a>> {
-    let source = value.as_str().unwrap_or_default().to_owned();
-    let matcher = if needs_backtracking(&source) {
-        Backtracking::new(&source).map(Matcher::Backtracking)
-    } else {
-        linear(&source).map(Matcher::Linear)
-    };
-    let matcher = matcher.map_err(|fault| ValidationError::custom(fault.to_string()))?;
-    Ok(Box::new(BoundedPattern { source, matcher }))
+type Made<'a> = Result<Box<dyn for<'i> Keyword<'i, Instance>>, ValidationError<'a>>;
+
+/// Makes the keyword for the validator, of patterns that were compiled before.
+pub(super) fn keyword(
+    patterns: Patterns,
+) -> impl for<'a> Fn(&'a Map<String, Value>, &'a Value, Location) -> Made<'a> + Send + Sync {
+    move |_, value, _| {
+        let source = value.as_str().unwrap_or_default().to_owned();
+        let matcher = match patterns.by_text.get(&source) {
+            Some(matcher) => Arc::clone(matcher),
+            // In a part of the schema that no keyword reaches.
+            None => match Matcher::new(&source) {
+                Ok((matcher, _)) => Arc::new(matcher),
+                Err(fault) => return Err(ValidationError::custom(fault.to_string())),
+            },
+        };
+        Ok(Box::new(BoundedPattern { source, matcher }))
+    }
 }
 
 #[cfg(test)]
@@ -221,7 +349,7 @@ mod tests {
 
     #[track_caller]
     fn refuses(pattern: &str, expect: &str) {
-        assert_eq!(check(pattern).unwrap_err().to_string(), expect);
+        assert_eq!(Patterns::default().add(pattern).unwrap_err().to_string(), expect);
     }
 
     #[track_caller]
@@ -234,14 +362,14 @@ mod tests {
         for pattern in
             ["^[a-z]+$", r"\d{3}-\d{4}", r"^\(?=x", r"[(?=]", "", "ä+", r"^(?<year>\d{4})$", r"\cA", r"\u00e4"]
         {
-            assert_eq!(check(pattern), Ok(Engine::Linear), "{pattern}");
+            assert_eq!(Patterns::default().add(pattern), Ok(false), "{pattern}");
         }
     }
 
     #[test]
     fn what_needs_backtracking_gets_it() {
         for pattern in ["^(?!x)a", "(?<=a)b", r"(a)\1", r"(?<n>a)\k<n>"] {
-            assert_eq!(check(pattern), Ok(Engine::Backtracking), "{pattern}");
+            assert_eq!(Patterns::default().add(pattern), Ok(true), "{pattern}");
         }
         matches("^(?!x)[a-z]+$", "abc", Some(true));
         matches("^(?!x)[a-z]+$", "xbc", Some(false));
@@ -294,10 +422,10 @@ mod tests {
             (r"(a)\1", "a back-reference"),
             (r"(?<n>a)\k<n>", "a back-reference"),
         ] {
-            let fault = check_linear(pattern).unwrap_err().to_string();
+            let fault = Patterns::default().add_linear(pattern).unwrap_err().to_string();
             assert_eq!(fault, format!("pattern `{pattern}` uses {feature}, {tail}"));
         }
-        assert_eq!(check_linear("^x-"), Ok(()));
+        assert_eq!(Patterns::default().add_linear("^x-"), Ok(()));
     }
 
     #[test]
@@ -309,5 +437,47 @@ mod tests {
             "pattern `a{1000}{1000}{1000}` is not a regular expression of a size that is taken",
         );
         refuses(&"a".repeat(3_000), "pattern is longer than 2000 bytes");
+    }
+
+    #[test]
+    fn all_patterns_of_a_schema_have_a_budget_and_equal_ones_count_once() {
+        let mut patterns = Patterns::default();
+        let large = |number: usize| format!("z{number}[^b]{{300}}");
+        patterns.add(&large(0)).unwrap();
+        let one = patterns.bytes();
+        assert!((300_000..1_000_000).contains(&one), "{one}");
+        for _ in 0..100 {
+            patterns.add(&large(0)).unwrap();
+        }
+        assert_eq!(patterns.bytes(), one);
+        let fitting = (1..).take_while(|number| patterns.add(&large(*number)).is_ok()).count();
+        assert!((SCHEMA_PATTERN_BYTES / one - 2..=SCHEMA_PATTERN_BYTES / one).contains(&fitting), "{fitting}");
+        assert_eq!(patterns.add("^a$"), Err(SchemaFault::PatternsTooLarge(SCHEMA_PATTERN_BYTES)));
+        assert!(patterns.bytes() < SCHEMA_PATTERN_BYTES + 2 * PATTERN_COMPILED_BYTES, "nothing more was compiled");
+    }
+
+    #[test]
+    fn what_turns_back_is_weighed_as_well() {
+        let weigh = |pattern: &str| Matcher::new(pattern).unwrap().1;
+        assert!(weigh("^(?!x)z1[^b]{300}$") > 3 * weigh("^z1[^b]{300}$"));
+        assert!(
+            (30_000..300_000)
+                .contains(&weigh(r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@(x\.)+[A-Za-z]{2,}$"))
+        );
+        assert_eq!(
+            without_features(r"(?!a)(?<=b)(?<n>c)\1\k<n>\\1(?:d)"),
+            (r"(?:a)(?:b)(?<n>c)\\1(?:d)".to_owned(), 4)
+        );
+    }
+
+    #[test]
+    fn all_texts_of_a_value_have_a_budget_of_turns() {
+        let pattern = Backtracking::new("^(?!x)a*$").unwrap();
+        let long = "a".repeat(4_000);
+        begin_value();
+        let fitting = (0..).take_while(|_| pattern.matches(&long) == Some(true)).count();
+        assert_eq!(fitting, TURNS_OF_A_VALUE / 64_000);
+        begin_value();
+        assert_eq!(pattern.matches(&long), Some(true), "the next value has its own");
     }
 }

@@ -31,7 +31,9 @@ use serde_json::{Map, Value, json};
 
 use super::{Annotations, Binding, Deprecation, Tool, duration_from_json, name};
 use crate::{
-    schema::{self, SchemaCache, path},
+    ceiling::{FAULTS_LISTED, REQUEST_PATTERN_BYTES, TOOL_DESCRIPTION_BYTES, TOOLS},
+    json,
+    schema::{self, SchemaCache, SchemaError, path},
     text::clip,
 };
 
@@ -44,11 +46,8 @@ pub enum Rules {
     Open,
 }
 
-/// Tools in one list.
-const MAX_TOOLS: usize = 1_000;
 const STRICT_NAME: usize = 64;
 const STRICT_DESCRIPTION: usize = 1_024;
-const OPEN_DESCRIPTION: usize = 16 * 1024;
 
 /// One thing that is wrong with a list of definitions.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -60,10 +59,13 @@ pub struct DefinitionFault {
     pub message: String,
 }
 
-/// Everything that is wrong with a list of definitions; never empty.
+/// What is wrong with a list of definitions; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionFaults {
+    /// At most [`FAULTS_LISTED`].
     pub faults: Vec<DefinitionFault>,
+    /// Further faults, and entries that were not read.
+    pub omitted: usize,
     /// Names that stand more than once, one entry for each repetition.
     pub duplicates: Vec<String>,
 }
@@ -86,6 +88,9 @@ impl fmt::Display for DefinitionFaults {
             }
             write!(formatter, "Duplicate tool names: {}", self.duplicates.join(", "))?;
         }
+        if self.omitted > 0 {
+            write!(formatter, "; {} further faults or unread entries", self.omitted)?;
+        }
         Ok(())
     }
 }
@@ -102,34 +107,60 @@ pub fn check(definitions: &Value, rules: Rules) -> Result<Vec<Tool>, DefinitionF
 }
 
 fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> Result<Vec<Tool>, DefinitionFaults> {
-    let mut checker = Checker { rules, cache, faults: Vec::new() };
+    let mut checker = Checker { rules, cache, pattern_bytes: 0, faults: Vec::new(), omitted: 0 };
     let Value::Array(entries) = definitions else {
         checker.wrong_type(String::new(), "array", Some(definitions));
-        return Err(DefinitionFaults { faults: checker.faults, duplicates: Vec::new() });
+        return Err(checker.conclude(Vec::new()));
     };
-    if entries.len() > MAX_TOOLS {
-        let message = format!("Too big: expected array to have <={MAX_TOOLS} items");
+    if entries.len() > TOOLS {
+        let message = format!("Too big: expected array to have <={TOOLS} items");
         checker.fault(String::new(), "too_big", message);
-        return Err(DefinitionFaults { faults: checker.faults, duplicates: Vec::new() });
+        return Err(checker.conclude(Vec::new()));
     }
-    let tools: Vec<Option<Tool>> =
-        entries.iter().enumerate().map(|(index, entry)| checker.entry(index, entry)).collect();
+    let mut tools: Vec<Option<Tool>> = Vec::with_capacity(entries.len());
+    for (index, entry) in entries.iter().enumerate() {
+        if checker.is_full() {
+            checker.omitted += entries.len() - index;
+            break;
+        }
+        tools.push(checker.entry(index, entry));
+    }
     let duplicates = checker.names(&tools);
     if checker.faults.is_empty() {
         return Ok(tools.into_iter().flatten().collect());
     }
-    Err(DefinitionFaults { faults: checker.faults, duplicates })
+    Err(checker.conclude(duplicates))
 }
 
 struct Checker<'a> {
     rules: Rules,
     cache: Option<&'a SchemaCache>,
+    /// What the patterns of all schemas so far take in memory.
+    pattern_bytes: usize,
     faults: Vec<DefinitionFault>,
+    omitted: usize,
 }
 
 impl Checker<'_> {
     fn fault(&mut self, path: String, code: &'static str, message: impl Into<String>) {
+        if self.is_full() {
+            self.omitted += 1;
+            return;
+        }
         self.faults.push(DefinitionFault { path, code, message: message.into() });
+    }
+
+    /// No further fault would be listed, so that reading on tells the client nothing.
+    fn is_full(&self) -> bool {
+        self.faults.len() >= FAULTS_LISTED
+    }
+
+    fn count(&self) -> usize {
+        self.faults.len() + self.omitted
+    }
+
+    fn conclude(self, duplicates: Vec<String>) -> DefinitionFaults {
+        DefinitionFaults { faults: self.faults, omitted: self.omitted, duplicates }
     }
 
     fn wrong_type(&mut self, path: String, expected: &str, received: Option<&Value>) {
@@ -138,7 +169,7 @@ impl Checker<'_> {
     }
 
     fn entry(&mut self, index: usize, entry: &Value) -> Option<Tool> {
-        let before = self.faults.len();
+        let before = self.count();
         let here = path::with_index("", index);
         let Value::Object(fields) = entry else {
             self.wrong_type(here, "object", Some(entry));
@@ -156,7 +187,7 @@ impl Checker<'_> {
         if self.rules == Rules::Open {
             self.open_fields(fields, &here, &mut tool);
         }
-        (self.faults.len() == before).then_some(tool)
+        (self.count() == before).then_some(tool)
     }
 
     fn name(&mut self, fields: &Map<String, Value>, here: &str) -> String {
@@ -212,8 +243,8 @@ impl Checker<'_> {
                 text.clone()
             }
             (Some(Value::String(text)), Rules::Open) => {
-                if text.len() > OPEN_DESCRIPTION {
-                    let message = format!("Too big: expected string to have <={OPEN_DESCRIPTION} characters");
+                if text.len() > TOOL_DESCRIPTION_BYTES {
+                    let message = format!("Too big: expected string to have <={TOOL_DESCRIPTION_BYTES} characters");
                     self.fault(here, "too_big", message);
                 }
                 text.clone()
@@ -242,9 +273,13 @@ impl Checker<'_> {
             self.fault(here, fault.code(), fault.to_string());
             return Arc::new(Value::Null);
         }
+        if self.pattern_bytes > REQUEST_PATTERN_BYTES {
+            // Said of an earlier one; nothing more is compiled.
+            return Arc::new(Value::Null);
+        }
         let parameters = Arc::new(parameters.clone());
         let schema_faults = match self.cache {
-            Some(cache) => cache.faults(&parameters),
+            Some(cache) => self.compile(cache, &parameters, &here),
             None => schema::faults(&parameters),
         };
         let before = self.faults.len();
@@ -273,6 +308,23 @@ impl Checker<'_> {
             }
         }
         parameters
+    }
+
+    /// Compiles a schema, as long as the patterns of all of them are not too large together. What was refused counts,
+    /// too: it has been compiled.
+    fn compile(&mut self, cache: &SchemaCache, parameters: &Arc<Value>, here: &str) -> Vec<SchemaError> {
+        let compiled = cache.compile_or_refuse(json::content_hash(parameters), parameters);
+        self.pattern_bytes += match &compiled {
+            Ok(schema) => schema.pattern_bytes(),
+            Err(refusal) => refusal.pattern_bytes,
+        };
+        if self.pattern_bytes > REQUEST_PATTERN_BYTES {
+            let message = format!(
+                "patterns are too large together: compiled, those of all tools may have {REQUEST_PATTERN_BYTES} bytes"
+            );
+            self.fault(here.to_owned(), "patterns_too_large", message);
+        }
+        compiled.err().map(|refusal| refusal.faults.clone()).unwrap_or_default()
     }
 
     /// Every property says its type, one that JSON Schema has.
@@ -307,6 +359,10 @@ impl Checker<'_> {
         }
         if let Some(Value::Array(values)) = fields.get("enum") {
             for (index, value) in values.iter().enumerate() {
+                if self.is_full() {
+                    self.omitted += values.len() - index;
+                    break;
+                }
                 if !value.is_string() && !value.is_number() {
                     let here = path::with_index(&path::with_key(here, "enum"), index);
                     self.fault(here, "invalid_union", "Invalid input");
@@ -334,6 +390,10 @@ impl Checker<'_> {
         };
         let properties = schema.get("properties").and_then(Value::as_object);
         for (index, name) in names.iter().enumerate() {
+            if self.is_full() {
+                self.omitted += names.len() - index;
+                break;
+            }
             let here = path::with_index(&here, index);
             match name {
                 Value::String(name) => {

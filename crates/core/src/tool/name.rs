@@ -14,7 +14,7 @@ use crate::ContentHash;
 const LONGEST_ALIAS: usize = 64;
 const SHORTEST_HASH: usize = 8;
 /// Of a name under the open rules, in characters.
-pub const LONGEST_NAME: usize = 128;
+pub const LONGEST_NAME: usize = crate::ceiling::TOOL_NAME_LENGTH;
 
 /// Why a name is not taken by the open rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -45,7 +45,7 @@ use crate::{
     ContentHash,
     json::{self, JsonError, Limits},
     schema::{
-        Schema, SchemaCache, SchemaError,
+        self, Schema, SchemaCache, SchemaError,
         dialect::{self, Declarations, Dialect},
     },
 };
@@ -99,32 +99,67 @@ pub struct Member {
     pub name: Arc<str>,
     /// What the model calls it.
     pub alias: Arc<str>,
-    schema: OnceLock<Result<Arc<Schema>, SchemaError>>,
-    shared: Option<Arc<SchemaCache>>,
+    schemas: Schemas,
+}
+
+/// Where the compiled parameters of a tool are.
+#[derive(Debug)]
+enum Schemas {
+    Own(OnceLock<Result<Arc<Schema>, SchemaError>>),
+    /// In a cache, which may evict them while the toolset lives: a toolset must not keep what the cache does not count.
+    Shared(Arc<SchemaCache>, OnceLock<ContentHash>),
 }
 
 impl Member {
     fn new(tool: Tool, alias: String) -> Self {
         let name: Arc<str> = tool.name.as_str().into();
         let alias = if alias == tool.name { Arc::clone(&name) } else { alias.into() };
-        Self { tool: Arc::new(tool), name, alias, schema: OnceLock::new(), shared: None }
+        Self { tool: Arc::new(tool), name, alias, schemas: Schemas::Own(OnceLock::new()) }
     }
 
     /// The compiled parameters; compiled by the first who asks.
     ///
     /// # Errors
     /// Why the parameters are not a schema that is taken.
-    pub fn schema(&self) -> Result<&Schema, &SchemaError> {
-        let compile = || {
-            let parameters = self.tool.checked_parameters();
-            match &self.shared {
-                Some(cache) => cache.compile(&parameters),
-                None => Schema::compile(&parameters).map(Arc::new),
+    pub fn schema(&self) -> Result<Arc<Schema>, SchemaError> {
+        match &self.schemas {
+            Schemas::Own(schema) => {
+                schema.get_or_init(|| Schema::compile(&self.tool.checked_parameters()).map(Arc::new)).clone()
+            }
+            Schemas::Shared(cache, hash) => {
+                let hash = self.hash(hash);
+                let known = cache.get(hash);
+                let compiled = known.unwrap_or_else(|| cache.compile_or_refuse(hash, &self.tool.checked_parameters()));
+                compiled.map_err(|refusal| refusal.first())
+            }
+        }
+    }
+
+    /// How much work it is to check arguments of so many bytes; `None` if the parameters have to be compiled first and
+    /// that is not a matter of microseconds.
+    #[must_use]
+    pub fn effort(&self, bytes: usize) -> Option<u64> {
+        let known = match &self.schemas {
+            Schemas::Own(schema) => schema.get().cloned(),
+            Schemas::Shared(cache, hash) => {
+                cache.get(self.hash(hash)).map(|known| known.map_err(|refusal| refusal.first()))
             }
         };
-        self.schema.get_or_init(compile).as_ref().map(AsRef::as_ref)
+        match known {
+            Some(Ok(schema)) => Some(schema.effort(bytes)),
+            Some(Err(_)) => Some(0),
+            None if schema::is_light(&self.tool.parameters) => Some(LIGHT_EFFORT + bytes as u64),
+            None => None,
+        }
+    }
+
+    fn hash(&self, hash: &OnceLock<ContentHash>) -> ContentHash {
+        *hash.get_or_init(|| json::content_hash(&self.tool.checked_parameters()))
     }
 }
+
+/// What compiling a light schema counts for.
+const LIGHT_EFFORT: u64 = 5_000;
 
 /// The frozen tools of one query.
 #[derive(Debug)]
@@ -227,7 +262,7 @@ impl Toolset {
     #[must_use]
     pub fn sharing(mut self, cache: &Arc<SchemaCache>) -> Self {
         for member in &mut self.members {
-            member.shared = Some(Arc::clone(cache));
+            member.schemas = Schemas::Shared(Arc::clone(cache), OnceLock::new());
         }
         self
     }
@@ -279,6 +314,13 @@ impl Toolset {
             json!({"tools": tools.collect::<Value>()}).to_string().into()
         });
         Arc::clone(written)
+    }
+
+    /// What it takes in memory, about: the tools, the document, and what two model APIs are told of them.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let document = self.to_document();
+        json::memory_of(&document) + 3 * document.len()
     }
 
     /// Reads a toolset that was stored: the same tools, order, aliases and hash.
@@ -476,11 +518,16 @@ mod tests {
 
     #[test]
     fn toolsets_share_what_they_have_in_common() {
-        let cache = Arc::new(SchemaCache::new(10));
+        let cache = Arc::new(SchemaCache::new(1 << 20));
         let one = Toolset::merge(Mode::N8n, vec![], vec![calculator()]).sharing(&cache);
         let two = Toolset::merge(Mode::Hybrid, vec![ark("x", "")], vec![calculator()]).sharing(&cache);
-        let schema = |toolset: &Toolset| std::ptr::from_ref(toolset.get("calc.ulate").unwrap().schema().unwrap());
-        assert_eq!(schema(&one), schema(&two));
+        let schema = |toolset: &Toolset| toolset.get("calc.ulate").unwrap().schema().unwrap();
+        assert!(Arc::ptr_eq(&schema(&one), &schema(&two)));
+        let weak = Arc::downgrade(&schema(&one));
+        let number = |number: usize| Arc::new(json!({"properties": {"a": {"pattern": format!("{number}[^b]{{50}}")}}}));
+        (0..100).for_each(|index| drop(cache.compile(&number(index))));
+        assert!(weak.upgrade().is_none(), "what the cache has evicted is not kept by a toolset");
+        assert!(schema(&one).check_arguments("{}").is_err(), "and is compiled again");
     }
 
     #[test]
@@ -494,7 +541,7 @@ mod tests {
         let toolset = Toolset::merge(Mode::N8n, vec![], vec![broken, calculator()]);
         assert!(toolset.get("broken").unwrap().schema().is_err());
         let member = toolset.get("calc.ulate").unwrap();
-        assert!(std::ptr::eq(member.schema().unwrap(), member.schema().unwrap()));
+        assert!(Arc::ptr_eq(&member.schema().unwrap(), &member.schema().unwrap()));
         assert!(member.schema().unwrap().check_arguments("{}").is_err());
     }
 }

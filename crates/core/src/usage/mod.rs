@@ -154,7 +154,8 @@ impl Sample {
             | Action::StoreBackedUp
             | Action::AuditKeyRotated
             | Action::AuditShortened
-            | Action::AuditBroken => None,
+            | Action::AuditBroken
+            | Action::AccessRefused => None,
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use bosun_core::{Namespace, message};
 use bosun_engine::{
-    AskedConversation, DEFAULT_MEMORY, Engine, Registry,
+    AskedConversation, Engine,
     store::conversations::{Listing, Said, Wanted},
 };
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ use crate::http::{
 };
 
 /// How long the name of a conversation may be, in bytes.
-const LONGEST_ID: usize = 253;
+const LONGEST_ID: usize = bosun_core::ceiling::CONVERSATION_ID_BYTES;
 
 /// A conversation in a list.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -79,7 +79,7 @@ pub(super) struct Joined {
 }
 
 /// Reads `memory`, `sessionId`, `conversationId` and `conversationPolicy`.
-pub(super) fn join(fields: &mut Object, registry: &Registry, namespace: &Namespace, findings: &mut Findings) -> Joined {
+pub(super) fn join(fields: &mut Object, namespace: &Namespace, findings: &mut Findings) -> Joined {
     let memory = read_memory(fields, namespace, findings);
     let session = read_id(fields, "sessionId", findings);
     let conversation = read_id(fields, "conversationId", findings);
@@ -93,10 +93,6 @@ pub(super) fn join(fields: &mut Object, registry: &Registry, namespace: &Namespa
             false
         }
     };
-    let keeps = memory.is_some() || registry.memory(namespace, DEFAULT_MEMORY).is_some();
-    if conversation.is_some() && !keeps {
-        findings.warn("`conversationId` is recorded, but there is no memory that would keep the conversation");
-    }
     Joined {
         session_id: session.clone().or_else(|| conversation.clone()),
         conversation: AskedConversation { memory, id: conversation.or(session), alone },
@@ -156,7 +152,7 @@ pub(super) async fn get(engine: &Engine, options: &Options) -> Result<Conversati
 /// `GET …/memories/{name}/conversations/{id}/messages`
 pub(super) async fn get_in_memory(engine: &Engine, options: &Options) -> Result<Conversation, ApiError> {
     let namespace = options.namespace();
-    if engine.registry().memory(&namespace, &options.name).is_none() {
+    if engine.registry().window(&namespace, &options.name).is_none() {
         return Err(memory_not_found(namespace.as_str(), &options.name));
     }
     let wanted = Wanted {

@@ -17,6 +17,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{duration, messages, wire};
+use crate::{
+    auth::{Right, Rights},
+    http::warning::Warnings,
+};
 
 /// A query in either shape.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -24,25 +28,69 @@ use super::{duration, messages, wire};
 pub(super) enum Query {
     Rfc(Box<wire::RfcQuery>),
     Ark(Box<wire::ArkQuery>),
+    BriefRfc(Box<wire::BriefRfcQuery>),
+    BriefArk(Box<wire::BriefArkQuery>),
 }
 
-/// The whole query, in the view that was asked for or else in its own.
+/// How much of a query its reader may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    Everything,
+    /// Where it stands, and the calls that somebody has to run: without `read`, a request does what its right is for,
+    /// and its answer says what that came to.
+    StateAndCalls,
+}
+
+impl Sight {
+    pub(super) fn of(rights: Rights) -> Self {
+        if rights.has(Right::Read) { Self::Everything } else { Self::StateAndCalls }
+    }
+}
+
+/// The query as far as its reader may see it, in the view that was asked for or else in its own.
 pub(super) fn query(
     snapshot: &Snapshot,
     view: Option<View>,
+    sight: Sight,
     results: Option<Vec<wire::PostedResult>>,
     warnings: &[String],
 ) -> Query {
     let (head, transcript) = (&*snapshot.head, &*snapshot.transcript);
-    let mut all = transcript.spec.warnings.clone();
-    for warning in warnings {
-        if !all.contains(warning) {
-            all.push(warning.clone());
-        }
+    let view = view.unwrap_or(head.view);
+    if sight == Sight::StateAndCalls {
+        // What its creator was warned of quotes the request.
+        return brief(head, transcript, view, results, warnings.to_vec());
     }
-    match view.unwrap_or(head.view) {
+    let mut all = Warnings::from(transcript.spec.warnings.clone());
+    warnings.iter().for_each(|warning| all.add(warning.as_str()));
+    let all = all.into();
+    match view {
         View::Rfc => Query::Rfc(Box::new(rfc(head, transcript, results, all))),
         View::Ark => Query::Ark(Box::new(ark(head, transcript, results, all))),
+    }
+}
+
+fn brief(
+    head: &Head,
+    transcript: &Transcript,
+    view: View,
+    results: Option<Vec<wire::PostedResult>>,
+    warnings: Vec<String>,
+) -> Query {
+    let (identity, tool_calls) = (identity(head), open_calls(head, transcript));
+    match view {
+        View::Rfc => Query::BriefRfc(Box::new(wire::BriefRfcQuery {
+            identity,
+            status: rfc_status(head.status()),
+            tool_call: tool_calls.first().cloned(),
+            tool_calls,
+            results,
+            warnings,
+        })),
+        View::Ark => {
+            let status = wire::BriefArkStatus { phase: ark_phase(head.status()), tool_calls };
+            Query::BriefArk(Box::new(wire::BriefArkQuery { identity, status, results, warnings }))
+        }
     }
 }
 
@@ -62,7 +110,7 @@ fn rfc(
         error: failure(transcript),
         tool_execution_history: transcript.calls().filter_map(execution).collect(),
         usage: usage(head.usage),
-        duration: whole_duration(transcript),
+        duration: whole_duration(head, transcript),
         metadata: wire::RfcMetadata {
             query_name: head.name.to_string(),
             waiting_for_tool: !tool_calls.is_empty(),
@@ -142,7 +190,7 @@ pub(super) fn listed_status(head: &Head, transcript: &Transcript) -> wire::ArkSt
         token_usage: usage(head.usage),
         conversation_id: session(&transcript.spec).conversation_id,
         conditions: vec![condition(head, transcript)],
-        duration: whole_duration(transcript),
+        duration: whole_duration(head, transcript),
     }
 }
 
@@ -347,9 +395,10 @@ fn ark_content(transcript: &Transcript) -> Option<String> {
     }
 }
 
-/// From creation to the end, as a person would measure it: waiting for tools included.
-pub(super) fn whole_duration(transcript: &Transcript) -> Option<String> {
-    transcript.end.as_ref().map(|end| duration::format(end.at.since(transcript.created_at)))
+/// From creation to the end, as a person would measure it: waiting for tools included, and steps of the server's clock not.
+pub(super) fn whole_duration(head: &Head, transcript: &Transcript) -> Option<String> {
+    let created_at = transcript.created_at.shifted(head.clock.stepped_ms);
+    transcript.end.as_ref().map(|end| duration::format(end.at.since(created_at)))
 }
 
 #[cfg(test)]

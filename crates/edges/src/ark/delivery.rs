@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bosun_core::{
     Actor, CallId, Content, Head, Outcome,
+    ceiling::RESULTS_DELIVERED,
     head::CallState,
     machine::{Delivery, Standing, Target, Verdict},
 };
@@ -18,6 +19,7 @@ use super::{request::read_body_wait, wire};
 use crate::http::{
     error::{ApiError, Code, clip},
     json::{Findings, Object, kind_of},
+    warning::Warnings,
 };
 
 /// A post, read and found good.
@@ -87,6 +89,7 @@ impl Which {
 
 pub(super) fn read(warnings: &[String], body: Value) -> Result<Post, ApiError> {
     let mut findings = Findings::new(Code::InvalidToolResult, warnings.to_vec());
+    refuse_too_many(&body)?;
     let mut fields = Object::body(body)?;
     let hold = fields.flag("continueExecution", &mut findings) == Some(false);
     let wait = read_body_wait(&mut fields, &mut findings);
@@ -101,6 +104,16 @@ pub(super) fn read(warnings: &[String], body: Value) -> Result<Post, ApiError> {
     Ok(Post { results, batch, hold, wait, warnings })
 }
 
+/// A longer batch is not looked at: no query has so many open calls.
+fn refuse_too_many(body: &Value) -> Result<(), ApiError> {
+    let count = body["toolResults"].as_array().map_or(0, Vec::len);
+    if count <= RESULTS_DELIVERED {
+        return Ok(());
+    }
+    let message = format!("`toolResults` has {count} results; one delivery has at most {RESULTS_DELIVERED}");
+    Err(ApiError::new(Code::TooManyResults, message))
+}
+
 fn read_batch(fields: &mut Object, findings: &mut Findings) -> Vec<Posted> {
     let items = fields.list("toolResults", findings).unwrap_or_default();
     if items.is_empty() {
@@ -112,12 +125,12 @@ fn read_batch(fields: &mut Object, findings: &mut Findings) -> Vec<Posted> {
         }
     }
     let mut results = Vec::with_capacity(items.len());
-    for (index, item) in items.into_iter().enumerate() {
-        if let Some(mut item) = Object::at(format!("toolResults[{index}]"), item, findings) {
+    findings.each("toolResults", items, |findings, place, item| {
+        if let Some(mut item) = Object::at(place, item, findings) {
             results.extend(read_one(&mut item, findings));
             item.finish(findings);
         }
-    }
+    });
     results
 }
 
@@ -206,7 +219,7 @@ pub(super) async fn deliver(
     post: Post,
     wait: Option<Duration>,
 ) -> Result<Delivered, ApiError> {
-    let Post { results, batch, hold, mut warnings, .. } = post;
+    let Post { results, batch, hold, warnings, .. } = post;
     let deliveries = results.iter().filter_map(Posted::to_delivery).collect();
     let DeliverReport { verdicts, snapshot } = engine.deliver(by.clone(), key, deliveries, hold, wait).await?;
     let mut verdicts = verdicts.into_iter();
@@ -220,10 +233,10 @@ pub(super) async fn deliver(
             (posted, verdict)
         })
         .collect();
-    for (posted, verdict) in &judged {
-        audit(&snapshot.head, posted, *verdict);
-        warnings.extend(misnamed(&snapshot, posted));
-    }
+    log_unused(&snapshot.head, &judged);
+    let mut kept = Warnings::from(warnings);
+    judged.iter().filter_map(|(posted, _)| misnamed(&snapshot, posted)).for_each(|warning| kept.add(warning));
+    let warnings = kept.into();
     let counts = |(_, verdict): &(Posted, Verdict)| matches!(verdict, Verdict::Accepted(_) | Verdict::Replayed(_));
     if !judged.iter().any(counts) {
         return Err(refusal(&snapshot.head, &judged, batch));
@@ -342,16 +355,22 @@ fn recorded_hash(head: &Head, verdict: Verdict) -> Option<Value> {
     }
 }
 
-fn audit(head: &Head, posted: &Posted, verdict: Verdict) {
-    let (word, code) = word(verdict);
-    if code.is_some() {
+/// The log has a line for each of the first results that were not used, and one for all others: a client chooses how
+/// many there are.
+fn log_unused(head: &Head, judged: &[(Posted, Verdict)]) {
+    const LINES: usize = 8;
+    let unused: Vec<_> = judged.iter().filter(|(_, verdict)| word(*verdict).1.is_some()).collect();
+    for (posted, verdict) in unused.iter().take(LINES) {
         tracing::warn!(
             query = %head.uid,
-            call = call_of(verdict).map(tracing::field::display),
-            verdict = word,
+            call = call_of(*verdict).map(tracing::field::display),
+            verdict = word(*verdict).0,
             content = %posted.outcome.content_hash(),
             "result was not used"
         );
+    }
+    if let Some(further) = unused.len().checked_sub(LINES).filter(|further| *further > 0) {
+        tracing::warn!(query = %head.uid, further, "further results of the same delivery were not used");
     }
 }
 

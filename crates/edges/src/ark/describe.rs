@@ -169,7 +169,13 @@ const OPERATIONS: &[Operation] = &[
         parameters: &["name", "wait", "view"],
         body: Body::Optional(continue_body),
         answer: Answer::Json(schema::<convert::Query>),
-        errors: &[Code::QueryNotFound, Code::QueryUnreadable, Code::QueryNotHeld, Code::QueryChanged],
+        errors: &[
+            Code::QueryNotFound,
+            Code::QueryUnreadable,
+            Code::QueryNotHeld,
+            Code::QueryChanged,
+            Code::HoldExpired,
+        ],
     },
     Operation {
         method: "post",
@@ -181,6 +187,7 @@ const OPERATIONS: &[Operation] = &[
         answer: Answer::Json(schema::<convert::Query>),
         errors: &[
             Code::InvalidToolResult,
+            Code::TooManyResults,
             Code::QueryNotFound,
             Code::QueryUnreadable,
             Code::QueryChanged,
@@ -226,6 +233,7 @@ const OPERATIONS: &[Operation] = &[
             Code::AlreadyResolved,
             Code::CallExpired,
             Code::CallCancelled,
+            Code::TooManyUploads,
         ],
     },
     Operation {
@@ -505,6 +513,7 @@ fn refusal_schema() -> Value {
                     "code": {"type": "string"},
                     "message": {"type": "string"},
                     "details": {"type": "array", "items": {"type": "object"}},
+                    "omitted": {"type": "integer", "description": "How many faults are not listed, and entries not read"},
                 },
             },
         },

@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use bosun_core::CallId;
-use bosun_engine::{Engine, ResultContent};
+use bosun_engine::{Engine, EngineError, ResultContent};
 use futures_util::stream;
 
 use super::options::Options;
@@ -35,6 +35,8 @@ pub(super) async fn open(engine: &Engine, options: &Options, headers: &HeaderMap
             return Err(call_not_found(&options.call));
         }
     };
+    // What cannot be read is an error, and not an answer that breaks off.
+    content.read(0..content.size.min(1)).await.map_err(EngineError::from)?;
     Ok(respond(content, headers))
 }
 

@@ -151,7 +151,7 @@ fn contains(name: &QueryName, part: &str) -> bool {
 /// The events of a query; none if there is no such query.
 async fn of_query(app: &App, namespace: &Namespace, name: &QueryName) -> Result<Vec<QueryEvent>, ApiError> {
     let stored = app.engine.store().load(namespace, name).await.map_err(bosun_engine::EngineError::from)?;
-    let Some(Stored { head, entries }) = stored else { return Ok(Vec::new()) };
+    let Some(Stored { head, entries, .. }) = stored else { return Ok(Vec::new()) };
     Ok(entries.iter().map(|entry| show(&head, entry)).collect())
 }
 
@@ -218,7 +218,9 @@ fn tell(event: &Event) -> (bool, &'static str, String) {
         Event::Changed(changed) => {
             (false, "QueryChanged", format!("Changed: {}", changed.names().collect::<Vec<_>>().join(", ")))
         }
-        Event::Recovered => (true, "QueryRecovered", "An earlier process left it in the middle".to_owned()),
+        Event::ClockStepped { by_ms } => (true, "ClockStepped", format!("The server's clock stepped by {by_ms} ms")),
+        Event::Interrupted => (false, "QueryInterrupted", "The server stopped in an orderly way".to_owned()),
+        Event::Recovered { .. } => (true, "QueryRecovered", "An earlier process left it in the middle".to_owned()),
         Event::Completed => (false, "QueryCompleted", "Answered".to_owned()),
         Event::Failed { code, .. } => (true, "QueryFailed", format!("`{code}`")),
         Event::Cancelled { .. } => (true, "QueryCancelled", "Cancelled".to_owned()),

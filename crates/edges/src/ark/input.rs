@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use bosun_core::{message, template, tool::ConfigRef};
+use bosun_core::{
+    message::{self, MessageFaults},
+    schema::path::below,
+    template,
+    tool::ConfigRef,
+};
 use bosun_engine::{Input, parameters::Parameter};
 use serde_json::Value;
 
@@ -46,12 +51,14 @@ fn read_messages(fields: &mut Object, findings: &mut Findings) -> Option<Input> 
     match message::read(&items) {
         Ok(read) => {
             read.warnings.into_iter().for_each(|warning| findings.warn(warning));
+            findings.omit_warnings(read.warnings_omitted);
             Some(Input::Messages(read.messages))
         }
-        Err(faults) => {
+        Err(MessageFaults { faults, omitted }) => {
+            findings.omit(omitted);
             for fault in faults {
                 let class = if fault.unsupported { Code::UnsupportedField } else { Code::InvalidRequest };
-                findings.refuse(class, format!("{path}{}", fault.path), fault.code, fault.message);
+                findings.refuse(class, below(&path, &fault.path), fault.code, fault.message);
             }
             None
         }
@@ -62,16 +69,17 @@ fn read_messages(fields: &mut Object, findings: &mut Findings) -> Option<Input> 
 pub(super) fn read_parameters(fields: &mut Object, findings: &mut Findings) -> BTreeMap<String, Parameter> {
     let path = fields.path_of("parameters");
     let mut read = BTreeMap::new();
-    for (index, item) in fields.list("parameters", findings).unwrap_or_default().into_iter().enumerate() {
-        let Some(mut parameter) = Object::at(format!("{path}[{index}]"), item, findings) else { continue };
+    let items = fields.list("parameters", findings).unwrap_or_default();
+    findings.each(&path, items, |findings, place, item| {
+        let Some(mut parameter) = Object::at(place, item, findings) else { return };
         if let Some((name, value)) = read_parameter(&mut parameter, findings)
             && read.insert(name.clone(), value).is_some()
         {
             let path = parameter.path_of("name");
-            findings.fault(path, "duplicate_name", format!("`{}` stands twice", clip(&name)));
+            findings.fault(path, "duplicate_name", format!("`{}` appears twice", clip(&name)));
         }
         parameter.finish(findings);
-    }
+    });
     read
 }
 

@@ -13,7 +13,6 @@ mod delivery;
 mod describe;
 mod docs;
 mod download;
-mod duration;
 mod events;
 mod input;
 mod lookup;
@@ -34,3 +33,5 @@ mod update;
 mod upload;
 mod usage;
 mod wire;
+
+use bosun_core::duration;

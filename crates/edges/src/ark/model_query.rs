@@ -80,7 +80,7 @@ pub(super) fn answer(snapshot: &Snapshot) -> Result<Answer, ApiError> {
         prompt: transcript.spec.input.clone(),
         response: transcript.response().map(str::to_owned),
         status: convert::rfc_status(head.status()),
-        duration: convert::whole_duration(transcript),
+        duration: convert::whole_duration(head, transcript),
         model: transcript.spec.model.clone(),
         token_usage: convert::usage(head.usage),
         warnings: transcript.spec.warnings.clone(),

@@ -7,12 +7,13 @@ use axum::{
     http::{HeaderMap, HeaderName, header, request::Parts},
 };
 use bosun_core::{
-    Actor, Content, Namespace, Outcome, QueryName, QueryUid, Status, query::View, tool::duration_from_json,
+    Actor, Content, Namespace, Outcome, QueryName, QueryUid, Status, ceiling, query::View, tool::duration_from_json,
 };
 use bosun_engine::{QueryKey, store::conversations::Wanted};
 use serde_json::Value;
 
 use super::{
+    convert::Sight,
     delivery::{DEFAULT_FAILURE, NO_REASON},
     duration,
     lookup::Lookup,
@@ -26,12 +27,12 @@ use crate::http::{
 /// How long `wait=true` waits: less than the 30 s after which many clients give up by themselves.
 pub(super) const DEFAULT_WAIT: Duration = Duration::from_secs(25);
 /// Nobody waits longer in one request.
-pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(ceiling::WAIT_SECONDS as u64);
 const DEFAULT_LIMIT: usize = 100;
-const MAX_LIMIT: usize = 1000;
+const MAX_LIMIT: usize = ceiling::PAGE_ENTRIES;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const MAX_IDEMPOTENCY_KEY: usize = 255;
+const MAX_IDEMPOTENCY_KEY: usize = ceiling::IDEMPOTENCY_KEY_BYTES;
 const TOKEN: &str = "the `continue_token` of an earlier page";
 
 /// What stands in the URL of a request whose body is a result.
@@ -310,6 +311,11 @@ impl Options {
 
     pub(super) fn actor(&self) -> &Actor {
         &self.caller.actor
+    }
+
+    /// How much of a query the caller may see.
+    pub(super) fn sight(&self) -> Sight {
+        Sight::of(self.caller.grant().rights)
     }
 
     /// The query that the path names. A name that no query can have is a query that does not exist.

@@ -9,6 +9,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bosun_core::{
     Namespace, QueryName,
     query::{AskedLimits, Limits, ModelOptions, TargetKind, View},
+    schema::path::with_key,
     tool::duration_from_json,
 };
 use bosun_engine::{Engine, Submission, store::RequestKey};
@@ -42,7 +43,7 @@ pub(super) const UNSERVED: &[(&str, &str)] = &[
 ];
 
 /// Labels, and annotations, together: as many bytes as Kubernetes takes of annotations.
-const MAX_TEXTS: usize = 256 * 1024;
+const MAX_TEXTS: usize = bosun_core::ceiling::LABELS_BYTES;
 
 /// What makes no sense for a query that is not there yet.
 const NOT_OF_NEW: &[(&str, &str)] = &[("cancel", "a query is cancelled with `PATCH …/queries/{name}/cancel`")];
@@ -64,7 +65,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
     let limits = read_limits(&mut fields, &mut findings);
     let named = target.as_ref().map_or((TargetKind::Agent, ""), |target| (target.kind, &target.name));
     warn_of_narrowed(&limits, &engine.bounds(&metadata.namespace, named.0, named.1), &mut findings);
-    let joined = conversations::join(&mut fields, &engine.registry(), &metadata.namespace, &mut findings);
+    let joined = conversations::join(&mut fields, &metadata.namespace, &mut findings);
     if let Some(target) = &target {
         let brings_tools = !tools.outside.is_empty() || tools.selected.is_some() || tools.filter.is_some();
         target.refuse_what_it_cannot_have(brings_tools, output_schema.is_some(), input.as_ref(), &mut findings);
@@ -191,14 +192,19 @@ pub(super) fn read_texts(
     let path = metadata.path_of(name);
     let texts = metadata.object(name, findings)?;
     let mut read = BTreeMap::new();
-    for (key, value) in texts.into_members() {
+    let mut members = texts.into_members().into_iter();
+    while let Some((key, value)) = members.next() {
+        if findings.is_full() {
+            findings.omit(1 + members.len());
+            break;
+        }
         match value {
             Value::String(text) => {
                 read.insert(key, text);
             }
             other => {
-                let path = format!("metadata.{name}.{}", clip(&key));
-                findings.fault(path, "wrong_type", format!("must be a string, not {}", kind_of(&other)));
+                let message = format!("must be a string, not {}", kind_of(&other));
+                findings.fault(with_key(&path, &key), "wrong_type", message);
             }
         }
     }

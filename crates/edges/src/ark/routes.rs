@@ -6,20 +6,23 @@ use std::{sync::LazyLock, time::Duration};
 
 use axum::{
     Router,
+    body::Bytes,
     extract::{Request, State},
     handler::Handler as _,
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware,
     response::{IntoResponse, Response},
     routing::MethodRouter,
 };
-use bosun_core::query::View;
+use bosun_core::{ContentHash, ceiling::REASON_BYTES};
 use bosun_engine::{Snapshot, Submitted, store::Page};
 use serde_json::Value;
 
 use super::{
     about::{get_capabilities, get_context, get_system_info},
-    audit, conversations, convert, delivery, describe,
+    audit, conversations,
+    convert::{self, Sight},
+    delivery, describe,
     docs::{page, script, style},
     download,
     events::{get_event, list_events},
@@ -34,7 +37,7 @@ use super::{
         raw::{create_raw, delete_raw, get_raw, list_raw, replace_raw},
         update_agent, update_memory, update_model, update_server, update_team, update_tool,
     },
-    stream, update, upload, usage, wire,
+    stream, tools, update, upload, usage, wire,
 };
 use crate::{
     App,
@@ -151,10 +154,20 @@ pub(crate) fn router(app: App) -> Router {
     resources(router, &app, "/v1/namespaces/{namespace}").with_state(app)
 }
 
-/// `GET /openapi.json`: this API, described.
-async fn openapi() -> Json<&'static Value> {
-    static DOCUMENT: LazyLock<Value> = LazyLock::new(describe::document);
-    Json(&*DOCUMENT)
+/// `GET /openapi.json`: this API, described. It is the same for as long as the server runs, so it is written once.
+async fn openapi(headers: HeaderMap) -> Response {
+    static DOCUMENT: LazyLock<(Bytes, HeaderValue)> = LazyLock::new(|| {
+        let text = describe::document().to_string();
+        let tag = format!("\"{}\"", ContentHash::of(text.as_bytes()));
+        // Hexadecimal digits in quotes are always a value.
+        (text.into(), HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\"")))
+    });
+    let (document, tag) = &*DOCUMENT;
+    let fields = [(header::ETAG, tag.clone()), (header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    if headers.get_all(header::IF_NONE_MATCH).iter().any(|known| known == tag) {
+        return (StatusCode::NOT_MODIFIED, fields).into_response();
+    }
+    (fields, document.clone()).into_response()
 }
 
 /// `GET /health`: the process answers.
@@ -209,6 +222,7 @@ async fn create_query(
     Trace(trace): Trace,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
+    tools::compile_ahead(&app.engine, &body).await;
     let request::NewQuery { mut submission, wait, stream } =
         body.read(|body| request::read(&app.engine, &options, body))?;
     submission.trace = trace;
@@ -217,7 +231,9 @@ async fn create_query(
     let mut response = if stream {
         stream::open(&app.engine, &snapshot, 0, &warnings).await?
     } else {
-        answer(&snapshot, options.view, &warnings)
+        // Whoever creates a query may see what becomes of it, here and nowhere else without `read`.
+        let query = convert::query(&snapshot, options.view, Sight::Everything, None, &warnings);
+        with_warnings(Json(query), &warnings)
     };
     mark_replayed(&mut response, replayed);
     Ok(response)
@@ -226,7 +242,7 @@ async fn create_query(
 /// `GET …/queries/{name}`
 async fn get_query(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
     let snapshot = app.engine.get(&options.key()?, options.wait_or(None)).await?;
-    Ok(answer(&snapshot, options.view, &options.warnings))
+    Ok(answer(&snapshot, &options, &options.warnings))
 }
 
 /// `PUT …/queries/{name}`
@@ -236,7 +252,7 @@ async fn update_query(State(app): State<App>, options: Options, body: JsonBody) 
     let snapshot = app.engine.get(&key, None).await?;
     let (update, warnings) = change.check(&app.engine, &snapshot).map_err(|error| error.about(&sent))?;
     let snapshot = app.engine.update(options.actor().clone(), key, update).await?;
-    Ok(answer(&snapshot, options.view, &warnings))
+    Ok(answer(&snapshot, &options, &warnings))
 }
 
 /// `POST …/models/{name}/query`
@@ -297,14 +313,14 @@ async fn delete_query(State(app): State<App>, options: Options) -> Result<Respon
 async fn cancel_query(State(app): State<App>, options: Options, body: OptionalJson) -> Result<Response, ApiError> {
     let (reason, warnings) = body.read(|body| read_reason(&options, body))?;
     let snapshot = app.engine.cancel(options.actor().clone(), options.key()?, reason).await?;
-    Ok(answer(&snapshot, options.view, &warnings))
+    Ok(answer(&snapshot, &options, &warnings))
 }
 
 /// `POST …/queries/{name}/continue`
 async fn continue_query(State(app): State<App>, options: Options, body: OptionalJson) -> Result<Response, ApiError> {
     let (wait, warnings) = body.read(|body| read_wait(&options, body))?;
     let snapshot = app.engine.resume(options.actor().clone(), options.key()?, wait).await?;
-    Ok(answer(&snapshot, options.view, &warnings))
+    Ok(answer(&snapshot, &options, &warnings))
 }
 
 /// `POST …/queries/{name}/tool-result`
@@ -312,7 +328,7 @@ async fn deliver_results(State(app): State<App>, options: Options, body: JsonBod
     let post = body.read(|body| delivery::read(&options.warnings, body))?;
     let wait = options.wait_or(post.wait.or(Some(DEFAULT_WAIT)));
     let delivered = delivery::deliver(&app.engine, options.actor(), options.key()?, post, wait).await?;
-    Ok(delivery_answer(delivered, options.view))
+    Ok(delivery_answer(delivered, &options))
 }
 
 /// `PUT …/queries/{name}/tool-calls/{id}/result`
@@ -320,7 +336,7 @@ async fn put_result(State(app): State<App>, options: Options, request: Request) 
     let post = upload::read(&app.engine, &options, request).await?;
     let wait = options.wait_or(Some(DEFAULT_WAIT));
     let delivered = delivery::deliver(&app.engine, options.actor(), options.key()?, post, wait).await?;
-    Ok(delivery_answer(delivered, options.view))
+    Ok(delivery_answer(delivered, &options))
 }
 
 /// `GET …/queries/{name}/tool-calls/{id}/result`
@@ -335,14 +351,14 @@ async fn watch_query(State(app): State<App>, options: Options) -> Result<Respons
     stream::open(&app.engine, &snapshot, seen, &options.warnings).await
 }
 
-/// A query as the answer to a request.
-fn answer(snapshot: &Snapshot, view: Option<View>, warnings: &[String]) -> Response {
-    with_warnings(Json(convert::query(snapshot, view, None, warnings)), warnings)
+/// A query as the answer to a request, as far as the caller may see it.
+fn answer(snapshot: &Snapshot, options: &Options, warnings: &[String]) -> Response {
+    with_warnings(Json(convert::query(snapshot, options.view, options.sight(), None, warnings)), warnings)
 }
 
-fn delivery_answer(delivered: delivery::Delivered, view: Option<View>) -> Response {
+fn delivery_answer(delivered: delivery::Delivered, options: &Options) -> Response {
     let delivery::Delivered { snapshot, results, replayed, warnings } = delivered;
-    let query = convert::query(&snapshot, view, results, &warnings);
+    let query = convert::query(&snapshot, options.view, options.sight(), results, &warnings);
     let mut response = with_warnings(Json(query), &warnings);
     mark_replayed(&mut response, replayed);
     response
@@ -362,7 +378,13 @@ pub(super) fn with_warnings(response: impl IntoResponse, warnings: &[String]) ->
 
 /// `{reason}` of a cancellation; there need not be a body.
 fn read_reason(options: &Options, body: Option<Value>) -> Result<(Option<String>, Vec<String>), ApiError> {
-    read_optional(options, body, |fields, findings| fields.text("reason", findings))
+    read_optional(options, body, |fields, findings| {
+        let (reason, path) = (fields.text("reason", findings), fields.path_of("reason"));
+        if reason.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES) {
+            findings.fault(path, "too_large", format!("has more than {REASON_BYTES} bytes"));
+        }
+        reason
+    })
 }
 
 /// `{wait}` of a continuation; there need not be a body. The agent's next action is what it is for.

@@ -179,11 +179,10 @@ impl Narrator {
     pub(crate) fn tell(&mut self, watched: &Watched) -> Vec<Message> {
         match watched {
             Watched::Entry(entry) => self.tell_entry(entry),
-            Watched::Delta { turn, attempt, offset, text } => vec![Message {
-                id: None,
-                event: "agent_response_delta",
-                data: json!({ "turn": turn, "attempt": attempt, "offset": offset, "delta": text }),
-            }],
+            Watched::Delta { turn, attempt, offset, text } => {
+                let data = json!({ "turn": turn, "attempt": attempt, "offset": offset, "delta": text });
+                vec![self.message(None, "agent_response_delta", data)]
+            }
         }
     }
 
@@ -191,28 +190,33 @@ impl Narrator {
         self.note(entry);
         let before = match &entry.event {
             Event::Failed { code, message } => {
-                Some(Message { id: None, event: "error", data: json!({ "code": code, "message": message }) })
+                Some(self.message(None, "error", json!({ "code": code, "message": message })))
             }
             _ => None,
         };
         let told = self.tell_event(&entry.event, entry.at);
         let id = Some(format!("{}.{}", self.uid, entry.seq));
-        before.into_iter().chain(told.map(|(event, data)| Message { id, event, data })).collect()
+        before.into_iter().chain(told.map(|(event, data)| self.message(id, event, data))).collect()
+    }
+
+    /// An event that says which query it is of: a client may have asked without a name, or read several streams.
+    fn message(&self, id: Option<String>, event: &'static str, mut data: Value) -> Message {
+        data["queryName"] = self.name.as_str().into();
+        data["uid"] = self.uid.to_string().into();
+        Message { id, event, data }
     }
 
     fn tell_event(&self, event: &Event, at: Timestamp) -> Option<(&'static str, Value)> {
         match event {
             // The first turn, and any that begins again: then what was read of it is void.
-            Event::TurnStarted { turn, attempt, .. } if *turn == 1 || *attempt > 1 => Some((
-                "agent_thinking",
-                json!({ "status": "reasoning", "turn": turn, "attempt": attempt, "queryName": self.name }),
-            )),
+            Event::TurnStarted { turn, attempt, .. } if *turn == 1 || *attempt > 1 => {
+                Some(("agent_thinking", json!({ "status": "reasoning", "turn": turn, "attempt": attempt })))
+            }
             // Text that comes with calls is not the answer; it went out as deltas.
             // What was read of this turn is not the answer: the model is told so, and begins another one.
-            Event::TurnEnded { turn, rejected: Some(_), .. } => Some((
-                "agent_thinking",
-                json!({ "status": "correcting", "turn": turn + 1, "attempt": 1, "queryName": self.name }),
-            )),
+            Event::TurnEnded { turn, rejected: Some(_), .. } => {
+                Some(("agent_thinking", json!({ "status": "correcting", "turn": turn + 1, "attempt": 1 })))
+            }
             Event::TurnEnded { text, calls: 0, .. } => {
                 Some(("agent_response", json!({ "response": text.as_deref().unwrap_or_default() })))
             }
@@ -257,7 +261,9 @@ impl Narrator {
             | Event::Held { .. }
             | Event::Continued { .. }
             | Event::Changed(_)
-            | Event::Recovered => None,
+            | Event::ClockStepped { .. }
+            | Event::Interrupted
+            | Event::Recovered { .. } => None,
         }
     }
 

@@ -6,7 +6,11 @@
 
 use std::sync::Arc;
 
-use bosun_core::{Namespace, query::TargetKind};
+use bosun_core::{
+    Namespace,
+    query::TargetKind,
+    schema::path::{with_index, with_key},
+};
 use bosun_engine::{Input, Registry};
 use serde_json::Value;
 
@@ -48,15 +52,13 @@ pub(super) fn read(
         }
         several = None;
     }
-    let targets: Vec<_> = match single {
-        Some(target) => vec![(path.clone(), target)],
-        None => (0..)
-            .zip(several.unwrap_or_default())
-            .map(|(index, target): (u32, _)| (format!("{paths}[{index}]").into(), target))
-            .collect(),
+    // Of a list, no more than one is read: a second one is refused for being there.
+    let mut several = several.unwrap_or_default().into_iter();
+    let first = match single {
+        Some(target) => Some((path.clone(), target)),
+        None => several.next().map(|target| (with_index(&paths, 0).into(), target)),
     };
-    let mut targets = targets.into_iter();
-    let (place, target) = match (targets.next(), selector) {
+    let (place, target) = match (first, selector) {
         (Some(target), (_, None)) => target,
         (Some(_), (path, Some(_))) => {
             findings.fault(path, "mismatch", "says who is to answer, and so does `target`; leave one of them out");
@@ -73,7 +75,7 @@ pub(super) fn read(
             return None;
         }
     };
-    if targets.next().is_some() {
+    if several.next().is_some() {
         unsupported(findings, paths, "one query has one target; send one query for each");
         return None;
     }
@@ -135,7 +137,7 @@ fn select(
         return None;
     }
     for (name, value) in labels.iter().filter(|(_, value)| !value.is_string()) {
-        let path = format!("{path}.matchLabels.{}", clip(name));
+        let path = with_key(&with_key(path, "matchLabels"), name);
         findings.fault(path, "wrong_type", format!("must be a string, not {}", kind_of(value)));
     }
     let has = |agent: &bosun_engine::Agent, name: &str, value: &Value| {

@@ -4,8 +4,12 @@
 //! and `custom` ones that bring their own parameters and that the catalogue does not know. Every
 //! other entry of `tools` picks one of the agent's by name.
 
+use std::sync::Arc;
+
 use bosun_core::{
     Namespace, Tool,
+    ceiling::TOOLS,
+    schema::{self, path::with_key},
     tool::{
         catalog::Selection,
         definition::{DefinitionCache, DefinitionFault},
@@ -18,6 +22,7 @@ use serde_json::Value;
 use super::request::{refuse_unserved, refuse_unserved_field};
 use crate::http::{
     error::{Code, clip},
+    extract::JsonBody,
     json::{Findings, Object, kind_of},
 };
 
@@ -63,15 +68,29 @@ type Placed = (String, Value);
 pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, findings: &mut Findings) -> Tools {
     let mut speaks_rfc = fields.has("externalTools");
     let mode = read_mode(fields, findings);
-    let mut outside = placed(fields, "externalTools", findings);
-    let mut selected = Vec::new();
-    for (path, entry) in placed(fields, "tools", findings) {
-        if is_outside(&entry, &engine.registry(), namespace) {
+    let (mut outside, mut selected): (Vec<Placed>, _) = (Vec::new(), Vec::new());
+    let path = fields.path_of("externalTools");
+    let items = fields.list("externalTools", findings).unwrap_or_default();
+    if items.len() > TOOLS {
+        too_many(&path, items.len(), findings);
+    } else {
+        findings.each(&path, items, |_, path, entry| outside.push((path, entry)));
+    }
+    let (path, registry) = (fields.path_of("tools"), engine.registry());
+    let items = fields.list("tools", findings).unwrap_or_default();
+    let count = items.len();
+    findings.each(&path, items, |findings, place, entry| {
+        if outside.len() + selected.len() >= TOOLS {
+            // Said below, once.
+        } else if is_outside(&entry, &registry, namespace) {
             speaks_rfc = true;
-            outside.push((path, entry));
+            outside.push((place, entry));
         } else {
-            selected.extend(read_selected(path, entry, findings));
+            selected.extend(read_selected(place, entry, findings));
         }
+    });
+    if outside.len() + selected.len() >= TOOLS && count > TOOLS {
+        too_many(&path, count, findings);
     }
     let outside = check(outside, engine.definitions(), findings);
     if mode == Mode::Ark && !outside.is_empty() {
@@ -80,6 +99,28 @@ pub(super) fn read(fields: &mut Object, engine: &Engine, namespace: &Namespace, 
     let filter = read_filter(fields, findings);
     let selected = Some(selected).filter(|selected| !selected.is_empty());
     Tools { outside, selected, filter, mode, speaks_rfc }
+}
+
+/// Of a body that is longer than this, even small schemas are not compiled on a worker: there may be a thousand.
+const LONG_BODY: usize = 64 * 1024;
+
+/// Compiles the parameters of tools that a body brings, if that is more than a worker should do: [`read`] then finds
+/// them compiled. What is not a definition is left to [`read`], too.
+pub(super) async fn compile_ahead(engine: &Engine, body: &JsonBody) {
+    let lists = [Some(body.value()), body.value().get("spec")].into_iter().flatten().flat_map(|fields| {
+        ["externalTools", "tools"].into_iter().filter_map(|name| fields.get(name).and_then(Value::as_array))
+    });
+    let parameters: Vec<&Value> = lists
+        .flatten()
+        .take(TOOLS)
+        .filter_map(|entry| entry.get("function").filter(|inner| inner.is_object()).unwrap_or(entry).get("parameters"))
+        .filter(|parameters| parameters.is_object())
+        .collect();
+    let is_long = body.len() > LONG_BODY;
+    let is_heavy = |parameters: &&Value| (is_long || !schema::is_light(parameters)) && !engine.has_compiled(parameters);
+    if parameters.iter().any(is_heavy) {
+        engine.compile_ahead(parameters.into_iter().map(|parameters| Arc::new(parameters.clone())).collect()).await;
+    }
 }
 
 /// Which of the agent's tools are wanted, by what they are. The client's own are all wanted, or it would
@@ -100,10 +141,10 @@ fn read_filter(fields: &mut Object, findings: &mut Findings) -> Option<Selection
     }
 }
 
-fn placed(fields: &mut Object, name: &str, findings: &mut Findings) -> Vec<Placed> {
-    let path = fields.path_of(name);
-    let items = fields.list(name, findings).unwrap_or_default();
-    items.into_iter().enumerate().map(|(index, item)| (format!("{path}[{index}]"), item)).collect()
+/// A list of tools that is too long is not read.
+fn too_many(path: &str, count: usize, findings: &mut Findings) {
+    let message = format!("has {count} entries; {TOOLS} are the most");
+    findings.refuse(Code::InvalidToolDefinitions, path, "too_big", message);
 }
 
 fn read_mode(fields: &mut Object, findings: &mut Findings) -> Mode {
@@ -169,6 +210,7 @@ fn check(definitions: Vec<Placed>, known: &DefinitionCache, findings: &mut Findi
     match known.check(&Value::Array(definitions)) {
         Ok(tools) => tools,
         Err(faults) => {
+            findings.omit(faults.omitted);
             for fault in faults.faults {
                 let path = place(&paths, &fault);
                 findings.refuse(Code::InvalidToolDefinitions, path, fault.code, fault.message);
@@ -181,11 +223,12 @@ fn check(definitions: Vec<Placed>, known: &DefinitionCache, findings: &mut Findi
 /// Fields of a definition that the checker does not read.
 fn look_for_strangers(path: &str, definition: &Value, findings: &mut Findings) {
     let members = definition.as_object().into_iter().flatten();
-    for (name, value) in members.filter(|(name, value)| !DEFINITION.contains(&name.as_str()) && !value.is_null()) {
-        let path = clip(&format!("{path}.{name}"));
+    let is_strange = |name: &String, value: &Value| !DEFINITION.contains(&name.as_str()) && !value.is_null();
+    for (name, value) in members.filter(|(name, value)| is_strange(name, value)) {
+        let path = with_key(path, name);
         match UNSERVED.iter().find(|(unserved, _)| unserved == name) {
             Some((_, advice)) => refuse_unserved_field(path, value, advice, findings),
-            None => findings.warn(format!("unknown field `{path}` was ignored")),
+            None => findings.warn(format!("unknown field `{}` was ignored", clip(&path))),
         }
     }
 }

@@ -10,9 +10,12 @@ use bosun_engine::{Engine, Snapshot, Update};
 use serde_json::{Map, Value, json};
 
 use super::{convert, options::Options, request};
-use crate::http::{
-    error::{ApiError, Code, clip, internal},
-    json::{Findings, Object},
+use crate::{
+    auth::Right,
+    http::{
+        error::{ApiError, Code, clip, internal},
+        json::{Findings, Object},
+    },
 };
 
 /// Fields of answers. A client that sends back what it has read means nothing by them.
@@ -59,6 +62,7 @@ pub(super) fn read(options: &Options, body: Value) -> Result<Change, ApiError> {
         limits: request::read_limits(&mut kept, &mut findings),
         labels,
         annotations,
+        may_shorten: options.caller.grant().rights.has(Right::Manage),
     };
     request::refuse_unserved(&mut kept, request::UNSERVED, &mut findings);
     for name in OF_ANSWERS {

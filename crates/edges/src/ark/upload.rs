@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderMap, header},
 };
 use bosun_core::{
-    CallId, Content,
+    CallId, Content, Namespace,
     content::{INLINE_BYTES, LARGEST_BYTES, MediaType},
     json::Limits,
     machine::Standing,
@@ -29,7 +29,7 @@ use super::{
     options::Options,
 };
 use crate::http::{
-    error::{ApiError, Code, not_utf8},
+    error::{ApiError, Code, call_not_found, not_utf8},
     extract,
 };
 
@@ -45,9 +45,13 @@ pub(super) async fn read(engine: &Engine, options: &Options, request: Request) -
     if let Some(refusal) = delivery::refuse_early(&options.call, standing) {
         return Err(refusal);
     }
+    let call = options.call.parse().map_err(|_| call_not_found(&options.call))?;
     let body = request.into_body();
     let content = match media_type {
-        Some(media_type) => receive(engine, standing, media_type, body, options.result.is_failure()).await?,
+        Some(media_type) => {
+            let to = Addressee { namespace: options.namespace(), call, standing };
+            receive(engine, to, media_type, body, options.result.is_failure()).await?
+        }
         None => receive_nothing(body).await?,
     };
     let outcome = options.result.outcome(content).ok_or_else(untyped)?;
@@ -81,9 +85,16 @@ fn read_media_type(headers: &HeaderMap) -> Result<Option<MediaType>, ApiError> {
     Ok(Some(media_type))
 }
 
+/// The call that a result is for.
+struct Addressee {
+    namespace: Namespace,
+    call: CallId,
+    standing: Standing,
+}
+
 async fn receive(
     engine: &Engine,
-    standing: Standing,
+    to: Addressee,
     media_type: MediaType,
     body: Body,
     failure: bool,
@@ -102,7 +113,7 @@ async fn receive(
             Some(upload) => upload.write(piece).await?,
             None if small.len() + piece.len() <= in_memory => small.extend_from_slice(&piece),
             None => {
-                let mut upload = engine.upload(standing, media_type.clone()).await?;
+                let mut upload = engine.upload(&to.namespace, to.call, to.standing, media_type.clone()).await?;
                 upload.write(small.split().freeze()).await?;
                 upload.write(piece).await?;
                 large = Some(upload);

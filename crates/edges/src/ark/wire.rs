@@ -38,6 +38,41 @@ pub(super) struct RfcQuery {
     pub(super) warnings: Vec<String>,
 }
 
+/// A query in the RFC's shape, as far as a key without the right `read` sees it: where it stands and what is to be run.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BriefRfcQuery {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    pub(super) status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_call: Option<ToolCall>,
+    pub(super) tool_calls: Vec<ToolCall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) results: Option<Vec<PostedResult>>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// A query in ARK's shape, as far as a key without the right `read` sees it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BriefArkQuery {
+    #[serde(flatten)]
+    pub(super) identity: Identity,
+    pub(super) status: BriefArkStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) results: Option<Vec<PostedResult>>,
+    pub(super) warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BriefArkStatus {
+    pub(super) phase: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tool_calls: Vec<ToolCall>,
+}
+
 /// A query in ARK's shape: `status` is an object with a `phase`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -31,6 +31,8 @@ pub struct Policy(Option<Guarded>);
 struct Guarded {
     keys: Keyring,
     issuers: Vec<Issuer>,
+    /// Keys of an issuer are being fetched: another policy follows when they are there, or cannot be had.
+    expects_keys: bool,
 }
 
 impl Policy {
@@ -43,7 +45,16 @@ impl Policy {
     /// Only whoever has a key or a token may do anything.
     #[must_use]
     pub fn guarded(keys: Keyring, issuers: Vec<Issuer>) -> Self {
-        Self(Some(Guarded { keys, issuers }))
+        Self(Some(Guarded { keys, issuers, expects_keys: false }))
+    }
+
+    /// Whether another policy follows soon, with the keys that an issuer has published meanwhile.
+    #[must_use]
+    pub fn expecting_keys(mut self, expects_keys: bool) -> Self {
+        if let Some(guarded) = &mut self.0 {
+            guarded.expects_keys = expects_keys;
+        }
+        self
     }
 }
 
@@ -124,9 +135,19 @@ impl Access {
         let mut policy = self.policy.clone();
         policy.mark_unchanged();
         self.keys_wanted.notify_one();
-        tokio::time::timeout(FETCH_PATIENCE, policy.changed()).await.ok()?.ok()?;
-        let policy = Arc::clone(&policy.borrow());
-        policy.0.as_ref()?.verify(credential, self.clock.now()).ok()
+        let verified = async {
+            loop {
+                policy.changed().await.ok()?;
+                let policy = Arc::clone(&policy.borrow_and_update());
+                let guarded = policy.0.as_ref()?;
+                match guarded.verify(credential, self.clock.now()) {
+                    // One issuer has answered, and it may be another one that has signed the token.
+                    Err(Some(TokenError::UnknownKey)) if guarded.expects_keys => {}
+                    verified => return verified.ok(),
+                }
+            }
+        };
+        tokio::time::timeout(FETCH_PATIENCE, verified).await.ok()?
     }
 
     /// Resolves when what was granted on `proof` does not allow `errand` any more, with what a new request would be

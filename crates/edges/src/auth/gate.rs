@@ -10,7 +10,7 @@ use axum::{
     extract::{FromRequestParts, RawPathParams, Request, State},
     http::{HeaderMap, HeaderName, request::Parts},
     middleware::Next,
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
 use bosun_core::{Actor, Namespace};
 
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     App,
     http::{
-        error::{ApiError, Code, clip, internal},
+        error::{ApiError, Code, Refused, clip, internal},
         json::Findings,
     },
 };
@@ -114,6 +114,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Place {
     }
 }
 
+/// Who was refused; rides in the response's extensions to the audit log.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedActor(pub(crate) Actor);
+
 /// Lets a request through to its handler, or answers it.
 pub(crate) async fn check(
     State((app, needs)): State<(App, Needs)>,
@@ -123,8 +127,28 @@ pub(crate) async fn check(
     if needs == Needs::Nothing {
         return Ok(next.run(request).await);
     }
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let Some((proof, grant)) = app.access.authenticate(&parts.headers).await else { return Err(unauthorized()) };
+    let actor = grant.actor.clone();
+    let mut response = match pass(&app, needs, (proof, grant), Request::from_parts(parts, body), next).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into_response(),
+    };
+    if response.extensions().get::<Refused>().is_some() {
+        response.extensions_mut().insert(RefusedActor(actor));
+    }
+    Ok(response)
+}
+
+/// The same for somebody who is known.
+async fn pass(
+    app: &App,
+    needs: Needs,
+    (proof, grant): (Proof, Arc<Grant>),
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let (mut parts, body) = request.into_parts();
     check_right(needs, &grant)?;
     let mut named = None;
     if let Needs::Here(_) = needs {

@@ -11,6 +11,7 @@ mod credential;
 pub(crate) mod gate;
 pub mod jwt;
 pub mod keys;
+pub(crate) mod refusals;
 mod tenure;
 pub(crate) mod whoami;
 

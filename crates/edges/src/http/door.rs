@@ -16,11 +16,11 @@ use tracing::Instrument;
 
 use super::{
     drain,
-    error::{ApiError, Code},
+    error::{ApiError, Code, Refused},
     guard::Hosts,
     observe::{self, Observer},
 };
-use crate::App;
+use crate::{App, auth::gate::RefusedActor};
 
 #[derive(Debug)]
 struct Door {
@@ -51,6 +51,11 @@ async fn pass(State(door): State<Arc<Door>>, mut request: Request, next: Next) -
         response
     };
     let mut response = answer.instrument(seen.span.clone()).await;
+    if let Some(Refused(code)) = response.extensions().get::<Refused>() {
+        let actor = response.extensions().get::<RefusedActor>().map(|RefusedActor(actor)| actor);
+        let records = door.app.refusals.note(door.app.engine.now(), actor, *code, seen.method_and_route());
+        door.app.engine.note_refusals(records);
+    }
     seen.end(&door.app.requests, &mut response);
     response
 }

@@ -3,11 +3,12 @@
 //! ARK's API answers a body that is not in order with the body itself. Clients write such answers into logs, so
 //! what may be a key is hidden here, whatever is wrong with the body around it: everything under a name that
 //! means a secret, everything in `headers` and `config` but what is known to be none, values of parameters whose
-//! name means a secret, what URLs have behind their `?`, and whatever looks like a key in the middle of a text.
+//! name means a secret, what URLs have of users and parameters, and whatever looks like a key in the middle of a text.
+//! What looks like a key is for [`bosun_core::audit`] to say, here as in resources and in the audit log.
 //! An echo is short: of a large body it only says how large it is.
 
 use bosun_core::{
-    audit::{is_secret_name, redact_text},
+    audit::{hide_in_urls, is_secret_name, redact_text},
     json::compact,
 };
 use serde_json::{Map, Value};
@@ -130,13 +131,9 @@ fn only(members: &Map<String, Value>, shown: &[&str]) -> Value {
     Value::Object(copied.collect::<Map<_, _>>())
 }
 
-/// A text without keys in it, and without what its URL has behind the `?`.
+/// A text without keys in it, and without what may be one in its URLs.
 fn copy_text(text: &str) -> String {
-    let shown = match (text.contains("://"), text.find(['?', '#'])) {
-        (true, Some(at)) => format!("{}?{HIDDEN}", &text[..at]),
-        _ => text.to_owned(),
-    };
-    redact_text(&shown).into_owned()
+    redact_text(&hide_in_urls(text, HIDDEN)).into_owned()
 }
 
 #[cfg(test)]
@@ -179,8 +176,8 @@ mod tests {
             json!({"parameters": [{"name": "api_token", "value": {"deep": key}}]}),
             json!({"parameters": [{"name": "api_token", "value": {"deep": HIDDEN}}]}),
         );
-        check(json!({"address": format!("https://x/mcp?t={key}")}), json!({"address": "https://x/mcp?[hidden]"}));
-        check(json!({"address": format!("https://u:{key}@x/mcp")}), json!({"address": "https://u:[redacted]@x/mcp"}));
+        check(json!({"address": format!("https://x/mcp?t={key}")}), json!({"address": "https://x/mcp?t=[hidden]"}));
+        check(json!({"address": format!("https://u:{key}@x/mcp")}), json!({"address": "https://[hidden]@x/mcp"}));
         check(json!({"input": format!("with Bearer {key}")}), json!({"input": "with Bearer [redacted]"}));
         check(json!({"secretKeyRef": key}), json!({"secretKeyRef": HIDDEN}));
         check(

@@ -11,7 +11,13 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use bosun_core::{content::BadContent, json::JsonError};
+use bosun_core::{
+    ceiling::FAULTS_LISTED,
+    content::BadContent,
+    journal::JournalFault,
+    json::JsonError,
+    schema::path::{self, Step},
+};
 use bosun_engine::{
     EngineError, StoreError, UploadError,
     registry::PromptError,
@@ -80,10 +86,13 @@ codes! {
     UnsupportedTarget = NOT_IMPLEMENTED "unsupported_target",
     InvalidToolDefinitions = UNPROCESSABLE_ENTITY "invalid_tool_definitions",
     InvalidToolResult = UNPROCESSABLE_ENTITY "invalid_tool_result",
+    TooManyResults = UNPROCESSABLE_ENTITY "too_many_results",
     InvalidToolArguments = UNPROCESSABLE_ENTITY "invalid_tool_arguments",
     InvalidOutputSchema = UNPROCESSABLE_ENTITY "invalid_output_schema",
     InvalidTemplate = UNPROCESSABLE_ENTITY "invalid_template",
     MissingParameters = UNPROCESSABLE_ENTITY "missing_parameters",
+    InputTooLarge = UNPROCESSABLE_ENTITY "input_too_large",
+    EntryTooLarge = UNPROCESSABLE_ENTITY "entry_too_large",
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     AgentNotFound = UNPROCESSABLE_ENTITY "agent_not_found",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
@@ -107,12 +116,15 @@ codes! {
     QueryChanged = CONFLICT "query_changed",
     QueryNotHeld = CONFLICT "query_not_held",
     ConversationBusy = CONFLICT "conversation_busy",
+    JournalFull = CONFLICT "journal_full",
     AlreadyResolved = CONFLICT "already_resolved",
     AmbiguousCall = CONFLICT "ambiguous_call",
     CallNotWaiting = CONFLICT "call_not_waiting",
     QueryDeleted = GONE "query_deleted",
     CallExpired = GONE "call_expired",
     CallCancelled = GONE "call_cancelled",
+    HoldExpired = GONE "hold_expired",
+    TooManyUploads = TOO_MANY_REQUESTS "too_many_uploads",
     // The server cannot do it.
     ModelFailed = BAD_GATEWAY "model_failed",
     QueryUnreadable = INTERNAL_SERVER_ERROR "query_unreadable",
@@ -129,6 +141,8 @@ pub(crate) struct ApiError {
     pub(crate) code: Code,
     message: String,
     details: Vec<Value>,
+    /// Faults that are not in the details.
+    omitted: usize,
     detail: Detail,
     cause: Option<Arc<EngineError>>,
 }
@@ -149,18 +163,22 @@ enum Detail {
 #[derive(Clone, Debug)]
 pub(crate) struct Cause(pub(crate) Arc<EngineError>);
 
+/// That a request was refused for want of a key or a right; rides in the response's extensions to the audit log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused(pub(crate) Code);
+
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let lists_faults = matches!(code, Code::InvalidRequest | Code::JsonTooDeep);
         let detail = if lists_faults { Detail::Faults(None) } else { Detail::Message };
-        Self { code, message: message.into(), details: Vec::new(), detail, cause: None }
+        Self { code, message: message.into(), details: Vec::new(), omitted: 0, detail, cause: None }
     }
 
     /// What is wrong with the fields of a body, one entry with `path`, `code` and `message` for each fault.
     pub(crate) fn of_fields(code: Code, message: impl Into<String>, faults: Vec<Value>) -> Self {
         let lists_faults = code.status() == StatusCode::UNPROCESSABLE_ENTITY;
         let detail = if lists_faults { Detail::Faults(None) } else { Detail::Message };
-        Self { code, message: message.into(), details: faults, detail, cause: None }
+        Self { code, message: message.into(), details: faults, omitted: 0, detail, cause: None }
     }
 
     /// Shows what was sent beside what is wrong with it. It is read a second time, since whoever looked for faults has
@@ -175,6 +193,12 @@ impl ApiError {
     /// What ARK says instead of the message.
     pub(crate) fn in_arks_words(mut self, detail: impl Into<Value>) -> Self {
         self.detail = Detail::Own(Box::new(detail.into()));
+        self
+    }
+
+    /// So many faults more than the details list.
+    pub(crate) fn omitting(mut self, omitted: usize) -> Self {
+        self.omitted = omitted;
         self
     }
 
@@ -225,6 +249,9 @@ impl From<EngineError> for ApiError {
             EngineError::MissingParameters(_) | EngineError::UnresolvedParameters { .. } => {
                 (Code::MissingParameters, error.to_string())
             }
+            EngineError::InputTooLarge(_)
+            | EngineError::ParametersTooLarge
+            | EngineError::Prompt(PromptError::TooLarge { .. }) => (Code::InputTooLarge, error.to_string()),
             EngineError::InvalidOutputSchema(_) => (Code::InvalidOutputSchema, error.to_string()),
             EngineError::ToolUnusable { .. } => (Code::InvalidToolDefinitions, error.to_string()),
             EngineError::ToolsNotFound { .. } => (Code::ToolsNotFound, error.to_string()),
@@ -236,7 +263,10 @@ impl From<EngineError> for ApiError {
                 Code::ResultNotFound,
                 format!("call `{call}` has no content: it is still open, or it failed without any"),
             ),
+            EngineError::MayNotShorten(_) => (Code::RightMissing, error.to_string()),
+            EngineError::TooManyUploads(_) => (Code::TooManyUploads, error.to_string()),
             EngineError::NotHeld(_) => (Code::QueryNotHeld, error.to_string()),
+            EngineError::HoldExpired(_) => (Code::HoldExpired, error.to_string()),
             EngineError::Overloaded(_) => (Code::Overloaded, error.to_string()),
             EngineError::ShuttingDown => (Code::ShuttingDown, error.to_string()),
             EngineError::Store(StoreError::Conflict(_)) => (Code::QueryChanged, error.to_string()),
@@ -247,12 +277,22 @@ impl From<EngineError> for ApiError {
                 Code::QueryUnreadable,
                 "the journal of this query is not readable; other queries are not affected".into(),
             ),
+            EngineError::Store(StoreError::Journal(fault)) => {
+                let code = match fault {
+                    JournalFault::EntryTooLarge(_) => Code::EntryTooLarge,
+                    JournalFault::Full => Code::JournalFull,
+                };
+                (code, error.to_string())
+            }
             EngineError::Store(StoreError::MissingBlob(_)) => {
                 (Code::ResultLost, "the content of this result is not in the store any more".into())
             }
+            EngineError::Store(StoreError::DamagedBlob(_)) => {
+                (Code::ResultLost, "the content of this result is damaged".into())
+            }
             EngineError::NoRandomness(_) => (Code::InternalError, INTERNAL.into()),
         };
-        Self { code, message, details: Vec::new(), detail: Detail::Message, cause: Some(Arc::new(error)) }
+        Self { code, message, details: Vec::new(), omitted: 0, detail: Detail::Message, cause: Some(Arc::new(error)) }
     }
 }
 
@@ -282,15 +322,18 @@ fn of_resource(error: &ResourceError) -> ApiError {
             let message = format!("{kind} '{name}' ships with the server: create one of another name");
             ApiError::new(Code::ManagedByServer, message)
         }
-        ResourceError::Invalid { faults, .. } => {
+        ResourceError::Invalid { faults, omitted, .. } => {
             // Where one thing is wrong and nothing else, its own code says it.
             let all_are = |code: &Code| faults.iter().all(|fault| fault.code == code.as_str());
             let own = [Code::UnsupportedField, Code::SecretNotAllowed, Code::AddressNotAllowed];
             let code = own.into_iter().find(all_are).unwrap_or(Code::InvalidResource);
-            let sentences: Vec<_> = faults.iter().map(|fault| fault.message.as_str()).collect();
+            let listed = &faults[..faults.len().min(FAULTS_LISTED)];
+            let sentences: Vec<_> = listed.iter().map(|fault| fault.message.as_str()).collect();
             let detail =
                 |fault: &ManifestFault| json!({"code": fault.code, "message": fault.message, "hint": fault.hint});
-            ApiError::new(code, sentences.join("; ")).with_details(faults.iter().map(detail).collect())
+            ApiError::new(code, sentences.join("; "))
+                .with_details(listed.iter().map(detail).collect())
+                .omitting(*omitted)
         }
     }
 }
@@ -301,6 +344,7 @@ impl From<UploadError> for ApiError {
             UploadError::TooLarge => Self::new(Code::PayloadTooLarge, error.to_string()),
             UploadError::Bad(BadContent::NotJson(error)) => error.into(),
             UploadError::Bad(BadContent::NotUtf8 { at }) => not_utf8(at),
+            UploadError::Refused(error) => error.into(),
             UploadError::Store(error) => EngineError::Store(error).into(),
         }
     }
@@ -357,7 +401,7 @@ fn validation(code: Code, message: &str, faults: &[Value], mut sent: Option<&mut
     // What is wrong with all of the body has no place in it.
     let faults = if faults.iter().any(|fault| fault["path"].is_string()) { faults } else { &whole };
     let listed = faults.iter().map(|fault| {
-        let path: Vec<Value> = steps(fault["path"].as_str().unwrap_or_default()).collect();
+        let path: Vec<Value> = path::steps(fault["path"].as_str().unwrap_or_default()).into_iter().map(loc).collect();
         let input = sent.as_mut().map(|sent| sent.part(&path));
         let loc: Vec<Value> = std::iter::once("body".into()).chain(path).collect();
         json!({"type": fault["code"], "loc": loc, "msg": fault["message"], "input": input})
@@ -365,17 +409,16 @@ fn validation(code: Code, message: &str, faults: &[Value], mut sent: Option<&mut
     listed.collect()
 }
 
-/// `tools[0].name`, step by step.
-fn steps(path: &str) -> impl Iterator<Item = Value> {
-    path.split(['.', '[', ']']).filter(|step| !step.is_empty()).map(|step| match step.parse::<u64>() {
-        Ok(index) => index.into(),
-        Err(_) => step.into(),
-    })
+fn loc(step: Step) -> Value {
+    match step {
+        Step::Key(key) => key.into(),
+        Step::Index(index) => index.into(),
+    }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { code, message, details, detail, cause } = self;
+        let Self { code, message, details, omitted, detail, cause } = self;
         let mut body = json!({ "detail": message, "error": { "code": code.as_str(), "message": message } });
         match detail {
             Detail::Message => {}
@@ -388,8 +431,11 @@ impl IntoResponse for ApiError {
         if !details.is_empty() {
             body["error"]["details"] = Value::Array(details);
         }
+        if omitted > 0 {
+            body["error"]["omitted"] = omitted.into();
+        }
         let mut response = (code.status(), Json(body)).into_response();
-        if code.status() == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(code.status(), StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         if code == Code::Unauthorized {
@@ -398,6 +444,9 @@ impl IntoResponse for ApiError {
         }
         if let Some(cause) = cause {
             response.extensions_mut().insert(Cause(cause));
+        }
+        if matches!(code.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            response.extensions_mut().insert(Refused(code));
         }
         response
     }
@@ -462,6 +511,7 @@ mod tests {
     fn faults_of_a_body_have_their_places_as_ark_writes_them() {
         check_place("input", json!(["body", "input"]));
         check_place("spec.tools[12].parameters.type", json!(["body", "spec", "tools", 12, "parameters", "type"]));
+        check_place("labels[\"a.b\"]", json!(["body", "labels", "a.b"]));
         check_place("", json!(["body"]));
         let whole = json!([{"type": "invalid_request", "loc": ["body"], "msg": "must be an object", "input": [1]}]);
         let mut sent = Echo::new(&json!([1]));

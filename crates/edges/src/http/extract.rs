@@ -39,6 +39,15 @@ pub(crate) struct JsonBody {
 pub(crate) struct OptionalJson(Option<JsonBody>);
 
 impl JsonBody {
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// How many bytes were sent.
+    pub(crate) fn len(&self) -> usize {
+        self.sent.len()
+    }
+
     /// What `read` makes of the body. An error that lists its faults shows what was sent.
     pub(crate) fn read<T>(self, read: impl FnOnce(Value) -> Result<T, ApiError>) -> Result<T, ApiError> {
         self.read_and_keep(read).map(|(value, _)| value)

@@ -1,19 +1,33 @@
 //! Reading a JSON object field by field.
 //!
 //! Each field is taken out once, by name and type; what is left at the end is unknown, and said so.
-//! Nothing stops at the first fault: a client is told all of them at once. A `null` is an absent
+//! Nothing stops at the first fault: a client is told all of them at once, up to
+//! [`FAULTS_LISTED`]; further ones are counted, and lists are not read on then. A `null` is an absent
 //! field everywhere but where a value of any kind is asked for.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use bosun_core::{
+    ceiling::FAULTS_LISTED,
+    schema::path::{with_index, with_key},
+};
 use serde_json::{Map, Value};
 
-use super::error::{ApiError, Code, clip};
+use super::{
+    error::{ApiError, Code, clip},
+    warning::Warnings,
+};
+
+/// So many bytes of a fault's path and of its message are shown: each is in the answer three times.
+const LONGEST_PATH: usize = 1_024;
+const LONGEST_MESSAGE: usize = 1_024;
+/// How much all faults of an answer may say together; those behind that are counted.
+const LISTED_BYTES: usize = 64 * 1_024;
 
 /// One thing that is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Where: `spec.tools[0].name`.
+    /// Where: `spec.tools[0].name`, as [`bosun_core::schema::path`] writes it.
     pub(crate) path: String,
     /// What kind of request error it makes.
     pub(crate) class: Code,
@@ -27,12 +41,16 @@ pub(crate) struct Findings {
     /// The request error that an ordinary fault makes.
     class: Code,
     faults: Vec<Fault>,
-    warnings: Vec<String>,
+    /// How many bytes the faults have.
+    listed: usize,
+    /// Faults that are not listed, and items of lists that were not read.
+    omitted: usize,
+    warnings: Warnings,
 }
 
 impl Findings {
     pub(crate) fn new(class: Code, warnings: Vec<String>) -> Self {
-        Self { class, faults: Vec::new(), warnings }
+        Self { class, faults: Vec::new(), listed: 0, omitted: 0, warnings: warnings.into() }
     }
 
     /// Notes a fault of the ordinary kind.
@@ -47,11 +65,57 @@ impl Findings {
         code: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
     ) {
-        self.faults.push(Fault { path: path.into(), class, code: code.into(), message: message.into() });
+        if self.is_full() {
+            self.omitted += 1;
+            return;
+        }
+        let (path, message) = (cut(path.into(), LONGEST_PATH), cut(message.into(), LONGEST_MESSAGE));
+        self.listed += path.len() + message.len();
+        self.faults.push(Fault { path, class, code: code.into(), message });
+    }
+
+    /// No further fault would be listed, so that to read on tells the client nothing.
+    pub(crate) fn is_full(&self) -> bool {
+        self.faults.len() >= FAULTS_LISTED || self.listed >= LISTED_BYTES
+    }
+
+    /// Counts faults, or items that were not read, without listing them.
+    pub(crate) fn omit(&mut self, count: usize) {
+        self.omitted += count;
+    }
+
+    /// Reads the items of a list, each with its place, until there are more faults than are listed.
+    pub(crate) fn each(&mut self, path: &str, items: Vec<Value>, mut read: impl FnMut(&mut Self, String, Value)) {
+        let mut items = items.into_iter().enumerate();
+        while let Some((index, item)) = items.next() {
+            if self.is_full() {
+                self.omit(1 + items.len());
+                return;
+            }
+            read(self, with_index(path, index), item);
+        }
     }
 
     pub(crate) fn warn(&mut self, warning: impl Into<String>) {
-        self.warnings.push(warning.into());
+        self.warnings.add(warning);
+    }
+
+    /// Warns of each of these, as long as warnings are kept; the others are only counted.
+    pub(crate) fn warn_of_each<'a>(
+        &mut self,
+        mut names: impl Iterator<Item = &'a String>,
+        warning: impl Fn(&str) -> String,
+    ) {
+        while !self.warnings.is_full() {
+            let Some(name) = names.next() else { return };
+            self.warn(warning(name));
+        }
+        self.omit_warnings(names.count());
+    }
+
+    /// Counts warnings without keeping them.
+    pub(crate) fn omit_warnings(&mut self, count: usize) {
+        self.warnings.omit(count);
     }
 
     /// The error that lists all faults, if there are any so far.
@@ -62,7 +126,10 @@ impl Findings {
     /// The warnings, if there is no fault; else the error that lists all faults. If they are of several
     /// kinds, those that no better spelling would cure give it its code.
     pub(crate) fn conclude(self) -> Result<Vec<String>, ApiError> {
-        self.error().map_or(Ok(self.warnings), Err)
+        match self.error() {
+            Some(error) => Err(error),
+            None => Ok(self.warnings.into()),
+        }
     }
 
     fn error(&self) -> Option<ApiError> {
@@ -73,7 +140,7 @@ impl Findings {
             .or_else(|| of_class(self.class))
             .unwrap_or(first.class);
         let details = self.faults.iter().map(Fault::to_detail).collect();
-        Some(ApiError::of_fields(class, self.sentence(), details))
+        Some(ApiError::of_fields(class, self.sentence(), details).omitting(self.omitted))
     }
 }
 
@@ -86,6 +153,9 @@ impl Findings {
         if let Some(more) = self.faults.len().checked_sub(SHOWN).filter(|more| *more > 0) {
             parts.push(format!("and {more} more"));
         }
+        if self.omitted > 0 {
+            parts.push(format!("{} further faults or unread entries are not listed", self.omitted));
+        }
         parts.join("; ")
     }
 }
@@ -94,6 +164,16 @@ impl Fault {
     fn to_detail(&self) -> Value {
         serde_json::json!({ "path": self.path, "code": self.code, "message": self.message })
     }
+}
+
+/// At most so many bytes of a text; what is cut off is marked.
+fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// So many names are compared one by one.
@@ -135,8 +215,9 @@ impl Object {
     pub(crate) fn path_of<'a>(&self, name: &'a str) -> Cow<'a, str> {
         match self.origins.get(name) {
             Some(origin) => Cow::Owned(origin.clone()),
-            None if self.path.is_empty() => Cow::Borrowed(name),
-            None => Cow::Owned(format!("{}.{name}", self.path)),
+            // Most names are asked for by the program, and are as plain as can be.
+            None if self.path.is_empty() && is_plain(name) => Cow::Borrowed(name),
+            None => Cow::Owned(with_key(&self.path, name)),
         }
     }
 
@@ -206,7 +287,7 @@ impl Object {
     pub(crate) fn absorb(&mut self, inner: Self, findings: &mut Findings) {
         let Self { path, members, .. } = inner;
         for (name, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
-            let origin = format!("{path}.{}", clip(&name));
+            let origin = with_key(&path, &name);
             if self.has(&name) {
                 let message = format!("stands twice: here and as `{}`", clip(&self.path_of(&name)));
                 findings.fault(origin, "duplicate_field", message);
@@ -219,15 +300,21 @@ impl Object {
 
     /// Says of every field that nobody took that it is unknown.
     pub(crate) fn finish(self, findings: &mut Findings) {
-        for (name, _) in self.members.iter().filter(|(_, value)| !value.is_null()) {
-            findings.warn(format!("unknown field `{}` was ignored", clip(&self.path_of(name))));
-        }
+        let unknown = self.members.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name);
+        let is_at_top = |name: &str| self.path.is_empty() && !self.origins.contains_key(name);
+        // A name alone needs no quotes to be understood.
+        let shown = |name: &str| if is_at_top(name) { clip(name) } else { clip(&self.path_of(name)) };
+        findings.warn_of_each(unknown, |name| format!("unknown field `{}` was ignored", shown(name)));
     }
 
     /// All fields, by name: for objects whose keys are data.
     pub(crate) fn into_members(self) -> Map<String, Value> {
         self.members
     }
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 /// What a value is, in JSON's words.

@@ -99,6 +99,11 @@ fn route(path: Option<&MatchedPath>) -> &str {
 }
 
 impl Seen {
+    /// The method and the route of the request: names in a path may be private, routes are not.
+    pub(super) fn method_and_route(&self) -> String {
+        format!("{} {}", self.method, route(self.path.as_ref()))
+    }
+
     /// The request is answered.
     pub(super) fn end(self, requests: &Requests, response: &mut Response) {
         if self.is_collected {

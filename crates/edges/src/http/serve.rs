@@ -50,7 +50,7 @@ const HEAR_OUT: Duration = Duration::from_secs(5);
 /// A client that takes nothing of what is sent to it for this long is gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The request line and all headers together.
-const MAX_HEADER_BYTES: usize = 32 * 1024;
+const MAX_HEADER_BYTES: usize = bosun_core::ceiling::HEADER_BYTES;
 /// So many of those who find no place are told so at the same time; more are only shut out.
 const MAX_TURNED_AWAY: usize = 256;
 /// How long one who finds no place may take to hear it.
@@ -124,7 +124,7 @@ enum Found {
 
 impl Room {
     fn new(places: usize) -> Self {
-        let doorstep = Arc::new(Semaphore::new(MAX_TURNED_AWAY));
+        let doorstep = Arc::new(Semaphore::new(MAX_TURNED_AWAY.min(places)));
         Self { places: Arc::new(Semaphore::new(places)), doorstep, is_full: false }
     }
 

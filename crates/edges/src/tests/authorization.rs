@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// A key whose secret is `sk-<id>`.
-fn key(id: &str, namespaces: &[&str], rights: Rights) -> Key {
+pub(super) fn key(id: &str, namespaces: &[&str], rights: Rights) -> Key {
     let namespaces = match namespaces {
         ["*"] => Namespaces::All,
         listed => Namespaces::Listed(listed.iter().map(|name| name.parse().unwrap()).collect()),
@@ -49,7 +49,7 @@ fn all_but(right: Right) -> Rights {
 }
 
 /// The keys of the matrix.
-fn keys() -> Vec<Key> {
+pub(super) fn keys() -> Vec<Key> {
     let mut keys = vec![
         key("own", &["default"], Rights::all()),
         key("other", &["other"], Rights::all()),
@@ -71,7 +71,7 @@ fn keys() -> Vec<Key> {
     keys
 }
 
-fn policy(keys: Vec<Key>) -> watch::Sender<Arc<Policy>> {
+pub(super) fn policy(keys: Vec<Key>) -> watch::Sender<Arc<Policy>> {
     watch::Sender::new(Arc::new(Policy::guarded(Keyring::new(keys), Vec::new())))
 }
 

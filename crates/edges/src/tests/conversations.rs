@@ -201,3 +201,35 @@ async fn answers_that_were_not_taken_and_instructions_are_not_remembered() {
     ask(&world, "two", &json!({"memory": "long", "conversationId": "c"})).await;
     assert_eq!(shown(&world), ["Count", r#"{"total": 7}"#, "Hello"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_is_kept_in_the_memory_that_every_namespace_has() {
+    let world = World::new(talking()).await;
+    let fields = |input: &str| json!({"conversationId": "c", "input": input});
+    let first = ask(&world, "one", &fields("I am Ada")).await;
+    assert_eq!((&first["memory"]["name"], &first["warnings"]), (&json!("default"), &json!([])));
+    ask(&world, "two", &fields("Who am I?")).await;
+    assert_eq!(shown(&world), ["I am Ada", "Hello Ada.", "Who am I?"]);
+    let listed = world.get("/v1/memories").await.ok();
+    let names: Vec<_> = listed["items"].as_array().unwrap().iter().map(|memory| memory["name"].clone()).collect();
+    assert!(names.contains(&json!("default")), "{names:?}");
+    let memory = world.get("/v1/memories/default").await.ok();
+    assert_eq!((&memory["managedBy"], &memory["spec"]["maxMessages"]), (&json!("server"), &json!(50)));
+    let read = world.get("/v1/memories/default/conversations/c/messages").await.ok();
+    assert_eq!(read["total"], 4);
+    // Who names no conversation begins none that nobody could go on with.
+    let alone = ask(&world, "alone", &json!({"input": "Hello"})).await;
+    assert_eq!(alone["memory"], Value::Null);
+    assert_eq!(world.get("/v1/conversations").await.ok()["total"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_lived_query_does_not_take_a_conversation_with_it() {
+    let world = World::new(talking()).await;
+    let fields = |ttl: &str| json!({"memory": "long", "conversationId": "c", "ttl": ttl});
+    ask(&world, "lasting", &fields("10h")).await;
+    ask(&world, "brief", &fields("1ms")).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(world.get("/v1/queries/brief").await.refusal(), (404, "query_not_found"));
+    assert_eq!(world.get("/v1/conversations/c").await.ok()["total"], 4);
+}

@@ -457,3 +457,37 @@ async fn the_answer_to_a_large_result() {
     let (world, path) = paused().await;
     assert_answer("large_result", &put(&world, &path, JSON, format!("[\"{}\"]", long_text())).await.ok());
 }
+
+/// A body that is large enough for a draft and never ends.
+fn half_sent() -> Body {
+    let first = stream::iter([Ok::<_, std::io::Error>(Bytes::from(long_text()))]);
+    Body::from_stream(futures_util::StreamExt::chain(first, stream::pending()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_has_two_uploads_at_a_time_at_most() {
+    let (world, path) = paused().await;
+    let mut first = Box::pin(put(&world, &path, TEXT, half_sent()));
+    let mut second = Box::pin(put(&world, &path, TEXT, half_sent()));
+    let third = async {
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        put(&world, &path, TEXT, half_sent()).await
+    };
+    let refused = tokio::select! {
+        biased;
+        _ = &mut first => panic!("it does not end"),
+        _ = &mut second => panic!("it does not end"),
+        refused = third => refused,
+    };
+    assert_eq!(refused.refusal(), (429, "too_many_uploads"));
+    // What is given up makes room.
+    drop(first);
+    let done = tokio::select! {
+        biased;
+        _ = &mut second => panic!("it does not end"),
+        done = put(&world, &path, TEXT, long_text()) => done,
+    };
+    assert_eq!(done.ok()["status"], "completed");
+}

@@ -342,13 +342,13 @@ async fn limits_are_narrowed_and_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conversation_is_recorded_and_said_not_to_be_one() {
+async fn a_conversation_is_the_session_too_and_is_kept() {
     let world = World::new(saying()).await;
     let mut body = plain("q");
     body["conversationId"] = json!("c");
     let query = world.post("/v1/queries", &body).await.ok();
     assert_eq!((&query["sessionId"], &query["conversationId"]), (&json!("c"), &json!("c")));
-    assert_eq!(query["warnings"].as_array().unwrap().len(), 1);
+    assert_eq!((&query["memory"]["name"], &query["warnings"]), (&json!("default"), &json!([])));
 }
 
 #[tokio::test(start_paused = true)]

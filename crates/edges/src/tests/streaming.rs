@@ -25,6 +25,17 @@ pub(super) struct Event {
     pub(super) data: Value,
 }
 
+impl Event {
+    /// What it says beside which query it is of.
+    fn own_data(&self) -> Value {
+        let mut data = self.data.clone();
+        for name in ["queryName", "uid"] {
+            assert!(data.as_object_mut().unwrap().shift_remove(name).is_some(), "{self:?} has no {name}");
+        }
+        data
+    }
+}
+
 /// One block of a stream.
 #[derive(Debug)]
 enum Block {
@@ -332,7 +343,7 @@ async fn a_failed_query_ends_with_its_error() {
     world.post("/v1/queries?wait=true", &plain("q")).await.ok();
     let events = Events::of(&world, "q", None).await.rest().await;
     let ending: Vec<_> =
-        events[1..].iter().map(|event| (event.event.as_str(), event.data.clone(), event.id.is_some())).collect();
+        events[1..].iter().map(|event| (event.event.as_str(), event.own_data(), event.id.is_some())).collect();
     let error = json!({"code": "model_refused", "message": "model API answered 401: no such key"});
     assert_eq!(ending, [("error", error, false), ("complete", json!({"status": "failed"}), true)]);
 }
@@ -343,7 +354,7 @@ async fn a_cancelled_query_ends_with_its_reason() {
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     world.post("/v1/queries/q/cancel", &json!({"reason": "changed my mind"})).await.ok();
     let events = Events::of(&world, "q", None).await.rest().await;
-    assert_eq!(events.last().unwrap().data, json!({"status": "cancelled", "reason": "changed my mind"}));
+    assert_eq!(events.last().unwrap().own_data(), json!({"status": "cancelled", "reason": "changed my mind"}));
 }
 
 #[tokio::test(start_paused = true)]
@@ -379,7 +390,7 @@ async fn deltas_carry_turn_attempt_and_offset_and_no_id() {
     assert_eq!(stream.next().await.unwrap().event, "agent_thinking");
     let delta = stream.next().await.unwrap();
     assert_eq!((delta.event.as_str(), &delta.id), ("agent_response_delta", &None));
-    assert_eq!(delta.data, json!({"turn": 1, "attempt": 1, "offset": 0, "delta": "one two"}));
+    assert_eq!(delta.own_data(), json!({"turn": 1, "attempt": 1, "offset": 0, "delta": "one two"}));
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,4 +417,47 @@ async fn a_server_that_shuts_down_asks_its_readers_to_come_back() {
     world.engine.shut_down(Duration::ZERO).await.unwrap();
     assert!(matches!(stream.block().await, Some(Block::Retry(millis)) if millis == "1000"));
     assert!(stream.block().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_event_says_which_query_it_is_of() {
+    let model = ScriptedModel::always(vec![
+        Turn::stream(&["Let me", " see."]).and_call("calculator", "{\"expression\": \"1\"}"),
+        Turn::call("database_query", &json!({"table": "t"})),
+        Turn::refuse(400, "no"),
+    ]);
+    let world = World::new(model).await;
+    let mut body = with_calculator("q");
+    body.as_object_mut().unwrap().remove("name");
+    body["target"]["name"] = json!("research-assistant");
+    let headers = [("content-type", "application/json")];
+    let mut stream =
+        Events::open(&world, "POST", "/v1/queries?stream=true", &headers, Body::from(body.to_string())).await;
+    let name = stream.header("x-query-name").unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    while let Some(event) = stream.next().await {
+        assert_eq!(event.data["queryName"], *name, "{event:?}");
+        assert!(event.data["uid"].is_string(), "{event:?}");
+        if event.event == "tool_call" {
+            // What a client needs that has asked without a name.
+            let query = event.data["queryName"].as_str().unwrap();
+            let result = json!({"toolCallId": event.data["id"], "toolResult": "1"});
+            world.post(&format!("/v1/queries/{query}/tool-result?wait=0"), &result).await.ok();
+        }
+        seen.insert(event.event);
+    }
+    let told: Vec<_> = seen.iter().map(String::as_str).collect();
+    assert_eq!(
+        told,
+        [
+            "agent_response_delta",
+            "agent_thinking",
+            "complete",
+            "error",
+            "tool_call",
+            "tool_finished",
+            "tool_result_received",
+            "tool_started"
+        ]
+    );
 }

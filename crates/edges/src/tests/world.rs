@@ -13,7 +13,9 @@ use bosun_engine::{
     blob::MemoryBlobs,
     memory::Memory,
     registry::{AgentTool, Window},
-    resource::{Description, Kind, Manifest, Origin, Resource, ResourceKey},
+    resource::{
+        Assemble, Checked, Description, Kind, Manifest, ManifestFaults, Origin, Resource, ResourceKey, StoredResource,
+    },
     testing::{Ledger, ScriptedModel, TokioClock, Turn},
 };
 use serde_json::{Value, json};
@@ -33,6 +35,38 @@ pub(super) struct World {
     pub(super) model: Arc<ScriptedModel>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) clock: Arc<TokioClock>,
+}
+
+/// Takes every manifest as it comes, beside what is in the registry.
+struct Lenient(Registry);
+
+#[async_trait::async_trait]
+impl Assemble for Lenient {
+    async fn check(&self, _: &Manifest) -> Result<Checked, ManifestFaults> {
+        Ok(Checked::default())
+    }
+
+    fn assemble(&self, stored: &[StoredResource]) -> Registry {
+        let mut registry = self.0.clone();
+        for one in stored {
+            let StoredResource { manifest, generation, created_at, updated_at } = one.clone();
+            let origin = Origin::Stored { generation, created_at, updated_at };
+            let resource = Resource {
+                manifest,
+                origin,
+                needs: Vec::new(),
+                not_served: None,
+                faults: Vec::new(),
+                hides_stored: false,
+            };
+            registry.add_resource(resource);
+        }
+        registry
+    }
+
+    fn assemble_namespace(&self, _: &Namespace, stored: &[StoredResource]) -> Registry {
+        self.assemble(stored)
+    }
 }
 
 /// What came back.
@@ -66,14 +100,31 @@ impl World {
     }
 
     pub(super) async fn with(model: ScriptedModel, ledger: Ledger, settings: Settings) -> Self {
-        let (model, ledger, store) = (Arc::new(model), Arc::new(ledger), Arc::new(Memory::new()));
+        let (model, ledger) = (Arc::new(model), Arc::new(ledger));
         let registry = registry(&model, &ledger);
+        Self::of(model, ledger, Arc::<dyn Assemble>::from(registry), settings).await
+    }
+
+    /// A world in which clients can store resources; whatever they are, they are taken as they come.
+    pub(super) async fn storing(model: ScriptedModel) -> Self {
+        let (model, ledger) = (Arc::new(model), Arc::new(Ledger::open()));
+        let assembler = Arc::new(Lenient(registry(&model, &ledger)));
+        Self::of(model, ledger, assembler, Settings::default()).await
+    }
+
+    async fn of(
+        model: Arc<ScriptedModel>,
+        ledger: Arc<Ledger>,
+        assembler: Arc<dyn Assemble>,
+        settings: Settings,
+    ) -> Self {
+        let store = Arc::new(Memory::new());
         let clock = Arc::new(TokioClock::new());
         let blobs = MemoryBlobs::new();
         let engine = Engine::start(
             Arc::clone(&store) as _,
             Arc::new(blobs.clone()),
-            registry,
+            assembler,
             Arc::clone(&clock) as _,
             settings,
         )

@@ -5,7 +5,7 @@ use bosun_core::{Namespace, QueryUid, Timestamp, audit::Record, conversation::Co
 
 use super::{Memory, Shelves};
 use crate::store::{
-    StoreError,
+    PAGE_BYTES, StoreError,
     conversations::{Conversation, Conversations, Exchange, Frame, Joining, Listing, Said, Size, Wanted, outdated},
 };
 
@@ -25,7 +25,7 @@ impl Talks {
         let (count, until) = self.known.entry((namespace.clone(), key.clone())).or_default();
         let first = *count + 1;
         *count += messages.len() as u64;
-        *until = kept_until;
+        *until = kept_until.max(*until);
         self.said.push((namespace.clone(), Said { key, query, name, at, first, messages }, size));
     }
 
@@ -166,9 +166,18 @@ impl Conversations for Memory {
         limit: usize,
     ) -> Result<Listing<Said>, StoreError> {
         let shelves = self.lock();
-        let all: Vec<_> = shelves.talks.of(namespace, wanted).map(|(_, said, _)| said.clone()).collect();
-        let total = all.iter().map(|said| said.messages.len() as u64).sum();
-        let (items, more) = behind(all, after, |said, uid| said.query == uid, limit);
+        let all: Vec<_> = shelves.talks.of(namespace, wanted).collect();
+        let total = all.iter().map(|(_, said, _)| said.messages.len() as u64).sum();
+        let (wanted, mut more) = behind(all, after, |(_, said, _), uid| said.query == uid, limit);
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        for (_, said, size) in wanted {
+            if bytes > PAGE_BYTES as u64 {
+                more = true;
+                break;
+            }
+            bytes += size.bytes;
+            items.push(said.clone());
+        }
         Ok(Listing { items, more, total })
     }
 }

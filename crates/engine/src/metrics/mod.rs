@@ -40,7 +40,7 @@ pub const FAMILIES: &[Family] = &[
         "bosun_queries",
         Kind::Gauge,
         &["state"],
-        "Queries that run, wait for a seat (queued), or wait for a client (waiting, also held)",
+        "Queries that run, wait for a permit (queued), or wait for a client (waiting, also held)",
     ),
     Family::new(
         "bosun_calls_total",
@@ -233,7 +233,9 @@ impl Engine {
     pub async fn write_metrics(&self, text: &mut Text) -> Result<(), EngineError> {
         let (metrics, store) = (&self.inner.metrics, &self.inner.store);
         let waiting = store.count_waiting().await?;
-        let (running, queued) = (self.inner.admission.running(), self.inner.admission.queued());
+        // From the rows: whatever has work and does not run is queued, known to admission or not.
+        let with_work = store.count_runnable().await?.iter().map(|(_, count)| count).sum();
+        let (running, queued) = (self.inner.admission.running(), self.inner.admission.queued(with_work));
         text.family(FAMILIES, "bosun_build_info").sample(&[env!("CARGO_PKG_VERSION")], 1.0);
         text.family(FAMILIES, "bosun_queries_created_total").count(&[], metrics.created.get());
         let mut family = text.family(FAMILIES, "bosun_queries_ended_total");

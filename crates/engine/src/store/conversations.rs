@@ -45,7 +45,7 @@ pub struct Exchange {
     pub query: QueryUid,
     pub name: QueryName,
     pub at: Timestamp,
-    /// Until when the conversation is kept, if nothing more is added.
+    /// Until when the conversation is kept at least: what keeps it longer already is not undone.
     pub kept_until: Timestamp,
     pub messages: Arc<[Message]>,
 }
@@ -201,7 +201,8 @@ pub trait Conversations: Send + Sync {
         limit: usize,
     ) -> Result<Listing<Conversation>, StoreError>;
 
-    /// What was said, in the order in which it was added; from behind what `after` has said.
+    /// What was said, in the order in which it was added; from behind what `after` has said. A page has at most
+    /// `limit` queries, and fewer if they are [large](super::PAGE_BYTES).
     async fn said(
         &self,
         namespace: &Namespace,

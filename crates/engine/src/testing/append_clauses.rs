@@ -156,7 +156,7 @@ pub(super) async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn 
     let ended = scribe.write(scribe.reply(Vec::new()));
     let broken: [(&str, Append); 4] = [
         ("a gap behind the stored entries", Append { seen: 1, ..ended.clone() }),
-        ("a gap within", Append { entries: vec![Arc::clone(&ended.entries[1])], seen: 1, ..started.clone() }),
+        ("a gap within", Append { entries: vec![ended.entries[1].clone()], seen: 1, ..started.clone() }),
         ("a head of another moment", Append { head: Arc::clone(&ended.head), ..started.clone() }),
         ("no entries", Append { entries: Vec::new(), ..started.clone() }),
     ];
@@ -223,7 +223,7 @@ pub(super) async fn a_load_sees_whole_appends_only(mut place: Box<dyn Place>) {
             let events = [
                 Event::Held { until: Timestamp(9), by: Actor::local() },
                 Event::Continued { by: Actor::local() },
-                Event::Recovered,
+                Event::Recovered { orderly: false, alone: false },
             ];
             let position = scribe.append(&*store, events.into());
             durable(&*store, position).await;

@@ -205,7 +205,7 @@ pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn P
     let keep = |resource: &StoredResource| change(Change::Keep(Box::new(resource.clone())));
     let remove = |resource: &StoredResource| change(Change::Remove(resource.manifest.key.clone()));
     let store = place.open();
-    assert_eq!(store.resources().await.expect("readable"), []);
+    assert_eq!(store.resources(None).await.expect("readable"), []);
     let first = stored(Kind::Agent, "default", "a", 1);
     let other_kind = stored(Kind::Model, "default", "a", 1);
     let other_namespace = stored(Kind::Agent, "other", "a", 1);
@@ -213,17 +213,20 @@ pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn P
         store.change_resource(keep(resource)).await.expect("kept");
     }
     let all = [first.clone(), other_namespace.clone(), other_kind.clone()];
-    assert_eq!(store.resources().await.expect("readable"), all);
+    assert_eq!(store.resources(None).await.expect("readable"), all);
+    for (name, expect) in [("default", &[first.clone(), other_kind.clone()][..]), ("nowhere", &[])] {
+        assert_eq!(store.resources(Some(&namespace(name))).await.expect("readable"), expect);
+    }
     let second = stored(Kind::Agent, "default", "a", 2);
     store.change_resource(keep(&second)).await.expect("replaced");
     store.change_resource(remove(&other_kind)).await.expect("removed");
     // There is nothing to remove, and that is no fault.
     store.change_resource(remove(&other_kind)).await.expect("removed");
     let left = [second, other_namespace];
-    assert_eq!(store.resources().await.expect("readable"), left);
+    assert_eq!(store.resources(None).await.expect("readable"), left);
     drop(store);
     let store = place.open();
-    assert_eq!(store.resources().await.expect("readable"), left);
+    assert_eq!(store.resources(None).await.expect("readable"), left);
     let found = store.search(&namespace("default"), &Search { limit: 10, ..Search::default() }).await;
     // Each change has its line, in the log of its namespace.
     assert_eq!(found.expect("readable").records.len(), 5);

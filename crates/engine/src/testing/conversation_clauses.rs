@@ -17,7 +17,7 @@ use super::{
     store_contract::{Place, conflicts, durable, namespace, removal},
 };
 use crate::store::{
-    Append, Position, Removal, Search, Store, StoreError,
+    Append, PAGE_BYTES, Position, Removal, Search, Store, StoreError,
     conversations::{Exchange, Frame, Joining, Listing, Part, Said, Size, Wanted, outdated},
 };
 
@@ -292,6 +292,52 @@ pub(super) async fn a_conversation_that_nobody_goes_on_with_is_forgotten_in_time
     let found = store.search(&namespace("default"), &search).await.expect("readable").records;
     let recorded: Vec<_> = found.into_iter().rev().map(|numbered| numbered.record).collect();
     assert_eq!(recorded, [outdated(&old, until(1)), outdated(&young, until(2))], "it is on record");
+}
+
+pub(super) async fn a_query_that_is_kept_for_a_short_time_does_not_shorten_the_life_of_its_conversation(
+    mut place: Box<dyn Place>,
+) {
+    let store = place.open();
+    let talk = key("default", "talk");
+    let (mut lasting, mut brief) = (Scribe::new("default", "q1", 1), Scribe::new("default", "q2", 2));
+    let kept_until = Timestamp(0).after(Duration::from_secs(1_000_000_000_000));
+    for (scribe, kept_until) in [(&mut lasting, kept_until), (&mut brief, Timestamp(1))] {
+        open(&*store, scribe, talk.clone(), false);
+        scribe.append(&*store, machine::start_turn(scribe.head()));
+        let append = scribe.write(scribe.reply(Vec::new()));
+        let said = Exchange { kept_until, ..exchange(scribe, talk.clone(), "x") };
+        let position = scribe.send(&*store, Append { conversation: Some(Part::Adds(said)), ..append });
+        durable(&*store, position).await;
+    }
+    let left = async |store: &dyn Store, now: Timestamp| {
+        while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
+        said(store, Wanted::default()).await.items.len()
+    };
+    let before = Timestamp(kept_until.0 - 1);
+    assert_eq!(left(&*store, before).await, 2);
+    drop(store);
+    let store = place.open();
+    assert_eq!(left(&*store, before).await, 2, "nor after a restart");
+    assert_eq!(left(&*store, kept_until).await, 0);
+}
+
+pub(super) async fn a_page_of_what_was_said_is_short_if_that_is_long(mut place: Box<dyn Place>) {
+    let store = place.open();
+    let (long, text) = (key("default", "talk"), "a".repeat(PAGE_BYTES / 3));
+    for number in 1..=7 {
+        talk(&*store, number, long.clone(), &text).await;
+    }
+    let (mut pages, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.said(&namespace("default"), &Wanted::default(), after, 100).await.expect("readable");
+        assert_eq!(page.total, 14);
+        pages.push(page.items.len());
+        after = page.items.last().map(|said| said.query);
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(pages, [3, 3, 1], "none is missed, and none too large to be shown");
 }
 
 pub(super) async fn a_history_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place>) {

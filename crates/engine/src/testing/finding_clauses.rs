@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use bosun_core::{
-    Actor, CallId, Entry, Event, Head, Outcome, Status, Timestamp,
+    Actor, CallId, Entry, Event, Head, Namespace, Outcome, Status, Timestamp,
     event::Changed,
-    machine::{self, Reply, Way},
+    machine::{self, Reply, Takeover, Way},
     query::AskedLimits,
 };
 
@@ -215,7 +215,7 @@ pub(super) async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(m
         after: None,
     };
     assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1 q2 q3 thinking");
-    assert_eq!(store.count_runnable().await.expect("readable"), 4);
+    assert_eq!(store.count_runnable().await.expect("readable"), [(Namespace::default(), 4)]);
     drop(store);
 
     let store = place.open();
@@ -226,11 +226,11 @@ pub(super) async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(m
     // What this process creates or takes up is its own.
     Scribe::new("default", "new", 7).start(&*store);
     queued[0].reload(&*store).await;
-    let events = machine::recover(queued[0].head());
+    let events = machine::recover(queued[0].head(), Takeover::Inherited);
     let position = queued[0].append(&*store, events);
     durable(&*store, position).await;
     assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3 thinking* new");
-    assert_eq!(store.count_runnable().await.expect("readable"), 5);
+    assert_eq!(store.count_runnable().await.expect("readable"), [(Namespace::default(), 5)]);
     // To change what is known about it is not to take it up.
     thinking.reload(&*store).await;
     let limits = AskedLimits { max_tool_calls: Some(1), ..AskedLimits::default() };
@@ -247,6 +247,8 @@ pub(super) async fn namespaces_take_turns(mut place: Box<dyn Place>) {
         Scribe::new(namespace, name, number).start(&*store);
     }
     durable(&*store, store.last_position()).await;
+    let counts = [(namespace("a"), 4), (namespace("b"), 1), (namespace("c"), 2)];
+    assert_eq!(store.count_runnable().await.expect("readable"), counts);
     let cases = [
         (None, 12, "a1 b1 c1 a2 c2 a3 a4"),
         (None, 9, "a1 b1 c1 a2 c2 a3"),

@@ -11,11 +11,11 @@ use bosun_core::{
     Actor, ContentHash, Entry, Event, Head, Limits, Outcome, QueryUid, Spec, Timestamp, Transcript,
     audit::{self, Arguments},
     head::{CallState, Phase},
-    machine::{self, Asked, Delivery, Next, Reply, Target, Way},
+    machine::{self, Asked, Delivery, Next, Reply, Takeover, Target, Way},
     query::{Usage, View},
 };
 
-use crate::store::{Append, Document, Position, Store};
+use crate::store::{Append, Document, Encoded, Position, Store};
 
 /// When the first scribe's time begins.
 const BEGINNING: i64 = 1_700_000_000_000;
@@ -68,7 +68,7 @@ impl Scribe {
             head,
             seen: 0,
             after: self.position,
-            entries: vec![Arc::new(entry)],
+            entries: vec![Encoded::new(entry).expect("an event that JSON can hold")],
             toolset: Some(toolset()),
             request: None,
             records,
@@ -84,7 +84,8 @@ impl Scribe {
         let seen = head.seq;
         let entries: Vec<_> = (seen + 1..)
             .zip(events)
-            .map(|(seq, event)| Arc::new(Entry { seq, at: self.now, event }))
+            .map(|(seq, event)| Entry { seq, at: self.now, event })
+            .map(|entry| Encoded::new(entry).expect("an event that JSON can hold"))
             .inspect(|entry| {
                 head.apply(entry).expect("entries follow each other");
                 transcript.apply(entry);
@@ -177,7 +178,7 @@ impl Scribe {
         let refused = Way::Refused { code: "invalid_arguments".into(), message: "no".into() };
         let events = match machine::next(head) {
             _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into()), &Actor::local()),
-            _ if choice.is_multiple_of(13) => machine::recover(head),
+            _ if choice.is_multiple_of(13) => machine::recover(head, Takeover::Inherited),
             Next::Turn { .. } if head.phase == Phase::Thinking => match choice % 8 {
                 0 => machine::start_turn(head),
                 1 | 2 => self.reply(vec![outside]),
@@ -190,7 +191,7 @@ impl Scribe {
             Next::Calls(ready) => machine::start_call(head, ready[choice as usize % ready.len()]),
             Next::Busy => self.finish_one(),
             Next::Wait if choice.is_multiple_of(5) => machine::expire(head, head.deadline().unwrap_or_default()),
-            Next::Wait if head.waiting().next().is_none() => machine::resume(head, &Actor::local()),
+            Next::Wait if head.waiting().next().is_none() => machine::resume(head, self.now, &Actor::local()),
             Next::Wait => self.deliver(&Outcome::success(choice % 3), choice.is_multiple_of(4)),
             Next::End => Vec::new(),
         };

@@ -64,6 +64,11 @@ const CLAUSES: &[Clause] = &[
     |place| conversation_clauses::conversations_are_listed_in_pages_the_latest_first(place).boxed(),
     |place| conversation_clauses::what_is_forgotten_is_gone_and_numbers_are_not_given_twice(place).boxed(),
     |place| conversation_clauses::a_conversation_that_nobody_goes_on_with_is_forgotten_in_time(place).boxed(),
+    |place| {
+        conversation_clauses::a_query_that_is_kept_for_a_short_time_does_not_shorten_the_life_of_its_conversation(place)
+            .boxed()
+    },
+    |place| conversation_clauses::a_page_of_what_was_said_is_short_if_that_is_long(place).boxed(),
     |place| conversation_clauses::a_history_goes_with_the_last_query_that_has_it(place).boxed(),
     |place| conversation_clauses::a_namespace_is_in_use_while_a_conversation_is_in_it(place).boxed(),
     |place| content_clauses::resources_are_kept_replaced_and_removed(place).boxed(),

@@ -51,6 +51,10 @@ pub(super) trait Faults: Send + Sync + 'static {
     async fn document(&self, memory: &Memory, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         memory.document(hash).await
     }
+
+    async fn runnable(&self, memory: &Memory, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
+        memory.runnable(wanted).await
+    }
 }
 
 /// The store with its faults.
@@ -140,8 +144,8 @@ impl<F: Faults> Store for Faulty<F> {
         self.memory.change_resource(change).await
     }
 
-    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
-        self.memory.resources().await
+    async fn resources(&self, namespace: Option<&Namespace>) -> Result<Vec<StoredResource>, StoreError> {
+        self.memory.resources(namespace).await
     }
 
     async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
@@ -161,14 +165,14 @@ impl<F: Faults> Store for Faulty<F> {
     }
 
     async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
-        self.memory.runnable(wanted).await
+        self.faults.runnable(&self.memory, wanted).await
     }
 
     async fn count_waiting(&self) -> Result<usize, StoreError> {
         self.memory.count_waiting().await
     }
 
-    async fn count_runnable(&self) -> Result<usize, StoreError> {
+    async fn count_runnable(&self) -> Result<Vec<(Namespace, usize)>, StoreError> {
         self.memory.count_runnable().await
     }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, CallId, Content, Outcome, QueryUid, Status,
+    Actor, CallId, Content, Namespace, Outcome, QueryUid, Status,
     content::{INLINE_BYTES, LARGEST_BYTES, Large, MediaType},
     machine::{Delivery, Standing, Target, Verdict},
     transcript::Message,
@@ -178,13 +178,18 @@ async fn a_reference_to_a_blob_that_is_not_there_is_never_recorded() {
     assert_eq!(world.get().await.head.status(), Status::Waiting);
 }
 
+fn some_call() -> CallId {
+    "call_00000000000000000000000000".parse().unwrap()
+}
+
 async fn upload(
     world: &World,
     standing: Standing,
     media_type: MediaType,
     pieces: &[&[u8]],
 ) -> Result<Large, UploadError> {
-    let mut upload: Upload = world.engine.upload(standing, media_type).await.unwrap();
+    let mut upload: Upload =
+        world.engine.upload(&Namespace::default(), some_call(), standing, media_type).await.unwrap();
     for piece in pieces {
         upload.write(Bytes::copy_from_slice(piece)).await?;
     }

@@ -1,10 +1,15 @@
 //! The engine from its public side, on the memory store, with tokio's time paused.
 
 mod admission;
+mod ceilings;
+mod clocks;
 mod crash;
+mod crashes;
 mod faulty;
 mod large;
+mod orphans;
 mod refusing;
+mod resources;
 mod running;
 mod stopping;
 mod updating;

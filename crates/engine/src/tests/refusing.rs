@@ -26,7 +26,7 @@ use crate::{
     desk::Desk,
     memory::Memory,
     store::{Append, Position, Stored, conversations::Part},
-    testing::{Ledger, ScriptedModel, Turn, scribe::Scribe},
+    testing::{Ledger, ScriptedModel, TokioClock, Turn, scribe::Scribe},
 };
 
 /// What a full disk does.
@@ -150,7 +150,7 @@ async fn a_query_that_was_not_kept_is_not_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_that_was_not_kept_leaves_its_seat_though_the_model_hangs() {
+async fn a_query_that_was_not_kept_gives_its_permit_back_though_the_model_hangs() {
     let (world, store) = world(vec![Turn::default().hanging()]).await;
     store.faults.make_room(0);
     assert_unavailable(world.engine.submit(submission("q", vec![]), None).await);
@@ -167,7 +167,7 @@ async fn only_what_was_built_on_a_failed_write_is_forgotten() {
     let mut scribe = Scribe::new("default", "q", 1);
     let created = scribe.create();
     scribe.send(&store, created);
-    let desk = Arc::new(Desk::new(Arguments::default(), Arc::default(), 1));
+    let desk = Arc::new(Desk::new(Arguments::default(), Arc::default(), Arc::new(TokioClock::new()), 1));
     let live = desk.entry(&key("q"));
     let before = store.last_position();
     let position = {

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, submission};
 use crate::{
     EngineError, Store as _, Submission,
+    admission::Admission,
     driver::{Driver, Found},
     testing::{Ledger, ScriptedModel, Turn},
 };
@@ -84,7 +85,8 @@ async fn an_outcome_is_not_taken_for_that_of_another_call_with_the_same_id() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     let asking = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap().snapshot;
     let live = world.engine.inner.desk.entry(&key("q"));
-    let mut driver = Driver::new(Arc::clone(&world.engine.inner), live, Found::Begun(asking.head.asking()));
+    let permit = Admission::enter_again(&world.engine.inner, &key("q"));
+    let mut driver = Driver::new(permit, live, Found::Begun(asking.head.asking()));
     let id = CallId::derive(asking.head.uid, 1, 0);
     driver.finished.push((id, Arc::new(Outcome::success("of the turn that was lost"))));
     let asked = Asked {

@@ -11,7 +11,7 @@ use bosun_core::{
 use serde_json::json;
 
 use crate::{
-    Agent, DeliverReport, Engine, QueryKey, Registry, Settings, Snapshot, Store, Submission,
+    Agent, DeliverReport, Engine, Model, QueryKey, Registry, Settings, Snapshot, Store, Submission,
     blob::MemoryBlobs,
     memory::Memory,
     registry::AgentTool,
@@ -28,7 +28,7 @@ pub(super) struct World {
     pub(super) blobs: MemoryBlobs,
     pub(super) model: Arc<ScriptedModel>,
     pub(super) ledger: Arc<Ledger>,
-    clock: TokioClock,
+    pub(super) clock: TokioClock,
 }
 
 fn tool(name: &str, binding: Binding, annotations: Annotations) -> Tool {
@@ -65,7 +65,7 @@ fn inside(name: &str, idempotent: bool) -> Tool {
 }
 
 /// The same agent in two namespaces.
-fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
+pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<Ledger>) -> Registry {
     let mut registry = Registry::default();
     for namespace in [Namespace::default(), "quiet".parse().unwrap()] {
         for tool in [inside("once", false), inside("again", true), inside(READ_RESULT, true)] {
@@ -92,7 +92,7 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
             description: None,
             window: crate::registry::Window::default(),
         });
-        registry.add_model(namespace, "default", Arc::clone(model) as _);
+        registry.add_model(namespace, "default", Arc::clone(model));
     }
     registry.set_builtins(Arc::clone(ledger) as _);
     registry
@@ -110,7 +110,7 @@ impl World {
     pub(super) async fn with_settings(model: ScriptedModel, ledger: Ledger, settings: Settings) -> Self {
         let (model, ledger, store) = (Arc::new(model), Arc::new(ledger), Arc::new(Memory::new()));
         let (clock, blobs) = (TokioClock::new(), MemoryBlobs::new());
-        let engine = Self::start(Arc::clone(&store) as _, &blobs, &model, &ledger, clock, settings).await;
+        let engine = Self::start(Arc::clone(&store) as _, &blobs, &model, &ledger, &clock, settings).await;
         Self { engine, store, blobs, model, ledger, clock }
     }
 
@@ -119,17 +119,18 @@ impl World {
         blobs: &MemoryBlobs,
         model: &Arc<ScriptedModel>,
         ledger: &Arc<Ledger>,
-        clock: TokioClock,
+        clock: &TokioClock,
         settings: Settings,
     ) -> Engine {
-        Engine::start(store, Arc::new(blobs.clone()), registry(model, ledger), Arc::new(clock), settings).await.unwrap()
+        let registry = registry(&(Arc::clone(model) as _), ledger);
+        Engine::start(store, Arc::new(blobs.clone()), registry, Arc::new(clock.clone()), settings).await.unwrap()
     }
 
     /// As after kill -9: what the store has is all that is left, and the old process can write no more.
     pub(super) async fn crash(self) -> Self {
         let store = Arc::new(self.store.reopen());
         let Self { blobs, model, ledger, clock, engine, .. } = self;
-        let engine = Self::start(Arc::clone(&store) as _, &blobs, &model, &ledger, clock, *engine.settings()).await;
+        let engine = Self::start(Arc::clone(&store) as _, &blobs, &model, &ledger, &clock, *engine.settings()).await;
         Self { engine, store, blobs, model, ledger, clock }
     }
 
@@ -140,8 +141,18 @@ impl World {
         model: Arc<ScriptedModel>,
         ledger: Arc<Ledger>,
     ) -> Self {
+        Self::on_store_with(store, memory, model, ledger, Settings::default()).await
+    }
+
+    pub(super) async fn on_store_with(
+        store: Arc<dyn Store>,
+        memory: Arc<Memory>,
+        model: Arc<ScriptedModel>,
+        ledger: Arc<Ledger>,
+        settings: Settings,
+    ) -> Self {
         let (clock, blobs) = (TokioClock::new(), MemoryBlobs::new());
-        let engine = Self::start(store, &blobs, &model, &ledger, clock, Settings::default()).await;
+        let engine = Self::start(store, &blobs, &model, &ledger, &clock, settings).await;
         Self { engine, store: memory, blobs, model, ledger, clock }
     }
 

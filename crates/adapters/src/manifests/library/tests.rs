@@ -59,7 +59,7 @@ fn every_kind_is_described_as_it_was_written() {
     assert_eq!(names(Kind::Agent), ["greeter"]);
     assert_eq!(names(Kind::Team), ["inner", "pair"]);
     assert_eq!(names(Kind::McpServer), ["files"]);
-    assert_eq!(names(Kind::Memory), ["plain", "short"]);
+    assert_eq!(names(Kind::Memory), ["default", "plain", "short"], "and the one that every namespace has");
     assert_eq!(names(Kind::ConfigMap), ["settings"]);
     let tools = "ask-greeter ask-team calculator client-search current_time fetch noop read-file read_result script";
     assert_eq!(names(Kind::Tool).join(" "), tools);
@@ -94,7 +94,7 @@ async fn what_a_client_stores_is_checked_as_a_file_is() {
     let checked = check(Kind::Agent, asked).await.unwrap();
     assert_eq!(checked.warnings, ["unknown field `spec.colour` was ignored"]);
     let codes = async |kind, spec: Value| -> Vec<&str> {
-        check(kind, spec).await.unwrap_err().iter().map(|fault| fault.code).collect()
+        check(kind, spec).await.unwrap_err().faults.iter().map(|fault| fault.code).collect()
     };
     assert_eq!(codes(Kind::Agent, json!({"prompt": 5, "overrides": []})).await, ["wrong_type", "unsupported_field"]);
     assert_eq!(codes(Kind::Tool, json!({"type": "http"})).await, ["missing_field"]);
@@ -102,11 +102,11 @@ async fn what_a_client_stores_is_checked_as_a_file_is() {
     let script = json!({"provider": "scripted", "config": {"scripted": {"file": "/etc/passwd"}}});
     assert_eq!(codes(Kind::Model, script).await, ["unsupported_field"]);
     let faults = library.check(&manifest(Kind::Agent, "Not A Name", &json!({}))).await.unwrap_err();
-    assert_eq!(faults[0].code, "bad_value");
+    assert_eq!(faults.faults[0].code, "bad_value");
     assert!(check(Kind::ConfigMap, json!({"data": {"a": "b"}})).await.is_ok());
     assert_eq!(codes(Kind::ConfigMap, json!({"data": {"a": 5}})).await, ["wrong_type"]);
     let faults = library.check(&manifest(Kind::Tool, "usage", &json!({"type": "external"}))).await.unwrap_err();
-    assert_eq!(faults[0].code, "reserved_name");
+    assert_eq!(faults.faults[0].code, "reserved_name");
     assert!(library.check(&manifest(Kind::Agent, "usage", &json!({}))).await.is_ok(), "only tools are read there");
 }
 
@@ -124,18 +124,21 @@ async fn a_stored_model_sends_secrets_where_files_send_them_and_to_its_providers
     let check = async |provider: &str, base_url: &Value, settings: Value| -> Vec<String> {
         let spec = model_of_client(provider, base_url, &settings);
         let faults = library.check(&manifest(Kind::Model, "x", &spec)).await.err().unwrap_or_default();
-        faults.into_iter().map(|fault| format!("{} {}", fault.code, fault.message)).collect()
+        faults.faults.into_iter().map(|fault| format!("{} {}", fault.code, fault.message)).collect()
     };
     let at = |url: &str| json!({"value": url});
     let key = json!({"apiKey": secret});
     let header = json!({"headers": [{"name": "x-key", "value": secret}]});
     let property = json!({"properties": {"user": secret}});
-    assert_eq!(check("openai", &at("https://api.openai.com/v1"), key.clone()).await, [""; 0]);
-    assert_eq!(check("anthropic", &at("https://api.anthropic.com"), key.clone()).await, [""; 0]);
+    let unused = json!({"apiKey": {"valueFrom": {"secretKeyRef": {"name": "unused", "key": "api-key"}}}});
+    assert_eq!(check("openai", &at("https://api.openai.com/v1"), unused.clone()).await, [""; 0]);
+    assert_eq!(check("anthropic", &at("https://api.anthropic.com"), unused).await, [""; 0]);
     // What is written into the manifest is the client's own.
     assert_eq!(check("openai", &at("https://evil.example"), json!({"apiKey": {"value": "mine"}})).await, [""; 0]);
     for (provider, url, settings) in [
         ("openai", "https://evil.example/v1", key.clone()),
+        // Files send it elsewhere, so it is no key of this API.
+        ("openai", "https://api.openai.com/v1", key.clone()),
         ("openai", "https://api.anthropic.com/v1", key.clone()),
         ("anthropic", "https://api.openai.com", key.clone()),
         ("azure", "https://somebody.openai.azure.com", key),
@@ -156,7 +159,7 @@ async fn a_stored_model_calls_what_is_public_and_a_file_whatever_it_says() {
     let check = async |base_url: &str| -> Vec<&str> {
         let spec = model_of_client("openai", &json!({"value": base_url}), &json!({"apiKey": {"value": "mine"}}));
         let faults = library.check(&manifest(Kind::Model, "x", &spec)).await.err().unwrap_or_default();
-        faults.iter().map(|fault| fault.code).collect()
+        faults.faults.iter().map(|fault| fault.code).collect()
     };
     for url in ["https://api.openai.com/v1", "http://models.example:8000/v1", "https://1.1.1.1/v1"] {
         assert_eq!(check(url).await, [""; 0], "{url}");
@@ -217,4 +220,43 @@ fn what_is_stored_and_not_readable_any_more_is_there_with_its_faults() {
     assert_eq!((is_available, reason), (false, "Invalid"));
     assert_eq!(message, "`spec.prompt` of Agent `old` must be text, and is a list");
     assert!(library.assemble(&[broken]).agent(&Namespace::default(), "old").is_none());
+}
+
+/// One namespace alone is assembled as it is among all the others.
+#[test]
+fn a_namespace_is_assembled_without_the_others() {
+    let library = library();
+    let in_kinds = |mut one: StoredResource| {
+        one.manifest.key.namespace = kinds();
+        one
+    };
+    let of_kinds = [
+        in_kinds(stored(Kind::Agent, "mine", &json!({"prompt": "hello", "modelRef": {"name": "default"}}))),
+        in_kinds(stored(Kind::Agent, "greeter", &json!({"prompt": "hidden by the file"}))),
+    ];
+    let elsewhere = stored(Kind::Agent, "elsewhere", &json!({"prompt": "hello"}));
+    let all = library.assemble(&[of_kinds.to_vec(), vec![elsewhere]].concat());
+    let alone = library.assemble_namespace(&kinds(), &of_kinds);
+    for kind in Kind::ALL {
+        assert_eq!(alone.resources(*kind, &kinds()), all.resources(*kind, &kinds()), "{kind:?}");
+    }
+    let agents = |registry: &bosun_engine::Registry| registry.agents(&kinds()).cloned().collect::<Vec<_>>();
+    assert_eq!(agents(&alone), agents(&all));
+    assert!(agents(&alone).iter().any(|agent| agent.name == "mine"));
+    assert_eq!(alone.namespaces(), [Namespace::default(), kinds()].into(), "nothing of the others was read");
+    assert!(alone.agent(&Namespace::default(), "elsewhere").is_none());
+}
+
+#[tokio::test]
+async fn faults_and_warnings_of_clients_are_listed_up_to_a_number_and_counted() {
+    let library = library();
+    let manifest = |spec: Value| manifest(Kind::Agent, "a", &spec);
+    let faults = library.check(&manifest(json!({"prompt": "p", "tools": vec![0; 5_000]}))).await.unwrap_err();
+    assert_eq!((faults.faults.len(), faults.omitted >= 4_900), (100, true), "{}", faults.omitted);
+    let mut odd = json!({"prompt": "p"});
+    for number in 0..5_000 {
+        odd[format!("field{number}")] = json!(1);
+    }
+    let warnings = library.check(&manifest(odd)).await.unwrap().warnings;
+    assert_eq!((warnings.len(), warnings[100].as_str()), (101, "4900 further warnings are not listed"));
 }

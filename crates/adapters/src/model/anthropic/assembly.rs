@@ -4,7 +4,7 @@
 //! and with every block ended; whatever had arrived before counts for nothing without them. What does
 //! not fit is refused, never repaired: a guessed argument would be run.
 
-use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply};
+use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply, ReplySize};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -26,19 +26,21 @@ pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure>
     let mut assembly = Assembly::default();
     assembly.begin(message.role.as_deref(), message.usage)?;
     for (index, block) in content.into_iter().enumerate() {
-        if let Some(text) = block.get("text").and_then(Value::as_str)
-            && block.get("type").is_some_and(|kind| kind == "text")
+        assembly.start_block(index, block)?;
+        if let Some(Block { kind: Kind::Text(text), .. }) = assembly.blocks.last()
             && !text.is_empty()
         {
             deltas.push(text);
         }
-        assembly.start_block(index, block)?;
         assembly.end_block(index)?;
     }
     assembly.stop_reason(message.stop_reason)?;
     assembly.progress = Progress::Stopped;
     assembly.end()
 }
+
+/// What a block counts for beside its content.
+const BLOCK_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Progress {
@@ -65,6 +67,7 @@ pub(super) struct Assembly {
     progress: Progress,
     blocks: Vec<Block>,
     usage: Usage,
+    size: ReplySize,
     stop: Option<Stop>,
 }
 
@@ -179,18 +182,25 @@ impl Assembly {
             return Err(malformed(format!("block {index} begins before the last one has ended")));
         }
         let kind = fields.get("type").and_then(Value::as_str).map(str::to_owned);
+        // Its text is counted below, as text; and an empty block is not nothing.
+        self.size.add(BLOCK_BYTES + if kind.as_deref() == Some("text") { 0 } else { fields::size(&fields) })?;
         let mut text = |name: &str| match fields.shift_remove(name) {
             Some(Value::String(text)) => Some(text),
             _ => None,
         };
         let kind = match kind.as_deref() {
             None => return Err(malformed(format!("block {index} has no `type`"))),
-            Some("text") => Kind::Text(text("text").ok_or_else(|| malformed(format!("block {index} has no `text`")))?),
+            Some("text") => {
+                let text = text("text").ok_or_else(|| malformed(format!("block {index} has no `text`")))?;
+                self.size.add_text(&text)?;
+                Kind::Text(text)
+            }
             Some("tool_use") => {
                 let (id, name) = (text("id"), text("name"));
                 let some = |value: Option<String>| value.filter(|value| !value.is_empty());
                 let id = some(id).ok_or_else(|| malformed(format!("tool call {index} has no `id`")))?;
                 let name = some(name).ok_or_else(|| malformed(format!("tool call {index} has no `name`")))?;
+                self.size.add_call(&id, &name)?;
                 if self.calls().any(|(earlier, ..)| *earlier == id) {
                     return Err(malformed(format!("two tool calls have the id `{id}`")));
                 }
@@ -215,9 +225,13 @@ impl Assembly {
             let text = delta.get(name).and_then(Value::as_str).map(str::to_owned);
             text.ok_or_else(|| malformed(format!("a `{kind}` has no `{name}`")))
         };
+        if kind != "text_delta" {
+            self.size.add(fields::size(&delta))?;
+        }
         match (&mut block.kind, kind.as_str()) {
             (Kind::Text(so_far), "text_delta") => {
                 let more = text("text")?;
+                self.size.add_text(&more)?;
                 if !more.is_empty() {
                     deltas.push(&more);
                     so_far.push_str(&more);

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use bosun_core::query::Usage;
-use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply};
+use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply, ReplySize};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
@@ -55,6 +55,7 @@ pub(super) struct Assembly {
     usage: Usage,
     /// What only this API knows.
     own: Map<String, Value>,
+    size: ReplySize,
     finish: Option<Finish>,
     end_mark_seen: bool,
 }
@@ -151,10 +152,13 @@ impl Assembly {
             return Err(malformed("content follows `finish_reason`"));
         }
         if let Some(content) = content {
+            self.size.add_text(&content)?;
             deltas.push(&content);
             self.text.push_str(&content);
         }
-        self.refusal.push_str(&refusal.unwrap_or_default());
+        let refusal = refusal.unwrap_or_default();
+        self.size.add(refusal.len() + fields::size(&own))?;
+        self.refusal.push_str(&refusal);
         fields::grow_members(&mut self.own, own);
         tool_calls.into_iter().try_for_each(|fragment| self.fragment(fragment))
     }
@@ -173,6 +177,7 @@ impl Assembly {
         // Some servers repeat an empty id and name in every later fragment.
         let id = fragment.id.filter(|id| !id.is_empty());
         let name = name.filter(|name| !name.is_empty());
+        self.size.add(arguments.as_ref().map_or(0, String::len) + fields::size(&fragment.own))?;
         let position = usize::try_from(index).unwrap_or(usize::MAX);
         if position > self.calls.len() {
             return Err(malformed(format!("tool call {index} begins before tool call {}", self.calls.len())));
@@ -180,6 +185,7 @@ impl Assembly {
         if position == self.calls.len() {
             let Some(id) = id else { return Err(malformed(format!("tool call {index} begins without an `id`"))) };
             let Some(name) = name else { return Err(malformed(format!("tool call {index} begins without a name"))) };
+            self.size.add_call(&id, &name)?;
             if self.calls.iter().any(|call| call.id == id) {
                 return Err(malformed(format!("two tool calls have the id `{id}`")));
             }

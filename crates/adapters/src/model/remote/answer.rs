@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use bosun_core::ceiling::REPLY_BYTES;
 use bosun_engine::model::{Deltas, ModelError};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
@@ -11,8 +12,11 @@ use serde_json::Value;
 use super::{Answer, Failure, Wire, client::Lent, connections::cause};
 use crate::model::retry;
 
-/// The largest answer: a token of a stream takes some 200 bytes on the wire.
-const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
+/// The largest streamed answer on the wire, where a token takes some 200 bytes. What is kept of it has the ceiling of
+/// a reply.
+const LARGEST_STREAM: usize = 64 * 1024 * 1024;
+/// The largest plain answer on the wire: a reply, in as many escapes as JSON may have.
+const LARGEST_PLAIN: usize = 6 * REPLY_BYTES;
 /// How much of an error's body is read.
 const LARGEST_ERROR: usize = 64 * 1024;
 
@@ -34,7 +38,8 @@ pub(super) async fn read(
         Some(kind) if is(kind, "application/json") => false,
         Some(kind) => return Err(ModelError::Malformed(format!("the answer is of type `{kind}`")).into()),
     };
-    let mut parts = Parts::of(response, lent, idle);
+    let largest = if is_stream { LARGEST_STREAM } else { LARGEST_PLAIN };
+    let mut parts = Parts::of(response, lent, idle, largest);
     if is_stream {
         let mut reader = wire.reader();
         while let Some(part) = parts.next().await {
@@ -56,7 +61,7 @@ pub(super) async fn refusal((response, lent): (Response<Incoming>, Lent<'_>), id
     let asked_wait = retry::asked_wait(response.headers(), SystemTime::now());
     let may_retry = response.headers().get("x-should-retry").is_none_or(|value| value != "false");
     let mut body = Vec::new();
-    let mut parts = Parts::of(response, lent, idle);
+    let mut parts = Parts::of(response, lent, idle, LARGEST_PLAIN);
     // What can be read of the body is enough: it is only a message.
     while let Some(Ok(part)) = parts.next().await {
         body.extend_from_slice(&part[..part.len().min(LARGEST_ERROR - body.len())]);
@@ -87,11 +92,12 @@ struct Parts<'a> {
     lent: Option<Lent<'a>>,
     idle: Duration,
     read: usize,
+    largest: usize,
 }
 
 impl<'a> Parts<'a> {
-    fn of(response: Response<Incoming>, lent: Lent<'a>, idle: Duration) -> Self {
-        Self { body: response.into_body(), lent: Some(lent), idle, read: 0 }
+    fn of(response: Response<Incoming>, lent: Lent<'a>, idle: Duration, largest: usize) -> Self {
+        Self { body: response.into_body(), lent: Some(lent), idle, read: 0, largest }
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, ModelError>> {
@@ -114,9 +120,9 @@ impl<'a> Parts<'a> {
             // What is no data are trailers, which say nothing about an answer.
             let Ok(part) = frame.into_data() else { continue };
             self.read += part.len();
-            if self.read > LARGEST_ANSWER {
-                let message = format!("the answer is larger than {LARGEST_ANSWER} bytes");
-                return Some(Err(ModelError::Malformed(message)));
+            if self.read > self.largest {
+                let message = format!("it has more than {} bytes", self.largest);
+                return Some(Err(ModelError::TooLong(message)));
             }
             return Some(Ok(part));
         }

@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, fmt};
 
-use bosun_core::Namespace;
+use bosun_core::{
+    Namespace,
+    audit::{is_secret_name, redact_keys},
+};
 use bosun_engine::model::{ModelError, ModelRequest};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -55,13 +58,15 @@ impl Prepared<'_> {
 pub(super) struct Redaction(Vec<Secret>);
 
 impl Redaction {
-    /// `message` with every secret taken out, then cut to a bearable length.
+    /// `message` with every secret taken out, also where only its first or last letters are shown, then cut to a bearable
+    /// length.
     fn clean(&self, message: &str) -> String {
         const LONGEST: usize = 500;
         let mut clean: String = message.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         for secret in &self.0 {
-            clean = secret.taken_out_of(&clean);
+            clean = secret.ends_taken_out_of(&secret.taken_out_of(&clean));
         }
+        let clean = redact_keys(&clean).into_owned();
         match clean.char_indices().nth(LONGEST) {
             Some((end, _)) => format!("{}…", &clean[..end]),
             None => clean,
@@ -210,8 +215,9 @@ impl<'a> Settings<'a> {
         for (name, source) in &config.properties {
             if let Some(value) = self.maybe(name, Some(source), Part::Body, to).await? {
                 properties.push((name.as_str(), property(value.expose())));
-                // What is written in the manifest is a setting, and an error should be able to speak of it.
-                if matches!(source, Source::Reference(_)) {
+                // What is written in the manifest is a setting, and an error should be able to speak of it; unless
+                // resources do not show it either.
+                if matches!(source, Source::Reference(_)) || is_secret_name(name) {
                     redaction.add(&value);
                 }
             }

@@ -11,7 +11,7 @@ use bosun_core::{
     conversation::{ConversationKey, History},
 };
 use bosun_engine::store::{
-    StoreError,
+    PAGE_BYTES, StoreError,
     conversations::{Conversation, Exchange, Frame, Listing, Said, Size, Wanted, outdated},
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -31,7 +31,8 @@ const ADD: &str = "INSERT INTO conversations (namespace, memory, name, messages,
      VALUES (?1, ?2, ?3, 0, 0, ?4)";
 const ADD_EXCHANGE: &str = "INSERT INTO exchanges (conversation, query, name, at, first, messages, tokens, body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-const CHANGE: &str = "UPDATE conversations SET messages = ?2, latest = ?3, expires = ?4 WHERE id = ?1";
+/// A query that is kept for a short time must not take with it what others have said.
+const CHANGE: &str = "UPDATE conversations SET messages = ?2, latest = ?3, expires = max(expires, ?4) WHERE id = ?1";
 pub(super) const OPEN: &str = "SELECT uid FROM queries WHERE namespace = ?1 AND conversation = ?2 AND expires IS NULL";
 pub(super) const HISTORY: &str = "SELECT query, exchanges.name, at, first, exchanges.messages, tokens, length(body), body \
      FROM conversations JOIN exchanges ON conversation = conversations.id \
@@ -266,12 +267,17 @@ pub(super) fn said(
     let mut rows = statement
         .query(params![namespace.as_str(), wanted.memory, wanted.id, query, by_uid, after, bounded(limit)])
         .map_err(unavailable)?;
-    let mut items = Vec::new();
+    let (mut items, mut bytes, mut more) = (Vec::new(), 0, false);
     while let Some(row) = rows.next().map_err(unavailable)? {
+        if items.len() == limit || bytes > PAGE_BYTES {
+            more = true;
+            break;
+        }
+        bytes += row.get::<_, usize>(6).map_err(unavailable)?;
         let key = key(row, 8)?;
         items.push(read(row, key)?);
     }
-    Ok(page(items, limit, total))
+    Ok(Listing { items, more, total })
 }
 
 fn key(row: &Row<'_>, column: usize) -> Result<ConversationKey, StoreError> {

@@ -18,7 +18,8 @@ use bosun_engine::{
     metrics::{Histogram, SECONDS, SIZES},
     resource::ResourceChange,
     store::{
-        Append, CommitFigures, Document, Position, Rejection, Rejections, Removal, Request, StoreError, StoreStats,
+        Append, CommitFigures, Document, Encoded, Position, Rejection, Rejections, Removal, Request, StoreError,
+        StoreStats,
         conversations::{Joining, Part},
     },
 };
@@ -85,9 +86,9 @@ impl Note {
 impl Queued {
     pub(super) fn new(append: Append, audited: bool) -> Result<Self, StoreError> {
         let (is_whole, moves) = (append.is_whole(), append.moves());
-        let row =
-            |entry: &Arc<bosun_core::Entry>| Ok(Row { seq: entry.seq, at: entry.at, body: entry.event.encode()? });
-        let rows: Result<Vec<Row>, serde_json::Error> = append.entries.iter().map(row).collect();
+        let blobs = append.entries.iter().filter_map(|entry| Some(entry.event.large()?.hash)).collect();
+        let row = |Encoded { entry, body }| Row { seq: entry.seq, at: entry.at, body };
+        let rows = append.entries.into_iter().map(row).collect();
         let (joins, adds) = match append.conversation {
             Some(Part::Joins(joining)) => (Some(joining), None),
             Some(Part::Adds(exchange)) => (None, Some(QueuedExchange::new(exchange).map_err(unwritable)?)),
@@ -100,10 +101,10 @@ impl Queued {
             after: append.after,
             is_whole,
             moves,
-            rows: rows.map_err(unwritable)?,
+            rows,
             toolset: append.toolset,
             request: append.request,
-            blobs: append.entries.iter().filter_map(|entry| Some(entry.event.large()?.hash)).collect(),
+            blobs,
             lines: Lines::of(&append.records, audited).map_err(unwritable)?,
             joins,
             adds,

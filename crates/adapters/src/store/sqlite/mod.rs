@@ -284,8 +284,9 @@ impl Store for Sqlite {
         self.ledger.change_resource(change).await
     }
 
-    async fn resources(&self) -> Result<Vec<StoredResource>, StoreError> {
-        self.read(resources::all).await
+    async fn resources(&self, namespace: Option<&Namespace>) -> Result<Vec<StoredResource>, StoreError> {
+        let namespace = namespace.cloned();
+        self.read(move |connection| resources::list(connection, namespace.as_ref())).await
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
@@ -320,7 +321,7 @@ impl Store for Sqlite {
         self.read(read::count_waiting).await
     }
 
-    async fn count_runnable(&self) -> Result<usize, StoreError> {
+    async fn count_runnable(&self) -> Result<Vec<(Namespace, usize)>, StoreError> {
         self.read(read::count_runnable).await
     }
 

@@ -25,6 +25,9 @@ use crate::ownership;
 
 pub(super) const DATABASE: &str = "bosun.db";
 pub(super) const LOCK: &str = "bosun.lock";
+/// SQLite's own names for what it keeps beside a database.
+const LOG: &str = "bosun.db-wal";
+const LOG_INDEX: &str = "bosun.db-shm";
 /// Where a database is made before it gets its name.
 const UNFINISHED: &str = "bosun.db.new";
 
@@ -95,6 +98,9 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
         create(dir, &path)?;
     }
     check_header(&path)?;
+    for name in [DATABASE, LOG, LOG_INDEX, LOCK] {
+        ownership::withdraw(&dir.join(name));
+    }
     let connector = Connector::new(path);
     let epoch = take_over(&connector).map_err(|fault| fault.at(connector.path()))?;
     Ok(Opened { lock, connector, epoch })

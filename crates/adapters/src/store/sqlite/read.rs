@@ -8,7 +8,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use bosun_core::{ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError};
+use bosun_core::{
+    ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError,
+    journal::JournalSize,
+};
 use bosun_engine::store::{
     Answered, ENDING, Listed, PAGE_BYTES, Page, RequestKey, Runnable, StoreError, Stored, Wanted, shown_from,
 };
@@ -88,7 +91,8 @@ pub(super) const NEXT_NAMESPACE_WITH_WORK: &str =
 // No LIMIT either: rows that somebody is at already do not count.
 pub(super) const RUNNABLE: &str =
     "SELECT name, epoch FROM queries WHERE unfinished = 1 AND namespace = ?1 ORDER BY uid";
-pub(super) const COUNT_RUNNABLE: &str = "SELECT count(*) FROM queries WHERE unfinished = 1";
+pub(super) const COUNT_RUNNABLE: &str =
+    "SELECT namespace, count(*) FROM queries WHERE unfinished = 1 GROUP BY namespace";
 pub(super) const COUNT_WAITING: &str = "SELECT count(*) FROM queries WHERE deadline IS NOT NULL";
 pub(super) const ANSWERED: &str = "SELECT fingerprint, uid, name FROM requests \
      WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
@@ -122,15 +126,16 @@ pub(super) fn load(
         return Ok(Found::TooLong);
     }
     let head = head(uid, first, 2);
-    let mut entries = vec![entry(uid, first, 3)?];
+    let mut size = JournalSize::default();
+    let mut entries = vec![counted(uid, first, 3, &mut size)?];
     while let Some(row) = rows.next().map_err(unavailable)? {
-        entries.push(entry(uid, row, 3)?);
+        entries.push(counted(uid, row, 3, &mut size)?);
     }
     let head = match head {
         Ok(head) => head,
         Err(error) => fold(uid, namespace, name, &entries, error)?,
     };
-    Ok(Found::Query(Box::new(Stored { head, entries })))
+    Ok(Found::Query(Box::new(Stored { head, entries, size })))
 }
 
 /// The head is a copy of what the journal says. If it cannot be read, the journal still can.
@@ -328,11 +333,14 @@ pub(super) fn count_waiting(connection: &Connection) -> Result<usize, StoreError
         .map_err(unavailable)
 }
 
-pub(super) fn count_runnable(connection: &Connection) -> Result<usize, StoreError> {
-    connection
-        .prepare_cached(COUNT_RUNNABLE)
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-        .map_err(unavailable)
+pub(super) fn count_runnable(connection: &Connection) -> Result<Vec<(Namespace, usize)>, StoreError> {
+    let mut statement = connection.prepare_cached(COUNT_RUNNABLE).map_err(unavailable)?;
+    let mut rows = statement.query([]).map_err(unavailable)?;
+    let mut counts = Vec::new();
+    while let Some(row) = rows.next().map_err(unavailable)? {
+        counts.push((name(row, 0)?, row.get(1).map_err(unavailable)?));
+    }
+    Ok(counts)
 }
 
 pub(super) fn due(
@@ -389,9 +397,14 @@ fn head(uid: QueryUid, row: &Row<'_>, column: usize) -> Result<Head, StoreError>
 
 /// The entry in three columns: `seq`, `at` and `body`.
 fn entry(uid: QueryUid, row: &Row<'_>, column: usize) -> Result<Entry, StoreError> {
+    counted(uid, row, column, &mut JournalSize::default())
+}
+
+fn counted(uid: QueryUid, row: &Row<'_>, column: usize, size: &mut JournalSize) -> Result<Entry, StoreError> {
     let seq: Seq = row.get(column).map_err(unavailable)?;
     let at: i64 = row.get(column + 1).map_err(unavailable)?;
     let body = row.get_ref(column + 2).and_then(|value| Ok(value.as_str()?)).map_err(unavailable)?;
     let event = Event::decode(body).map_err(|source| StoreError::Unreadable { uid, source })?;
+    size.add(&event, body);
     Ok(Entry { seq, at: Timestamp(at), event })
 }

@@ -20,6 +20,9 @@ const KEEP: &str = "INSERT OR REPLACE INTO resources (kind, namespace, name, gen
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const REMOVE: &str = "DELETE FROM resources WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
 const ALL: &str = "SELECT kind, namespace, name, generation, created, updated, body FROM resources";
+/// By its kinds, which the key begins with.
+const OF_NAMESPACE: &str = "SELECT kind, namespace, resources.name, generation, created, updated, body \
+     FROM json_each(?1) JOIN resources ON kind = json_each.value AND namespace = ?2";
 /// The same behind the name.
 pub(super) const BY_NAME: &str =
     "SELECT name, kind, namespace, name, generation, created, updated, body FROM resources";
@@ -64,10 +67,17 @@ impl Open {
     }
 }
 
-pub(super) fn all(connection: &Connection) -> Result<Vec<StoredResource>, StoreError> {
+/// The resources of one namespace, or of all.
+pub(super) fn list(connection: &Connection, namespace: Option<&Namespace>) -> Result<Vec<StoredResource>, StoreError> {
     let unavailable = |error: rusqlite::Error| StoreError::Unavailable(Box::new(error));
-    let mut statement = connection.prepare_cached(ALL).map_err(unavailable)?;
-    let mut rows = statement.query([]).map_err(unavailable)?;
+    let mut statement =
+        connection.prepare_cached(if namespace.is_some() { OF_NAMESPACE } else { ALL }).map_err(unavailable)?;
+    let kinds = serde_json::json!(Kind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>()).to_string();
+    let rows = match namespace {
+        Some(namespace) => statement.query(params![kinds, namespace.as_str()]),
+        None => statement.query([]),
+    };
+    let mut rows = rows.map_err(unavailable)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(unavailable)? {
         match read(row, 0).map_err(unavailable)? {

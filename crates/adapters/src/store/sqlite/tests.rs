@@ -381,7 +381,7 @@ async fn an_unreadable_query_hides_no_other() {
     assert_eq!((listed.queries.len(), listed.total), (1, 4));
     assert_eq!(listed.queries[0].0.name.as_str(), "fine");
     // Whoever takes one of them up finds out; the store cannot know without reading it.
-    assert_eq!(store.count_runnable().await.unwrap(), 4);
+    assert_eq!(store.count_runnable().await.unwrap(), [(Namespace::default(), 4)]);
 }
 
 #[tokio::test]

@@ -174,7 +174,7 @@ impl Judge<'_> {
         for (name, journal) in journals {
             self.figures.queries += 1;
             self.figures.recoveries +=
-                journal.entries.iter().filter(|entry| matches!(entry.event, Event::Recovered)).count() as u64;
+                journal.entries.iter().filter(|entry| matches!(entry.event, Event::Recovered { .. })).count() as u64;
             if !journal.head.status().is_final() {
                 self.fault(name, format!("never ended: {:?}", journal.head.status()));
             }

@@ -102,7 +102,7 @@ pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>)
         figures.queries += 1;
         figures.entries += journal.entries.len() as u64;
         figures.recoveries +=
-            journal.entries.iter().filter(|entry| matches!(entry.event, Event::Recovered)).count() as u64;
+            journal.entries.iter().filter(|entry| matches!(entry.event, Event::Recovered { .. })).count() as u64;
         check_journal(journal, &mut violations);
     }
     for record in records {

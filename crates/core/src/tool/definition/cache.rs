@@ -2,22 +2,20 @@
 //!
 //! A client that brings tools sends the same list with every request. To find it here costs a small part of
 //! checking it, and its tools share the parameters that others hold already. What is refused is not kept: whoever
-//! sent it will mend it. It is only a memory of answers: without it, everything works the same.
+//! sent it will mend it. Without the cache, everything works the same.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
 use super::{DefinitionFaults, Rules, check_all};
-use crate::{json, schema::SchemaCache, tool::Tool};
+use crate::{cache::WeightedCache, ceiling::DEFINITION_CACHE_BYTES, json, schema::SchemaCache, tool::Tool};
 
-/// Lists of so many bytes of JSON are kept; then the memory is begun anew.
-const KEPT: usize = 4 * 1024 * 1024;
 /// A longer list is checked each time: a few of them would drive all others out.
-const LONGEST: usize = KEPT / 16;
+const LONGEST: usize = DEFINITION_CACHE_BYTES / 128;
+
+/// Lists are known by their text, so that everybody gets back what they wrote, in the order in which they wrote it.
+type Known = WeightedCache<Arc<str>, Vec<Tool>>;
 
 /// Checks lists of definitions, each once.
 #[derive(Debug)]
@@ -27,18 +25,11 @@ pub struct DefinitionCache {
     known: Mutex<Known>,
 }
 
-/// Lists are known by their text, so that everybody gets back what they wrote, in the order in which they wrote it.
-#[derive(Debug, Default)]
-struct Known {
-    tools: HashMap<String, Vec<Tool>>,
-    bytes: usize,
-}
-
 impl DefinitionCache {
-    /// A memory of what `rules` let pass. Schemas are compiled in `schemas`, so that tools are ready to be called.
+    /// A cache of what `rules` let pass. Schemas are compiled in `schemas`, so that tools are ready to be called.
     #[must_use]
     pub fn new(rules: Rules, schemas: Arc<SchemaCache>) -> Self {
-        Self { rules, schemas, known: Mutex::default() }
+        Self { rules, schemas, known: Mutex::new(WeightedCache::new(DEFINITION_CACHE_BYTES)) }
     }
 
     /// [`super::check`], unless an equal list was checked before.
@@ -50,32 +41,20 @@ impl DefinitionCache {
         if text.len() > LONGEST {
             return check_all(definitions, self.rules, Some(&self.schemas));
         }
-        if let Some(tools) = self.known().tools.get(&text) {
+        if let Some(tools) = self.known().get(text.as_str()) {
             return Ok(tools.clone());
         }
-        // Outside the lock, as is to drop what was known: these are the expensive parts.
+        // Outside the lock, as is to drop what is evicted: these are the expensive parts.
         let tools = check_all(definitions, self.rules, Some(&self.schemas))?;
-        let forgotten = self.known().keep(text, tools.clone());
-        drop(forgotten);
+        let weight = text.len() + json::memory_of(&text);
+        let evicted = self.known().insert(text.into(), tools.clone(), weight);
+        drop(evicted);
         Ok(tools)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // A panic elsewhere cannot have left more behind than a wrong count of bytes.
+        // A panic elsewhere cannot have left the cache half changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Known {
-    /// Gives back what is forgotten for it.
-    fn keep(&mut self, text: String, tools: Vec<Tool>) -> Self {
-        let bytes = text.len();
-        let forgotten = if self.bytes + bytes > KEPT { std::mem::take(self) } else { Self::default() };
-        // Somebody may have been faster.
-        if self.tools.insert(text, tools).is_none() {
-            self.bytes += bytes;
-        }
-        forgotten
     }
 }
 
@@ -86,7 +65,7 @@ mod tests {
     use super::*;
 
     fn cache() -> DefinitionCache {
-        DefinitionCache::new(Rules::Open, Arc::new(SchemaCache::new(10)))
+        DefinitionCache::new(Rules::Open, Arc::new(SchemaCache::new(1 << 20)))
     }
 
     fn list(name: &str, description: &str) -> Value {
@@ -119,7 +98,7 @@ mod tests {
         let cache = cache();
         let faults = cache.check(&list("", "")).unwrap_err();
         assert_eq!(cache.check(&list("", "")).unwrap_err(), faults);
-        assert!(cache.known().tools.is_empty());
+        assert!(cache.known().is_empty());
     }
 
     #[test]
@@ -129,11 +108,11 @@ mod tests {
         let tool = |number: usize| json!({"name": format!("tool-{number}"), "description": "x".repeat(16 * 1024)});
         let long: Vec<_> = (0..LONGEST / (16 * 1024)).map(tool).collect();
         cache.check(&Value::Array(long)).unwrap();
-        assert!(cache.known().tools.is_empty(), "too long to be kept");
-        for number in 0..300 {
+        assert!(cache.known().is_empty(), "too long to be kept");
+        for number in 0..3_000 {
             cache.check(&json!([tool(number)])).unwrap();
-            assert!(cache.known().bytes <= KEPT);
+            assert!(cache.known().weight() <= DEFINITION_CACHE_BYTES);
         }
-        assert!((1..300).contains(&cache.known().tools.len()), "begun anew when it was full");
+        assert!((100..3_000).contains(&cache.known().len()), "the oldest were evicted");
     }
 }

@@ -335,7 +335,7 @@ fn open_definitions_are_still_checked() {
 fn a_cache_changes_nothing_but_the_cost() {
     let bad = with(&search_database(), "/parameters/properties/query/type", json!("strnig"));
     for rules in [Rules::Strict, Rules::Open] {
-        let cache = DefinitionCache::new(rules, Arc::new(SchemaCache::new(10)));
+        let cache = DefinitionCache::new(rules, Arc::new(SchemaCache::new(1 << 20)));
         for definitions in [json!([search_database(), my_tool()]), json!([bad]), json!([]), json!(5)] {
             for _ in 0..2 {
                 assert_eq!(cache.check(&definitions), check(&definitions, rules));
@@ -351,4 +351,17 @@ fn names_that_look_alike_are_refused() {
         ["[1].name confusable_name Tool name сору looks like the name of [0]"]
     );
     assert_eq!(told(&json!([{"name": "l1"}, {"name": "ll"}]), Rules::Open), [""; 0]);
+}
+
+#[test]
+fn faults_are_listed_up_to_a_number_and_counted() {
+    for (list, omitted) in [
+        (json!(vec![0; 500]), 400),
+        (json!([with(&my_tool(), "/parameters/required", json!(vec![0; 50_000]))]), 49_900),
+    ] {
+        let faults = check(&list, Rules::Open).unwrap_err();
+        assert_eq!(faults.faults.len(), FAULTS_LISTED);
+        assert!(faults.omitted >= omitted, "{}", faults.omitted);
+        assert!(faults.to_string().contains("further faults"));
+    }
 }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use bosun_core::schema::path::with_key;
 use bosun_engine::resource::{Amendment, Description, Kind, Manifest, ResourceKey};
 use serde_json::{Map, Value, json};
 
@@ -136,13 +137,18 @@ fn read_head(kind: Kind, options: &Options, fields: &mut Object, findings: &mut 
 }
 
 fn texts(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<BTreeMap<String, String>> {
+    let path = fields.path_of(name);
     let object = fields.object(name, findings)?;
     let mut texts = BTreeMap::new();
-    let path = object.path_of("");
-    for (name, value) in object.into_members() {
+    let mut members = object.into_members().into_iter();
+    while let Some((name, value)) = members.next() {
+        if findings.is_full() {
+            findings.omit(1 + members.len());
+            break;
+        }
         match value {
             Value::String(text) => drop(texts.insert(name, text)),
-            _ => findings.fault(clip(&format!("{path}{name}")), "wrong_type", "must be a string"),
+            _ => findings.fault(with_key(&path, &name), "wrong_type", "must be a string"),
         }
     }
     Some(texts)
@@ -151,7 +157,6 @@ fn texts(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<BTr
 /// What is left of the body is the spec: in `spec`, beside it, or both.
 fn read_spec(kind: Kind, mut fields: Object, findings: &mut Findings) -> Map<String, Value> {
     let inner = fields.object("spec", findings);
-    let path_of_flat = fields.path_of("");
     let mut spec = inner.map(Object::into_members).unwrap_or_default();
     for (name, value) in fields.into_members() {
         // What an answer shows twice comes back twice.
@@ -160,8 +165,8 @@ fn read_spec(kind: Kind, mut fields: Object, findings: &mut Findings) -> Map<Str
         } else if is_derived(kind, &name) {
             // Shown in another form than it was written in.
         } else {
-            let place = clip(&format!("{path_of_flat}{name}"));
-            findings.fault(place, "duplicate_field", format!("stands twice: here and as `spec.{}`", clip(&name)));
+            let message = format!("appears twice: here and as `spec.{}`", clip(&name));
+            findings.fault(with_key("", &name), "duplicate_field", message);
         }
     }
     // Answers have an empty list of what is not served.

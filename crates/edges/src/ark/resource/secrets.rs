@@ -1,47 +1,70 @@
 //! Keys that somebody wrote into a manifest instead of referring to them.
 //!
 //! They are never shown. What is shown in their place is refused when it comes back, so that a client
-//! that reads, changes and writes a resource does not overwrite a key with it.
+//! that reads, changes and writes a resource does not overwrite a key with it. What looks like a key is for
+//! [`bosun_core::audit`] to say, here as in errors and in the audit log.
 
+use bosun_core::audit::{hide_in_urls, is_secret_name, is_whole_url};
 use serde_json::Value;
 
 use crate::http::echo::HIDDEN;
 
-/// Fields whose text is a key.
-const KEYS: &[&str] = &["apiKey", "accessKeyId", "secretAccessKey", "sessionToken"];
+/// Schemas say what values are like, and have none.
+const SCHEMAS: &[&str] = &["inputSchema", "outputSchema"];
 
-/// Replaces every key, and the text of every header, since that is where other keys are.
+/// Replaces what stands under a name that means a secret, the text of every header, since that is where other keys are,
+/// and what URLs have of users and parameters.
 pub(super) fn hide(value: &mut Value) {
     match value {
         Value::Object(members) => {
+            // `{name: api_key, value: …}`
+            let is_named_secret = members.get("name").and_then(Value::as_str).is_some_and(is_secret_name);
             for (name, value) in members.iter_mut() {
-                match value {
-                    _ if KEYS.contains(&name.as_str()) => hide_text(value),
-                    Value::Array(headers) if name == "headers" => {
-                        headers.iter_mut().filter_map(|header| header.get_mut("value")).for_each(hide_text);
-                    }
+                match name.as_str() {
+                    name if SCHEMAS.contains(&name) || is_reference(name, value) => {}
+                    "headers" => hide_headers(value),
+                    "value" | "default" if is_named_secret => hide_all(value),
+                    name if is_secret_name(name) => hide_all(value),
                     _ => hide(value),
                 }
             }
         }
         Value::Array(items) => items.iter_mut().for_each(hide),
+        Value::String(text) if is_whole_url(text) => *text = hide_in_urls(text, HIDDEN).into_owned(),
         _ => {}
     }
 }
 
-/// A text, or the text of `{value: …}`; a reference stays as it is.
-fn hide_text(value: &mut Value) {
+/// `secretKeyRef` and its like say where a value is, and not what it is.
+fn is_reference(name: &str, value: &Value) -> bool {
+    name.ends_with("Ref") && value.is_object()
+}
+
+/// A list of `{name, value}`, or an object of texts.
+fn hide_headers(headers: &mut Value) {
+    match headers {
+        Value::Array(headers) => headers.iter_mut().filter_map(|header| header.get_mut("value")).for_each(hide_all),
+        other => hide_all(other),
+    }
+}
+
+/// Every text and number, but for references.
+fn hide_all(value: &mut Value) {
     match value {
-        Value::String(text) => HIDDEN.clone_into(text),
-        Value::Object(members) => members.get_mut("value").into_iter().for_each(hide_text),
-        _ => {}
+        Value::Null | Value::Bool(_) => {}
+        Value::String(_) | Value::Number(_) => *value = Value::from(HIDDEN),
+        Value::Array(items) => items.iter_mut().for_each(hide_all),
+        Value::Object(members) => {
+            let values = members.iter_mut().filter(|(name, value)| !is_reference(name, value));
+            values.for_each(|(_, value)| hide_all(value));
+        }
     }
 }
 
-/// Whether what was hidden has come back.
+/// Whether what was hidden has come back: a whole text, or a part of a URL.
 pub(super) fn is_hidden(value: &Value) -> bool {
     match value {
-        Value::String(text) => text == HIDDEN,
+        Value::String(text) => text == HIDDEN || (text.contains(HIDDEN) && is_whole_url(text)),
         Value::Array(items) => items.iter().any(is_hidden),
         Value::Object(members) => members.values().any(is_hidden),
         _ => false,
@@ -61,15 +84,35 @@ mod tests {
             "model": {"value": "gpt"},
             "config": {"openai": {
                 "apiKey": {"value": "sk-1"},
-                "baseUrl": {"value": "https://x"},
+                "baseUrl": {"value": "https://x/v1?api-version=3&key=sk-4"},
                 "headers": [{"name": "a", "value": {"value": "sk-2"}}, {"name": "b", "value": reference}],
+                "properties": {"api_key": {"value": "sk-5"}, "token": reference, "temperature": {"value": "0.5"}},
             }, "bedrock": {"secretAccessKey": "sk-3"}},
+            "parameters": [{"name": "password", "value": "sk-6"}, {"name": "city", "value": "Rome"}],
+            "inputSchema": {"properties": {"password": {"type": "string"}}},
+            "prompt": "See https://x?ref=1",
         });
         hide(&mut spec);
         let text = spec.to_string();
         assert!(!text.contains("sk-"), "{text}");
-        assert!(text.contains("secretKeyRef") && text.contains("https://x") && text.contains("gpt"), "{text}");
+        for shown in
+            ["secretKeyRef", "https://x/v1?api-version=3&key=[hidden]", "gpt", "0.5", "Rome", "https://x?ref=1"]
+        {
+            assert!(text.contains(shown), "{shown} in {text}");
+        }
+        assert_eq!(spec["inputSchema"]["properties"]["password"]["type"], "string");
+        assert_eq!(spec["config"]["openai"]["headers"][1]["value"], reference);
+        assert_eq!(spec["config"]["openai"]["properties"]["token"], reference);
         assert!(is_hidden(&spec));
-        assert!(!is_hidden(&json!({"a": ["hidden", {"b": 1}]})));
+    }
+
+    #[test]
+    fn what_was_hidden_is_known_when_it_comes_back() {
+        for back in [json!([HIDDEN]), json!({"a": "https://x?key=[hidden]"}), json!("https://[hidden]@x")] {
+            assert!(is_hidden(&back), "{back}");
+        }
+        for other in [json!({"a": ["hidden", {"b": 1}]}), json!("the word [hidden]"), json!("https://x?a=b")] {
+            assert!(!is_hidden(&other), "{other}");
+        }
     }
 }

@@ -204,7 +204,7 @@ pub(crate) fn memory(registry: &Registry, resource: &Resource, warnings: Vec<Str
 
 fn memory_spec(registry: &Registry, resource: &Resource) -> wire::MemorySpec {
     let key = &resource.manifest.key;
-    let window = registry.memory(&key.namespace, &key.name).map(|memory| memory.window).unwrap_or_default();
+    let window = registry.window(&key.namespace, &key.name).unwrap_or_default();
     let (max_messages, max_tokens) = match window {
         Window::Messages(messages) => (Some(messages), None),
         Window::Tokens(tokens) => (None, Some(tokens)),

@@ -173,5 +173,5 @@ async fn what_was_committed_is_there_after_a_process_that_did_not_close() {
     let found = crashed.store();
     let head = scribe.head();
     assert_eq!(&found.load(&head.namespace, &head.name).await.unwrap().unwrap().head, head);
-    assert_eq!(found.count_runnable().await.unwrap(), 1);
+    assert_eq!(found.count_runnable().await.unwrap(), [(Namespace::default(), 1)]);
 }

@@ -1,9 +1,10 @@
-//! Durations as ARK writes them: in Go's form. Reading them is `bosun_core`'s part.
+//! Durations as ARK writes them: in Go's form. [`parse_duration`](crate::tool::parse_duration) reads them.
 
 use std::time::Duration;
 
 /// Writes `duration` to the millisecond as Go does: `1m30s`, `1.204s`, `250ms`, `0s`.
-pub(super) fn format(duration: Duration) -> String {
+#[must_use]
+pub fn format(duration: Duration) -> String {
     let millis = duration.as_millis();
     if millis == 0 {
         return "0s".into();
@@ -23,7 +24,7 @@ pub(super) fn format(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bosun_core::tool::parse_duration;
+    use crate::tool::parse_duration;
 
     use super::*;
 

@@ -1,0 +1,163 @@
+//! A least-recently-used cache, bounded by the weight of its values in bytes.
+//!
+//! Counting entries bounds nothing when a client chooses how large they are. It has no lock of its own:
+//! those who share one put it behind theirs. Evicted values are handed back, so that they can be dropped
+//! outside of it.
+
+use std::{
+    borrow::Borrow,
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+};
+
+/// Keeps what was used last, up to a sum of weights.
+#[derive(Debug)]
+pub struct WeightedCache<K, V> {
+    capacity: usize,
+    weight: usize,
+    /// Counts uses; a clock that needs none.
+    now: u64,
+    slots: HashMap<K, Slot<V>>,
+    by_use: BTreeMap<u64, K>,
+}
+
+#[derive(Debug)]
+struct Slot<V> {
+    value: V,
+    weight: usize,
+    used: u64,
+}
+
+impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
+    /// A cache of at most `capacity` bytes.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity, weight: 0, now: 0, slots: HashMap::new(), by_use: BTreeMap::new() }
+    }
+
+    /// The value of `key`, which is the last used from now on.
+    pub fn get<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        let slot = self.slots.get_mut(key)?;
+        self.now += 1;
+        if let Some(key) = self.by_use.remove(&slot.used) {
+            self.by_use.insert(self.now, key);
+        }
+        slot.used = self.now;
+        Some(&slot.value)
+    }
+
+    /// Keeps `value`, in place of an earlier one of its key and of those that were not used for longest. What has no
+    /// place any more is handed back; that may be `value` itself, if it is heavier than all of the cache.
+    #[must_use = "evicted values are dropped by the caller"]
+    pub fn insert(&mut self, key: K, value: V, weight: usize) -> Vec<V> {
+        let mut evicted: Vec<V> = self.remove(&key).into_iter().collect();
+        if weight > self.capacity {
+            evicted.push(value);
+            return evicted;
+        }
+        self.now += 1;
+        self.weight += weight;
+        self.by_use.insert(self.now, key.clone());
+        self.slots.insert(key, Slot { value, weight, used: self.now });
+        self.evict(&mut evicted);
+        evicted
+    }
+
+    /// Says what the value of `key` weighs, now that it is known.
+    #[must_use = "evicted values are dropped by the caller"]
+    pub fn weigh<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, weight: usize) -> Vec<V>
+    where
+        K: Borrow<Q>,
+    {
+        let mut evicted = Vec::new();
+        if weight > self.capacity {
+            evicted.extend(self.remove(key));
+        } else if let Some(slot) = self.slots.get_mut(key) {
+            self.weight = self.weight - slot.weight + weight;
+            slot.weight = weight;
+            self.evict(&mut evicted);
+        }
+        evicted
+    }
+
+    pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let slot = self.slots.remove(key)?;
+        self.by_use.remove(&slot.used);
+        self.weight -= slot.weight;
+        Some(slot.value)
+    }
+
+    /// The sum of the weights.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    fn evict(&mut self, evicted: &mut Vec<V>) {
+        while self.weight > self.capacity {
+            let Some((_, key)) = self.by_use.pop_first() else { return };
+            if let Some(slot) = self.slots.remove(&key) {
+                self.weight -= slot.weight;
+                evicted.push(slot.value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_used_for_longest_is_evicted() {
+        let mut cache = WeightedCache::new(10);
+        for key in ["a", "b", "c"] {
+            assert_eq!(cache.insert(key, key, 3), Vec::<&str>::new());
+        }
+        assert_eq!(cache.get("a"), Some(&"a"));
+        assert_eq!(cache.insert("d", "d", 4), ["b"]);
+        assert_eq!((cache.len(), cache.weight()), (3, 10));
+        assert_eq!(cache.get("b"), None);
+        assert_eq!(cache.get("c"), Some(&"c"));
+    }
+
+    #[test]
+    fn the_sum_of_weights_never_exceeds_the_capacity() {
+        let mut cache = WeightedCache::new(1_000);
+        for number in 0..500_usize {
+            let weight = number * 7 % 400;
+            let _ = cache.insert(number % 50, number, weight);
+            let _ = cache.weigh(&(number % 13), number * 11 % 1_100);
+            let _ = cache.get(&(number % 7));
+            assert!(cache.weight() <= 1_000);
+            assert_eq!(cache.slots.len(), cache.by_use.len());
+            assert_eq!(cache.weight(), cache.slots.values().map(|slot| slot.weight).sum::<usize>());
+        }
+    }
+
+    #[test]
+    fn a_value_heavier_than_the_cache_is_not_kept() {
+        let mut cache = WeightedCache::new(10);
+        let _ = cache.insert("a", 1, 10);
+        assert_eq!(cache.insert("b", 2, 11), [2]);
+        assert_eq!(cache.insert("a", 3, 5), [1], "the earlier value of its key");
+        assert_eq!(cache.weigh("a", 11), [3]);
+        assert!(cache.is_empty());
+    }
+}

@@ -1,0 +1,120 @@
+//! How large a journal is, and how large it may become.
+//!
+//! Sizes are those of the texts that a store keeps. Every entry has a ceiling, and so has the journal as a
+//! whole, with one exception: the entry that ends a query is always taken, or a query with a full journal
+//! could not even fail. Changes of a query have a ceiling of their own, below that of the journal, so that
+//! nobody can fill the journal of a query from outside until it cannot go on.
+
+use crate::{
+    ceiling::{CHANGES_BYTES, ENTRY_BYTES, JOURNAL_BYTES},
+    event::Event,
+    json,
+};
+
+/// The size of a journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalSize {
+    /// Of all entries, as they are stored.
+    pub bytes: usize,
+    /// Of those that only [change](Event::Changed) something about the query.
+    pub changes: usize,
+    /// An upper estimate of what the entries take in memory.
+    pub memory: usize,
+}
+
+/// Why an entry is not taken into a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JournalFault {
+    #[error("an entry of {0} bytes is more than the {ENTRY_BYTES} that the journal of a query takes at once")]
+    EntryTooLarge(usize),
+    #[error("the journal of this query is full: it has {JOURNAL_BYTES} bytes, or {CHANGES_BYTES} bytes of changes")]
+    Full,
+}
+
+impl JournalFault {
+    /// The code of the answer, or of the query that fails by it.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::EntryTooLarge(_) => "entry_too_large",
+            Self::Full => "journal_full",
+        }
+    }
+}
+
+impl JournalSize {
+    /// Counts an entry; `body` is its text.
+    pub fn add(&mut self, event: &Event, body: &str) {
+        self.bytes += body.len();
+        self.memory += json::memory_of(body);
+        if matches!(event, Event::Changed(_)) {
+            self.changes += body.len();
+        }
+    }
+
+    /// Counts an entry that is about to be appended.
+    ///
+    /// # Errors
+    /// If it is larger than an entry may be, or the journal would be larger than a journal may be.
+    pub fn admit(&mut self, event: &Event, body: &str) -> Result<(), JournalFault> {
+        if body.len() > ENTRY_BYTES {
+            return Err(JournalFault::EntryTooLarge(body.len()));
+        }
+        self.add(event, body);
+        let is_full = self.bytes > JOURNAL_BYTES || self.changes > CHANGES_BYTES;
+        if is_full && !event.is_final() { Err(JournalFault::Full) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use super::*;
+    use crate::event::Changed;
+
+    fn said() -> Event {
+        Event::Interrupted
+    }
+
+    fn change() -> Event {
+        let labels = Some(Arc::new(BTreeMap::new()));
+        Event::Changed(Box::new(Changed { labels, ..Changed::default() }))
+    }
+
+    fn text(bytes: usize) -> String {
+        "x".repeat(bytes)
+    }
+
+    #[test]
+    fn an_entry_is_taken_up_to_its_ceiling() {
+        assert_eq!(JournalSize::default().admit(&said(), &text(ENTRY_BYTES)), Ok(()));
+        let more = text(ENTRY_BYTES + 1);
+        let refused = JournalSize::default().admit(&said(), &more);
+        assert_eq!(refused, Err(JournalFault::EntryTooLarge(ENTRY_BYTES + 1)));
+        // Not even an end: it is made of what was bounded before.
+        assert_eq!(JournalSize::default().admit(&Event::Completed, &more), refused);
+    }
+
+    #[test]
+    fn a_full_journal_takes_an_end_and_nothing_else() {
+        let mut size = JournalSize::default();
+        for _ in 0..JOURNAL_BYTES / ENTRY_BYTES {
+            size.admit(&said(), &text(ENTRY_BYTES)).unwrap();
+        }
+        assert_eq!(size.bytes, JOURNAL_BYTES);
+        assert_eq!({ size }.admit(&said(), "x"), Err(JournalFault::Full));
+        assert_eq!(size.admit(&Event::Completed, "{}"), Ok(()));
+    }
+
+    #[test]
+    fn changes_never_fill_a_journal() {
+        let mut size = JournalSize::default();
+        for _ in 0..CHANGES_BYTES / 1024 {
+            size.admit(&change(), &text(1024)).unwrap();
+        }
+        assert_eq!({ size }.admit(&change(), "x"), Err(JournalFault::Full));
+        assert_eq!(size.bytes, size.changes);
+        const { assert!(CHANGES_BYTES + 2 * ENTRY_BYTES <= JOURNAL_BYTES) };
+    }
+}

@@ -1,0 +1,95 @@
+//! Refused requests in the audit log, rate-limited.
+//!
+//! A key that is refused, and everybody without a key together, leave at most [`RECORDED`] records a minute; what is more
+//! is counted, and the count is on record with the first refusal after that minute. So an attempt to find a key is
+//! seen, and does not fill the log.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bosun_core::{
+    Actor, Timestamp,
+    audit::{Action, Record},
+};
+
+use crate::http::error::Code;
+
+/// Records of one caller within one window.
+const RECORDED: u64 = 10;
+const WINDOW: Duration = Duration::from_secs(60);
+/// Callers that are told apart within a window; further ones are counted together.
+const CALLERS: usize = 1_024;
+
+/// Who was refused lately, and how often.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    /// By the name of the caller; `None` is everybody who has not proven who they are.
+    windows: Mutex<HashMap<Option<Arc<str>>, Window>>,
+}
+
+#[derive(Debug)]
+struct Window {
+    actor: Option<Actor>,
+    began: Timestamp,
+    count: u64,
+}
+
+impl Window {
+    fn is_over(&self, now: Timestamp) -> bool {
+        // A clock that was set back would else keep a window open for ever.
+        now >= self.began.after(WINDOW) || now < self.began
+    }
+
+    /// What was not on record of it.
+    fn to_record(&self, now: Timestamp) -> Option<Record> {
+        let suppressed = self.count.checked_sub(RECORDED).filter(|suppressed| *suppressed > 0)?;
+        let detail = format!("{suppressed} further refusals within a minute");
+        Some(Record::of_act(now, Action::AccessRefused, self.actor.as_ref(), Some(detail)))
+    }
+}
+
+impl Refusals {
+    /// What is to be on record now that this caller was refused.
+    pub(crate) fn note(&self, now: Timestamp, actor: Option<&Actor>, code: Code, route: String) -> Vec<Record> {
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = Vec::new();
+        windows.retain(|_, window| {
+            let is_over = window.is_over(now);
+            records.extend(window.to_record(now).filter(|_| is_over));
+            !is_over
+        });
+        let name = actor.map(Actor::name);
+        let is_told_apart = windows.contains_key(&name) || windows.len() < CALLERS;
+        let (name, counted) = if is_told_apart { (name, actor) } else { (None, None) };
+        let window = windows.entry(name).or_insert_with(|| Window { actor: counted.cloned(), began: now, count: 0 });
+        window.count += 1;
+        if window.count <= RECORDED {
+            records.push(Record::of_refused_access(now, actor, code.as_str(), route));
+        }
+        records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_callers_than_are_told_apart_share_a_count() {
+        let refusals = Refusals::default();
+        let now = Timestamp(1_000);
+        let mut recorded = 0;
+        for number in 0..3 * CALLERS {
+            let actor = Actor::of_key(&format!("key-{number}")).unwrap();
+            recorded += refusals.note(now, Some(&actor), Code::RightMissing, "GET /".into()).len();
+        }
+        assert!(recorded <= CALLERS + 10, "{recorded}");
+        assert!(refusals.windows.lock().unwrap().len() <= CALLERS + 1);
+        let later = refusals.note(now.after(WINDOW), None, Code::Unauthorized, "GET /".into());
+        assert_eq!(later.len(), 2, "the count of the others, and the new one");
+        assert_eq!(refusals.windows.lock().unwrap().len(), 1);
+    }
+}

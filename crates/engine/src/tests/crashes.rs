@@ -1,0 +1,115 @@
+//! Which query is to blame when processes stop again and again.
+
+use std::time::Duration;
+
+use bosun_core::{Status, machine::CRASHES_TOGETHER};
+use serde_json::json;
+
+use super::world::{PATIENCE, World, assert_completed, assert_failed, key, submission};
+use crate::{
+    Settings, Submission,
+    testing::{Ledger, ScriptedModel, Turn},
+};
+
+async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+fn asking(name: &str, input: &str) -> Submission {
+    Submission { input: input.into(), ..submission(name, vec![]) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn orderly_restarts_in_one_long_turn_poison_nothing() {
+    let mut world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
+    for restart in 1..=20 {
+        world.engine.shut_down(Duration::from_secs(1)).await.unwrap();
+        world = world.crash().await;
+        let snapshot = world.engine.get(&key("q"), Some(Duration::from_secs(1))).await.unwrap();
+        assert_eq!(snapshot.head.status(), Status::Running);
+        assert_eq!((snapshot.head.attempt, snapshot.head.recoveries), (restart + 1, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn crashes_with_another_cause_poison_none_of_many() {
+    const QUERIES: usize = 51;
+    let mut world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    for number in 0..QUERIES {
+        world.engine.submit(submission(&format!("q{number}"), vec![]), None).await.unwrap();
+    }
+    for crash in 1..=12 {
+        pass(5).await;
+        world = world.crash().await;
+        for number in 0..QUERIES {
+            let status = world.engine.get(&key(&format!("q{number}")), None).await.unwrap().head.status();
+            assert_eq!(status, Status::Running, "q{number} after {crash} crashes");
+        }
+    }
+}
+
+/// How often the model was asked for the query that kills.
+fn kills(world: &World) -> usize {
+    let requests = world.model.requests();
+    requests.iter().filter(|request| format!("{:?}", request.messages).contains("boom")).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_query_that_brings_servers_down_is_found_among_others_and_those_go_on() {
+    const OTHERS: usize = 8;
+    let script = ScriptedModel::always(vec![Turn::call("again", &json!({"n": 1})), Turn::say("done")])
+        .on("boom", vec![Turn::default().hanging()])
+        .on("new", vec![Turn::say("hello")]);
+    let settings = Settings { max_running: 4 * OTHERS, ..Settings::default() };
+    let mut world = World::with_settings(script, Ledger::gated(), settings).await;
+    world.engine.submit(asking("killer", "boom"), None).await.unwrap();
+    for number in 0..OTHERS {
+        world.engine.submit(asking(&format!("q{number}"), "go"), None).await.unwrap();
+    }
+    pass(1).await;
+    let mut crashes = 0;
+    loop {
+        let killed = kills(&world);
+        world = world.crash().await;
+        crashes += 1;
+        if crashes == CRASHES_TOGETHER {
+            world.ledger.let_through(1_000);
+        }
+        // It dies of the killer, as soon as that is asked for.
+        let mut seconds = 0;
+        while kills(&world) == killed && seconds < 60 {
+            pass(1).await;
+            seconds += 1;
+        }
+        if kills(&world) == killed {
+            break;
+        }
+        assert!(crashes < 10, "the killer is not found");
+    }
+    assert_failed(&world.engine.get(&key("killer"), PATIENCE).await.unwrap(), "poisoned");
+    for number in 0..OTHERS {
+        assert_completed(&world.engine.get(&key(&format!("q{number}")), PATIENCE).await.unwrap(), "done");
+    }
+    assert_eq!(crashes, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_work_is_not_held_up_by_retries_in_isolation() {
+    let script = ScriptedModel::always(vec![Turn::default().hanging()]).on("new", vec![Turn::say("hello")]);
+    let settings = Settings { max_running: 3, ..Settings::default() };
+    let mut world = World::with_settings(script, Ledger::open(), settings).await;
+    for number in 0..3 {
+        world.engine.submit(submission(&format!("q{number}"), vec![]), None).await.unwrap();
+    }
+    for _ in 0..CRASHES_TOGETHER {
+        pass(5).await;
+        world = world.crash().await;
+    }
+    pass(5).await;
+    let before = world.model.requests().len();
+    for name in ["a", "b", "c"] {
+        assert_completed(&world.engine.submit(asking(name, "new"), PATIENCE).await.unwrap().snapshot, "hello");
+    }
+    assert_eq!(world.model.requests().len(), before + 3, "the others are retried one at a time");
+}
