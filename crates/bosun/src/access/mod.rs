@@ -1,6 +1,6 @@
 //! Who may do what, kept up to date while the server runs.
 //!
-//! The file of keys is read again every other second, and at once on SIGHUP; what an identity provider
+//! The file of keys is read again every second, and at once on SIGHUP; what an identity provider
 //! publishes, every ten minutes, and when a token names a key that is not known, though not more often
 //! than every half minute. A file that has become unusable changes nothing: the last good one stays
 //! in force, and the log says what is wrong with the new one. Neither a provider nor the disk is waited for: providers are
@@ -34,7 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 use file::{KeyFile, KeySource};
 
-const FILE_LOOKED_AT: Duration = Duration::from_secs(2);
+/// A key that is revoked opens nothing two seconds later, on a busy machine, too.
+const FILE_LOOKED_AT: Duration = Duration::from_secs(1);
 const KEYS_FETCHED: Duration = Duration::from_secs(600);
 /// However many tokens of unknown keys come.
 const FETCHED_AT_MOST: Duration = Duration::from_secs(30);
@@ -119,7 +120,7 @@ impl Doorkeeper {
             Ok(text) if self.text.as_ref() == Some(&text) => return,
             Ok(text) => text,
             Err(faults) => {
-                // Said once for each state of the file, not every other second.
+                // Said once for each state of the file, not every second.
                 if self.text.take().is_some() {
                     tracing::error!(%faults, "the keys cannot be read; those that were in force stay so");
                     work.push(

@@ -81,7 +81,7 @@ fn file_limits(server: &Server) -> (usize, usize) {
 #[tokio::test]
 async fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
     let mut world = World::new();
-    world.start_by(&["bash", "-c", "ulimit -Hn 512; ulimit -Sn 96; exec \"$@\"", "bash"]);
+    world.start_by(&["bash", "-c", "ulimit -Sn 96; ulimit -Hn 512; exec \"$@\"", "bash"]);
     let mut server = world.start().await;
     assert_eq!(file_limits(&server), (512, 512));
     assert_eq!(server.kill().await, Death::Killed);

@@ -319,6 +319,32 @@ async fn others_go_on_while_a_large_result_is_on_its_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_result_that_is_damaged_is_an_error_and_found_by_check() {
+    let world = World::new();
+    let mut server = world.start().await;
+    let paused = pause(&server, "q").await;
+    assert_eq!(paused.put(mebibytes(2)).send().await.unwrap().status(), 200);
+    assert_eq!(server.kill().await, Death::Killed);
+    let file = world.data().join("blobs").join(hash_of(2).to_string());
+    let mut bytes = fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&file, bytes).unwrap();
+
+    let mut server = world.start().await;
+    let url = format!("{}/v1/namespaces/default/queries/q/tool-calls/{}/result", server.base, paused.call);
+    for range in ["bytes=0-9", "bytes=0-"] {
+        let response = paused.http.get(&url).header("range", range).send().await.unwrap();
+        assert_eq!(response.status(), 500);
+        let body = read(response).await;
+        assert_eq!(body["error"]["code"], "result_lost", "{body}");
+        assert!(body["detail"].as_str().unwrap().contains("damaged"), "{body}");
+    }
+    assert_eq!(server.kill().await, Death::Killed);
+    let output = run(bosun().args(["check", "--data"]).arg(world.data())).await;
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_has_large_results_too() {
     let world = World::new();
     let server = world.start().await;

@@ -349,6 +349,8 @@ fn is_user_info(text: &str, start: usize, end: usize) -> bool {
 
 /// What stands for letters of a key that are not shown.
 const MASKS: &[char] = &['*', '•', '·', '●', '█', '…'];
+/// So many of them in a row; two on each side make a word bold.
+const SIGNS: usize = 3;
 /// So many dots, or letters `x`, stand for letters of a key.
 const DOTS: usize = 3;
 const CROSSES: usize = 4;
@@ -386,8 +388,9 @@ fn is_masked(word: &str) -> bool {
             if needs_both { before && after } else { before || after }
         })
     };
-    let masks = word.chars().filter(|letter| MASKS.contains(letter)).count();
-    let is_masked_by_signs = (masks >= 3 || word.contains('…')) && is_told(word);
+    let run = |part: &str| part.chars().count();
+    let longest = word.split(|letter| !MASKS.contains(&letter)).map(run).max().unwrap_or_default();
+    let is_masked_by_signs = (longest >= SIGNS || word.contains('…')) && is_told(word);
     is_masked_by_signs || by_mask(&".".repeat(DOTS), true) || by_mask(&"x".repeat(CROSSES), false)
 }
 

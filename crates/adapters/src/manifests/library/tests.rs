@@ -130,12 +130,15 @@ async fn a_stored_model_sends_secrets_where_files_send_them_and_to_its_providers
     let key = json!({"apiKey": secret});
     let header = json!({"headers": [{"name": "x-key", "value": secret}]});
     let property = json!({"properties": {"user": secret}});
-    assert_eq!(check("openai", &at("https://api.openai.com/v1"), key.clone()).await, [""; 0]);
-    assert_eq!(check("anthropic", &at("https://api.anthropic.com"), key.clone()).await, [""; 0]);
+    let unused = json!({"apiKey": {"valueFrom": {"secretKeyRef": {"name": "unused", "key": "api-key"}}}});
+    assert_eq!(check("openai", &at("https://api.openai.com/v1"), unused.clone()).await, [""; 0]);
+    assert_eq!(check("anthropic", &at("https://api.anthropic.com"), unused).await, [""; 0]);
     // What is written into the manifest is the client's own.
     assert_eq!(check("openai", &at("https://evil.example"), json!({"apiKey": {"value": "mine"}})).await, [""; 0]);
     for (provider, url, settings) in [
         ("openai", "https://evil.example/v1", key.clone()),
+        // Files send it elsewhere, so it is no key of this API.
+        ("openai", "https://api.openai.com/v1", key.clone()),
         ("openai", "https://api.anthropic.com/v1", key.clone()),
         ("anthropic", "https://api.openai.com", key.clone()),
         ("azure", "https://somebody.openai.azure.com", key),
