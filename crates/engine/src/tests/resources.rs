@@ -14,7 +14,7 @@ use crate::{
     blob::MemoryBlobs,
     memory::Memory,
     resource::{
-        Assemble, Checked, Description, Kind, Manifest, ManifestFault, Origin, Resource, ResourceKey, StoredResource,
+        Assemble, Checked, Description, Kind, Manifest, ManifestFaults, Origin, Resource, ResourceKey, StoredResource,
     },
     testing::TokioClock,
 };
@@ -47,7 +47,7 @@ fn registry(stored: &[StoredResource]) -> Registry {
 
 #[async_trait]
 impl Assemble for Shared {
-    async fn check(&self, manifest: &Manifest) -> Result<Checked, Vec<ManifestFault>> {
+    async fn check(&self, manifest: &Manifest) -> Result<Checked, ManifestFaults> {
         if manifest.key.namespace.as_str() == "slow" {
             self.0.slow.notified().await;
         }
