@@ -108,6 +108,8 @@ async fn expire(inner: &Arc<Inner>, key: Key, now: Timestamp) -> Result<Expired,
             inner.admission.park(key);
             Ok(Expired::Unreadable)
         }
+        // Its journal is full, and it has failed by that.
+        Err(StoreError::Journal(_)) => Ok(Expired::Expired),
         Err(error) => Err(error),
     }
 }

@@ -232,6 +232,12 @@ impl Desk {
         waiting.kept.iter().map(|live| live.key.clone()).collect()
     }
 
+    /// What those take in memory, about.
+    #[cfg(test)]
+    pub(crate) fn weight(&self) -> usize {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).bytes
+    }
+
     /// How many queries somebody is busy with.
     pub(crate) fn len(&self) -> usize {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -426,6 +432,12 @@ impl State {
             size: stored.size,
             recent: Recent::default(),
         })
+    }
+
+    /// What is kept for watchers.
+    #[cfg(test)]
+    pub(crate) fn recent_bytes(&self) -> usize {
+        self.recent.bytes
     }
 
     /// The entries after `seen`, if they are all still here.

@@ -182,6 +182,22 @@ pub(crate) fn assemble(mut reader: Box<dyn Reader>, parts: &[&[u8]]) -> (Result<
     (fed.and_then(|()| reader.end()), deltas.text())
 }
 
+/// Feeds events until one is refused: how many were taken before it, the code, and how much text was shown.
+pub(crate) fn refused_after(
+    mut reader: Box<dyn Reader>,
+    mut event: impl FnMut(usize) -> String,
+) -> (usize, &'static str, usize) {
+    let deltas = Kept::default();
+    for number in 0..100_000 {
+        match reader.feed(event(number).as_bytes(), &deltas) {
+            Ok(()) => {}
+            Err(Failure::Final(error)) => return (number, error.code(), deltas.text().len()),
+            Err(Failure::Passing { message, .. }) => panic!("{message}"),
+        }
+    }
+    panic!("everything was taken")
+}
+
 /// The cases of a file of what is no answer: a name, its events, and the error.
 pub(crate) fn check_malformed(wire: &str, reader: impl Fn() -> Box<dyn Reader>, event: impl Fn(&Value) -> String) {
     let text = std::fs::read_to_string(fixtures().join(wire).join("malformed.json")).unwrap();

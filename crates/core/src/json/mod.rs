@@ -209,13 +209,13 @@ pub fn compact(value: &Value) -> String {
 /// memory as it is on the wire, so caches that count bytes count these.
 #[must_use]
 pub fn memory_of(text: &str) -> usize {
-    // Every value but the first of its array or object follows a comma.
-    let of = |byte: u8| match byte {
-        b',' | b'[' => VALUE_BYTES,
-        b'{' => OBJECT_BYTES,
-        _ => 0,
-    };
-    VALUE_BYTES + text.len() + text.bytes().map(of).sum::<usize>()
+    // Every value follows a comma or the bracket that opens its array or object; but for the first of all.
+    let (mut values, mut objects) = (1, 0);
+    for byte in text.as_bytes() {
+        values += usize::from(matches!(byte, b',' | b'[' | b'{'));
+        objects += usize::from(*byte == b'{');
+    }
+    text.len() + values * VALUE_BYTES + objects * OBJECT_BYTES
 }
 
 /// The same of a value that is there already.
@@ -263,12 +263,15 @@ pub fn is_compact(text: &str, value: &Value) -> bool {
 /// How many bytes `text` has as a string of JSON, without the quotes.
 #[must_use]
 pub fn escaped_size(text: &str) -> usize {
-    let extra = |byte: u8| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
-        0..0x20 => 5,
-        _ => 0,
-    };
-    text.len() + text.bytes().map(extra).sum::<usize>()
+    let mut bytes = text.len();
+    for byte in text.as_bytes() {
+        bytes += match byte {
+            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
+            0..0x20 => 5,
+            _ => 0,
+        };
+    }
+    bytes
 }
 
 /// How many bytes [`compact`] has.
@@ -549,6 +552,16 @@ mod tests {
             let text = canonical(&value);
             let again = parse(&text, Limits { bytes: usize::MAX, depth: 64 }).unwrap();
             prop_assert_eq!(canonical(&again), text);
+        }
+
+        #[test]
+        fn a_text_has_the_size_that_serde_writes(text in any::<String>()) {
+            prop_assert_eq!(escaped_size(&text) + 2, compact(&Value::String(text)).len());
+        }
+
+        #[test]
+        fn a_value_takes_no_more_memory_than_its_text_says(value in any_json()) {
+            prop_assert!(memory(&value) <= memory_of(&compact(&value)));
         }
 
         #[test]

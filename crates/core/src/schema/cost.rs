@@ -16,13 +16,40 @@ pub(super) const LEVELS: usize = 65;
 const BUDGET: u64 = 20_000_000;
 /// Below this count on every level, any value of the size that is taken stays within the budget.
 const HARMLESS: u64 = 100;
-/// Distinct ways from one subschema to the next level, over the whole schema.
-const MAX_WAYS: usize = 100_000;
+/// Ways from subschemas to the next level that are looked at, over the whole schema: the count itself must
+/// not take longer than the check that it is about.
+const MAX_WAYS: usize = 30_000;
 
 /// Subschemas and what leads from one to the next.
 #[derive(Debug, Default)]
 pub(super) struct Graph<'a> {
     nodes: Vec<Vec<(Reach<'a>, usize)>>,
+}
+
+/// The part of a value that a subschema passes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Part {
+    Item,
+    /// Any member of an object.
+    Member,
+    /// The member of one name, by the number of the name.
+    Named(usize),
+}
+
+/// A part of a value, the subschema that it is passed on to, and how often.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    part: Part,
+    target: usize,
+    count: u64,
+}
+
+/// The ways of all subschemas.
+#[derive(Debug)]
+struct Ways {
+    /// For each subschema, the one whose ways it has: mostly itself.
+    owners: Vec<usize>,
+    ways: Vec<Vec<Way>>,
 }
 
 /// Applications to one place, by its level.
@@ -45,10 +72,12 @@ impl<'a> Graph<'a> {
 
     /// Counts from node 0, the root.
     pub(super) fn cost(&self) -> Result<Cost, SchemaFault> {
-        let by_level = self.by_level(vec![1; self.nodes.len()])?;
-        if by_level.first().is_some_and(|weight| *weight > BUDGET / 1_000) {
+        let order = self.innermost_first()?;
+        let weights = self.weights(&order, vec![1; self.nodes.len()]);
+        if weights.first().is_some_and(|weight| *weight > BUDGET / 1_000) {
             return Err(SchemaFault::TooCostly);
         }
+        let by_level = by_level(weights, &self.ways(&order)?);
         let harmless = by_level.iter().all(|count| *count <= HARMLESS);
         Ok(Cost { by_level, harmless })
     }
@@ -63,41 +92,69 @@ impl<'a> Graph<'a> {
             weights[*node] = 1;
         }
         // A schema that cannot be counted is refused for that.
-        self.by_level(weights).unwrap_or_default().into_iter().max().unwrap_or_default()
+        let Ok(order) = self.innermost_first() else { return 0 };
+        let Ok(ways) = self.ways(&order) else { return 0 };
+        by_level(self.weights(&order, weights), &ways).into_iter().max().unwrap_or_default()
     }
 
-    /// What the subschemas that may be applied to one place weigh together, for each level of a value.
-    fn by_level(&self, mut weights: Vec<u64>) -> Result<Vec<u64>, SchemaFault> {
-        let order = self.innermost_first()?;
-        // For each subschema: which parts of the value it passes on, to whom, and how often.
-        let mut ways: Vec<HashMap<(Reach<'a>, usize), u64>> = vec![HashMap::new(); self.nodes.len()];
-        let mut total = 0;
-        for node in order {
-            let mut own = HashMap::new();
+    /// What a subschema weighs together with those that are applied to the same value.
+    fn weights(&self, order: &[usize], mut weights: Vec<u64>) -> Vec<u64> {
+        for &node in order {
             for &(reach, target) in &self.nodes[node] {
                 if reach == Reach::Same {
                     weights[node] = weights[node].saturating_add(weights[target]);
-                    for (&way, &count) in &ways[target] {
-                        add(own.entry(way).or_insert(0), count);
-                    }
-                } else {
-                    add(own.entry((reach, target)).or_insert(0), 1);
                 }
             }
-            total += own.len();
-            if total > MAX_WAYS {
+        }
+        weights
+    }
+
+    /// For each subschema: which parts of the value it passes on, to whom, and how often.
+    fn ways(&self, order: &[usize]) -> Result<Ways, SchemaFault> {
+        let mut names: HashMap<&str, usize> = HashMap::new();
+        let mut owners: Vec<usize> = (0..self.nodes.len()).collect();
+        let mut ways: Vec<Vec<Way>> = vec![Vec::new(); self.nodes.len()];
+        let mut looked_at = 0;
+        for &node in order {
+            // A bare reference has the ways of what it leads to; most nodes of a recursive schema are such.
+            if let [(Reach::Same, target)] = self.nodes[node].as_slice() {
+                owners[node] = owners[*target];
+                continue;
+            }
+            let mut own: HashMap<(Part, usize), u64> = HashMap::new();
+            for &(reach, target) in &self.nodes[node] {
+                let part = match reach {
+                    Reach::Nothing => continue,
+                    Reach::AnyItem => Part::Item,
+                    Reach::AnyProperty => Part::Member,
+                    Reach::Property(name) => {
+                        let next = names.len();
+                        Part::Named(*names.entry(name).or_insert(next))
+                    }
+                    Reach::Same => {
+                        let passed_on = &ways[owners[target]];
+                        for way in passed_on {
+                            add(own.entry((way.part, way.target)).or_insert(0), way.count);
+                        }
+                        looked_at += passed_on.len();
+                        continue;
+                    }
+                };
+                looked_at += 1;
+                add(own.entry((part, target)).or_insert(0), 1);
+                if looked_at > MAX_WAYS {
+                    return Err(SchemaFault::TooCostly);
+                }
+            }
+            if looked_at > MAX_WAYS {
                 return Err(SchemaFault::TooCostly);
             }
+            let own = own.into_iter().map(|((part, target), count)| Way { part, target, count });
+            let mut own: Vec<Way> = own.collect();
+            own.sort_unstable_by_key(|way| way.part);
             ways[node] = own;
         }
-        let mut by_level = Vec::with_capacity(LEVELS);
-        let mut level = weights;
-        // A schema without recursion ends early; one with it is counted as deep as values are taken.
-        while by_level.len() < LEVELS && level.iter().any(|count| *count > 0) {
-            by_level.push(level.first().copied().unwrap_or(0));
-            level = ways.iter().map(|ways| heaviest_part(ways, &level)).collect();
-        }
-        Ok(by_level)
+        Ok(Ways { owners, ways })
     }
 
     /// Every subschema after those that are applied to the same value; fails if there is no such order.
@@ -129,21 +186,44 @@ fn add(count: &mut u64, more: u64) {
     *count = count.saturating_add(more);
 }
 
-/// The applications that one part of the value may get: an item, or the member with the most.
-fn heaviest_part(ways: &HashMap<(Reach<'_>, usize), u64>, level: &[u64]) -> u64 {
-    let (mut items, mut any) = (0_u64, 0_u64);
-    let mut named: HashMap<&str, u64> = HashMap::new();
-    for (&(reach, target), &count) in ways {
-        let weight = count.saturating_mul(level[target]);
-        match reach {
-            Reach::AnyItem => add(&mut items, weight),
-            Reach::AnyProperty => add(&mut any, weight),
-            Reach::Property(name) => add(named.entry(name).or_insert(0), weight),
-            Reach::Same | Reach::Nothing => {}
+/// What the subschemas that may be applied to one place weigh together, for each level of a value.
+fn by_level(weights: Vec<u64>, Ways { owners, ways }: &Ways) -> Vec<u64> {
+    let mut by_level = Vec::with_capacity(LEVELS);
+    let mut level = weights;
+    // A schema without recursion ends early; one with it is counted as deep as values are taken.
+    while by_level.len() < LEVELS && level.iter().any(|count| *count > 0) {
+        let root = level.first().copied().unwrap_or(0);
+        by_level.push(root);
+        let heaviest: Vec<u64> = ways.iter().map(|ways| heaviest_part(ways, &level)).collect();
+        let next: Vec<u64> = owners.iter().map(|owner| heaviest[*owner]).collect();
+        if next == level {
+            by_level.resize(LEVELS, root);
+        }
+        level = next;
+    }
+    by_level
+}
+
+/// The applications that one part of the value may get: an item, or the member with the most. The ways are in
+/// the order of their parts.
+fn heaviest_part(ways: &[Way], level: &[u64]) -> u64 {
+    let (mut items, mut any, mut heaviest) = (0_u64, 0_u64, 0_u64);
+    let (mut part, mut of_part) = (Part::Item, 0_u64);
+    for way in ways {
+        let weight = way.count.saturating_mul(level[way.target]);
+        match way.part {
+            Part::Item => add(&mut items, weight),
+            Part::Member => add(&mut any, weight),
+            named => {
+                if named != part {
+                    (part, of_part) = (named, 0);
+                }
+                add(&mut of_part, weight);
+                heaviest = heaviest.max(of_part);
+            }
         }
     }
-    let member = named.into_values().max().unwrap_or(0).saturating_add(any);
-    items.max(member)
+    items.max(heaviest.saturating_add(any))
 }
 
 impl Cost {

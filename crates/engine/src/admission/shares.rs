@@ -23,10 +23,16 @@ pub(crate) struct AdmissionLimits {
     pub(crate) namespace_share: u8,
 }
 
+/// Fewer than this are not shared: what is left of them for others would be a large part.
+const FEWEST_SHARED: usize = 4;
+
 impl AdmissionLimits {
-    /// Rounded up, so that a share of something is something.
+    /// Rounded down, so that something is left, and never to nothing.
     fn share_of(&self, available: usize) -> usize {
-        available.saturating_mul(usize::from(self.namespace_share)).div_ceil(100)
+        if available < FEWEST_SHARED {
+            return available;
+        }
+        (available.saturating_mul(usize::from(self.namespace_share)) / 100).max(1)
     }
 }
 
@@ -186,23 +192,25 @@ mod tests {
 
     #[test]
     fn one_namespace_alone_leaves_some_for_the_next() {
-        check_running(256, 90, &[&["a"]], &[("a", 231)]);
-        check_running(256, 90, &[&["a"], &["b"]], &[("a", 231), ("b", 23)]);
-        check_running(256, 90, &[&["a"], &["b"], &["c"]], &[("a", 231), ("b", 23), ("c", 2)]);
+        check_running(256, 90, &[&["a"]], &[("a", 230)]);
+        check_running(256, 90, &[&["a"], &["b"]], &[("a", 230), ("b", 23)]);
+        check_running(256, 90, &[&["a"], &["b"], &["c"]], &[("a", 230), ("b", 23), ("c", 3)]);
         check_running(256, 50, &[&["a"], &["b"]], &[("a", 128), ("b", 64)]);
     }
 
     #[test]
     fn namespaces_that_come_together_get_equal_parts_and_never_more_than_half() {
-        check_running(256, 90, &[&["a", "b"]], &[("a", 122), ("b", 121)]);
-        check_running(256, 90, &[&["a", "b", "c"]], &[("a", 83), ("b", 82), ("c", 82)]);
+        check_running(256, 90, &[&["a", "b"]], &[("a", 121), ("b", 121)]);
+        check_running(256, 90, &[&["a", "b", "c"]], &[("a", 82), ("b", 82), ("c", 82)]);
     }
 
     #[test]
-    fn a_few_permits_are_all_used() {
+    fn fewer_than_four_permits_are_all_used_and_of_more_one_is_left() {
         check_running(1, 90, &[&["a"]], &[("a", 1)]);
-        check_running(2, 90, &[&["a"]], &[("a", 2)]);
-        check_running(9, 90, &[&["a"]], &[("a", 9)]);
+        check_running(3, 90, &[&["a"]], &[("a", 3)]);
+        check_running(4, 90, &[&["a"], &["b"]], &[("a", 3), ("b", 1)]);
+        check_running(9, 90, &[&["a"]], &[("a", 8)]);
+        check_running(8, 1, &[&["a"], &["b"]], &[("a", 1), ("b", 1)]);
         check_running(256, 100, &[&["a"]], &[("a", 256)]);
     }
 

@@ -38,7 +38,7 @@ impl World {
     }
 
     async fn limit(&self, limits: AskedLimits) -> Snapshot {
-        self.update(Update { limits, ..Update::default() }).await
+        self.update(Update { limits, may_shorten: true, ..Update::default() }).await
     }
 
     async fn kinds(&self) -> Vec<Event> {
@@ -164,7 +164,7 @@ async fn a_change_and_an_end_are_one_piece_and_neither_comes_twice() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     world.engine.submit(limited(vec![], NONE), None).await.unwrap();
     let ttl = AskedLimits { ttl: seconds(60), ..NONE };
-    let update = Update { limits: ttl, cancel: true, ..Update::default() };
+    let update = Update { limits: ttl, cancel: true, may_shorten: true, ..Update::default() };
     assert_eq!(world.update(update.clone()).await.head.status(), Status::Cancelled);
     let once = world.kinds().await;
     assert!(matches!(once[..], [.., Event::Changed(_), Event::Cancelled { .. }]), "{once:?}");
@@ -208,7 +208,12 @@ async fn changes_at_once_all_count() {
     let changes = (1..=20_u32).map(|calls| {
         let limits = AskedLimits { max_tool_calls: Some(calls % 10), ..NONE };
         let engine = Arc::clone(&engine);
-        async move { engine.update(Actor::local(), key("q"), Update { limits, ..Update::default() }).await.unwrap() }
+        async move {
+            engine
+                .update(Actor::local(), key("q"), Update { limits, may_shorten: true, ..Update::default() })
+                .await
+                .unwrap()
+        }
     });
     futures_util::future::join_all(changes).await;
     let changed = world.kinds().await.into_iter().filter(|event| matches!(event, Event::Changed(_))).count();
@@ -236,4 +241,23 @@ fn a_list_shows_how_a_query_ended_and_not_what_was_changed_since() {
     ] {
         assert_eq!(shown_from(scribe.head(), later.iter()), expect, "{later:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_shorten_the_life_of_a_query_may_prolong_it() {
+    let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
+    let asked = limited(vec![], AskedLimits { ttl: seconds(100), ..NONE });
+    world.engine.submit(asked, PATIENCE).await.unwrap();
+    let update = async |ttl: u64, may_shorten: bool| {
+        let limits = AskedLimits { ttl: seconds(ttl), ..NONE };
+        world.engine.update(Actor::local(), key("q"), Update { limits, may_shorten, ..Update::default() }).await
+    };
+    for ttl in [1, 99] {
+        let refused = update(ttl, false).await;
+        assert!(matches!(refused, Err(EngineError::MayNotShorten(_))), "{ttl}: {refused:?}");
+    }
+    assert_eq!(update(100, false).await.unwrap().head.limits.ttl, Duration::from_secs(100), "it is so already");
+    assert_eq!(update(200, false).await.unwrap().head.limits.ttl, Duration::from_secs(200));
+    assert!(update(150, false).await.is_err(), "what counts is how it is now");
+    assert_eq!(update(150, true).await.unwrap().head.limits.ttl, Duration::from_secs(150));
 }

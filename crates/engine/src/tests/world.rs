@@ -11,7 +11,7 @@ use bosun_core::{
 use serde_json::json;
 
 use crate::{
-    Agent, DeliverReport, Engine, QueryKey, Registry, Settings, Snapshot, Store, Submission,
+    Agent, DeliverReport, Engine, Model, QueryKey, Registry, Settings, Snapshot, Store, Submission,
     blob::MemoryBlobs,
     memory::Memory,
     registry::AgentTool,
@@ -65,7 +65,7 @@ fn inside(name: &str, idempotent: bool) -> Tool {
 }
 
 /// The same agent in two namespaces.
-fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
+pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<Ledger>) -> Registry {
     let mut registry = Registry::default();
     for namespace in [Namespace::default(), "quiet".parse().unwrap()] {
         for tool in [inside("once", false), inside("again", true), inside(READ_RESULT, true)] {
@@ -92,7 +92,7 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
             description: None,
             window: crate::registry::Window::default(),
         });
-        registry.add_model(namespace, "default", Arc::clone(model) as _);
+        registry.add_model(namespace, "default", Arc::clone(model));
     }
     registry.set_builtins(Arc::clone(ledger) as _);
     registry
@@ -122,9 +122,8 @@ impl World {
         clock: &TokioClock,
         settings: Settings,
     ) -> Engine {
-        Engine::start(store, Arc::new(blobs.clone()), registry(model, ledger), Arc::new(clock.clone()), settings)
-            .await
-            .unwrap()
+        let registry = registry(&(Arc::clone(model) as _), ledger);
+        Engine::start(store, Arc::new(blobs.clone()), registry, Arc::new(clock.clone()), settings).await.unwrap()
     }
 
     /// As after kill -9: what the store has is all that is left, and the old process can write no more.

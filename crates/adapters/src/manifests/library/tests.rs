@@ -59,7 +59,7 @@ fn every_kind_is_described_as_it_was_written() {
     assert_eq!(names(Kind::Agent), ["greeter"]);
     assert_eq!(names(Kind::Team), ["inner", "pair"]);
     assert_eq!(names(Kind::McpServer), ["files"]);
-    assert_eq!(names(Kind::Memory), ["plain", "short"]);
+    assert_eq!(names(Kind::Memory), ["default", "plain", "short"], "and the one that every namespace has");
     assert_eq!(names(Kind::ConfigMap), ["settings"]);
     let tools = "ask-greeter ask-team calculator client-search current_time fetch noop read-file read_result script";
     assert_eq!(names(Kind::Tool).join(" "), tools);

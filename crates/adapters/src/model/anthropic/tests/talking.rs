@@ -2,16 +2,19 @@
 
 use std::{path::Path, sync::Arc};
 
-use bosun_core::transcript::Message;
+use bosun_core::{
+    ceiling::{REPLY_BYTES, REPLY_CALLS, REPLY_TEXT_BYTES},
+    transcript::Message,
+};
 use bosun_engine::{Model, model::ModelError};
 use serde_json::{Value, json};
 
-use super::{config, model, stream};
+use super::{MESSAGES, config, model, stream};
 use crate::model::{
-    remote::Config,
+    remote::{Config, Wire as _},
     scripted::Script,
     standin::{Answer, Plays, StandIn},
-    testing::{Kept, conversation, failing, follow, hello, reply, request, stand_in},
+    testing::{Kept, conversation, failing, follow, hello, refused_after, reply, request, stand_in},
 };
 
 fn error_event(kind: &str) -> String {
@@ -183,5 +186,44 @@ async fn a_whole_conversation_is_one_that_the_api_takes() {
         let tokens = [usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.cache_write_tokens];
         assert_eq!(tokens, [9, 1, 4, 2]);
         assert_eq!(last.provider, None);
+    }
+}
+
+/// What is too much is refused with the event that makes it so: the rest is not even read.
+#[test]
+fn a_stream_is_given_up_where_it_becomes_too_large() {
+    let event = |event: Value| format!("data: {event}\n\n");
+    let start = |index: usize, block: Value| {
+        event(json!({"type": "content_block_start", "index": index, "content_block": block}))
+    };
+    let begun = |number: usize| {
+        let message = json!({"type": "message_start", "message": {"role": "assistant"}});
+        if number == 0 { event(message) } else { String::new() }
+    };
+    let call = |number: usize| {
+        let block = json!({"type": "tool_use", "id": format!("c{number}"), "name": "calculator", "input": {}});
+        let end = event(json!({"type": "content_block_stop", "index": number}));
+        format!("{}{}{end}", begun(number), start(number, block))
+    };
+    assert_eq!(refused_after(MESSAGES.reader(), call), (REPLY_CALLS, "model_malformed", 0));
+    let grows = |number: usize, block: Value, delta: Value| {
+        let first = if number == 0 { format!("{}{}", begun(0), start(0, block)) } else { String::new() };
+        format!("{first}{}", event(json!({"type": "content_block_delta", "index": 0, "delta": delta})))
+    };
+    let text = |number: usize| {
+        let delta = json!({"type": "text_delta", "text": "x".repeat(REPLY_TEXT_BYTES / 8)});
+        grows(number, json!({"type": "text", "text": ""}), delta)
+    };
+    assert_eq!(refused_after(MESSAGES.reader(), text), (8, "model_output_limit", REPLY_TEXT_BYTES));
+    let piece = "x".repeat(REPLY_BYTES / 8);
+    for (block, delta) in [
+        (
+            json!({"type": "tool_use", "id": "c", "name": "calculator", "input": {}}),
+            json!({"type": "input_json_delta", "partial_json": piece}),
+        ),
+        (json!({"type": "thinking", "thinking": ""}), json!({"type": "thinking_delta", "thinking": piece})),
+    ] {
+        let own = |number: usize| grows(number, block.clone(), delta.clone());
+        assert_eq!(refused_after(MESSAGES.reader(), own), (7, "model_output_limit", 0));
     }
 }

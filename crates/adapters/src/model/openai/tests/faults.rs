@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use bosun_core::ceiling::{REPLY_BYTES, REPLY_CALLS, REPLY_TEXT_BYTES};
 use bosun_engine::model::ModelError;
 
-use super::{config, model, stream};
+use super::{OPENAI, config, model, stream};
 use crate::model::{
+    remote::Wire as _,
     standin::{Answer, End},
-    testing::{Kept, failing, hello, literal, reply, stand_in},
+    testing::{Kept, failing, hello, literal, refused_after, reply, stand_in},
 };
 use bosun_engine::Model;
 
@@ -147,6 +149,53 @@ async fn an_answer_of_another_kind_is_refused() {
     let endless = Answer::sse(format!("data: {}", "x".repeat(1024 * 1024)));
     let server = stand_in(vec![endless]).await;
     assert!(matches!(reply(&model(config(&server.url()))).await, Err(ModelError::Malformed(_))));
+}
+
+/// What is too much is refused with the event that makes it so: the rest is not even read.
+#[test]
+fn a_stream_is_given_up_where_it_becomes_too_large() {
+    let chunk = |delta: serde_json::Value| format!("data: {}\n\n", serde_json::json!({"choices": [{"delta": delta}]}));
+    let call = |number: usize| {
+        let function = serde_json::json!({"name": "calculator", "arguments": "{}"});
+        chunk(serde_json::json!({"tool_calls": [{"index": number, "id": format!("c{number}"), "function": function}]}))
+    };
+    assert_eq!(refused_after(OPENAI.reader(), call), (REPLY_CALLS, "model_malformed", 0));
+    let piece = REPLY_TEXT_BYTES / 8;
+    let text = |_| chunk(serde_json::json!({"content": "x".repeat(piece)}));
+    assert_eq!(refused_after(OPENAI.reader(), text), (8, "model_output_limit", REPLY_TEXT_BYTES));
+    let arguments = |number: usize| {
+        let function = serde_json::json!({"name": "calculator", "arguments": "x".repeat(REPLY_BYTES / 8)});
+        let id = if number == 0 { "c0" } else { "" };
+        chunk(serde_json::json!({"tool_calls": [{"index": 0, "id": id, "function": function}]}))
+    };
+    assert_eq!(refused_after(OPENAI.reader(), arguments), (7, "model_output_limit", 0));
+    for field in ["refusal", "reasoning_content"] {
+        let own = |_| chunk(serde_json::json!({field: "x".repeat(REPLY_BYTES / 8)}));
+        let (taken, code, _) = refused_after(OPENAI.reader(), own);
+        assert!((7..=8).contains(&taken) && code == "model_output_limit", "{field}: {taken} {code}");
+    }
+}
+
+#[tokio::test]
+async fn a_plain_answer_has_the_same_ceilings() {
+    let call = |number: usize| serde_json::json!({"id": format!("c{number}"), "function": {"name": "calculator", "arguments": "{}"}});
+    let answer = |message: serde_json::Value, finish: &str| {
+        Answer::json(200, serde_json::json!({"choices": [{"message": message, "finish_reason": finish}]}).to_string())
+    };
+    let calls = |count: usize| {
+        answer(serde_json::json!({"tool_calls": (0..count).map(call).collect::<Vec<_>>()}), "tool_calls")
+    };
+    let text = |bytes: usize| answer(serde_json::json!({"content": "x".repeat(bytes)}), "stop");
+    for (answer, expect) in [
+        (calls(REPLY_CALLS), None),
+        (calls(REPLY_CALLS + 1), Some("model_malformed")),
+        (text(REPLY_TEXT_BYTES), None),
+        (text(REPLY_TEXT_BYTES + 1), Some("model_output_limit")),
+        (Answer::json(200, " ".repeat(6 * REPLY_BYTES + 1)), Some("model_output_limit")),
+    ] {
+        let server = stand_in(vec![answer]).await;
+        assert_eq!(reply(&model(config(&server.url()))).await.err().map(|error| error.code()), expect);
+    }
 }
 
 /// Whatever an API sends back, the error has neither the key, nor a header, nor the URL's query.
