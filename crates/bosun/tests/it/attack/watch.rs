@@ -84,6 +84,16 @@ impl Drop for Watch {
     }
 }
 
+impl Slowest {
+    fn note(&mut self, answered: bool, took: Duration) {
+        self.begun = None;
+        // A server that has ended refuses at once; the attack that ended it says so.
+        if answered {
+            self.slowest = self.slowest.max(took);
+        }
+    }
+}
+
 async fn ask(base: String, slowest: Arc<Mutex<Slowest>>, over: Arc<AtomicBool>) {
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
     let url = format!("{base}/health");
@@ -94,13 +104,7 @@ async fn ask(base: String, slowest: Arc<Mutex<Slowest>>, over: Arc<AtomicBool>) 
             Ok(response) => response.bytes().await.is_ok(),
             Err(error) => error.is_timeout(),
         };
-        let mut slowest = slowest.lock().expect("the slowest answer");
-        slowest.begun = None;
-        // A server that has ended refuses at once; whoever ended it says so.
-        if answered {
-            slowest.slowest = slowest.slowest.max(begun.elapsed());
-        }
-        drop(slowest);
+        slowest.lock().expect("the slowest answer").note(answered, begun.elapsed());
         tokio::time::sleep(BETWEEN).await;
     }
 }
