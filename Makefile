@@ -61,7 +61,7 @@ chaos: ## the proofs at their full scale: thousands of kills, races and cuts (ab
 attack: ## the attacks that this server has seen, against the real process, one line of JSON each (at most ten minutes)
 	BOSUN_ATTACK_SHAPES=240 BOSUN_ATTACK_CYCLES=5000 BOSUN_ATTACK_ROUNDS=30 BOSUN_ATTACK_TEMPLATE=490 BOSUN_ATTACK_PATTERNS=1600 \
 	BOSUN_ATTACK_FAULTS=500000 BOSUN_ATTACK_CALLS=20000 BOSUN_ATTACK_ANSWER=52428800 BOSUN_ATTACK_EXCHANGES=150 \
-	BOSUN_ATTACK_CHANGES=200 BOSUN_ATTACK_UPLOAD_MB=60 BOSUN_ATTACK_TENANTS=1 \
+	BOSUN_ATTACK_CHANGES=200 BOSUN_ATTACK_UPLOAD_MB=60 BOSUN_ATTACK_TENANTS=1 BOSUN_ATTACK_HEALTH_MS=1000 \
 	$(CARGO) test $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 attack::
 
 conformance: ## generated requests against every route of docs/openapi.json (needs Python)

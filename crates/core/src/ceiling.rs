@@ -163,7 +163,7 @@ ceilings! {
     /// Entries of one page of a list
     PAGE_ENTRIES: Answer = 1_000, Count, Above::Code("invalid_parameter");
     /// One page of a list
-    PAGE_BYTES: Answer = 16 * MIB, Bytes, Above::NextPage;
+    PAGE_BYTES: Answer = 4 * MIB, Bytes, Above::NextPage;
 
     /// Compiled schemas that are kept
     SCHEMA_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;

@@ -1,3 +1,89 @@
 //! The price ceilings: their page, and a case for every row of their table.
+//!
+//! A case goes to the ceiling and above it, from outside where that can be done: to the real server, with what a client
+//! sends. What no client can bring about in a moment (caches, journals of 64 MiB, replies of a model) is tried where the
+//! ceiling is kept; [`CASES`] says where.
 
 mod page;
+mod requests;
+mod schemas;
+mod site;
+
+use bosun_core::ceiling;
+
+const REQUESTS: &str = "crates/bosun/tests/it/limits/requests.rs";
+const SCHEMAS: &str = "crates/bosun/tests/it/limits/schemas.rs";
+const ENGINE: &str = "crates/engine/src/tests/ceilings.rs";
+
+/// The row, the file and the name of its test.
+const CASES: &[(&str, &str, &str)] = &[
+    ("BODY_BYTES", REQUESTS, "a_body"),
+    ("JSON_DEPTH", REQUESTS, "the_depth_of_a_body"),
+    ("HEADER_BYTES", REQUESTS, "the_headers"),
+    ("IDEMPOTENCY_KEY_BYTES", REQUESTS, "an_idempotency_key"),
+    ("WAIT_SECONDS", REQUESTS, "the_time_to_wait"),
+    ("CONVERSATION_ID_BYTES", REQUESTS, "the_name_of_a_conversation"),
+    ("REASON_BYTES", REQUESTS, "the_reason_of_a_cancellation"),
+    ("LABELS_BYTES", REQUESTS, "labels_and_annotations"),
+    ("PARAMETERS_BYTES", REQUESTS, "parameters_from_config_maps"),
+    ("RENDERED_BYTES", REQUESTS, "an_input_that_is_filled_in"),
+    ("FAULTS_LISTED", REQUESTS, "faults_of_a_request"),
+    ("WARNINGS_KEPT", REQUESTS, "warnings_of_a_request"),
+    ("RESULTS_DELIVERED", REQUESTS, "results_of_a_delivery"),
+    ("CHANGES_BYTES", REQUESTS, "changes_of_a_query"),
+    ("PAGE_ENTRIES", REQUESTS, "entries_of_a_page"),
+    ("TOOLS", SCHEMAS, "tools_of_a_request"),
+    ("TOOL_NAME_LENGTH", SCHEMAS, "the_name_of_a_tool"),
+    ("TOOL_DESCRIPTION_BYTES", SCHEMAS, "the_description_of_a_tool"),
+    ("SCHEMA_BYTES", SCHEMAS, "a_schema"),
+    ("SCHEMA_DEPTH", SCHEMAS, "the_depth_of_a_schema"),
+    ("SUBSCHEMAS", SCHEMAS, "subschemas"),
+    ("ENUM_VALUES", SCHEMAS, "values_of_an_enum"),
+    ("PATTERN_BYTES", SCHEMAS, "a_pattern"),
+    ("PATTERN_COMPILED_BYTES", SCHEMAS, "a_compiled_pattern"),
+    ("SCHEMA_PATTERN_BYTES", SCHEMAS, "all_patterns_of_a_schema"),
+    ("REQUEST_PATTERN_BYTES", SCHEMAS, "all_patterns_of_a_request"),
+    ("ARGUMENT_BYTES", ENGINE, "arguments_that_are_too_large_are_told_to_the_model"),
+    ("REPLY_CALLS", ENGINE, "a_reply_with_too_many_calls_fails_the_query_and_none_is_journaled"),
+    ("CALL_NAME_BYTES", ENGINE, "a_call_has_an_id_and_a_name_of_a_sensible_length"),
+    ("REPLY_TEXT_BYTES", ENGINE, "the_text_of_a_reply_is_counted_as_json_writes_it"),
+    ("REPLY_BYTES", ENGINE, "a_reply_has_a_ceiling_as_a_whole"),
+    ("RESULT_SHOWN_BYTES", ENGINE, "the_model_is_shown_a_result_up_to_its_ceiling"),
+    ("ENTRY_BYTES", ENGINE, "the_entry_that_creates_a_query_has_a_ceiling"),
+    ("JOURNAL_BYTES", ENGINE, "a_query_whose_journal_is_full_fails_and_can_still_be_read_and_deleted"),
+    (
+        "INLINE_RESULT_BYTES",
+        "crates/edges/src/tests/large.rs",
+        "a_stream_and_a_view_have_references_instead_of_megabytes",
+    ),
+    ("EVENT_BYTES", "crates/edges/src/tests/streaming.rs", "no_event_is_larger_than_its_ceiling"),
+    ("PAGE_BYTES", "crates/engine/src/testing/finding_clauses.rs", "a_page_of_large_answers_is_short"),
+    ("SCHEMA_CACHE_BYTES", "crates/core/src/schema/cache.rs", "patterns_weigh_what_they_take"),
+    ("TOOLSET_CACHE_BYTES", "crates/engine/src/toolsets.rs", "what_was_not_used_for_longest_is_evicted"),
+    ("DEFINITION_CACHE_BYTES", "crates/core/src/tool/definition/cache.rs", "what_is_kept_is_bounded"),
+    ("WAITING_CACHE_BYTES", ENGINE, "queries_that_wait_are_kept_in_memory_up_to_a_sum_of_bytes"),
+    ("RECENT_ENTRIES_BYTES", ENGINE, "entries_are_kept_for_readers_up_to_a_sum_of_bytes_and_all_are_told"),
+    ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "sixty_four_mebibytes_go_in_and_come_back_in_bounded_memory"),
+    ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "a_body_that_is_too_large_or_cut_off_leaves_nothing"),
+    ("CALL_DRAFTS", "crates/engine/src/drafts.rs", "a_call_has_a_number_of_drafts_and_other_calls_have_theirs"),
+    (
+        "NAMESPACE_DRAFT_BYTES",
+        "crates/engine/src/drafts.rs",
+        "the_drafts_of_a_namespace_have_a_size_together_and_those_of_others_have_theirs",
+    ),
+];
+
+#[test]
+fn every_row_of_the_table_has_a_case() {
+    let without: Vec<_> = ceiling::ALL
+        .iter()
+        .map(|ceiling| ceiling.name)
+        .filter(|name| !CASES.iter().any(|(row, ..)| row == name))
+        .collect();
+    assert!(without.is_empty(), "no case goes to these ceilings and above: {without:?}");
+    for (row, file, test) in CASES {
+        assert!(ceiling::ALL.iter().any(|ceiling| ceiling.name == *row), "there is no ceiling {row}");
+        let text = std::fs::read_to_string(format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"))).expect("a file");
+        assert!(text.contains(&format!("fn {test}(")), "{row}: there is no `{test}` in {file}");
+    }
+}

@@ -10,7 +10,7 @@ mod redact;
 #[cfg(test)]
 mod tests;
 
-pub use redact::{REDACTED, hide_in_urls, is_secret_name, is_whole_url, redact, redact_keys, redact_text};
+pub use redact::{REDACTED, begins_with_url, hide_in_urls, is_secret_name, redact, redact_keys, redact_text};
 
 use std::{borrow::Cow, sync::Arc};
 

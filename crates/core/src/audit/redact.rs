@@ -171,24 +171,27 @@ pub fn is_secret_name(name: &str) -> bool {
     (is("auth") || is("pin") || SECRET_NAMES.stand_in(name)) && !HARMLESS_NAMES.stand_in(name)
 }
 
-/// Whether a text is one URL and nothing else.
+/// Whether a text begins with a URL. Where a URL is expected, all of the text is one, whatever stands in it: keys have
+/// spaces and quotes in them, too.
 #[must_use]
-pub fn is_whole_url(text: &str) -> bool {
+pub fn begins_with_url(text: &str) -> bool {
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
     };
-    text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme)) && !text.contains(char::is_whitespace)
+    text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
 }
 
 /// A text in whose URLs `mask` stands for what may be a key: user and password, fragments, values of parameters that
-/// are not known to be harmless, and parts of the path that look like a key.
+/// are not known to be harmless, and parts of the path that look like a key. A text that begins with a URL is taken for
+/// one; in the middle of a text, a URL ends where a word does.
 #[must_use]
 pub fn hide_in_urls<'t>(text: &'t str, mask: &str) -> Cow<'t, str> {
+    let is_one = begins_with_url(text);
     let mut shown = String::new();
     let mut copied = 0;
     while let Some(at) = text[copied..].find("://").map(|at| copied + at + 3) {
-        let ends = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '`' | '<' | '>');
+        let ends = |letter: char| !is_one && (letter.is_whitespace() || matches!(letter, '"' | '\'' | '`' | '<' | '>'));
         let end = text[at..].find(ends).map_or(text.len(), |length| at + length);
         shown.push_str(&text[copied..at]);
         hide_in_url(&text[at..end], mask, &mut shown);

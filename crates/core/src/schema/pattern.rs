@@ -115,10 +115,10 @@ fn linear(pattern: &str) -> Result<Regex, SchemaFault> {
 }
 
 /// As the `regex` crate builds one; but this one says how large it is.
-fn build(translated: &str) -> Result<Regex, BuildError> {
+fn build(translated: &str) -> Result<Regex, Box<BuildError>> {
     let limits =
         Config::new().nfa_size_limit(Some(PATTERN_COMPILED_BYTES)).hybrid_cache_capacity(PATTERN_COMPILED_BYTES);
-    Regex::builder().configure(limits).build(translated)
+    Regex::builder().configure(limits).build(translated).map_err(Box::new)
 }
 
 /// Of a program, and of what it takes besides when it is used.
@@ -261,7 +261,7 @@ fn without_features(pattern: &str) -> (String, usize) {
 
 enum Matcher {
     Linear(Regex),
-    Backtracking(Backtracking),
+    Backtracking(Box<Backtracking>),
 }
 
 impl fmt::Debug for Matcher {
@@ -279,7 +279,7 @@ impl Matcher {
         if backtracking_feature(pattern).is_some() {
             let compiled = Backtracking::new(pattern)?;
             let bytes = compiled.bytes();
-            return Ok((Self::Backtracking(compiled), bytes));
+            return Ok((Self::Backtracking(Box::new(compiled)), bytes));
         }
         let compiled = linear(pattern)?;
         let bytes = OVERHEAD + size_of(&compiled);

@@ -6,6 +6,7 @@ use axum::{
     body::{Body, BodyDataStream},
     http::{HeaderMap, Request, StatusCode},
 };
+use bosun_core::ceiling::{ARGUMENT_BYTES, CALL_NAME_BYTES, EVENT_BYTES, REASON_BYTES, REPLY_TEXT_BYTES};
 use bosun_engine::{
     Watched,
     testing::{ScriptedModel, Turn},
@@ -460,4 +461,39 @@ async fn every_event_says_which_query_it_is_of() {
             "tool_started"
         ]
     );
+}
+
+/// All events of a query that has ended, each as it is on the wire.
+async fn on_the_wire(world: &World, name: &str) -> Vec<String> {
+    let answer = world.get(&format!("/v1/queries/{name}/events")).await;
+    let text = answer.body.as_str().unwrap().to_owned();
+    text.split_inclusive("\n\n").map(str::to_owned).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_event_is_larger_than_its_ceiling() {
+    // Every letter takes six bytes as JSON, and two as a character that is escaped.
+    let text = "\u{1}".repeat(REPLY_TEXT_BYTES / 6);
+    let around = json!({"expression": ""}).to_string().len();
+    let arguments = json!({"expression": "\n".repeat((ARGUMENT_BYTES - around) / 2)});
+    let script = ScriptedModel::always(vec![Turn::say("")])
+        .on("said", vec![Turn::stream(&[&text])])
+        .on("called", vec![Turn::stream(&[&text]).and_call("calculator", &arguments.to_string())])
+        .on("refused", vec![Turn::call(&"n".repeat(CALL_NAME_BYTES), &arguments), Turn::say("")]);
+    let world = World::new(script).await;
+    for name in ["said", "called", "refused"] {
+        let mut body = with_calculator(name);
+        body["input"] = name.into();
+        let state = world.post("/v1/queries?wait=true", &body).await.ok()["state"].clone();
+        if state != "completed" {
+            assert_eq!(state, "waiting", "{name}");
+            let reason = json!({"reason": "\u{1}".repeat(REASON_BYTES)});
+            world.post(&format!("/v1/queries/{name}/cancel"), &reason).await.ok();
+        }
+        let events = on_the_wire(&world, name).await;
+        assert!(events.len() >= 3, "{name}: {}", events.len());
+        let longest = events.iter().map(String::len).max().unwrap();
+        assert!(longest <= EVENT_BYTES, "{name}: {longest}");
+        assert!(longest > ARGUMENT_BYTES / 2 || name == "refused", "{name}: {longest} is no test");
+    }
 }

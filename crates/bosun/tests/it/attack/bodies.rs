@@ -179,8 +179,11 @@ fn deep(open: &str, inner: &str, close: &str, depth: usize) -> String {
     format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
 }
 
+/// What a value is called, and what makes it.
+type Filling = (&'static str, fn() -> String);
+
 /// Values that may stand in any field.
-const FILLINGS: &[(&str, fn() -> String)] = &[
+const FILLINGS: &[Filling] = &[
     ("zeros", || list("0")),
     ("empty objects", || list("{}")),
     ("empty lists", || list("[]")),

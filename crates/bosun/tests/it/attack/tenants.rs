@@ -77,8 +77,8 @@ async fn a_namespace_that_takes_all_it_can_leaves_the_others_their_share() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let expired = tokio::spawn(expires(Arc::clone(&target), waits));
-    let measured = tokio::time::timeout(Duration::from_secs(120), latencies(&target, "beside", cycles)).await;
+    let measuring = tokio::time::timeout(Duration::from_secs(120), latencies(&target, "beside", cycles));
+    let (expired, measured) = tokio::join!(expires(Arc::clone(&target), waits), measuring);
     match measured {
         Ok(Ok(beside)) => {
             let ratio = percentile(&beside).as_secs_f64() / percentile(&alone).as_secs_f64();
@@ -90,7 +90,7 @@ async fn a_namespace_that_takes_all_it_can_leaves_the_others_their_share() {
         Ok(Err(refusal)) => attack.violation(refusal),
         Err(_) => attack.violation("the polite namespace did not get on within two minutes"),
     }
-    attack.expect(expired.await.expect("a look"), || format!("a call of {DEADLINE} did not expire within {NOTICED:?}"));
+    attack.expect(expired, || format!("a call of {DEADLINE} did not expire within {NOTICED:?}"));
     over.store(true, Ordering::Relaxed);
     attack.figure("cycles", cycles);
     attack.figure("hostile_queries", taken.load(Ordering::Relaxed));

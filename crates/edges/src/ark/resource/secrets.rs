@@ -4,13 +4,13 @@
 //! that reads, changes and writes a resource does not overwrite a key with it. What looks like a key is for
 //! [`bosun_core::audit`] to say, here as in errors and in the audit log.
 
-use bosun_core::audit::{hide_in_urls, is_secret_name, is_whole_url};
+use bosun_core::audit::{begins_with_url, hide_in_urls, is_secret_name};
 use serde_json::Value;
 
 use crate::http::echo::HIDDEN;
 
-/// Schemas say what values are like, and have none.
-const SCHEMAS: &[&str] = &["inputSchema", "outputSchema"];
+/// Schemas say what values are like, and have none; and what is written for people or models is theirs to read.
+const SHOWN: &[&str] = &["inputSchema", "outputSchema", "prompt", "description"];
 
 /// Replaces what stands under a name that means a secret, the text of every header, since that is where other keys are,
 /// and what URLs have of users and parameters.
@@ -21,7 +21,7 @@ pub(super) fn hide(value: &mut Value) {
             let is_named_secret = members.get("name").and_then(Value::as_str).is_some_and(is_secret_name);
             for (name, value) in members.iter_mut() {
                 match name.as_str() {
-                    name if SCHEMAS.contains(&name) || is_reference(name, value) => {}
+                    name if SHOWN.contains(&name) || is_reference(name, value) => {}
                     "headers" => hide_headers(value),
                     "value" | "default" if is_named_secret => hide_all(value),
                     name if is_secret_name(name) => hide_all(value),
@@ -30,7 +30,7 @@ pub(super) fn hide(value: &mut Value) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(hide),
-        Value::String(text) if is_whole_url(text) => *text = hide_in_urls(text, HIDDEN).into_owned(),
+        Value::String(text) if begins_with_url(text) => *text = hide_in_urls(text, HIDDEN).into_owned(),
         _ => {}
     }
 }
@@ -64,7 +64,7 @@ fn hide_all(value: &mut Value) {
 /// Whether what was hidden has come back: a whole text, or a part of a URL.
 pub(super) fn is_hidden(value: &Value) -> bool {
     match value {
-        Value::String(text) => text == HIDDEN || (text.contains(HIDDEN) && is_whole_url(text)),
+        Value::String(text) => text == HIDDEN || (text.contains(HIDDEN) && begins_with_url(text)),
         Value::Array(items) => items.iter().any(is_hidden),
         Value::Object(members) => members.values().any(is_hidden),
         _ => false,
@@ -90,7 +90,8 @@ mod tests {
             }, "bedrock": {"secretAccessKey": "sk-3"}},
             "parameters": [{"name": "password", "value": "sk-6"}, {"name": "city", "value": "Rome"}],
             "inputSchema": {"properties": {"password": {"type": "string"}}},
-            "prompt": "See https://x?ref=1",
+            "prompt": "https://x?ref=1 is where it is",
+            "address": {"value": "https://x?token=Token sk-7 \"sk-8\""},
         });
         hide(&mut spec);
         let text = spec.to_string();
