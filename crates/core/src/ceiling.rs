@@ -102,6 +102,8 @@ ceilings! {
     REASON_BYTES: Request = 16 * KIB, Bytes, Above::Fault("too_large");
     /// The labels of a query, and its annotations
     LABELS_BYTES: Request = 256 * KIB, Bytes, Above::Fault("too_large");
+    /// A stored resource, with everything that was ever put into it
+    RESOURCE_BYTES: Request = MIB, Bytes, Above::Fault("too_large");
     /// The values of all parameters of a query, once config maps are read
     PARAMETERS_BYTES: Request = MIB, Bytes, Above::Code("input_too_large");
     /// An input or a prompt, once its parameters are filled in

@@ -14,6 +14,8 @@ use std::{
 use bosun_core::{
     Actor, Namespace, Timestamp,
     audit::{Action, Record},
+    ceiling::RESOURCE_BYTES,
+    json::{compact_size, escaped_size},
 };
 
 use crate::{
@@ -21,8 +23,8 @@ use crate::{
     engine::Inner,
     fault,
     resource::{
-        Amendment, Assemble, Change, ChangedResource, Description, Kind, Manifest, ManifestFaults, Origin, Resource,
-        ResourceChange, ResourceError, ResourceKey, StoredResource,
+        Amendment, Assemble, Change, ChangedResource, Description, Kind, Manifest, ManifestFault, ManifestFaults,
+        Origin, Resource, ResourceChange, ResourceError, ResourceKey, StoredResource,
     },
 };
 
@@ -179,9 +181,24 @@ impl Engine {
     }
 }
 
+/// A resource is changed field by field, so that without a ceiling it would grow with every change.
+fn too_large(Description { labels, annotations, spec }: &Description) -> Option<ManifestFault> {
+    let texts = labels.iter().chain(annotations).map(|(name, text)| name.len() + escaped_size(text));
+    let fields = spec.iter().map(|(name, value)| name.len() + compact_size(value));
+    let bytes: usize = texts.chain(fields).sum();
+    (bytes > RESOURCE_BYTES).then(|| ManifestFault {
+        code: "too_large",
+        message: format!("The resource would have {bytes} bytes, and {RESOURCE_BYTES} are taken"),
+        hint: Some("set fields that are not needed to null".to_owned()),
+    })
+}
+
 impl Inner {
     async fn keep(&self, by: &Actor, action: Action, stored: StoredResource) -> Result<ChangedResource, EngineError> {
         let key = stored.manifest.key.clone();
+        if let Some(fault) = too_large(&stored.manifest.description) {
+            return Err(ResourceError::Invalid { key, faults: vec![fault], omitted: 0 }.into());
+        }
         let checked = self.resources.assembler.check(&stored.manifest).await;
         let checked = checked.map_err(|ManifestFaults { faults, omitted }| {
             let key = key.clone();

@@ -25,6 +25,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("CONVERSATION_ID_BYTES", REQUESTS, "the_name_of_a_conversation"),
     ("REASON_BYTES", REQUESTS, "the_reason_of_a_cancellation"),
     ("LABELS_BYTES", REQUESTS, "labels_and_annotations"),
+    ("RESOURCE_BYTES", REQUESTS, "a_stored_resource"),
     ("PARAMETERS_BYTES", REQUESTS, "parameters_from_config_maps"),
     ("RENDERED_BYTES", REQUESTS, "an_input_that_is_filled_in"),
     ("FAULTS_LISTED", REQUESTS, "faults_of_a_request"),

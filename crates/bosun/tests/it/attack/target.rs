@@ -108,7 +108,12 @@ impl Target {
 
     /// Sends a body as it is; `None` if there was no answer.
     pub(super) async fn send(&self, method: &str, path: &str, kind: &str, body: Vec<u8>) -> Option<Reply> {
-        read(self.request(method, path).header("content-type", kind).body(body)).await
+        let request = |body| self.request(method, path).header("content-type", kind).body(body);
+        match read(request(body.clone())).await {
+            // A connection that the server had closed by the time it was used again is the client's bad luck.
+            None if self.lives() => read(request(body)).await,
+            reply => reply,
+        }
     }
 
     pub(super) async fn json(&self, method: &str, path: &str, body: &Value) -> Option<Reply> {

@@ -2,8 +2,8 @@
 
 use bosun_core::ceiling::{
     BODY_BYTES, CHANGES_BYTES, CONVERSATION_ID_BYTES, FAULTS_LISTED, HEADER_BYTES, IDEMPOTENCY_KEY_BYTES, JSON_DEPTH,
-    LABELS_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES, RENDERED_BYTES, RESULTS_DELIVERED, WAIT_SECONDS,
-    WARNINGS_KEPT,
+    LABELS_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES, RENDERED_BYTES, RESOURCE_BYTES, RESULTS_DELIVERED,
+    WAIT_SECONDS, WARNINGS_KEPT,
 };
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -105,6 +105,21 @@ async fn labels_and_annotations() {
         with(LABELS_BYTES).await.is_taken();
         with(LABELS_BYTES + 1).await.has_fault("too_large");
     }
+}
+
+/// Fields are changed one by one, and what is not named stays.
+#[tokio::test]
+async fn a_stored_resource() {
+    let site = Site::open().await;
+    let agent = json!({"name": "a", "prompt": "p", "modelRef": {"name": "scripted"}});
+    site.post("/v1/agents", &agent).await.is_taken();
+    let put = async |fields: Value| site.send(Method::PUT, "/v1/agents/a", &[], fields.to_string()).await;
+    let half = "x".repeat(RESOURCE_BYTES / 2);
+    put(json!({"prompt": half})).await.is_taken();
+    put(json!({"unknown": half})).await.has_fault("too_large");
+    put(json!({"unknown": "x".repeat(RESOURCE_BYTES / 2 - 1024)})).await.is_taken();
+    put(json!({"further": "x".repeat(1024)})).await.has_fault("too_large");
+    put(json!({"unknown": null, "further": "x".repeat(1024)})).await.is_taken();
 }
 
 #[tokio::test]
