@@ -63,7 +63,9 @@ async fn a_template_that_unfolds_to_gigabytes_is_refused() {
             let ended = if reply.status == 200 { target.end_of("/v1/queries/of-bomb").await } else { reply };
             attack.expect(ended.state() != "completed", || "the prompt was filled in".to_owned());
         }
-        attack.expect(reply.length <= REFUSAL + length as u64, || format!("{path}: {} bytes answered", reply.length));
+        // What is taken is shown again, in two views of it.
+        let shown = if reply.status == 200 { 4 * length as u64 } else { 0 };
+        attack.expect(reply.length <= REFUSAL + shown, || format!("{path}: {} bytes answered", reply.length));
         measure.judge(&mut attack, &watch, memory(length));
     }
     attack.expect(target.lives(), || "the server has ended".to_owned());
