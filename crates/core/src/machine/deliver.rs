@@ -71,7 +71,8 @@ pub enum Standing {
 #[must_use]
 pub fn standing(head: &Head, now: Timestamp, call: CallId) -> Standing {
     match head.call(call).map(|call| call.state) {
-        Some(CallState::Waiting { .. }) if is_hold_expired(head, now) => Standing::Cancelled,
+        // The first result to come ends the query, and with it whatever call is open, inside or outside.
+        Some(state) if state.is_open() && is_hold_expired(head, now) => Standing::Cancelled,
         Some(CallState::Waiting { deadline }) if deadline > now => Standing::Open,
         Some(CallState::Waiting { .. } | CallState::Expired) => Standing::Expired,
         Some(CallState::Resolved { .. }) => Standing::Resolved,
