@@ -88,6 +88,8 @@ macro_rules! ceilings {
 ceilings! {
     /// A body that is read as JSON
     BODY_BYTES: Request = MIB, Bytes, Above::Code("payload_too_large");
+    /// What the values of a body take in memory, once it is read
+    JSON_MEMORY_BYTES: Request = 16 * MIB, Bytes, Above::Code("payload_too_large");
     /// Objects and arrays inside each other, in a body or in arguments
     JSON_DEPTH: Request = 64, Count, Above::Code("json_too_deep");
     /// The request line and all headers
@@ -104,6 +106,8 @@ ceilings! {
     LABELS_BYTES: Request = 256 * KIB, Bytes, Above::Fault("too_large");
     /// A stored resource, with everything that was ever put into it
     RESOURCE_BYTES: Request = MIB, Bytes, Above::Fault("too_large");
+    /// What the values of a stored resource take in memory
+    RESOURCE_MEMORY_BYTES: Request = 4 * MIB, Bytes, Above::Fault("too_large");
     /// The values of all parameters of a query, once config maps are read
     PARAMETERS_BYTES: Request = MIB, Bytes, Above::Code("input_too_large");
     /// An input or a prompt, once its parameters are filled in

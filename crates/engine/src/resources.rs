@@ -14,8 +14,8 @@ use std::{
 use bosun_core::{
     Actor, Namespace, Timestamp,
     audit::{Action, Record},
-    ceiling::RESOURCE_BYTES,
-    json::{compact_size, escaped_size},
+    ceiling::{RESOURCE_BYTES, RESOURCE_MEMORY_BYTES},
+    json::{compact_size, escaped_size, memory},
 };
 
 use crate::{
@@ -186,11 +186,16 @@ fn too_large(Description { labels, annotations, spec }: &Description) -> Option<
     let texts = labels.iter().chain(annotations).map(|(name, text)| name.len() + escaped_size(text));
     let fields = spec.iter().map(|(name, value)| name.len() + compact_size(value));
     let bytes: usize = texts.chain(fields).sum();
-    (bytes > RESOURCE_BYTES).then(|| ManifestFault {
-        code: "too_large",
-        message: format!("The resource would have {bytes} bytes, and {RESOURCE_BYTES} are taken"),
-        hint: Some("set fields that are not needed to null".to_owned()),
-    })
+    let in_memory: usize = spec.values().map(memory).sum();
+    let message = if bytes > RESOURCE_BYTES {
+        format!("The resource would have {bytes} bytes, and {RESOURCE_BYTES} are taken")
+    } else if in_memory > RESOURCE_MEMORY_BYTES {
+        format!("The resource would take {in_memory} bytes of memory, and {RESOURCE_MEMORY_BYTES} are taken")
+    } else {
+        return None;
+    };
+    let hint = Some("set fields that are not needed to null".to_owned());
+    Some(ManifestFault { code: "too_large", message, hint })
 }
 
 impl Inner {

@@ -18,6 +18,7 @@ const ENGINE: &str = "crates/engine/src/tests/ceilings.rs";
 /// The row, the file and the name of its test.
 const CASES: &[(&str, &str, &str)] = &[
     ("BODY_BYTES", REQUESTS, "a_body"),
+    ("JSON_MEMORY_BYTES", REQUESTS, "the_values_of_a_body"),
     ("JSON_DEPTH", REQUESTS, "the_depth_of_a_body"),
     ("HEADER_BYTES", REQUESTS, "the_headers"),
     ("IDEMPOTENCY_KEY_BYTES", REQUESTS, "an_idempotency_key"),
@@ -26,6 +27,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("REASON_BYTES", REQUESTS, "the_reason_of_a_cancellation"),
     ("LABELS_BYTES", REQUESTS, "labels_and_annotations"),
     ("RESOURCE_BYTES", REQUESTS, "a_stored_resource"),
+    ("RESOURCE_MEMORY_BYTES", REQUESTS, "the_values_of_a_stored_resource"),
     ("PARAMETERS_BYTES", REQUESTS, "parameters_from_config_maps"),
     ("RENDERED_BYTES", REQUESTS, "an_input_that_is_filled_in"),
     ("FAULTS_LISTED", REQUESTS, "faults_of_a_request"),

@@ -21,12 +21,13 @@ pub(super) fn parse(text: &str) -> Result<Value, ReadError> {
         let message = format!("more than {MAX_VALUES} values");
         return Err(ReadError::Syntax { syntax: Syntax::Json, place: Place::START, message });
     }
-    let limits = Limits { bytes: MAX_SIZE, depth: MAX_DEPTH };
+    let limits = Limits { bytes: MAX_SIZE, depth: MAX_DEPTH, memory: usize::MAX };
     bosun_core::json::parse(&blank_comments(text), limits).map_err(|error| ReadError::Syntax {
         syntax: Syntax::Json,
         place: error.position().map_or(Place::START, |(line, column)| in_characters(text, line, column)),
         message: match error {
             JsonError::TooLarge { bytes, limit } => format!("{bytes} bytes are more than {limit}"),
+            error @ JsonError::TooManyValues { .. } => error.to_string(),
             JsonError::TooDeep { limit, .. } => format!("nested more than {limit} levels deep"),
             JsonError::DuplicateKey { key, .. } => format!("the key `{key}` stands twice in one object"),
             // The message repeats the place, which is reported beside it.

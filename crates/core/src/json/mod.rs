@@ -11,7 +11,7 @@ pub mod checker;
 
 use std::{cell::Cell, cmp::Ordering, fmt, io};
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value, map::Entry};
 
 use crate::{ContentHash, ceiling};
@@ -25,15 +25,18 @@ pub struct Limits {
     pub bytes: usize,
     /// Objects and arrays inside each other. Never more than [`Limits::DEEPEST`].
     pub depth: usize,
+    /// What the values may take in memory, once they are read: a text of `[0,0,…]` takes 36 times its length.
+    pub memory: usize,
 }
 
 impl Limits {
     /// One level deeper, the parser below gives up by itself: no text can exhaust the stack.
     pub const DEEPEST: usize = 126;
-    /// The arguments of one call.
-    pub const ARGUMENTS: Self = Self { bytes: ceiling::ARGUMENT_BYTES, depth: ceiling::JSON_DEPTH };
+    /// The arguments of one call. Their size bounds their memory.
+    pub const ARGUMENTS: Self = Self { bytes: ceiling::ARGUMENT_BYTES, depth: ceiling::JSON_DEPTH, memory: usize::MAX };
     /// A request body, a result, an event.
-    pub const BODY: Self = Self { bytes: ceiling::BODY_BYTES, depth: ceiling::JSON_DEPTH };
+    pub const BODY: Self =
+        Self { bytes: ceiling::BODY_BYTES, depth: ceiling::JSON_DEPTH, memory: ceiling::JSON_MEMORY_BYTES };
 }
 
 /// Why a text was not taken as JSON.
@@ -41,6 +44,8 @@ impl Limits {
 pub enum JsonError {
     #[error("{bytes} bytes are more than the {limit} that are taken")]
     TooLarge { bytes: usize, limit: usize },
+    #[error("its values would take more than {limit} bytes of memory; send fewer of them, or send them as text")]
+    TooManyValues { limit: usize, line: usize, column: usize },
     #[error("nested deeper than {limit} levels at line {line} column {column}")]
     TooDeep { limit: usize, line: usize, column: usize },
     #[error("key `{key}` stands twice in one object, at line {line} column {column}")]
@@ -56,7 +61,8 @@ impl JsonError {
     pub fn position(&self) -> Option<(usize, usize)> {
         match *self {
             Self::TooLarge { .. } => None,
-            Self::TooDeep { line, column, .. }
+            Self::TooManyValues { line, column, .. }
+            | Self::TooDeep { line, column, .. }
             | Self::DuplicateKey { line, column, .. }
             | Self::Syntax { line, column, .. } => Some((line, column)),
         }
@@ -72,15 +78,16 @@ pub fn parse(text: &str, limits: Limits) -> Result<Value, JsonError> {
         return Err(JsonError::TooLarge { bytes: text.len(), limit: limits.bytes });
     }
     let limit = limits.depth.min(Limits::DEEPEST);
-    let refused = Cell::new(None);
+    let shared = Shared { refused: Cell::new(None), memory: Cell::new(limits.memory) };
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let result = Strict { remaining: limit, refused: &refused }.deserialize(&mut deserializer).and_then(|value| {
+    let result = Strict { remaining: limit, shared: &shared }.deserialize(&mut deserializer).and_then(|value| {
         deserializer.end()?;
         Ok(value)
     });
     result.map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        match refused.take() {
+        match shared.refused.take() {
+            Some(Refused::Memory) => JsonError::TooManyValues { limit: limits.memory, line, column },
             Some(Refused::Depth) => JsonError::TooDeep { limit, line, column },
             Some(Refused::Duplicate(key)) => JsonError::DuplicateKey { key, line, column },
             None => JsonError::Syntax { message: error.to_string(), line, column },
@@ -91,22 +98,45 @@ pub fn parse(text: &str, limits: Limits) -> Result<Value, JsonError> {
 /// What `Strict` refused; serde's errors carry only text.
 enum Refused {
     Depth,
+    Memory,
     Duplicate(String),
+}
+
+/// What all levels of one text share.
+struct Shared {
+    refused: Cell<Option<Refused>>,
+    /// What is left to be taken.
+    memory: Cell<usize>,
 }
 
 #[derive(Clone, Copy)]
 struct Strict<'a> {
     remaining: usize,
-    refused: &'a Cell<Option<Refused>>,
+    shared: &'a Shared,
 }
 
 impl Strict<'_> {
     fn inside<E: serde::de::Error>(self) -> Result<Self, E> {
-        if let Some(remaining) = self.remaining.checked_sub(1) {
-            return Ok(Self { remaining, ..self });
+        match self.remaining.checked_sub(1) {
+            Some(remaining) => Ok(Self { remaining, ..self }),
+            None => Err(self.refuse(Refused::Depth)),
         }
-        self.refused.set(Some(Refused::Depth));
-        Err(E::custom("too deep"))
+    }
+
+    /// Counts what is about to be kept.
+    fn charge<E: serde::de::Error>(self, bytes: usize) -> Result<(), E> {
+        match self.shared.memory.get().checked_sub(bytes) {
+            Some(left) => {
+                self.shared.memory.set(left);
+                Ok(())
+            }
+            None => Err(self.refuse(Refused::Memory)),
+        }
+    }
+
+    fn refuse<E: serde::de::Error>(self, refused: Refused) -> E {
+        self.shared.refused.set(Some(refused));
+        E::custom("refused")
     }
 }
 
@@ -144,11 +174,13 @@ impl<'de> Visitor<'de> for Strict<'_> {
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        self.charge(value.len())?;
         Ok(Value::String(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+    fn visit_string<E: serde::de::Error>(self, value: String) -> Result<Value, E> {
+        self.charge(value.len())?;
         Ok(Value::String(value))
     }
 
@@ -156,6 +188,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let inside = self.inside()?;
         let mut items = Vec::new();
         while let Some(item) = access.next_element_seed(inside)? {
+            self.charge(ITEM_BYTES)?;
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -165,12 +198,15 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let inside = self.inside()?;
         let mut members = Map::new();
         while let Some(key) = access.next_key::<String>()? {
+            let table = match members.len() {
+                0 => OBJECT_BYTES,
+                count if count < OBJECT_MEMBERS => 0,
+                _ => MEMBER_BYTES,
+            };
+            self.charge(table + key.len())?;
             match members.entry(key) {
                 Entry::Vacant(place) => _ = place.insert(access.next_value_seed(inside)?),
-                Entry::Occupied(twice) => {
-                    self.refused.set(Some(Refused::Duplicate(twice.key().clone())));
-                    return Err(A::Error::custom("duplicate key"));
-                }
+                Entry::Occupied(twice) => return Err(self.refuse(Refused::Duplicate(twice.key().clone()))),
             }
         }
         Ok(Value::Object(members))
@@ -215,7 +251,7 @@ pub fn memory_of(text: &str) -> usize {
         values += usize::from(matches!(byte, b',' | b'[' | b'{'));
         objects += usize::from(*byte == b'{');
     }
-    text.len() + values * VALUE_BYTES + objects * OBJECT_BYTES
+    text.len() + values * MEMBER_BYTES + objects * OBJECT_BYTES
 }
 
 /// The same of a value that is there already.
@@ -224,7 +260,7 @@ pub fn memory(value: &Value) -> usize {
     let mut bytes = 0;
     let mut pending = vec![value];
     while let Some(value) = pending.pop() {
-        bytes += VALUE_BYTES;
+        bytes += MEMBER_BYTES;
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
             Value::String(text) => bytes += text.len(),
@@ -238,10 +274,13 @@ pub fn memory(value: &Value) -> usize {
     bytes
 }
 
-/// A value in an array or an object, with its key and its place there.
-const VALUE_BYTES: usize = size_of::<Value>() + 48;
-/// The tables of an object, measured.
-const OBJECT_BYTES: usize = 400;
+/// A value in an array.
+const ITEM_BYTES: usize = size_of::<Value>();
+/// A value in an object, with its key and its place there.
+const MEMBER_BYTES: usize = ITEM_BYTES + 48;
+/// The tables of an object with its first members, measured.
+const OBJECT_BYTES: usize = 480;
+const OBJECT_MEMBERS: usize = 3;
 
 /// Whether `text` is what [`compact`] writes.
 #[must_use]
@@ -454,9 +493,40 @@ mod tests {
         refuses(&nested(65), "nested deeper than 64 levels at line 1 column 66");
         refuses(&"[".repeat(100_000), "nested deeper than 64 levels at line 1 column 65");
         refuses(&"{\"a\":".repeat(10_000), "nested deeper than 64 levels at line 1 column 321");
-        let deepest = Limits { bytes: 1 << 20, depth: usize::MAX };
+        let deepest = Limits { depth: usize::MAX, ..Limits::BODY };
         assert!(parse(&nested(126), deepest).is_ok());
         assert!(matches!(parse(&nested(127), deepest), Err(JsonError::TooDeep { limit: 126, .. })));
+    }
+
+    #[test]
+    fn values_are_counted_by_the_memory_that_they_take() {
+        let limited = |memory| Limits { memory, ..Limits::BODY };
+        let refused = |text: &str, memory| matches!(parse(text, limited(memory)), Err(JsonError::TooManyValues { .. }));
+        // The value itself is on the stack; what it refers to is counted.
+        for (text, bytes) in [
+            ("0", 0),
+            ("\"text\"", 4),
+            ("[0,0]", 2 * ITEM_BYTES),
+            ("{}", 0),
+            ("{\"key\":0}", OBJECT_BYTES + 3),
+            ("{\"a\":0,\"b\":0,\"c\":0,\"d\":0}", MEMBER_BYTES + OBJECT_BYTES + 4),
+            ("[{\"a\":\"b\",\"c\":[1]}]", 2 * ITEM_BYTES + OBJECT_BYTES + 3),
+        ] {
+            assert!(parse(text, limited(bytes)).is_ok(), "{text}");
+            assert!(bytes == 0 || refused(text, bytes - 1), "{text}");
+        }
+        let zeros = format!("[{}0]", "0,".repeat(500_000));
+        refuses_body(
+            &zeros,
+            "its values would take more than 16777216 bytes of memory; send fewer of them, or send them as text",
+        );
+        // Commas in a text are no values.
+        assert!(parse(&format!("\"{zeros}\""), Limits::BODY).is_ok());
+    }
+
+    #[track_caller]
+    fn refuses_body(text: &str, expect: &str) {
+        assert_eq!(parse(text, Limits::BODY).unwrap_err().to_string(), expect);
     }
 
     #[test]
@@ -550,7 +620,7 @@ mod tests {
         #[test]
         fn the_canonical_form_reads_back_as_itself(value in any_json()) {
             let text = canonical(&value);
-            let again = parse(&text, Limits { bytes: usize::MAX, depth: 64 }).unwrap();
+            let again = parse(&text, Limits { bytes: usize::MAX, ..Limits::ARGUMENTS }).unwrap();
             prop_assert_eq!(canonical(&again), text);
         }
 
@@ -578,7 +648,7 @@ mod tests {
         #[test]
         fn whatever_serde_writes_is_read_unchanged(value in any_json()) {
             let text = serde_json::to_string(&value).unwrap();
-            prop_assert_eq!(parse(&text, Limits { bytes: usize::MAX, depth: 64 }).unwrap(), value);
+            prop_assert_eq!(parse(&text, Limits { bytes: usize::MAX, ..Limits::ARGUMENTS }).unwrap(), value);
         }
     }
 }

@@ -328,7 +328,7 @@ impl Toolset {
     /// # Errors
     /// When the text is not what [`Toolset::to_document`] wrote.
     pub fn from_document(text: &str) -> Result<Self, DocumentError> {
-        let limits = Limits { bytes: usize::MAX, depth: Limits::DEEPEST };
+        let limits = Limits { bytes: usize::MAX, depth: Limits::DEEPEST, memory: usize::MAX };
         let document = json::parse(text, limits).map_err(DocumentError::Json)?;
         let document: Document =
             serde_json::from_value(document).map_err(|error| DocumentError::Form(error.to_string()))?;

@@ -353,7 +353,7 @@ impl From<UploadError> for ApiError {
 impl From<JsonError> for ApiError {
     fn from(error: JsonError) -> Self {
         let code = match &error {
-            JsonError::TooLarge { .. } => Code::PayloadTooLarge,
+            JsonError::TooLarge { .. } | JsonError::TooManyValues { .. } => Code::PayloadTooLarge,
             JsonError::TooDeep { .. } => Code::JsonTooDeep,
             JsonError::DuplicateKey { .. } => Code::DuplicateKey,
             JsonError::Syntax { .. } => Code::InvalidJson,

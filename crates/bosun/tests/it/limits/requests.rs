@@ -2,8 +2,8 @@
 
 use bosun_core::ceiling::{
     BODY_BYTES, CHANGES_BYTES, CONVERSATION_ID_BYTES, FAULTS_LISTED, HEADER_BYTES, IDEMPOTENCY_KEY_BYTES, JSON_DEPTH,
-    LABELS_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES, RENDERED_BYTES, RESOURCE_BYTES, RESULTS_DELIVERED,
-    WAIT_SECONDS, WARNINGS_KEPT,
+    JSON_MEMORY_BYTES, LABELS_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES, RENDERED_BYTES, RESOURCE_BYTES,
+    RESOURCE_MEMORY_BYTES, RESULTS_DELIVERED, WAIT_SECONDS, WARNINGS_KEPT,
 };
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -26,6 +26,19 @@ async fn a_body() {
     site.send(Method::POST, "/v1/queries", &[], padded(BODY_BYTES)).await.is_taken();
     let refused = site.send(Method::POST, "/v1/queries", &[], padded(BODY_BYTES + 1)).await;
     refused.is_refused(413, "payload_too_large");
+}
+
+#[tokio::test]
+async fn the_values_of_a_body() {
+    let site = Site::open().await;
+    let zeros = |count: usize| {
+        let list = format!("[{}0]", "0,".repeat(count - 1));
+        query().to_string().replacen('{', &format!("{{\"unknown\":{list},"), 1)
+    };
+    // What the other fields take is less than a thousand more zeros.
+    let most = JSON_MEMORY_BYTES / size_of::<Value>();
+    site.send(Method::POST, "/v1/queries", &[], zeros(most - 1_000)).await.is_taken();
+    site.send(Method::POST, "/v1/queries", &[], zeros(most + 1)).await.is_refused(413, "payload_too_large");
 }
 
 #[tokio::test]
@@ -120,6 +133,15 @@ async fn a_stored_resource() {
     put(json!({"unknown": "x".repeat(RESOURCE_BYTES / 2 - 1024)})).await.is_taken();
     put(json!({"further": "x".repeat(1024)})).await.has_fault("too_large");
     put(json!({"unknown": null, "further": "x".repeat(1024)})).await.is_taken();
+}
+
+#[tokio::test]
+async fn the_values_of_a_stored_resource() {
+    let site = Site::open().await;
+    let agent =
+        |items: usize| json!({"name": "a", "prompt": "p", "modelRef": {"name": "scripted"}, "unknown": vec![0; items]});
+    site.post("/v1/agents", &agent(RESOURCE_MEMORY_BYTES / size_of::<Value>())).await.has_fault("too_large");
+    site.post("/v1/agents", &agent(RESOURCE_MEMORY_BYTES / size_of::<Value>() / 2)).await.is_taken();
 }
 
 #[tokio::test]
