@@ -36,9 +36,9 @@ use crate::{
     resource::Assemble,
     resources::Resources,
     retention,
-    store::{Document, Listed, Page, Position, Removal, Request, has_work},
+    store::{Document, Listed, Page, Position, Removal, has_work},
     submission::Submission,
-    submit,
+    submit::{self, Asked, Earlier},
     toolsets::Toolsets,
     watch::Watch,
 };
@@ -201,39 +201,29 @@ impl Engine {
             let fingerprint = lasting_name.is_some().then(|| submission.fingerprint());
             let key = (submission.namespace.clone(), lasting_name.unwrap_or_else(|| QueryName::for_uid(uid)));
             let live = inner.desk.entry(&key);
-            let mut locked = if is_new { live.lock_new().await } else { live.lock(&*inner.store).await? };
-            if let Some(state) = locked.state() {
-                let (position, replayed) = (state.position, state.transcript.spec.request == fingerprint);
-                drop(locked);
-                if replayed {
-                    let snapshot = inner.answer(&live, position, wait).await?;
-                    return Ok(Submitted { snapshot, replayed });
-                }
-                // To refuse the name is to say that the query exists: whoever repeats a request relies on it.
-                inner.make_durable(&live, position).await?;
-                return Err(match submission.name {
-                    Some(name) => EngineError::NameTaken(key.0, name),
-                    None => EngineError::RequestReused,
-                });
-            }
-            if let Some(request) = &submission.request
-                && let Some(earlier) = inner.store.answered(&key.0, request).await?
-            {
-                let repeats = Some(earlier.fingerprint) == fingerprint;
-                return Err(if repeats { EngineError::QueryDeleted(key.1) } else { EngineError::RequestReused });
+            let asked = Asked::new(&submission, fingerprint);
+            if !is_new && let Earlier::Answer(earlier) = inner.earlier(&live, &asked, wait).await? {
+                return Ok(earlier);
             }
             if inner.admission.is_full(&key.0) {
                 return Err(EngineError::Overloaded(inner.admission.queued_of(&key.0)));
             }
-            let request = submission.request.clone().zip(fingerprint);
-            let request = request.map(|(key, fingerprint)| Request { key, fingerprint });
             let by = submission.by.clone();
+            // CPU-heavy, so never with the query locked.
             let joins = inner.join(&submission, uid).await?;
             let alone = joins.as_ref().is_some_and(|joining| joining.alone);
-            let (spec, toolset) = inner.prepare(submission, joins.as_ref(), fingerprint)?;
-            inner.check_direct(&spec, &toolset).await?;
+            let (spec, toolset) = inner.prepare(submission, joins.as_ref(), fingerprint).await?;
+            let mut locked = if is_new {
+                live.lock_new().await
+            } else {
+                // An equal request may have been faster meanwhile.
+                match inner.earlier(&live, &asked, wait).await? {
+                    Earlier::Answer(earlier) => return Ok(earlier),
+                    Earlier::None(locked) => locked,
+                }
+            };
             let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
-            let brings = Brings { toolset, request, joins };
+            let brings = Brings { toolset, request: asked.into_request(), joins };
             let event = Event::Created { spec: Arc::new(spec), by };
             // Only the store knows whether a query is alone, and no model is asked before. And the driver of an earlier
             // query of this name may still be at it: it must not take the turn of this one for its own.
@@ -572,7 +562,12 @@ impl Inner {
     /// Where the query stands after the change at `position`: when it has settled, or `wait` is over, or
     /// at once. Without the change there is no answer: if it was not kept, the query goes on from what
     /// the store has, and that says nothing of the change.
-    async fn answer(&self, live: &Live, position: Position, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+    pub(crate) async fn answer(
+        &self,
+        live: &Live,
+        position: Position,
+        wait: Option<Duration>,
+    ) -> Result<Snapshot, EngineError> {
         let settled = match wait {
             Some(wait) => Some(self.settle(live, wait).await),
             None => None,

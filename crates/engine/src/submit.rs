@@ -3,10 +3,10 @@
 //! Agent, model, limits, prompt and tools are read from the registry once, here. A query that brings its own
 //! model, parameters or filter changes nothing for anybody else: the shared agent is never touched.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
-    ContentHash, Limits, Namespace, Spec, Tool, Toolset,
+    ContentHash, Limits, Namespace, QueryName, Spec, Tool, Toolset,
     ceiling::{REQUEST_PATTERN_BYTES, WARNINGS_KEPT},
     conversation::Frozen,
     duration, json,
@@ -19,9 +19,41 @@ use bosun_core::{
 use serde_json::Value;
 
 use crate::{
-    EngineError, Registry, Submission, direct, engine::Inner, parameters, store::conversations::Joining,
-    submission::Input, turn::INLINE_EFFORT,
+    EngineError, Registry, Submission,
+    desk::{Live, Locked},
+    direct,
+    engine::{Inner, Submitted},
+    parameters,
+    store::{Request, RequestKey, conversations::Joining},
+    submission::Input,
+    turn::INLINE_EFFORT,
 };
+
+/// What identifies a request, so that a client may repeat it.
+pub(crate) struct Asked {
+    name: Option<QueryName>,
+    key: Option<RequestKey>,
+    fingerprint: Option<ContentHash>,
+}
+
+impl Asked {
+    pub(crate) fn new(submission: &Submission, fingerprint: Option<ContentHash>) -> Self {
+        Self { name: submission.name.clone(), key: submission.request.clone(), fingerprint }
+    }
+
+    /// What the store keeps of it.
+    pub(crate) fn into_request(self) -> Option<Request> {
+        self.key.zip(self.fingerprint).map(|(key, fingerprint)| Request { key, fingerprint })
+    }
+}
+
+/// What an earlier request has left under the name of a new one.
+pub(crate) enum Earlier<'a> {
+    /// Nothing: the name is free, and locked.
+    None(Locked<'a>),
+    /// The query of an equal request.
+    Answer(Submitted),
+}
 
 /// Who answers a query, and with what.
 struct Answerer {
@@ -34,6 +66,44 @@ struct Answerer {
 }
 
 impl Inner {
+    /// Looks for what an earlier request has left under the name of `live`, and locks the name.
+    ///
+    /// # Errors
+    /// If the earlier request was another one, if its query was deleted, or if the store fails.
+    pub(crate) async fn earlier<'a>(
+        self: &Arc<Self>,
+        live: &'a Arc<Live>,
+        asked: &Asked,
+        wait: Option<Duration>,
+    ) -> Result<Earlier<'a>, EngineError> {
+        let locked = live.lock(&*self.store).await?;
+        if let Some(state) = locked.state() {
+            let (position, replayed) = (state.position, state.transcript.spec.request == asked.fingerprint);
+            drop(locked);
+            if replayed {
+                let snapshot = self.answer(live, position, wait).await?;
+                return Ok(Earlier::Answer(Submitted { snapshot, replayed }));
+            }
+            // To refuse the name is to say that the query exists: a client that repeats its request relies on it.
+            self.make_durable(live, position).await?;
+            return Err(match &asked.name {
+                Some(name) => EngineError::NameTaken(live.key.0.clone(), name.clone()),
+                None => EngineError::RequestReused,
+            });
+        }
+        if let Some(key) = &asked.key
+            && let Some(earlier) = self.store.answered(&live.key.0, key).await?
+        {
+            let repeats = Some(earlier.fingerprint) == asked.fingerprint;
+            return Err(if repeats {
+                EngineError::QueryDeleted(live.key.1.clone())
+            } else {
+                EngineError::RequestReused
+            });
+        }
+        Ok(Earlier::None(locked))
+    }
+
     /// Compiles the schema that the answer must fit, before anything is locked.
     ///
     /// # Errors
@@ -74,7 +144,7 @@ impl Inner {
     }
 
     /// Holds the input of a tool against its parameters: there is no model that could be told to try again.
-    pub(crate) async fn check_direct(&self, spec: &Spec, toolset: &Arc<Toolset>) -> Result<(), EngineError> {
+    async fn check_direct(&self, spec: &Spec, toolset: &Arc<Toolset>) -> Result<(), EngineError> {
         if spec.target != TargetKind::Tool {
             return Ok(());
         }
@@ -88,7 +158,21 @@ impl Inner {
     }
 
     /// Freezes what a query will need: agent, model, limits and tools as they are now.
-    pub(crate) fn prepare(
+    ///
+    /// # Errors
+    /// If something of it is not described, or the input of a tool does not fit its parameters.
+    pub(crate) async fn prepare(
+        &self,
+        submission: Submission,
+        joins: Option<&Joining>,
+        request: Option<ContentHash>,
+    ) -> Result<(Spec, Arc<Toolset>), EngineError> {
+        let (spec, toolset) = self.freeze(submission, joins, request)?;
+        self.check_direct(&spec, &toolset).await?;
+        Ok((spec, toolset))
+    }
+
+    fn freeze(
         &self,
         mut submission: Submission,
         joins: Option<&Joining>,

@@ -1,17 +1,17 @@
 //! The price ceilings that the engine keeps: of replies, journals, texts that are filled in and memory.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bosun_core::{
-    Actor, Event, Limits, Outcome, Status,
+    Actor, Event, Limits, Namespace, Outcome, Status,
     ceiling::{
         ARGUMENT_BYTES, CALL_NAME_BYTES, CHANGES_BYTES, ENTRY_BYTES, JOURNAL_BYTES, PARAMETERS_BYTES,
         RECENT_ENTRIES_BYTES, RENDERED_BYTES, REPLY_BYTES, REPLY_CALLS, REPLY_TEXT_BYTES, REQUEST_PATTERN_BYTES,
         RESULT_SHOWN_BYTES, WAITING_CACHE_BYTES,
     },
     journal::JournalFault,
-    query::AskedLimits,
+    query::{AskedLimits, TargetKind},
     transcript::Message,
 };
 use serde_json::{Value, json};
@@ -21,11 +21,12 @@ use super::world::{
     PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, registry, submission,
 };
 use crate::{
-    Engine, EngineError, Model, Settings, Snapshot, Store, StoreError, Submission, Update, Watched,
+    Engine, EngineError, Model, Registry, Settings, Snapshot, Store, StoreError, Submission, Update, Watched,
     blob::MemoryBlobs,
     memory::Memory,
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
     parameters::Parameter,
+    submission::Input,
     testing::{Ledger, ScriptedModel, TokioClock, Turn},
 };
 
@@ -42,9 +43,18 @@ impl<Answer: Fn(u32) -> ModelReply + Send + Sync + 'static> Model for Answering<
 }
 
 async fn engine(answer: impl Fn(u32) -> ModelReply + Send + Sync + 'static) -> (Engine, Arc<Memory>) {
+    engine_with(answer, |_| {}).await
+}
+
+/// The same, with more in its registry.
+async fn engine_with(
+    answer: impl Fn(u32) -> ModelReply + Send + Sync + 'static,
+    describe: impl FnOnce(&mut Registry),
+) -> (Engine, Arc<Memory>) {
     let store = Arc::new(Memory::new());
     let model: Arc<dyn Model> = Arc::new(Answering(answer));
-    let registry = registry(&model, &Arc::new(Ledger::open()));
+    let mut registry = registry(&model, &Arc::new(Ledger::open()));
+    describe(&mut registry);
     let (blobs, clock) = (Arc::new(MemoryBlobs::new()), Arc::new(TokioClock::new()));
     let limits = Limits { max_tool_calls: 1_000, ..Limits::default() };
     let settings = Settings { limits, ..Settings::default() };
@@ -316,7 +326,7 @@ async fn queries_that_wait_are_kept_in_memory_up_to_a_sum_of_bytes() {
     let names: Vec<String> = (0..20).map(|number| format!("q{number}")).collect();
     for name in &names {
         world.engine.submit(noted(name), PATIENCE).await.unwrap();
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let kept = world.engine.inner.desk.at_hand();
     let most = WAITING_CACHE_BYTES / (4 << 20);
@@ -380,6 +390,25 @@ fn many_texts() -> (Value, String) {
     let pattern = "^(?!x)[a-z ]*$";
     let schema = json!({"type": "object", "properties": {"all": {"type": "array", "items": {"pattern": pattern}}}});
     (schema, json!({"all": vec!["a few words of text"; 4_000]}).to_string())
+}
+
+#[tokio::test]
+async fn the_name_of_a_new_query_is_not_locked_while_the_arguments_of_its_tool_are_checked() {
+    let (schema, arguments) = many_texts();
+    let tool = bosun_core::Tool { parameters: Arc::new(schema), ..outside("ask") };
+    let describe = |registry: &mut Registry| registry.add_tool(Namespace::default(), tool);
+    let (engine, _) = engine_with(|_| ModelReply::default(), describe).await;
+    let mut asked = submission("q", Vec::new());
+    (asked.target, asked.agent, asked.input) = (TargetKind::Tool, "ask".to_owned(), Input::Text(arguments));
+    let busy = busy_pool(&engine).await;
+    let mut submitting = pin!(engine.submit(asked, None));
+    for _ in 0..100 {
+        assert!(futures_util::poll!(&mut submitting).is_pending(), "its check waits for a permit");
+        let looked = tokio::time::timeout(Duration::from_secs(30), engine.get(&key("q"), None)).await;
+        assert!(matches!(looked, Ok(Err(_))), "there is no such query yet: {looked:?}");
+    }
+    drop(busy);
+    assert_eq!(submitting.await.unwrap().snapshot.head.name.as_str(), "q");
 }
 
 #[tokio::test]
