@@ -35,10 +35,11 @@ lint: ## format and clippy without a warning, and the dependencies where cargo-d
 	then $(MAKE) --no-print-directory deny; \
 	else echo "cargo-deny is not installed: licences, bans and sources are checked by a test; 'make deny' installs it and checks advisories too"; fi
 
-unit: ## all tests of the workspace
+unit: ## all tests of the workspace; attacks, which measure the server, run alone
 	@if $(CARGO) nextest --version >/dev/null 2>&1; \
-	then $(CARGO) nextest run $(LOCKED) --workspace && $(CARGO) test $(LOCKED) --workspace --doc; \
-	else $(CARGO) test $(LOCKED) --workspace; fi
+	then $(CARGO) nextest run $(LOCKED) --workspace -E 'not test(/^attack::/)' && $(CARGO) test $(LOCKED) --workspace --doc; \
+	else $(CARGO) test $(LOCKED) --workspace -- --skip attack::; fi
+	$(CARGO) test $(LOCKED) --workspace --test it -- --test-threads 1 attack::
 
 doc: ## the documentation of the code, without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --document-private-items
@@ -61,7 +62,7 @@ chaos: ## the proofs at their full scale: thousands of kills, races and cuts (ab
 attack: ## the attacks that this server has seen, against the real process, one line of JSON each (at most ten minutes)
 	BOSUN_ATTACK_SHAPES=240 BOSUN_ATTACK_CYCLES=5000 BOSUN_ATTACK_ROUNDS=30 BOSUN_ATTACK_TEMPLATE=490 BOSUN_ATTACK_PATTERNS=1600 \
 	BOSUN_ATTACK_FAULTS=500000 BOSUN_ATTACK_CALLS=20000 BOSUN_ATTACK_ANSWER=52428800 BOSUN_ATTACK_EXCHANGES=150 \
-	BOSUN_ATTACK_CHANGES=200 BOSUN_ATTACK_UPLOAD_MB=60 BOSUN_ATTACK_TENANTS=1 BOSUN_ATTACK_HEALTH_MS=1000 \
+	BOSUN_ATTACK_CHANGES=200 BOSUN_ATTACK_UPLOAD_MB=60 BOSUN_ATTACK_TENANTS=1 \
 	$(CARGO) test $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 attack::
 
 conformance: ## generated requests against every route of docs/openapi.json (needs Python)

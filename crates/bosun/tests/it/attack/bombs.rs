@@ -7,9 +7,9 @@ use crate::support::proof::scale;
 
 /// What a refusal may say.
 const REFUSAL: u64 = 256 << 10;
-/// What one such request may cost: 64 MiB, and 128 times itself. A list of zeros takes most: two bytes are one value of a tree.
+/// What one such request may cost: 64 MiB, and 24 times itself.
 fn memory(body: usize) -> u64 {
-    (64 << 20) + 128 * body as u64
+    (64 << 20) + 24 * body as u64
 }
 
 fn query(fields: &Value) -> Value {

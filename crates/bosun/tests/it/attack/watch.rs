@@ -12,14 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::proof::scale;
-
-/// What `/health` may take during an attack, in milliseconds: a second where attacks run alone (`make attack`), and more
-/// where other tests want the same processors.
-fn limit() -> Duration {
-    Duration::from_millis(scale("BOSUN_ATTACK_HEALTH_MS", 5_000))
-}
-
+/// What `/health` may take during an attack.
+const LIMIT: Duration = Duration::from_secs(1);
 const BETWEEN: Duration = Duration::from_millis(20);
 /// What is not answered by then counts as this.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,7 +44,7 @@ pub(super) struct Latency {
 impl Latency {
     /// Longer than the limit, and not because the machine was stalled.
     pub(super) fn is_too_long(self) -> bool {
-        self.attacked > limit() + 2 * self.control
+        self.attacked > LIMIT + 2 * self.control
     }
 }
 

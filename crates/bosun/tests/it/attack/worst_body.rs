@@ -16,7 +16,7 @@ const REFUSAL: u64 = 256 << 10;
 const REPEATED: u64 = 4;
 /// What one body may cost in memory: this, and so many times its own size.
 const MEMORY: u64 = 64 << 20;
-const TIMES: u64 = 128;
+const TIMES: u64 = 24;
 /// What one body may cost in processor time, in seconds, in a build without optimisation.
 const CPU: f64 = 20.0;
 
