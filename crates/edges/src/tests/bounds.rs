@@ -12,8 +12,10 @@ const NEARLY_ALL: usize = 1024 * 1024 - 512;
 /// No answer to a body that is not taken is larger.
 const SMALL: usize = 256 * 1024;
 
+/// So many that their memory is within the ceiling, spread over the whole body.
 fn zeros() -> String {
-    "0,".repeat(NEARLY_ALL / 2) + "0"
+    let zero = "0    ,";
+    zero.repeat(NEARLY_ALL / zero.len()) + "0"
 }
 
 /// Members of an object, all of them wrong where texts are expected.

@@ -145,8 +145,15 @@ fn with(base: &str, field: &str, raw: &str) -> Vec<u8> {
     format!("{base},\"{field}\":{raw}}}").into_bytes()
 }
 
-/// A list of as many items as fit.
+/// A list of as many items as are read: with blanks between them, since a dense list takes more memory than a body may
+/// and is refused for that.
 fn list(item: &str) -> String {
+    let width = if item.contains('{') { 40 } else { 5 };
+    dense(&format!("{item:width$}"))
+}
+
+/// A list of as many items as fit.
+fn dense(item: &str) -> String {
     let mut text = String::with_capacity(SIZE + 2);
     text.push('[');
     while text.len() + item.len() < SIZE {
@@ -185,7 +192,8 @@ type Filling = (&'static str, fn() -> String);
 /// Values that may stand in any field.
 const FILLINGS: &[Filling] = &[
     ("zeros", || list("0")),
-    ("empty objects", || list("{}")),
+    ("dense zeros", || dense("0")),
+    ("empty objects", || dense("{}")),
     ("empty lists", || list("[]")),
     ("texts", || list("\"ab\"")),
     ("nulls", || list("null")),
@@ -210,14 +218,14 @@ fn of_any_route(route: &Route) -> Vec<Shape> {
     let base = route.base();
     let raw = |name: &str, make: fn() -> String| Shape::new(route, name, move || make().into_bytes());
     let mut shapes = vec![
-        raw("a list of zeros", || list("0")),
+        raw("a list of zeros", || dense("0")),
         raw("an object of unknown fields", || object("0")),
         raw("nested lists", || deep("[", "", "]", SIZE / 2)),
         raw("nested objects", || deep("{\"a\":", "0", "}", SIZE / 6)),
         raw("blanks", || " ".repeat(SIZE)),
         raw("a text that does not end", || format!("{{\"a\":\"{}", "x".repeat(SIZE))),
-        raw("one key many times", || list("\"k\":0").replacen('[', "{", 1).replace(']', "}")),
-        raw("one key in many spellings", || list("\"\\u006b\":0").replacen('[', "{", 1).replace(']', "}")),
+        raw("one key many times", || dense("\"k\":0").replacen('[', "{", 1).replace(']', "}")),
+        raw("one key in many spellings", || dense("\"\\u006b\":0").replacen('[', "{", 1).replace(']', "}")),
         raw("a long key", || format!("{{{}:0}}", text("k"))),
         raw("long keys", || object(&format!("\"{}\"", "v".repeat(500)))),
         raw("lone surrogates", || text("\\ud800")),
