@@ -5,62 +5,44 @@
 //! must not repeat is durable. Nothing here knows HTTP, SQL or any model's wire format.
 
 mod admission;
-mod audit;
+mod background;
 pub mod blob;
-mod chronicle;
 pub mod clock;
-mod clock_step;
-mod conversation;
-mod deadlines;
-mod desk;
-mod direct;
-mod dispatch;
-mod documents;
-mod drafts;
-mod driver;
 mod engine;
 mod error;
 pub mod fault;
-mod herald;
-mod isolation;
-mod large;
 pub mod memory;
 pub mod metrics;
 pub mod model;
-mod offload;
-mod outliving;
 pub mod parameters;
+mod queries;
 pub mod registry;
 pub mod resource;
-mod resources;
-pub mod results;
-mod retention;
 pub mod runner;
-mod spans;
 pub mod store;
 mod submission;
-mod submit;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
-mod toolsets;
-mod turn;
-mod update;
-mod watch;
+mod turns;
 
 pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};
-pub use conversation::{AskedConversation, DEFAULT_MEMORY};
-pub use desk::Key as QueryKey;
-pub use engine::{DeliverReport, Engine, Settings, Snapshot, Submitted};
+pub use engine::{
+    DeliverReport, Engine, Settings, Snapshot, Submitted,
+    conversations::{AskedConversation, DEFAULT_MEMORY},
+    large_results::{BLOB_GRACE, RESULT_TOO_LARGE, Upload, UploadError},
+    results::{PageError, READ_RESULT, ResultContent, Results},
+    update::Update,
+};
 pub use error::EngineError;
-pub use large::{BLOB_GRACE, RESULT_TOO_LARGE, Upload, UploadError};
 pub use model::Model;
+pub use queries::{
+    live::QueryKey,
+    watch::{Watch, Watched},
+};
 pub use registry::{Agent, Registry};
-pub use results::{PageError, ResultContent, Results};
 pub use runner::Runner;
 pub use store::{Store, StoreError};
 pub use submission::{Input, Submission};
-pub use update::Update;
-pub use watch::{Watch, Watched};

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::{
     EngineError, Model, Runner,
-    conversation::DEFAULT_MEMORY,
+    engine::conversations::DEFAULT_MEMORY,
     resource::{Description, Kind, Manifest, Origin, Resource, ResourceKey},
 };
 

@@ -13,7 +13,7 @@ use bosun_core::{
     transcript::Message,
 };
 
-use crate::{conversation::AskedConversation, parameters::Parameter, store::RequestKey};
+use crate::{engine::conversations::AskedConversation, parameters::Parameter, store::RequestKey};
 
 /// A request to run an agent.
 #[derive(Clone, Debug)]

@@ -189,7 +189,7 @@ fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
     let mut head = Head::new(uid, Namespace::default(), "q".parse().unwrap(), &created).unwrap();
     let mut transcript = Transcript::new(&created).unwrap();
     let mut entries = vec![created];
-    let started = machine::start_turn(&head);
+    let started = machine::advance(&head);
     push(&mut head, &mut transcript, &mut entries, 1_100, started);
     let calls = ways
         .into_iter()
@@ -232,7 +232,7 @@ fn a_life_of_a_query_becomes_its_records() {
     let delivery = Delivery { target: Target::Call(call), outcome };
     let delivered = machine::deliver(&head, Timestamp(3_200), vec![delivery], false, &by());
     push(&mut head, &mut transcript, &mut entries, 3_200, delivered.events);
-    let started = machine::start_turn(&head);
+    let started = machine::advance(&head);
     push(&mut head, &mut transcript, &mut entries, 3_300, started);
     let reply = Reply { text: Some("secret answer".into()), ..Reply::default() };
     let ended = machine::end_turn(&head, Timestamp(3_400), reply);

@@ -13,7 +13,7 @@ mod tests;
 mod turn;
 
 pub use deliver::{Delivered, Delivery, Standing, Target, Verdict, deliver, standing};
-pub use turn::{Asked, Output, Reply, Way, end_turn, fail, start_turn};
+pub use turn::{Asked, Output, Reply, Way, end_turn, fail};
 
 use std::sync::Arc;
 
@@ -113,17 +113,24 @@ pub fn start_call(head: &Head, call: CallId) -> Vec<Event> {
     }
 }
 
-/// All ready calls that may be run twice are about to be run. One that must not is [started](start_call) by itself, when
-/// its run really is the next thing: what is started and not finished is `outcome_unknown` after a crash.
+/// Everything that follows from the head in the same append, once a driver is there to do it: the next turn begins, or
+/// all ready calls that may run twice start. A call that must not run twice is [started](start_call) by itself, when its
+/// run really is the next thing: what is started and not finished is `outcome_unknown` after a crash.
 #[must_use]
-pub fn start_repeatable_calls(head: &Head) -> Vec<Event> {
-    let started = head.calls.iter().filter_map(|call| match call.state {
-        CallState::Ready { repeatable: true, attempts } => {
-            Some(Event::CallStarted { call: call.id, attempt: attempts + 1 })
+pub fn advance(head: &Head) -> Vec<Event> {
+    match next(head) {
+        Next::Turn { turn, attempt, tools } => vec![Event::TurnStarted { turn, attempt, tools }],
+        Next::Calls(_) => {
+            let started = head.calls.iter().filter_map(|call| match call.state {
+                CallState::Ready { repeatable: true, attempts } => {
+                    Some(Event::CallStarted { call: call.id, attempt: attempts + 1 })
+                }
+                _ => None,
+            });
+            started.collect()
         }
-        _ => None,
-    });
-    started.collect()
+        Next::Busy | Next::Wait | Next::End => Vec::new(),
+    }
 }
 
 /// A running call ended. Empty if the query ended first: the outcome then has no reader.

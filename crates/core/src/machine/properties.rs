@@ -14,9 +14,9 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::{
-    Asked, Delivery, Next, REPEATS_NOTICED, Reply, Standing, Takeover, Target, Verdict, Way, cancel, change,
+    Asked, Delivery, Next, REPEATS_NOTICED, Reply, Standing, Takeover, Target, Verdict, Way, advance, cancel, change,
     clock_stepped, deliver, end_turn, expire, failure_code, finish_call, interrupt, next, recover, resume, standing,
-    start_call, start_repeatable_calls, start_turn,
+    start_call,
     tests::{created, spec},
 };
 use crate::{
@@ -230,6 +230,18 @@ impl World {
         }
     }
 
+    /// What follows in the same append.
+    fn advance(&mut self) {
+        let events = advance(&self.head);
+        for call in events.iter().filter_map(Event::started_call) {
+            assert!(self.head.call(call).is_some_and(|call| call.state.is_open()));
+            self.running.push(call);
+            *self.starts.entry(call).or_default() += 1;
+        }
+        self.thinking = events.iter().any(|event| matches!(event, Event::TurnStarted { .. }));
+        self.append(events);
+    }
+
     fn drive(&mut self, kinds: &[Kind]) {
         if self.thinking {
             self.thinking = false;
@@ -241,23 +253,18 @@ impl World {
             assert!(!tools_spent || self.head.status().is_final(), "there is no turn after the last one");
             // A driver that is told to stop starts nothing.
             if !kinds.len().is_multiple_of(3) {
-                let events = start_repeatable_calls(&self.head);
-                for call in events.iter().filter_map(Event::started_call) {
-                    assert!(self.head.call(call).is_some_and(|call| call.state.is_open()));
-                    self.running.push(call);
-                    *self.starts.entry(call).or_default() += 1;
-                }
-                self.append(events);
+                self.advance();
             }
             return;
         }
         match next(&self.head) {
             Next::Turn { .. } => {
-                let events = start_turn(&self.head);
-                self.append(events);
-                self.thinking = true;
+                self.advance();
+                assert!(self.thinking);
             }
-            Next::Calls(calls) => {
+            Next::Calls(_) => {
+                self.advance();
+                let Next::Calls(calls) = next(&self.head) else { return };
                 for call in calls {
                     let events = start_call(&self.head, call);
                     assert_eq!(events.len(), 1);

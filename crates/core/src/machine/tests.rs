@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::{
     Asked, CRASHES_ALONE, CRASHES_TOGETHER, Delivery, Next, Output, Reply, Standing, Takeover, Target, Verdict, Way,
-    cancel, change, clock_stepped, deliver, end_turn, expire, fail, failure_code, finish_call, interrupt,
-    needs_isolation, next, recover, resume, standing, start_call, start_turn,
+    advance, cancel, change, clock_stepped, deliver, end_turn, expire, fail, failure_code, finish_call, interrupt,
+    needs_isolation, next, recover, resume, standing, start_call,
 };
 use crate::{
     Actor, CallId, ContentHash, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Spec, Status,
@@ -117,7 +117,7 @@ fn after_turn(calls: Vec<Asked>) -> Head {
 }
 
 fn turn(head: &mut Head, calls: Vec<Asked>) {
-    let events = start_turn(head);
+    let events = advance(head);
     apply(head, NOW, events);
     let events = end_turn(head, NOW, reply(calls));
     apply(head, NOW, events);
@@ -445,7 +445,7 @@ fn polling_is_not_a_loop() {
 #[test]
 fn a_turn_whose_process_died_is_taken_again_as_a_new_attempt() {
     let mut head = created(Limits::default());
-    let events = start_turn(&head);
+    let events = advance(&head);
     apply(&mut head, NOW, events);
     let events = recover(&head, Takeover::Inherited);
     apply(&mut head, NOW, events);
@@ -455,7 +455,7 @@ fn a_turn_whose_process_died_is_taken_again_as_a_new_attempt() {
 
 /// A turn begins, its process stops as `stopping` says, and the next one takes the query over.
 fn stop_in_turn(head: &mut Head, stopping: fn(&Head) -> Vec<Event>, takeover: Takeover) {
-    let events = start_turn(head);
+    let events = advance(head);
     apply(head, NOW, events);
     let events = stopping(head);
     apply(head, NOW, events);
@@ -522,7 +522,7 @@ fn crashes_beside_a_query_that_is_not_retried_do_not_count_against_it() {
 fn crashes_with_progress_in_between_are_forgiven() {
     let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
     for _ in 0..20 {
-        let events = start_turn(&head);
+        let events = advance(&head);
         apply(&mut head, NOW, events);
         let events = recover(&head, Takeover::Inherited);
         apply(&mut head, NOW, events);
@@ -556,7 +556,7 @@ fn a_waiting_query_has_nothing_to_recover() {
 fn the_clock_stops_while_the_query_waits_and_while_the_server_is_down() {
     let mut head = created(Limits::default());
     let at = |seconds: u64| NOW.after(Duration::from_secs(seconds));
-    let events = start_turn(&head);
+    let events = advance(&head);
     apply(&mut head, at(10), events);
     let events = end_turn(&head, at(12), reply(vec![outside("a")]));
     apply(&mut head, at(12), events);
@@ -564,7 +564,7 @@ fn the_clock_stops_while_the_query_waits_and_while_the_server_is_down() {
     let delivery = to_call(&head, 0, ok("1"));
     let delivered = deliver(&head, at(42), vec![delivery], false, &Actor::local());
     apply(&mut head, at(42), delivered.events);
-    let events = start_turn(&head);
+    let events = advance(&head);
     apply(&mut head, at(43), events);
     // The process dies in the middle of the turn and comes back much later.
     let events = recover(&head, Takeover::Inherited);
@@ -578,7 +578,7 @@ fn the_clock_stops_while_the_query_waits_and_while_the_server_is_down() {
 fn check_step(by: i64) {
     let mut head = created(Limits::default());
     let at = |seconds: i64| Timestamp(NOW.0 + 1_000 * seconds);
-    let events = start_turn(&head);
+    let events = advance(&head);
     apply(&mut head, at(10), events);
     let mut events = clock_stepped(&head, 1_000 * by);
     events.extend(end_turn(&head, at(14 + by), reply(vec![outside("a")])));
@@ -603,7 +603,7 @@ fn misfit() -> Reply {
 
 /// Asks the model again and answers.
 fn answer(head: &mut Head, reply: Reply) -> Vec<Event> {
-    let events = start_turn(head);
+    let events = advance(head);
     apply(head, NOW, events);
     let events = end_turn(head, NOW, reply);
     apply(head, NOW, events.clone());
@@ -700,7 +700,7 @@ fn a_query_that_is_given_more_calls_has_its_tools_again() {
     let delivery = Delivery { target: Target::Call(call), outcome: Outcome::success(1) };
     let delivered = deliver(&head, NOW, vec![delivery], false, &Actor::local());
     apply(&mut head, NOW, delivered.events);
-    let started = start_turn(&head);
+    let started = advance(&head);
     apply(&mut head, NOW, started);
     assert!(head.tools_spent);
     let limit = |calls| AskedLimits { max_tool_calls: Some(calls), ..AskedLimits::default() };

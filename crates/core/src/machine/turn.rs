@@ -1,8 +1,8 @@
-//! The model's turns: when they begin, and what its answer means.
+//! The model's turns: what its answer means.
 
 use std::sync::Arc;
 
-use super::{MAX_REJECTIONS, Next, failure_code, next, outcome_code};
+use super::{MAX_REJECTIONS, failure_code, outcome_code};
 use crate::{
     CallId, Head, Timestamp,
     event::{AskedCall, Event, Route},
@@ -55,15 +55,6 @@ pub enum Way {
     Inside { repeatable: bool },
     Outside { timeout: std::time::Duration },
     Refused { code: String, message: String },
-}
-
-/// The model is about to be asked. Empty if it is not its turn.
-#[must_use]
-pub fn start_turn(head: &Head) -> Vec<Event> {
-    match next(head) {
-        Next::Turn { turn, attempt, tools } => vec![Event::TurnStarted { turn, attempt, tools }],
-        Next::Calls(_) | Next::Busy | Next::Wait | Next::End => Vec::new(),
-    }
 }
 
 /// The model has answered. Outside and refused calls are decided here, in the append that ends the

@@ -22,10 +22,10 @@ pub(crate) use self::shares::AdmissionLimits;
 use self::shares::Shares;
 use crate::{
     StoreError,
-    desk::Key,
-    driver::{self, Found},
     engine::Inner,
+    queries::live::QueryKey,
     store::{Runnable, Wanted},
+    turns::driver::{self, Found},
 };
 
 /// How many queries are fetched at a time: a fetch costs about as much as starting one of them.
@@ -36,18 +36,18 @@ const PERIOD: Duration = Duration::from_secs(1);
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Admission {
-    state: Mutex<State>,
+    state: Mutex<AdmissionState>,
     /// There is something in the queue, or a permit became free while there is.
     changed: Notify,
 }
 
-struct State {
+struct AdmissionState {
     shares: Shares,
     /// The queries that have a permit. One may have two for a moment, when it goes on just as a driver that found
     /// nothing to do ends.
-    running: HashMap<Key, usize>,
+    running: HashMap<QueryKey, usize>,
     /// Queries that this program cannot read; they keep their rows, and get no permit.
-    parked: HashSet<Key>,
+    parked: HashSet<QueryKey>,
     /// Counts up with every query that joins the queue, so that a fetch can tell whether one did meanwhile.
     enqueued: u64,
 }
@@ -55,14 +55,19 @@ struct State {
 /// The right to run one query; dropping it lets the next one run.
 pub(crate) struct Permit {
     inner: Arc<Inner>,
-    key: Key,
+    key: QueryKey,
     /// Whether it is one of those that the namespaces share.
     is_counted: bool,
 }
 
 impl Admission {
     pub(crate) fn new(limits: AdmissionLimits) -> Self {
-        let state = State { shares: Shares::new(limits), running: HashMap::new(), parked: HashSet::new(), enqueued: 0 };
+        let state = AdmissionState {
+            shares: Shares::new(limits),
+            running: HashMap::new(),
+            parked: HashSet::new(),
+            enqueued: 0,
+        };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -89,7 +94,7 @@ impl Admission {
     }
 
     /// A permit for a query that has just got work, if it may run at once; otherwise it is in the queue from now on.
-    pub(crate) fn enter(inner: &Arc<Inner>, key: &Key) -> Option<Permit> {
+    pub(crate) fn enter(inner: &Arc<Inner>, key: &QueryKey) -> Option<Permit> {
         let permit = Self::enter_at_once(inner, key);
         if permit.is_none() {
             inner.admission.enqueue(&key.0);
@@ -98,14 +103,14 @@ impl Admission {
     }
 
     /// A permit for a query that is just getting work, if it may run at once.
-    pub(crate) fn enter_at_once(inner: &Arc<Inner>, key: &Key) -> Option<Permit> {
+    pub(crate) fn enter_at_once(inner: &Arc<Inner>, key: &QueryKey) -> Option<Permit> {
         let mut state = inner.admission.state();
         state.shares.may_run_at_once(&key.0).then(|| state.issue(inner, key))
     }
 
     /// A permit for a query whose driver had given its permit back, and has to go on after a failed write. It may be one more
     /// than there are: what the driver holds must not be lost.
-    pub(crate) fn enter_again(inner: &Arc<Inner>, key: &Key) -> Permit {
+    pub(crate) fn enter_again(inner: &Arc<Inner>, key: &QueryKey) -> Permit {
         inner.admission.state().issue(inner, key)
     }
 
@@ -118,16 +123,16 @@ impl Admission {
     }
 
     /// This query cannot be run by this program; it gets no permit any more.
-    pub(crate) fn park(&self, key: Key) {
+    pub(crate) fn park(&self, key: QueryKey) {
         self.state().parked.insert(key);
     }
 
-    pub(crate) fn is_parked(&self, key: &Key) -> bool {
+    pub(crate) fn is_parked(&self, key: &QueryKey) -> bool {
         self.state().parked.contains(key)
     }
 
     /// There is another query of this name now.
-    pub(crate) fn forget_parked(&self, key: &Key) {
+    pub(crate) fn forget_parked(&self, key: &QueryKey) {
         self.state().parked.remove(key);
     }
 
@@ -136,7 +141,7 @@ impl Admission {
         self.state().recount(with_work);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AdmissionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -173,8 +178,8 @@ impl Admission {
     }
 }
 
-impl State {
-    fn issue(&mut self, inner: &Arc<Inner>, key: &Key) -> Permit {
+impl AdmissionState {
+    fn issue(&mut self, inner: &Arc<Inner>, key: &QueryKey) -> Permit {
         self.shares.start(&key.0);
         *self.running.entry(key.clone()).or_default() += 1;
         Permit { inner: Arc::clone(inner), key: key.clone(), is_counted: true }
@@ -189,7 +194,7 @@ impl State {
     }
 
     /// What a fetch need not find.
-    fn accounted_for(&self) -> HashSet<Key> {
+    fn accounted_for(&self) -> HashSet<QueryKey> {
         self.running.keys().chain(&self.parked).cloned().collect()
     }
 }
@@ -251,7 +256,7 @@ impl FetchedQueue {
     async fn start_fetched(&mut self, inner: &Arc<Inner>) -> bool {
         let mut has_started = false;
         while let Some((Runnable { key, inherited }, permit)) = self.take(inner) {
-            let live = inner.desk.entry(&key);
+            let live = inner.live_queries.entry(&key);
             // Otherwise a driver has it, and looks once more before it gives it back.
             if live.claim().await {
                 let found = if inherited { Found::Inherited } else { Found::Due };

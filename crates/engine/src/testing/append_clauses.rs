@@ -83,7 +83,7 @@ pub(super) async fn a_conflict_does_not_sink_its_neighbours(mut place: Box<dyn P
 
     let (mut before, mut after) = (Scribe::new("default", "before", 2), Scribe::new("default", "after", 3));
     let first = before.start(&*store);
-    let kept = shared.append(&*store, machine::start_turn(shared.head()));
+    let kept = shared.append(&*store, machine::advance(shared.head()));
     let lost = stale.append(&*store, machine::cancel(stale.head(), None, &Actor::local()));
     let last = after.start(&*store);
     durable(&*store, last).await;
@@ -106,8 +106,8 @@ pub(super) async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_num
     let mut stale = rightful.clone();
     let mut late = rightful.clone();
 
-    rightful.append(&*store, machine::start_turn(rightful.head()));
-    let lost = stale.append(&*store, machine::start_turn(stale.head()));
+    rightful.append(&*store, machine::advance(rightful.head()));
+    let lost = stale.append(&*store, machine::advance(stale.head()));
     // Entry 2 exists, and so this one would seem to follow.
     let fits = stale.append(&*store, machine::cancel(stale.head(), None, &Actor::local()));
     assert!(conflicts(&*store, fits).await);
@@ -131,9 +131,9 @@ pub(super) async fn a_writer_that_loads_again_can_go_on(mut place: Box<dyn Place
     let position = first.start(&*store);
     durable(&*store, position).await;
     let mut second = first.clone();
-    let position = first.append(&*store, machine::start_turn(first.head()));
+    let position = first.append(&*store, machine::advance(first.head()));
     durable(&*store, position).await;
-    let lost = second.append(&*store, machine::start_turn(second.head()));
+    let lost = second.append(&*store, machine::advance(second.head()));
     assert!(conflicts(&*store, lost).await);
     second.reload(&*store).await;
     let position = second.append(&*store, machine::cancel(second.head(), None, &Actor::local()));
@@ -145,7 +145,7 @@ pub(super) async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn 
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     let created = scribe.create();
-    let started = scribe.write(machine::start_turn(scribe.head()));
+    let started = scribe.write(machine::advance(scribe.head()));
     let unknown = store.append(started.clone()).expect("the store is open");
     assert!(conflicts(&*store, unknown).await, "an append to a query that was never created");
     let position = store.append(created.clone()).expect("the store is open");
@@ -179,7 +179,7 @@ pub(super) async fn a_name_is_taken_once_in_a_namespace(mut place: Box<dyn Place
     // Both in one commit, and once more when the owner is there.
     owner.start(&*store);
     let same_commit = second.start(&*store);
-    let builds_on_it = second.append(&*store, machine::start_turn(second.head()));
+    let builds_on_it = second.append(&*store, machine::advance(second.head()));
     let position = elsewhere.start(&*store);
     durable(&*store, position).await;
     let later = Scribe::new("default", "a", 4).start(&*store);
@@ -271,8 +271,8 @@ pub(super) async fn closing_commits_and_then_refuses(mut place: Box<dyn Place>) 
     let mut scribe = Scribe::new("default", "a", 1);
     let position = scribe.start(&*store);
     let mut stale = scribe.clone();
-    stale.append(&*store, machine::start_turn(stale.head()));
-    let lost = scribe.append(&*store, machine::start_turn(scribe.head()));
+    stale.append(&*store, machine::advance(stale.head()));
+    let lost = scribe.append(&*store, machine::advance(scribe.head()));
     store.close().await.expect("the last commit succeeds");
     durable(&*store, position).await;
     assert!(conflicts(&*store, lost).await, "what was decided before is still told");

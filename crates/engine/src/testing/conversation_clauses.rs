@@ -66,7 +66,7 @@ fn open_after(
 
 /// The query completes, and says `answer`.
 fn complete(store: &dyn Store, scribe: &mut Scribe, key: ConversationKey, answer: &str) -> Position {
-    scribe.append(store, machine::start_turn(scribe.head()));
+    scribe.append(store, machine::advance(scribe.head()));
     let append = scribe.write(scribe.reply(Vec::new()));
     let said = exchange(scribe, key, answer);
     scribe.send(store, Append { conversation: Some(Part::Adds(said)), ..append })
@@ -303,7 +303,7 @@ pub(super) async fn a_query_that_is_kept_for_a_short_time_does_not_shorten_the_l
     let kept_until = Timestamp(0).after(Duration::from_secs(1_000_000_000_000));
     for (scribe, kept_until) in [(&mut lasting, kept_until), (&mut brief, Timestamp(1))] {
         open(&*store, scribe, talk.clone(), false);
-        scribe.append(&*store, machine::start_turn(scribe.head()));
+        scribe.append(&*store, machine::advance(scribe.head()));
         let append = scribe.write(scribe.reply(Vec::new()));
         let said = Exchange { kept_until, ..exchange(scribe, talk.clone(), "x") };
         let position = scribe.send(&*store, Append { conversation: Some(Part::Adds(said)), ..append });

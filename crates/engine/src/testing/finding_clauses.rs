@@ -76,7 +76,7 @@ pub(super) async fn a_list_tells_of_every_call_that_waits(mut place: Box<dyn Pla
     for (number, calls) in (1..).zip([1, 2, 7, 8, 10]) {
         let mut scribe = Scribe::new("default", &format!("q{number}"), number);
         scribe.start(&*store);
-        scribe.append(&*store, machine::start_turn(scribe.head()));
+        scribe.append(&*store, machine::advance(scribe.head()));
         let events = scribe.reply(vec![Way::Outside { timeout: LONG }; calls]);
         let position = scribe.append(&*store, events);
         durable(&*store, position).await;
@@ -97,7 +97,7 @@ pub(super) async fn a_page_of_large_answers_is_short(mut place: Box<dyn Place>) 
     for number in 1..=7 {
         let mut scribe = Scribe::new("default", &format!("q{number}"), number);
         scribe.start(&*store);
-        scribe.append(&*store, machine::start_turn(scribe.head()));
+        scribe.append(&*store, machine::advance(scribe.head()));
         let reply = Reply { text: text.clone(), ..Reply::default() };
         let position = scribe.append(&*store, machine::end_turn(scribe.head(), Timestamp(1), reply));
         durable(&*store, position).await;
@@ -177,7 +177,7 @@ pub(super) async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn Plac
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start(&*store);
-    scribe.append(&*store, machine::start_turn(scribe.head()));
+    scribe.append(&*store, machine::advance(scribe.head()));
     let ways = vec![Way::Outside { timeout: LONG }, Way::Inside { repeatable: true }];
     let position = scribe.append(&*store, scribe.reply(ways));
     durable(&*store, position).await;
@@ -207,7 +207,7 @@ pub(super) async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(m
     done.resolve_and_complete(&*store);
     let mut thinking = Scribe::new("default", "thinking", 6);
     thinking.start(&*store);
-    let position = thinking.append(&*store, machine::start_turn(thinking.head()));
+    let position = thinking.append(&*store, machine::advance(thinking.head()));
     durable(&*store, position).await;
     let wanted = |limit: usize, except: &[&Scribe]| Wanted {
         limit,

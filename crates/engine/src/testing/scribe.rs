@@ -124,7 +124,7 @@ impl Scribe {
 
     /// The model is asked and calls one outside tool: two appends.
     pub fn ask_outside(&mut self, store: &dyn Store, timeout: Duration) -> Position {
-        self.append(store, machine::start_turn(self.head()));
+        self.append(store, machine::advance(self.head()));
         let events = self.reply(vec![Way::Outside { timeout }]);
         self.append(store, events)
     }
@@ -133,7 +133,7 @@ impl Scribe {
     pub fn resolve_and_complete(&mut self, store: &dyn Store) -> Position {
         let events = self.deliver(&Outcome::success("done"), false);
         self.append(store, events);
-        let mut events = machine::start_turn(self.head());
+        let mut events = machine::advance(self.head());
         let mut ahead = self.clone();
         ahead.write(events.clone());
         events.extend(ahead.reply(Vec::new()));
@@ -180,14 +180,14 @@ impl Scribe {
             _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into()), &Actor::local()),
             _ if choice.is_multiple_of(13) => machine::recover(head, Takeover::Inherited),
             Next::Turn { .. } if head.phase == Phase::Thinking => match choice % 8 {
-                0 => machine::start_turn(head),
+                0 => machine::advance(head),
                 1 | 2 => self.reply(vec![outside]),
                 3 | 4 => self.reply(vec![outside, inside, refused]),
                 5 => self.reply(vec![inside.clone(), inside]),
                 6 => self.reply(vec![refused]),
                 _ => self.reply(Vec::new()),
             },
-            Next::Turn { .. } => machine::start_turn(head),
+            Next::Turn { .. } => machine::advance(head),
             Next::Calls(ready) => machine::start_call(head, ready[choice as usize % ready.len()]),
             Next::Busy => self.finish_one(),
             Next::Wait if choice.is_multiple_of(5) => machine::expire(head, head.deadline().unwrap_or_default()),

@@ -328,7 +328,7 @@ async fn queries_that_wait_are_kept_in_memory_up_to_a_sum_of_bytes() {
         world.engine.submit(noted(name), PATIENCE).await.unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let kept = world.engine.inner.desk.at_hand();
+    let kept = world.engine.inner.live_queries.at_hand();
     let most = WAITING_CACHE_BYTES / (4 << 20);
     assert!((most / 2..=most).contains(&kept.len()), "{}", kept.len());
     assert_eq!(kept.last(), Some(&key("q19")), "the longest waiting went first");
@@ -337,7 +337,7 @@ async fn queries_that_wait_are_kept_in_memory_up_to_a_sum_of_bytes() {
     for letter in ["a", "b", "c"] {
         world.engine.update(Actor::local(), last.clone(), note(256 * 1024, letter)).await.unwrap();
     }
-    assert!(world.engine.inner.desk.weight() <= WAITING_CACHE_BYTES);
+    assert!(world.engine.inner.live_queries.weight() <= WAITING_CACHE_BYTES);
     for name in names {
         assert_eq!(world.engine.get(&key(&name), None).await.unwrap().head.status(), Status::Waiting);
     }
@@ -349,7 +349,7 @@ async fn entries_are_kept_for_readers_up_to_a_sum_of_bytes_and_all_are_told() {
     let world = World::with(ScriptedModel::always(turns), Ledger::giving("x".repeat(200 * 1024))).await;
     let ended = world.submit(vec![]).await;
     assert_completed(&ended, "done");
-    let live = world.engine.inner.desk.entry(&key("q"));
+    let live = world.engine.inner.live_queries.entry(&key("q"));
     let mut watch = world.engine.watch(&key("q"), 0).await.unwrap();
     let mut seen = 0;
     while let Some(watched) = watch.next().await.unwrap() {

@@ -16,7 +16,7 @@ use crate::{
     BLOB_GRACE, Blobs as _, DeliverReport, EngineError, PageError, Results, Snapshot, Store as _, StoreError, Upload,
     UploadError,
     blob::MemoryBlobs,
-    large::LargeResults,
+    engine::large_results::LargeResults,
     testing::{Ledger, ScriptedModel, Turn},
 };
 

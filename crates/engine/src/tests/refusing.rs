@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use bosun_core::{
     Actor, ContentHash, Event, Namespace, Outcome, QueryName, Status, Timestamp,
     audit::Arguments,
-    machine::{self, Delivery, Target},
+    machine::{Delivery, Target},
 };
 use serde_json::json;
 
@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     AskedConversation, EngineError, Store, StoreError, Submission, Update,
-    desk::Desk,
     memory::Memory,
+    queries::live::LiveQueries,
     store::{Append, Position, Stored, conversations::Part},
     testing::{Ledger, ScriptedModel, TokioClock, Turn, scribe::Scribe},
 };
@@ -167,13 +167,13 @@ async fn only_what_was_built_on_a_failed_write_is_forgotten() {
     let mut scribe = Scribe::new("default", "q", 1);
     let created = scribe.create();
     scribe.send(&store, created);
-    let desk = Arc::new(Desk::new(Arguments::default(), Arc::default(), Arc::new(TokioClock::new()), 1));
-    let live = desk.entry(&key("q"));
+    let live_queries = Arc::new(LiveQueries::new(Arguments::default(), Arc::default(), Arc::new(TokioClock::new()), 1));
+    let live = live_queries.entry(&key("q"));
     let before = store.last_position();
     let position = {
         let mut locked = live.lock(&store).await.unwrap();
-        let started = machine::start_turn(&locked.state().unwrap().head);
-        locked.append(&store, Timestamp(2_000_000_000_000), started).unwrap()
+        locked.advance(&store, Timestamp(2_000_000_000_000)).unwrap();
+        locked.state().unwrap().position
     };
     let is_known = async || live.lock_new().await.state().is_some();
     live.forget(before).await;

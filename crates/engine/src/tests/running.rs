@@ -15,8 +15,8 @@ use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, 
 use crate::{
     EngineError, Store as _, Submission,
     admission::Admission,
-    driver::{Driver, Found},
     testing::{Ledger, ScriptedModel, Turn},
+    turns::driver::{Driver, Found},
 };
 
 fn call_three() -> Turn {
@@ -84,9 +84,9 @@ async fn calls_that_may_run_twice_start_in_the_append_that_asks_for_them() {
 async fn an_outcome_is_not_taken_for_that_of_another_call_with_the_same_id() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     let asking = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap().snapshot;
-    let live = world.engine.inner.desk.entry(&key("q"));
+    let live = world.engine.inner.live_queries.entry(&key("q"));
     let permit = Admission::enter_again(&world.engine.inner, &key("q"));
-    let mut driver = Driver::new(permit, live, Found::Begun(asking.head.asking()));
+    let mut driver = Driver::new(permit, live, Found::Due);
     let id = CallId::derive(asking.head.uid, 1, 0);
     driver.finished.push((id, Arc::new(Outcome::success("of the turn that was lost"))));
     let asked = Asked {
@@ -101,7 +101,8 @@ async fn an_outcome_is_not_taken_for_that_of_another_call_with_the_same_id() {
     };
     let reply = Reply { calls: vec![asked], ..Reply::default() };
     driver.end_turn(None, |head, now| machine::end_turn(head, now, reply)).await.unwrap();
-    assert_eq!((driver.started, driver.finished), (vec![id], vec![]));
+    assert_eq!(driver.finished, []);
+    assert_eq!(driver.live.lock_new().await.take_started().calls, [id]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -69,7 +69,7 @@ async fn nobody_is_busy_with_a_query_that_waits() {
 async fn of_those_that_wait_only_as_many_stay_at_hand_as_may_run_at_once() {
     let settings = Settings { max_running: 2, ..Settings::default() };
     let world = World::with_settings(ask_then_say(), Ledger::open(), settings).await;
-    let desk = &world.engine.inner.desk;
+    let queries = &world.engine.inner.live_queries;
     // Time stands still but for this: whoever has something to do does it first.
     let all_are_done = || tokio::time::sleep(Duration::from_millis(1));
     let mut waiting = Vec::new();
@@ -78,7 +78,7 @@ async fn of_those_that_wait_only_as_many_stay_at_hand_as_may_run_at_once() {
         waiting.push((key(name), call(&submitted.snapshot, 0)));
         all_are_done().await;
     }
-    assert_eq!(desk.at_hand(), [key("b"), key("c")], "the one that waited longest went");
+    assert_eq!(queries.at_hand(), [key("b"), key("c")], "the one that waited longest went");
     // At hand or in the store only, a query gets its result; and one that has ended is let go.
     for (key, call) in waiting {
         let report =
@@ -86,7 +86,7 @@ async fn of_those_that_wait_only_as_many_stay_at_hand_as_may_run_at_once() {
         assert_completed(&report.snapshot, "thanks");
     }
     all_are_done().await;
-    assert_eq!(desk.at_hand(), []);
+    assert_eq!(queries.at_hand(), []);
     assert_eq!(world.engine.busy(), 0);
 }
 

@@ -13,9 +13,9 @@ use serde_json::json;
 use crate::{
     Agent, DeliverReport, Engine, Model, QueryKey, Registry, Settings, Snapshot, Store, Submission,
     blob::MemoryBlobs,
+    engine::results::READ_RESULT,
     memory::Memory,
     registry::AgentTool,
-    results::READ_RESULT,
     testing::{Ledger, ScriptedModel, TokioClock},
 };
 

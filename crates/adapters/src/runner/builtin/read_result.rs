@@ -5,7 +5,7 @@
 //! stands, so that a model need not count.
 
 use bosun_core::{Outcome, Tool, content::Page};
-use bosun_engine::{PageError, Results, results::READ_RESULT};
+use bosun_engine::{PageError, READ_RESULT, Results};
 use serde_json::{Value, json};
 
 use super::{Effects, FAILED, definition};

@@ -114,7 +114,7 @@ async fn results_with(content: &Value) -> (Results, String) {
     let (memory, blobs) = (Memory::new(), MemoryBlobs::new());
     let mut scribe = Scribe::new("default", "q", 1);
     let mut appends = vec![scribe.create()];
-    let events = machine::start_turn(scribe.head());
+    let events = machine::advance(scribe.head());
     appends.push(scribe.write(events));
     let events = scribe.reply(vec![Way::Outside { timeout: Duration::from_secs(600) }]);
     appends.push(scribe.write(events));

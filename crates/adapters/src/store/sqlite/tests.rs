@@ -92,7 +92,7 @@ async fn appends_that_nobody_awaits_cost_no_commit_of_their_own() {
     let held = Held::new(&directory);
     let mut scribe = Scribe::new("default", "a", 1);
     held.push(scribe.create());
-    held.push(scribe.write(machine::start_turn(scribe.head())));
+    held.push(scribe.write(machine::advance(scribe.head())));
     let last = held.push(scribe.write(scribe.reply(Vec::new())));
     let waiting = held.wait(last);
     let store = held.release();
@@ -141,7 +141,7 @@ async fn a_conflict_within_a_group_leaves_the_others_of_the_group() {
 
     let held = Held::new(&directory);
     let first = held.push(Scribe::new("default", "first", 2).create());
-    held.push(shared.write(machine::start_turn(shared.head())));
+    held.push(shared.write(machine::advance(shared.head())));
     let lost = held.push(stale.write(machine::cancel(stale.head(), None, &Actor::local())));
     let taken = held.push(Scribe::new("default", "first", 3).create());
     let last = held.push(shared.write(shared.reply(Vec::new())));
@@ -164,7 +164,7 @@ async fn a_group_of_nothing_but_conflicts_is_no_commit() {
     let held = Held::new(&directory);
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.create();
-    let lost = held.push(scribe.write(machine::start_turn(scribe.head())));
+    let lost = held.push(scribe.write(machine::advance(scribe.head())));
     let waiting = held.wait(lost);
     let store = held.release();
     assert!(matches!(waiting.await, Err(StoreError::Conflict(_))));
@@ -184,7 +184,7 @@ async fn an_append_that_sqlite_refuses_does_not_sink_its_group() {
     let first = held.push(Scribe::new("default", "first", 1).create());
     let mut scribe = Scribe::new("default", "a", 2);
     let lost = held.push(scribe.create_as(refused));
-    let builds_on_it = held.push(Append { after: lost, ..scribe.write(machine::start_turn(scribe.head())) });
+    let builds_on_it = held.push(Append { after: lost, ..scribe.write(machine::advance(scribe.head())) });
     let last = held.push(Scribe::new("default", "last", 3).create());
     let waiting = [first, lost, builds_on_it, last].map(|position| held.wait(position));
     let store = held.release();
@@ -208,7 +208,7 @@ async fn check_failed_commit(fault: &str, repair: &str) {
     let position = scribe.start(&store);
     let lost = store.durable(position).await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
-    let builds_on_it = scribe.append(&store, machine::start_turn(scribe.head()));
+    let builds_on_it = scribe.append(&store, machine::advance(scribe.head()));
 
     directory.connection().execute_batch(repair).unwrap();
     assert!(matches!(store.durable(builds_on_it).await, Err(StoreError::Unavailable(_))));

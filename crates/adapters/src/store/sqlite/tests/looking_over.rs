@@ -71,11 +71,11 @@ async fn full(directory: &Directory) {
     let created = scribe.create_as(spec);
     let created = Append { toolset: Some(document), request: Some(request), conversation: joins, ..created };
     scribe.send(&store, created);
-    scribe.append(&store, machine::start_turn(scribe.head()));
+    scribe.append(&store, machine::advance(scribe.head()));
     scribe.ask_outside(&store, Duration::from_secs(600));
     let events = scribe.deliver(&Outcome::success("done"), false);
     scribe.append(&store, events);
-    let mut events = machine::start_turn(scribe.head());
+    let mut events = machine::advance(scribe.head());
     let mut ahead = scribe.clone();
     ahead.write(events.clone());
     events.extend(ahead.reply(Vec::new()));

@@ -20,13 +20,13 @@ use serde_json::Value;
 
 use crate::{
     EngineError, Registry, Submission,
-    desk::{Live, Locked},
-    direct,
     engine::{Inner, Submitted},
     parameters,
+    queries::live::{LiveQuery, LockedQuery},
     store::{Request, RequestKey, conversations::Joining},
     submission::Input,
-    turn::INLINE_EFFORT,
+    turns::tool_target,
+    turns::turn::INLINE_EFFORT,
 };
 
 /// What identifies a request, so that a client may repeat it.
@@ -50,7 +50,7 @@ impl Asked {
 /// What an earlier request has left under the name of a new one.
 pub(crate) enum Earlier<'a> {
     /// Nothing: the name is free, and locked.
-    None(Locked<'a>),
+    None(LockedQuery<'a>),
     /// The query of an equal request.
     Answer(Submitted),
 }
@@ -72,7 +72,7 @@ impl Inner {
     /// If the earlier request was another one, if its query was deleted, or if the store fails.
     pub(crate) async fn earlier<'a>(
         self: &Arc<Self>,
-        live: &'a Arc<Live>,
+        live: &'a Arc<LiveQuery>,
         asked: &Asked,
         wait: Option<Duration>,
     ) -> Result<Earlier<'a>, EngineError> {
@@ -148,7 +148,7 @@ impl Inner {
         if spec.target != TargetKind::Tool {
             return Ok(());
         }
-        let arguments = direct::arguments(&spec.input);
+        let arguments = tool_target::arguments(&spec.input);
         let is_small = toolset.get(&spec.agent).and_then(|member| member.effort(arguments.len()));
         if is_small.is_some_and(|effort| effort <= INLINE_EFFORT) {
             return check_arguments(toolset, &spec.agent, &arguments);

@@ -20,17 +20,18 @@ use bosun_core::{
     tool::toolset::{Member, Toolset},
     transcript::{Message, Told, Turn},
 };
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::{
     StoreError,
-    desk::{Live, State},
-    direct, documents,
-    driver::Driver,
-    fault, large,
+    engine::large_results,
+    fault,
     model::{AnswerFormat, Deltas, Model, ModelCall, ModelError, ModelReply, ModelRequest},
-    spans,
+    queries::live::LiveQuery,
+    turns::documents,
+    turns::driver::{Begun, Driver},
+    turns::spans,
+    turns::tool_target,
 };
 
 /// A turn that breaks off after text has been seen is begun again this often.
@@ -39,7 +40,7 @@ const MAX_BROKEN_TURNS: u32 = 3;
 enum Prepared {
     Ask(Box<Question>),
     /// No model is asked.
-    Direct(direct::Answer, Arc<Toolset>),
+    Direct(tool_target::Answer, Arc<Toolset>),
 }
 
 struct Question {
@@ -54,12 +55,9 @@ struct Question {
     said: Option<Vec<Message>>,
 }
 
-/// Takes the turn that is due and appends what came of it.
-pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
-    let begun = driver.begun.take();
-    // What was started may not have been kept either: then the model is asked again.
-    driver.started.clear();
-    let Some((head, transcript, ended)) = begin(driver, begun).await? else { return Ok(()) };
+/// Takes a turn that has begun and appends what came of it.
+pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreError> {
+    let Begun { head, transcript, ended } = begun;
     fault::point("turn.started");
     let told = mem::take(&mut driver.told);
     let prepared = prepare(driver, told, &head, &transcript).await?;
@@ -67,10 +65,10 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
     drop((head, transcript));
     let question = match prepared {
         Ok(Prepared::Ask(question)) => *question,
-        Ok(Prepared::Direct(direct::Answer::Reply(reply), toolset)) => {
+        Ok(Prepared::Direct(tool_target::Answer::Reply(reply), toolset)) => {
             return end(driver, reply, toolset, None, None).await;
         }
-        Ok(Prepared::Direct(direct::Answer::Failed { code, message }, _)) => {
+        Ok(Prepared::Direct(tool_target::Answer::Failed { code, message }, _)) => {
             return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
         }
         Err(error) => return fail(driver, &error).await,
@@ -105,27 +103,6 @@ pub(crate) async fn take(driver: &mut Driver) -> Result<(), StoreError> {
         Err(error) => fail(driver, &error).await,
     }
 }
-
-/// Begins the turn that is due, unless that is done: then `begun` is the attempt. Nothing if none is due any more.
-async fn begin(driver: &Driver, begun: Option<(u32, u32)>) -> Result<Option<Begun>, StoreError> {
-    let store = &*driver.inner.store;
-    let Some(mut locked) = driver.lock().await? else { return Ok(None) };
-    // What had begun may not have been kept, and somebody else may have begun since.
-    let has_begun = |head: &Head| begun.is_some() && head.asking() == begun;
-    if let Some(State { head, .. }) = locked.state().filter(|state| !has_begun(&state.head)) {
-        let events = machine::start_turn(head);
-        locked.append(store, driver.inner.clock.now(), events)?;
-    }
-    let asking = locked.state().filter(|state| state.head.asking().is_some());
-    Ok(asking.map(|State { head, transcript, .. }| {
-        driver.live.start_draft(head.turn, head.attempt);
-        // Under the lock: of this query, and not of one that takes its name later.
-        (Arc::clone(head), Arc::clone(transcript), driver.live.ended())
-    }))
-}
-
-/// A turn that has begun: the query as it was then, and what fires when it has ended.
-type Begun = (Arc<Head>, Arc<Transcript>, CancellationToken);
 
 /// Appends what an answer comes to.
 async fn end(
@@ -250,9 +227,9 @@ async fn prepare(
         Err(error) => return Ok(Err(error)),
     };
     let spec = &transcript.spec;
-    let showing = large::showing(&*inner.blobs, &head.name, &toolset, transcript).await?;
+    let showing = large_results::showing(&*inner.blobs, &head.name, &toolset, transcript).await?;
     if spec.target == TargetKind::Tool {
-        return Ok(Ok(Prepared::Direct(direct::answer(transcript, &toolset, &showing), toolset)));
+        return Ok(Ok(Prepared::Direct(tool_target::answer(transcript, &toolset, &showing), toolset)));
     }
     let history = match history(driver, transcript).await? {
         Ok(history) => history,
@@ -393,7 +370,7 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
 
 /// Hands text to the readers of a query, up to what a reply may have: then it fails, and what is more is not gathered.
 struct DraftDeltas<'a> {
-    live: &'a Live,
+    live: &'a LiveQuery,
     bytes: AtomicUsize,
 }
 

@@ -12,7 +12,7 @@ use bosun_core::{
     query::{AskedLimits, TargetKind},
 };
 
-use crate::{Engine, EngineError, QueryKey, Snapshot, StoreError, desk::State, engine::Inner};
+use crate::{Engine, EngineError, QueryKey, Snapshot, StoreError, engine::Inner, queries::live::QueryState};
 
 /// How a query is to become. What is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,14 +67,14 @@ impl Inner {
         agent.map_or(server, |agent| agent.limits.narrow(server))
     }
 
-    fn bounds_of(&self, state: &State) -> Limits {
+    fn bounds_of(&self, state: &QueryState) -> Limits {
         self.bounds(&state.head.namespace, state.transcript.spec.target, &state.head.agent)
     }
 }
 
 impl Update {
     /// What of this is not so already.
-    fn compare(&self, state: &State, wide: Limits, by: &Actor) -> Changed {
+    fn compare(&self, state: &QueryState, wide: Limits, by: &Actor) -> Changed {
         let (head, spec) = (&state.head, &state.transcript.spec);
         let other = |wanted: &Option<BTreeMap<_, _>>, is: &BTreeMap<_, _>| wanted.clone().filter(|wanted| wanted != is);
         Changed {

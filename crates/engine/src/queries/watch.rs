@@ -11,9 +11,9 @@ use bosun_core::{Entry, Event, Seq, head::Phase};
 
 use crate::{
     EngineError,
-    desk::{Live, Text},
     engine::Inner,
-    herald::{self, Heard, News},
+    queries::fan_out::{self, Broadcast, Unseen},
+    queries::live::{DraftText, LiveQuery},
 };
 
 /// What a watcher is told.
@@ -32,8 +32,8 @@ pub enum Watched {
 /// One reader of one query.
 pub struct Watch {
     inner: Arc<Inner>,
-    live: Arc<Live>,
-    news: tokio::sync::watch::Receiver<Arc<News>>,
+    live: Arc<LiveQuery>,
+    news: tokio::sync::watch::Receiver<Arc<Broadcast>>,
     seen: Seq,
     /// From here on, news are enough.
     is_caught_up: bool,
@@ -67,9 +67,9 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(inner: Arc<Inner>, live: Arc<Live>, seen: Seq) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, live: Arc<LiveQuery>, seen: Seq) -> Self {
         let news = live.told().subscribe();
-        herald::appoint(&inner, &live);
+        fan_out::ensure_running(&inner, &live);
         let draft = Draft::default();
         Self { inner, live, news, seen, is_caught_up: false, ahead: VecDeque::new(), draft, ended: false }
     }
@@ -100,23 +100,23 @@ impl Watch {
             // Marked as seen before anything is looked at, so that whatever comes meanwhile is seen next.
             let news = Arc::clone(&self.news.borrow_and_update());
             match news.after(self.seen) {
-                Heard::Entries(entries) if self.is_caught_up => {
+                Unseen::Entries(entries) if self.is_caught_up => {
                     self.ahead.extend(entries.iter().cloned());
                     continue;
                 }
-                Heard::Nothing if self.is_caught_up => {}
+                Unseen::Nothing if self.is_caught_up => {}
                 _ if self.look_ahead().await? || self.ended => continue,
                 _ => self.is_caught_up = true,
             }
             match self.more_text() {
-                Text::More(text) => return Ok(Some(self.delta(text))),
-                Text::OfAnotherTurn if self.look_ahead().await? => continue,
-                Text::OfAnotherTurn => {
-                    if let Text::More(text) = self.more_text() {
+                DraftText::More(text) => return Ok(Some(self.delta(text))),
+                DraftText::OfAnotherTurn if self.look_ahead().await? => continue,
+                DraftText::OfAnotherTurn => {
+                    if let DraftText::More(text) = self.more_text() {
                         return Ok(Some(self.delta(text)));
                     }
                 }
-                Text::Nothing => {}
+                DraftText::Nothing => {}
             }
             tokio::select! {
                 // The sender lives as long as `live`.
@@ -171,7 +171,7 @@ impl Watch {
         Some(self.delta(rest))
     }
 
-    fn more_text(&self) -> Text {
+    fn more_text(&self) -> DraftText {
         let Draft { turn, attempt, offset } = self.draft;
         self.live.draft_from(turn, attempt, offset)
     }

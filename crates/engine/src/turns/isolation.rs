@@ -17,7 +17,7 @@ use bosun_core::{
 };
 use tokio::sync::Notify;
 
-use crate::{admission::Permit, desk::Live, engine::Inner};
+use crate::{admission::Permit, engine::Inner, queries::live::LiveQuery};
 
 /// Isolated retries begin when retries together have had so long to begin.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ pub(crate) enum Admitted {
 impl Isolation {
     /// Decides how a query that an earlier process left behind is taken up, and waits until it may be. While it waits it
     /// takes no other query's permit.
-    pub(crate) async fn admit(permit: &mut Permit, live: &Live) -> Admitted {
+    pub(crate) async fn admit(permit: &mut Permit, live: &LiveQuery) -> Admitted {
         let inner = &Arc::clone(permit.inner());
         let hit = match live.lock(&*inner.store).await {
             Ok(locked) => locked.state().filter(|state| machine::is_hit(&state.head)).map(|state| {

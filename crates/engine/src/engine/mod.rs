@@ -1,7 +1,16 @@
 //! The way in: submit, deliver, resume, cancel, read.
 //!
-//! Every change [outlives](Outliving) whoever asked for it, so a caller that goes away never leaves half a
+//! Every change [outlives](DetachedWork) whoever asked for it, so a caller that goes away never leaves half a
 //! change behind, and answers only when what it answers would survive a power cut.
+
+pub(crate) mod audit;
+pub(crate) mod conversations;
+pub(crate) mod freeze;
+pub(crate) mod large_results;
+pub(crate) mod resources;
+pub(crate) mod results;
+pub(crate) mod update;
+pub(crate) mod upload_limits;
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -21,26 +30,25 @@ use tracing::Span;
 use crate::{
     Blobs, Clock, EngineError, Store, StoreError,
     admission::{Admission, AdmissionLimits, Permit},
-    audit,
-    clock_step::ClockSteps,
-    deadlines::Deadlines,
-    desk::{Brings, Desk, Key, Live, Locked, State},
-    drafts::Drafts,
-    driver::{self, Found},
+    background::clock_step::ClockSteps,
+    background::deadlines::Deadlines,
+    background::detached::DetachedWork,
+    background::offload::Offload,
+    background::retention,
+    engine::freeze::{Asked, Earlier},
+    engine::large_results::LargeResults,
+    engine::resources::Resources,
+    engine::upload_limits::Drafts,
     fault,
-    isolation::Isolation,
-    large::LargeResults,
     metrics::Metrics,
-    offload::Offload,
-    outliving::Outliving,
+    queries::live::{CreationParts, LiveQueries, LiveQuery, LockedQuery, QueryKey, QueryState, never},
+    queries::watch::Watch,
     resource::Assemble,
-    resources::Resources,
-    retention,
     store::{Document, Listed, Page, Position, Removal, has_work},
     submission::Submission,
-    submit::{self, Asked, Earlier},
-    toolsets::Toolsets,
-    watch::Watch,
+    turns::driver::{self, Found},
+    turns::isolation::Isolation,
+    turns::toolset_cache::Toolsets,
 };
 
 /// How the engine is set up.
@@ -108,7 +116,7 @@ pub(crate) struct Inner {
     pub(crate) resources: Resources,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) live_queries: Arc<LiveQueries>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) toolsets: Toolsets,
     pub(crate) schemas: Arc<SchemaCache>,
@@ -147,8 +155,12 @@ impl Engine {
         let metrics = Arc::new(Metrics::default());
         let resources = Resources::new(assembler.into(), &store.resources(None).await?);
         let schemas = Arc::new(SchemaCache::new(SCHEMA_CACHE_BYTES));
-        let desk =
-            Desk::new(settings.audited_arguments, Arc::clone(&metrics), Arc::clone(&clock), settings.max_running);
+        let live_queries = LiveQueries::new(
+            settings.audited_arguments,
+            Arc::clone(&metrics),
+            Arc::clone(&clock),
+            settings.max_running,
+        );
         let tasks = TaskTracker::new();
         let inner = Arc::new(Inner {
             store,
@@ -157,7 +169,7 @@ impl Engine {
             resources,
             clock,
             settings,
-            desk: Arc::new(desk),
+            live_queries: Arc::new(live_queries),
             metrics,
             toolsets: Toolsets::default(),
             definitions: DefinitionCache::new(Rules::Open, Arc::clone(&schemas)),
@@ -200,7 +212,7 @@ impl Engine {
             let is_new = lasting_name.is_none();
             let fingerprint = lasting_name.is_some().then(|| submission.fingerprint());
             let key = (submission.namespace.clone(), lasting_name.unwrap_or_else(|| QueryName::for_uid(uid)));
-            let live = inner.desk.entry(&key);
+            let live = inner.live_queries.entry(&key);
             let asked = Asked::new(&submission, fingerprint);
             if !is_new && let Earlier::Answer(earlier) = inner.earlier(&live, &asked, wait).await? {
                 return Ok(earlier);
@@ -223,13 +235,13 @@ impl Engine {
                 }
             };
             let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
-            let brings = Brings { toolset, request: asked.into_request(), joins };
+            let brings = CreationParts { toolset, request: asked.into_request(), joins };
             let event = Event::Created { spec: Arc::new(spec), by };
             // Only the store knows whether a query is alone, and no model is asked before. And the driver of an earlier
             // query of this name may still be at it: it must not take the turn of this one for its own.
             let (waits, mut permit) = (alone || locked.is_driven(), None);
-            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings, |head| {
-                if waits { Vec::new() } else { inner.begin(&key, head, &mut permit) }
+            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings, |_| {
+                !waits && inner.may_begin(&key, &mut permit)
             })?;
             fault::point("submit.appended");
             inner.admission.forget_parked(&key);
@@ -247,7 +259,7 @@ impl Engine {
         .await
     }
 
-    /// Brings results of outside calls. With `wait`, answers with the agent's next action. `hold`
+    /// CreationParts results of outside calls. With `wait`, answers with the agent's next action. `hold`
     /// keeps the query where it is until a later post or [`Engine::resume`].
     ///
     /// # Errors
@@ -256,13 +268,13 @@ impl Engine {
     pub async fn deliver(
         &self,
         by: Actor,
-        key: Key,
+        key: QueryKey,
         mut deliveries: Vec<Delivery>,
         hold: bool,
         wait: Option<Duration>,
     ) -> Result<DeliverReport, EngineError> {
         self.detached(async move |inner| {
-            let live = inner.desk.entry(&key);
+            let live = inner.live_queries.entry(&key);
             let mut large = LargeResults::put_aside(&mut deliveries);
             let (mut locked, now, delivered) = loop {
                 let locked = live.lock(&*inner.store).await?;
@@ -295,9 +307,9 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist, is not held or was held for too long, or the store fails.
-    pub async fn resume(&self, by: Actor, key: Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+    pub async fn resume(&self, by: Actor, key: QueryKey, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
         let clock = Arc::clone(&self.inner.clock);
-        self.change(key, wait, "resume.appended", move |State { head, .. }| {
+        self.change(key, wait, "resume.appended", move |QueryState { head, .. }| {
             let events = machine::resume(head, clock.now(), &by);
             match head.held_until {
                 _ if !events.is_empty() => Ok(events),
@@ -312,7 +324,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
-    pub async fn cancel(&self, by: Actor, key: Key, reason: Option<String>) -> Result<Snapshot, EngineError> {
+    pub async fn cancel(&self, by: Actor, key: QueryKey, reason: Option<String>) -> Result<Snapshot, EngineError> {
         self.change(key, None, "cancel.appended", move |state| Ok(machine::cancel(&state.head, reason, &by))).await
     }
 
@@ -320,14 +332,14 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
-    pub async fn delete(&self, by: Actor, key: Key) -> Result<(), EngineError> {
+    pub async fn delete(&self, by: Actor, key: QueryKey) -> Result<(), EngineError> {
         self.detached(async move |inner| {
-            let live = inner.desk.entry(&key);
+            let live = inner.live_queries.entry(&key);
             let mut locked = live.lock(&*inner.store).await?;
             let head = Arc::clone(&Inner::state_of(&locked, &key)?.head);
             let now = inner.clock.now();
             let reason = Some("the query was deleted".to_owned());
-            let position = locked.append(&*inner.store, now, machine::cancel(&head, reason, &by))?;
+            let position = locked.append(&*inner.store, now, machine::cancel(&head, reason, &by), never)?;
             fault::point("delete.appended");
             let deleted = match inner.store.durable(position).await {
                 Ok(()) => {
@@ -347,8 +359,8 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
-    pub async fn get(&self, key: &Key, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
-        let live = self.inner.desk.entry(key);
+    pub async fn get(&self, key: &QueryKey, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+        let live = self.inner.live_queries.entry(key);
         match wait {
             Some(wait) => self.inner.settle(&live, wait).await,
             None => self.inner.read(&live).await,
@@ -359,8 +371,8 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
-    pub async fn watch(&self, key: &Key, seen: u64) -> Result<Watch, EngineError> {
-        let live = self.inner.desk.entry(key);
+    pub async fn watch(&self, key: &QueryKey, seen: u64) -> Result<Watch, EngineError> {
+        let live = self.inner.live_queries.entry(key);
         self.inner.read(&live).await?;
         Ok(Watch::new(Arc::clone(&self.inner), live, seen))
     }
@@ -377,7 +389,7 @@ impl Engine {
     /// runtime's workers: after that, the check finds them compiled.
     pub async fn compile_ahead(&self, parameters: Vec<Arc<Value>>) {
         let schemas = Arc::clone(&self.inner.schemas);
-        self.inner.offload.run(move || submit::compile_all(&schemas, &parameters)).await;
+        self.inner.offload.run(move || freeze::compile_all(&schemas, &parameters)).await;
     }
 
     /// Whether these parameters are compiled already, or are known to be none.
@@ -405,7 +417,7 @@ impl Engine {
     /// How many queries are in memory right now. A waiting query is not one of them.
     #[must_use]
     pub fn busy(&self) -> usize {
-        self.inner.desk.len()
+        self.inner.live_queries.len()
     }
 
     /// Fires when the engine takes no new work on: streams should end.
@@ -445,13 +457,13 @@ impl Engine {
 
     pub(crate) async fn change(
         &self,
-        key: Key,
+        key: QueryKey,
         wait: Option<Duration>,
         point: &'static str,
-        decide: impl FnOnce(&State) -> Result<Vec<Event>, EngineError> + Send + 'static,
+        decide: impl FnOnce(&QueryState) -> Result<Vec<Event>, EngineError> + Send + 'static,
     ) -> Result<Snapshot, EngineError> {
         self.detached(async move |inner| {
-            let live = inner.desk.entry(&key);
+            let live = inner.live_queries.entry(&key);
             let mut locked = live.lock(&*inner.store).await?;
             let state = Inner::state_of(&locked, &key)?;
             let events = match decide(state) {
@@ -470,7 +482,7 @@ impl Engine {
             let position = if gives_work {
                 inner.move_on(&live, &mut locked, now, events, point)?
             } else {
-                let position = locked.append(&*inner.store, now, events)?;
+                let position = locked.append(&*inner.store, now, events, never)?;
                 fault::point(point);
                 position
             };
@@ -491,12 +503,12 @@ impl Engine {
             return Err(EngineError::ShuttingDown);
         }
         let running = change(Arc::clone(&self.inner));
-        Outliving::new(self.inner.tasks.track_future(running)).await
+        DetachedWork::new(self.inner.tasks.track_future(running)).await
     }
 }
 
 impl Inner {
-    pub(crate) fn state_of<'a>(locked: &'a Locked<'_>, key: &Key) -> Result<&'a State, EngineError> {
+    pub(crate) fn state_of<'a>(locked: &'a LockedQuery<'_>, key: &QueryKey) -> Result<&'a QueryState, EngineError> {
         locked.state().ok_or_else(|| EngineError::QueryNotFound(key.0.clone(), key.1.clone()))
     }
 
@@ -504,19 +516,18 @@ impl Inner {
     /// Nothing happens if there are no events.
     pub(crate) fn move_on(
         self: &Arc<Self>,
-        live: &Arc<Live>,
-        locked: &mut Locked<'_>,
+        live: &Arc<LiveQuery>,
+        locked: &mut LockedQuery<'_>,
         now: Timestamp,
         events: Vec<Event>,
         point: &'static str,
     ) -> Result<Position, StoreError> {
         if events.is_empty() {
-            return locked.append(&*self.store, now, events);
+            return locked.append(&*self.store, now, events, never);
         }
         let (driven, mut permit) = (locked.is_driven(), None);
-        let position = locked.append_and(&*self.store, now, events, |head| {
-            if driven { Vec::new() } else { self.begin(&live.key, head, &mut permit) }
-        })?;
+        let may_advance = |_: &Head| !driven && self.may_begin(&live.key, &mut permit);
+        let position = locked.append(&*self.store, now, events, may_advance)?;
         fault::point(point);
         if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
             self.deadlines.expect(deadline);
@@ -525,33 +536,32 @@ impl Inner {
         Ok(position)
     }
 
-    /// Begins the next turn of a query, if that is what it needs and there is a permit for it: in the append that gives it
-    /// work, which else would be followed by another one at once.
-    fn begin(self: &Arc<Self>, key: &Key, head: &Head, permit: &mut Option<Permit>) -> Vec<Event> {
-        let begun = machine::start_turn(head);
-        if begun.is_empty() || self.draining.is_cancelled() {
-            return Vec::new();
+    /// Whether a query may go on in the append that gives it work: only with a permit for the driver that is started
+    /// next.
+    fn may_begin(self: &Arc<Self>, key: &QueryKey, permit: &mut Option<Permit>) -> bool {
+        if self.draining.is_cancelled() {
+            return false;
         }
         *permit = Admission::enter_at_once(self, key);
-        if permit.is_some() { begun } else { Vec::new() }
+        permit.is_some()
     }
 
-    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do. With a permit, its
-    /// turn has [begun](Self::begin).
-    fn drive_if_due(self: &Arc<Self>, live: &Arc<Live>, locked: &mut Locked<'_>, permit: Option<Permit>) {
+    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do.
+    fn drive_if_due(self: &Arc<Self>, live: &Arc<LiveQuery>, locked: &mut LockedQuery<'_>, permit: Option<Permit>) {
         let due = locked.state().map(|state| &state.head).filter(|head| has_work(head));
-        let Some(head) = due.filter(|_| !locked.is_driven() && !self.draining.is_cancelled()) else { return };
-        let found = if permit.is_some() { Found::Begun(head.asking()) } else { Found::Due };
+        if due.is_none() || locked.is_driven() || self.draining.is_cancelled() {
+            return;
+        }
         if let Some(permit) = permit.or_else(|| Admission::enter(self, &live.key))
             && locked.claim()
         {
             let cause = self.settings.exports_spans.then(Span::current);
-            self.tasks.spawn(driver::drive(Arc::clone(live), permit, found, cause));
+            self.tasks.spawn(driver::drive(Arc::clone(live), permit, Found::Due, cause));
         }
     }
 
     /// Waits for the disk. If that fails, memory may be ahead of the store and is forgotten.
-    pub(crate) async fn make_durable(&self, live: &Live, position: Position) -> Result<(), StoreError> {
+    pub(crate) async fn make_durable(&self, live: &LiveQuery, position: Position) -> Result<(), StoreError> {
         let durable = self.store.durable(position).await;
         if durable.is_err() {
             live.forget(position).await;
@@ -564,7 +574,7 @@ impl Inner {
     /// the store has, and that says nothing of the change.
     pub(crate) async fn answer(
         &self,
-        live: &Live,
+        live: &LiveQuery,
         position: Position,
         wait: Option<Duration>,
     ) -> Result<Snapshot, EngineError> {
@@ -581,7 +591,7 @@ impl Inner {
     }
 
     /// Where the query stands, durably.
-    async fn read(&self, live: &Live) -> Result<Snapshot, EngineError> {
+    async fn read(&self, live: &LiveQuery) -> Result<Snapshot, EngineError> {
         let locked = live.lock(&*self.store).await?;
         let state = Self::state_of(&locked, &live.key)?;
         let (snapshot, position) = (state.snapshot(), state.position);
@@ -591,7 +601,7 @@ impl Inner {
     }
 
     /// Waits until the server has nothing more to do for the query, at most for `patience`.
-    async fn settle(&self, live: &Live, patience: Duration) -> Result<Snapshot, EngineError> {
+    async fn settle(&self, live: &LiveQuery, patience: Duration) -> Result<Snapshot, EngineError> {
         let mut over = pin!(tokio::time::sleep(patience));
         loop {
             // Before the look, so that nothing that happens after it is missed.
@@ -618,7 +628,7 @@ fn is_news(verdicts: &[Verdict]) -> bool {
     verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_) | Verdict::Replayed(_)))
 }
 
-impl State {
+impl QueryState {
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot { head: Arc::clone(&self.head), transcript: Arc::clone(&self.transcript) }
     }

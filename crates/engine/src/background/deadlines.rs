@@ -17,7 +17,7 @@ use bosun_core::{Timestamp, machine};
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::Notify;
 
-use crate::{StoreError, clock_step::EXPIRES_AFTER, desk::Key, engine::Inner};
+use crate::{StoreError, background::clock_step::EXPIRES_AFTER, engine::Inner, queries::live::QueryKey};
 
 /// How many overdue queries are expired at a time, each in an append of its own: the store commits them together.
 const BATCH: usize = 256;
@@ -100,7 +100,7 @@ enum Expired {
     Unreadable,
 }
 
-async fn expire(inner: &Arc<Inner>, key: Key, now: Timestamp) -> Result<Expired, StoreError> {
+async fn expire(inner: &Arc<Inner>, key: QueryKey, now: Timestamp) -> Result<Expired, StoreError> {
     match expire_readable(inner, &key, now).await {
         Ok(()) => Ok(Expired::Expired),
         Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
@@ -114,8 +114,8 @@ async fn expire(inner: &Arc<Inner>, key: Key, now: Timestamp) -> Result<Expired,
     }
 }
 
-async fn expire_readable(inner: &Arc<Inner>, key: &Key, now: Timestamp) -> Result<(), StoreError> {
-    let live = inner.desk.entry(key);
+async fn expire_readable(inner: &Arc<Inner>, key: &QueryKey, now: Timestamp) -> Result<(), StoreError> {
+    let live = inner.live_queries.entry(key);
     let mut locked = live.lock(&*inner.store).await?;
     let Some(state) = locked.state() else { return Ok(()) };
     let events = machine::expire(&state.head, now);

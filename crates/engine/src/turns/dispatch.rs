@@ -1,6 +1,6 @@
 //! Inside calls: all of a turn at once, each started and finished in the journal.
 
-use std::{mem, pin::pin, sync::Arc, time::Instant};
+use std::{pin::pin, sync::Arc, time::Instant};
 
 use bosun_core::{CallId, Outcome, machine::outcome_code};
 use futures_util::{
@@ -10,7 +10,16 @@ use futures_util::{
 };
 use tracing::Instrument as _;
 
-use crate::{Results, StoreError, desk::Locked, driver::Driver, fault, large, runner::InsideCall, spans, turn};
+use crate::{
+    Results, StoreError,
+    engine::large_results,
+    fault,
+    queries::live::LockedQuery,
+    runner::InsideCall,
+    turns::driver::{Calls, Driver},
+    turns::spans,
+    turns::turn,
+};
 
 struct Prepared {
     call: InsideCall,
@@ -18,14 +27,11 @@ struct Prepared {
     timeout: std::time::Duration,
 }
 
-/// Runs `ready` calls and those that were started with the end of their turn, all at once, and appends each outcome as it
-/// comes.
-pub(crate) async fn run(driver: &mut Driver, ready: Vec<CallId>) -> Result<(), StoreError> {
-    let started = mem::take(&mut driver.started);
+/// Runs calls, all at once, and appends each outcome as it comes.
+pub(crate) async fn run(driver: &mut Driver, Calls { ready, started }: Calls) -> Result<(), StoreError> {
     let (ended, stopped) = (driver.ended.clone(), driver.inner.stopped.clone());
     let mut outcomes = Vec::new();
     let mut failure = None;
-    let mut begun = None;
     {
         let driver = &*driver;
         let mut time_out = pin!(driver.time_out());
@@ -53,10 +59,7 @@ pub(crate) async fn run(driver: &mut Driver, ready: Vec<CallId>) -> Result<(), S
             };
             match finished {
                 None => break,
-                Some((outcome, Ok(next))) => {
-                    outcomes.extend(outcome);
-                    begun = begun.or(next);
-                }
+                Some((outcome, Ok(()))) => outcomes.extend(outcome),
                 // The others run on: what they do cannot be taken back, and their outcomes can be kept later.
                 Some((outcome, Err(error))) => {
                     outcomes.extend(outcome);
@@ -66,12 +69,11 @@ pub(crate) async fn run(driver: &mut Driver, ready: Vec<CallId>) -> Result<(), S
         }
     }
     driver.finished.extend(outcomes);
-    driver.begun = begun;
     failure.map_or(Ok(()), Err)
 }
 
-/// What became of a call, and the attempt at the next turn that has begun with its end.
-type Ran = (Option<(CallId, Arc<Outcome>)>, Result<Option<(u32, u32)>, StoreError>);
+/// What became of a call, and whether that is recorded.
+type Ran = (Option<(CallId, Arc<Outcome>)>, Result<(), StoreError>);
 
 /// Starts one call unless it is, runs it and records its outcome; the outcome comes back even if it could not be recorded.
 async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
@@ -83,11 +85,11 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
     let outcome = match started {
         Started::Run(prepared) => perform(driver, *prepared).await,
         Started::Refused(outcome) => outcome,
-        Started::Nothing => return (None, Ok(None)),
+        Started::Nothing => return (None, Ok(())),
     };
     fault::point("call.ran");
     let outcome = Arc::new(outcome);
-    let (outcome, recorded) = match large::keep(&*driver.inner.blobs, &outcome).await {
+    let (outcome, recorded) = match large_results::keep(&*driver.inner.blobs, &outcome).await {
         Ok(kept) => (Arc::clone(&kept), driver.finish(id, kept).await),
         Err(error) => (outcome, Err(error)),
     };
@@ -120,7 +122,7 @@ async fn start(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
 async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
     let (head, transcript) = {
         let locked = driver.lock().await?;
-        let Some(state) = locked.as_ref().and_then(Locked::state) else { return Ok(Started::Nothing) };
+        let Some(state) = locked.as_ref().and_then(LockedQuery::state) else { return Ok(Started::Nothing) };
         (state.head.clone(), state.transcript.clone())
     };
     let (Some(asked), Some(bosun_core::head::CallState::Started { repeatable, attempt })) =

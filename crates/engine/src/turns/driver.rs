@@ -11,7 +11,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bosun_core::{
-    CallId, Event, Head, Outcome, QueryUid, Timestamp,
+    CallId, Event, Head, Outcome, QueryUid, Timestamp, Transcript,
     machine::{self, Next, Takeover, failure_code},
     transcript::{Message, Told},
 };
@@ -24,12 +24,14 @@ use tracing::{Instrument, Span};
 use crate::{
     StoreError,
     admission::{Admission, Permit},
-    desk::{Live, Locked, State},
-    dispatch,
     engine::Inner,
+    engine::large_results,
     fault,
-    isolation::{Admitted, Isolation, Retry},
-    large, spans, turn,
+    queries::live::{Change, LiveQuery, LockedQuery, QueryState, never},
+    turns::dispatch,
+    turns::isolation::{Admitted, Isolation, Retry},
+    turns::spans,
+    turns::turn,
 };
 
 /// How long a driver waits before it reads again after a failed write.
@@ -38,10 +40,8 @@ pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 /// How a driver finds its query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// With something to do.
+    /// With something to do, or with work that was started for it.
     Due,
-    /// In this attempt at a turn, which has begun for this driver to take.
-    Begun(Option<(u32, u32)>),
     /// As an earlier process left it: perhaps in the middle of something.
     Inherited,
 }
@@ -50,7 +50,12 @@ pub(crate) enum Found {
 /// taken up, where spans are collected.
 ///
 /// In a box: a runtime moves what it is given to run, and moves as much again when that has ended.
-pub(crate) fn drive(live: Arc<Live>, mut permit: Permit, found: Found, cause: Option<Span>) -> BoxFuture<'static, ()> {
+pub(crate) fn drive(
+    live: Arc<LiveQuery>,
+    mut permit: Permit,
+    found: Found,
+    cause: Option<Span>,
+) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let retry = match found {
             Found::Inherited => match Isolation::admit(&mut permit, &live).await {
@@ -58,7 +63,7 @@ pub(crate) fn drive(live: Arc<Live>, mut permit: Permit, found: Found, cause: Op
                 Admitted::Retried(retry) => Some(retry),
                 Admitted::Refused => return live.release().await,
             },
-            Found::Due | Found::Begun(_) => None,
+            Found::Due => None,
         };
         let span = spans::run(permit.inner(), &live, cause).await;
         let driver = Driver { retry, ..Driver::new(permit, live, found) };
@@ -86,7 +91,7 @@ async fn guarded(mut driver: Driver) {
 
 pub(crate) struct Driver {
     pub(crate) inner: Arc<Inner>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<LiveQuery>,
     /// Given back with the claim, when the driver comes to rest.
     permit: Option<Permit>,
     /// The query that everything below belongs to; none until it has been looked at.
@@ -100,23 +105,38 @@ pub(crate) struct Driver {
     pub(crate) failed_turns: u32,
     /// What the model knows of the query.
     pub(crate) told: Told,
-    /// The attempt at a turn that has begun for this driver to take.
-    pub(crate) begun: Option<(u32, u32)>,
-    /// Calls that were started for this driver to run, in the append that ended their turn.
-    pub(crate) started: Vec<CallId>,
     /// What the store says may have been left in the middle, by another process or by a failed write.
     recovering: Option<Takeover>,
     /// A crash has hit what this driver repeats first.
     retry: Option<Retry>,
 }
 
+/// What a driver does next.
 enum Step {
-    Next(Next),
+    /// This turn has begun: ask the model.
+    Turn(Begun),
+    Run(Calls),
+    /// Calls are marked as started, and no driver runs them: this driver's own write failed.
+    Recover,
     Rest,
 }
 
+/// A turn that has begun: the query as it was then, and what fires when it has ended.
+pub(crate) struct Begun {
+    pub(crate) head: Arc<Head>,
+    pub(crate) transcript: Arc<Transcript>,
+    pub(crate) ended: CancellationToken,
+}
+
+/// Inside calls to run.
+pub(crate) struct Calls {
+    /// Those that must not run twice: each is started when its run is the next thing.
+    pub(crate) ready: Vec<CallId>,
+    pub(crate) started: Vec<CallId>,
+}
+
 impl Driver {
-    pub(crate) fn new(permit: Permit, live: Arc<Live>, found: Found) -> Self {
+    pub(crate) fn new(permit: Permit, live: Arc<LiveQuery>, found: Found) -> Self {
         Self {
             inner: Arc::clone(permit.inner()),
             live,
@@ -126,8 +146,6 @@ impl Driver {
             finished: Vec::new(),
             failed_turns: 0,
             told: Told::default(),
-            begun: if let Found::Begun(begun) = found { begun } else { None },
-            started: Vec::new(),
             recovering: (found == Found::Inherited).then_some(Takeover::Inherited),
             retry: None,
         }
@@ -166,7 +184,7 @@ impl Driver {
 
     /// The query that is driven, if it is still there. Under its name there may be another one by now, which this driver
     /// has not looked at yet.
-    pub(crate) async fn lock(&self) -> Result<Option<Locked<'_>>, StoreError> {
+    pub(crate) async fn lock(&self) -> Result<Option<LockedQuery<'_>>, StoreError> {
         self.live.lock_query(&*self.inner.store, self.uid).await
     }
 
@@ -179,8 +197,6 @@ impl Driver {
         self.finished.clear();
         self.failed_turns = 0;
         self.told = Told::default();
-        self.begun = None;
-        self.started.clear();
         self.recovering = None;
         self.retry = None;
     }
@@ -191,16 +207,13 @@ impl Driver {
             self.recover(takeover).await?;
         }
         match self.look().await? {
-            Step::Rest => Ok(false),
-            Step::Next(Next::Turn { .. }) => turn::take(self).await.map(|()| true),
-            Step::Next(Next::Calls(calls)) => dispatch::run(self, calls).await.map(|()| true),
-            Step::Next(Next::Busy) if !self.started.is_empty() => dispatch::run(self, Vec::new()).await.map(|()| true),
-            // A call is marked as started, and nobody runs it: this driver's own write failed.
-            Step::Next(Next::Busy) => {
+            Step::Turn(begun) => turn::take(self, begun).await.map(|()| true),
+            Step::Run(calls) => dispatch::run(self, calls).await.map(|()| true),
+            Step::Recover => {
                 self.recovering = Some(Takeover::FailedWrite);
                 Ok(true)
             }
-            Step::Next(Next::Wait | Next::End) => Ok(false),
+            Step::Rest => Ok(false),
         }
     }
 
@@ -216,7 +229,7 @@ impl Driver {
         let (next, position, weight) = (machine::next(&state.head), state.position, state.size.memory);
         self.bind(state.head.uid, live.ended());
         if !matches!(next, Next::Wait | Next::End) && !inner.draining.is_cancelled() {
-            return Ok(Step::Next(next));
+            return self.take_up(&mut locked);
         }
         spans::rests(&inner, &state.head, &state.transcript);
         // The engine drains: the next process must not take this for a crash.
@@ -224,13 +237,13 @@ impl Driver {
         let position = if interrupted.is_empty() {
             position
         } else {
-            locked.append(&*inner.store, inner.clock.now(), interrupted)?
+            locked.append(&*inner.store, inner.clock.now(), interrupted, never)?
         };
         locked.release();
         // With the claim, and before the wait for the disk: what comes in from here on finds neither a driver nor a permit.
         self.permit = None;
         if matches!(next, Next::Wait) {
-            inner.desk.keep(&live, weight);
+            inner.live_queries.keep(&live, weight);
         }
         drop(locked);
         // The entry must not leave the desk before the store has what it knows.
@@ -246,6 +259,26 @@ impl Driver {
         Ok(Step::Rest)
     }
 
+    /// Takes up what was started for this driver, and starts what is not.
+    fn take_up(&self, locked: &mut LockedQuery<'_>) -> Result<Step, StoreError> {
+        let mut started = locked.take_started();
+        if started.turn.is_none() {
+            locked.advance(&*self.inner.store, self.inner.clock.now())?;
+            let further = locked.take_started();
+            started.turn = further.turn;
+            started.calls.extend(further.calls);
+        }
+        let Some(QueryState { head, transcript, .. }) = locked.state() else { return Ok(Step::Rest) };
+        if started.turn.is_some() {
+            self.live.start_draft(head.turn, head.attempt);
+            let (head, transcript) = (Arc::clone(head), Arc::clone(transcript));
+            return Ok(Step::Turn(Begun { head, transcript, ended: self.ended.clone() }));
+        }
+        let ready = if let Next::Calls(ready) = machine::next(head) { ready } else { Vec::new() };
+        let calls = Calls { ready, started: started.calls };
+        Ok(if calls.ready.is_empty() && calls.started.is_empty() { Step::Recover } else { Step::Run(calls) })
+    }
+
     async fn recover(&mut self, takeover: Takeover) -> Result<(), StoreError> {
         let (inner, live) = (Arc::clone(&self.inner), Arc::clone(&self.live));
         let found = live.lock(&*inner.store).await?.state().map(|state| (state.head.uid, live.ended()));
@@ -256,12 +289,9 @@ impl Driver {
             return Ok(());
         }
         for (call, outcome) in &self.finished {
-            let outcome = large::keep(&*self.inner.blobs, outcome).await?;
+            let outcome = large_results::keep(&*self.inner.blobs, outcome).await?;
             self.append(|head| machine::finish_call(head, *call, outcome)).await?;
         }
-        // It may have been begun by another driver since, and what was started is made ready again.
-        self.begun = None;
-        self.started.clear();
         let position = self.append(|head| machine::recover(head, takeover)).await?;
         fault::point("recover.appended");
         // Nothing is done again before the store can keep it: a full disk must not become a model call every
@@ -280,13 +310,18 @@ impl Driver {
     ) -> Result<crate::store::Position, StoreError> {
         let Some(mut locked) = self.lock().await? else { return Ok(crate::store::Position::default()) };
         let events = locked.state().map(|state| decide(&state.head)).unwrap_or_default();
-        let position = locked.append(&*self.inner.store, self.inner.clock.now(), events)?;
+        let position = locked.append(&*self.inner.store, self.inner.clock.now(), events, never)?;
         expect_deadline(&self.inner, &locked);
         Ok(position)
     }
 
+    /// Whether this driver may start more work.
+    fn may_advance(&self) -> bool {
+        !self.inner.draining.is_cancelled()
+    }
+
     /// Appends what `decide` makes of the model's answer. If the query completes by it, `said` is added to its
-    /// conversation; the calls in it that may be run twice are started in the same append, for this driver to run.
+    /// conversation.
     pub(crate) async fn end_turn(
         &mut self,
         said: Option<Arc<[Message]>>,
@@ -297,15 +332,7 @@ impl Driver {
         let now = self.inner.clock.now();
         let earlier = locked.state().map_or(0, |state| state.head.calls.len());
         let events = locked.state().map(|state| decide(&state.head, now)).unwrap_or_default();
-        let started = &mut self.started;
-        locked.append_saying(store, now, events, said, |head| {
-            if self.inner.draining.is_cancelled() {
-                return Vec::new();
-            }
-            let events = machine::start_repeatable_calls(head);
-            started.extend(events.iter().filter_map(Event::started_call));
-            events
-        })?;
+        locked.append(store, now, Change { events, said }, |_| self.may_advance())?;
         // A turn that was lost and taken again may ask for other calls, under the same ids.
         let asked = locked.state().and_then(|state| state.head.calls.get(earlier..)).unwrap_or_default();
         self.finished.retain(|(id, _)| asked.iter().all(|call| call.id != *id));
@@ -313,19 +340,11 @@ impl Driver {
         Ok(())
     }
 
-    /// Records the outcome of an inside call. If it was the last one, the next turn begins in the same append; then this is
-    /// its attempt.
-    pub(crate) async fn finish(&self, call: CallId, outcome: Arc<Outcome>) -> Result<Option<(u32, u32)>, StoreError> {
-        let store = &*self.inner.store;
-        let Some(mut locked) = self.lock().await? else { return Ok(None) };
+    /// Records the outcome of an inside call. If it was the last one, the next turn begins in the same append.
+    pub(crate) async fn finish(&self, call: CallId, outcome: Arc<Outcome>) -> Result<(), StoreError> {
+        let Some(mut locked) = self.lock().await? else { return Ok(()) };
         let events = locked.state().map(|state| machine::finish_call(&state.head, call, outcome)).unwrap_or_default();
-        let mut has_begun = false;
-        locked.append_and(store, self.inner.clock.now(), events, |head| {
-            let begun = if self.inner.draining.is_cancelled() { Vec::new() } else { machine::start_turn(head) };
-            has_begun = !begun.is_empty();
-            begun
-        })?;
-        Ok(locked.state().filter(|_| has_begun).and_then(|state| state.head.asking()))
+        locked.append(&*self.inner.store, self.inner.clock.now(), events, |_| self.may_advance()).map(|_| ())
     }
 
     /// Fails the query when it has run for as long as it may, which may become more or less meanwhile. It is to be
@@ -339,14 +358,14 @@ impl Driver {
                 Ok(None) => return Ok(()),
                 Ok(Some(mut locked)) => {
                     let (running_time, now) = (locked.running_time(), self.inner.clock.now());
-                    let Some(State { head, .. }) = locked.state() else { return Ok(()) };
+                    let Some(QueryState { head, .. }) = locked.state() else { return Ok(()) };
                     let limit = head.limits.query_timeout;
                     let (spent, began) = *since.get_or_insert_with(|| (running_time, Instant::now()));
                     let left = limit.saturating_sub(spent + began.elapsed());
                     if left.is_zero() {
                         let message = format!("the query ran longer than {limit:?}");
                         let events = machine::fail(head, failure_code::QUERY_TIMEOUT, message);
-                        return locked.append(&*self.inner.store, now, events).map(|_| ());
+                        return locked.append(&*self.inner.store, now, events, never).map(|_| ());
                     }
                     left
                 }
@@ -362,7 +381,7 @@ impl Driver {
     }
 }
 
-fn expect_deadline(inner: &Inner, locked: &Locked<'_>) {
+fn expect_deadline(inner: &Inner, locked: &LockedQuery<'_>) {
     if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
         inner.deadlines.expect(deadline);
     }

@@ -18,10 +18,10 @@ use std::{
 };
 
 use bosun_core::{
-    Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript,
+    CallId, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, Transcript,
     audit::{self, Arguments},
     ceiling::{RECENT_ENTRIES_BYTES, WAITING_CACHE_BYTES},
-    head::FoldError,
+    head::{CallState, FoldError},
     journal::JournalSize,
     machine,
     transcript::Message,
@@ -30,10 +30,11 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard, Notify, futures::Notified, wa
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Clock, chronicle,
-    clock_step::Reading,
-    herald::News,
+    Clock,
+    background::clock_step::Reading,
     metrics::Metrics,
+    queries::fan_out::Broadcast,
+    queries::journal_log,
     store::{
         Append, Document, Encoded, Position, Request, Store, StoreError, Stored,
         conversations::{Exchange, Joining, Part},
@@ -41,7 +42,7 @@ use crate::{
 };
 
 /// What a query is found by.
-pub type Key = (Namespace, QueryName);
+pub type QueryKey = (Namespace, QueryName);
 
 /// How many entries are kept for watchers that are a little behind, within [`RECENT_ENTRIES_BYTES`]; the others read
 /// the journal.
@@ -53,34 +54,34 @@ const REWEIGHED: usize = 64 * 1024;
 /// that passes between two readings.
 const STEP_COUNTED_MS: i64 = 1_000;
 
-pub(crate) struct Desk {
+pub(crate) struct LiveQueries {
     /// What the audit log says about the arguments of calls.
     arguments: Arguments,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
-    open: Mutex<HashMap<Key, Weak<Live>>>,
-    waiting: Mutex<Waiting>,
+    open: Mutex<HashMap<QueryKey, Weak<LiveQuery>>>,
+    waiting: Mutex<WaitingQueries>,
     /// How many of those are kept, within [`WAITING_CACHE_BYTES`]. As many as may run at once: then they take no more memory than work does.
     max_waiting: usize,
 }
 
 /// Queries that wait for their client.
 #[derive(Default)]
-struct Waiting {
+struct WaitingQueries {
     /// The longest waiting first.
-    kept: VecDeque<Arc<Live>>,
+    kept: VecDeque<Arc<LiveQuery>>,
     /// The sum of their weights.
     bytes: usize,
 }
 
 /// One query that somebody is busy with.
-pub(crate) struct Live {
-    pub(crate) key: Key,
-    desk: Weak<Desk>,
+pub(crate) struct LiveQuery {
+    pub(crate) key: QueryKey,
+    live_queries: Weak<LiveQueries>,
     arguments: Arguments,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
-    slot: AsyncMutex<Slot>,
+    slot: AsyncMutex<QuerySlot>,
     /// Whether the desk keeps it although nobody is busy with it. Changes under the lock of those that it keeps.
     is_kept: AtomicBool,
     /// What it counts for among those, in bytes; changes under the same lock.
@@ -90,23 +91,23 @@ pub(crate) struct Live {
     /// Told when the server has nothing more to do for the query, or does not know what it has.
     settled: Notify,
     /// What readers are told: by the herald, when entries are durable, and of every delta.
-    told: watch::Sender<Arc<News>>,
-    has_herald: Mutex<bool>,
-    draft: Mutex<Draft>,
+    told: watch::Sender<Arc<Broadcast>>,
+    has_fan_out: Mutex<bool>,
+    draft: Mutex<TextDraft>,
     /// Fires when the query has ended, whoever ended it. A new one after a failed write: that end never was.
     ended: Mutex<CancellationToken>,
 }
 
 #[derive(Default)]
-struct Slot {
+struct QuerySlot {
     /// `None` until loaded, or after a failed write: then the store knows better.
-    state: Option<State>,
+    state: Option<QueryState>,
     /// Whether a task drives the query.
     driven: bool,
 }
 
 /// What is known of a query.
-pub(crate) struct State {
+pub(crate) struct QueryState {
     pub(crate) head: Arc<Head>,
     pub(crate) transcript: Arc<Transcript>,
     /// Of the last append; zero if all is durable.
@@ -116,7 +117,44 @@ pub(crate) struct State {
     /// The clocks at the last append of this process, while the query runs.
     read: Option<Reading>,
     pub(crate) size: JournalSize,
+    /// What was started in an append, for the next driver to take up.
+    started: Started,
     recent: Recent,
+}
+
+/// Work that this process has [started](machine::advance) in an append. It is kept in memory only: after a failed write
+/// or a crash it is gone, and the query is recovered.
+#[derive(Debug, Default)]
+pub(crate) struct Started {
+    /// The attempt at a turn.
+    pub(crate) turn: Option<(u32, u32)>,
+    pub(crate) calls: Vec<CallId>,
+}
+
+impl Started {
+    fn note(&mut self, events: &[Event]) {
+        for event in events {
+            match event {
+                Event::TurnStarted { turn, attempt, .. } => self.turn = Some((*turn, *attempt)),
+                Event::CallStarted { call, .. } => self.calls.push(*call),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What is to be appended.
+#[derive(Default)]
+pub(crate) struct Change {
+    pub(crate) events: Vec<Event>,
+    /// Added to the conversation of the query if it completes by this.
+    pub(crate) said: Option<Arc<[Message]>>,
+}
+
+impl From<Vec<Event>> for Change {
+    fn from(events: Vec<Event>) -> Self {
+        Self { events, said: None }
+    }
 }
 
 /// The last entries, for watchers.
@@ -142,34 +180,34 @@ impl Recent {
 
 /// The text of the current turn, as far as it has come.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct TextDraft {
     pub(crate) turn: u32,
     pub(crate) attempt: u32,
     pub(crate) text: String,
 }
 
 /// What has come of a turn's text.
-pub(crate) enum Text {
+pub(crate) enum DraftText {
     Nothing,
     More(String),
     /// There is text, but of a turn that the reader has not heard of.
     OfAnotherTurn,
 }
 
-impl Desk {
+impl LiveQueries {
     pub(crate) fn new(arguments: Arguments, metrics: Arc<Metrics>, clock: Arc<dyn Clock>, max_waiting: usize) -> Self {
         Self { arguments, metrics, clock, open: Mutex::default(), waiting: Mutex::default(), max_waiting }
     }
 
     /// The one entry for `key`, made if need be.
-    pub(crate) fn entry(self: &Arc<Self>, key: &Key) -> Arc<Live> {
+    pub(crate) fn entry(self: &Arc<Self>, key: &QueryKey) -> Arc<LiveQuery> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = open.get(key).and_then(Weak::upgrade) {
             return live;
         }
-        let live = Arc::new(Live {
+        let live = Arc::new(LiveQuery {
             key: key.clone(),
-            desk: Arc::downgrade(self),
+            live_queries: Arc::downgrade(self),
             arguments: self.arguments,
             metrics: Arc::clone(&self.metrics),
             clock: Arc::clone(&self.clock),
@@ -179,7 +217,7 @@ impl Desk {
             changed: watch::Sender::new(0),
             settled: Notify::new(),
             told: watch::Sender::new(Arc::default()),
-            has_herald: Mutex::default(),
+            has_fan_out: Mutex::default(),
             draft: Mutex::default(),
             ended: Mutex::default(),
         });
@@ -189,7 +227,7 @@ impl Desk {
 
     /// Keeps a query in memory that waits for its client, in place of those that have waited longest. `weight` is the
     /// memory that it takes, about.
-    pub(crate) fn keep(&self, live: &Arc<Live>, weight: usize) {
+    pub(crate) fn keep(&self, live: &Arc<LiveQuery>, weight: usize) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !live.is_kept.swap(true, Ordering::Relaxed) {
             waiting.kept.push_back(Arc::clone(live));
@@ -202,7 +240,7 @@ impl Desk {
     }
 
     /// A query that is kept has grown.
-    fn reweigh(&self, live: &Live, weight: usize) {
+    fn reweigh(&self, live: &LiveQuery, weight: usize) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if live.is_kept.load(Ordering::Relaxed) {
             waiting.weigh(live, weight);
@@ -213,7 +251,7 @@ impl Desk {
     }
 
     /// Lets go of a query that has ended: the store may delete it without a word.
-    fn let_go(&self, live: &Live) {
+    fn let_go(&self, live: &LiveQuery) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !live.is_kept.swap(false, Ordering::Relaxed) {
             return;
@@ -227,7 +265,7 @@ impl Desk {
 
     /// The queries that are kept although nobody is busy with them.
     #[cfg(test)]
-    pub(crate) fn at_hand(&self) -> Vec<Key> {
+    pub(crate) fn at_hand(&self) -> Vec<QueryKey> {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.kept.iter().map(|live| live.key.clone()).collect()
     }
@@ -246,15 +284,15 @@ impl Desk {
     }
 }
 
-impl Waiting {
+impl WaitingQueries {
     /// Counts `live` for so many bytes from now on.
-    fn weigh(&mut self, live: &Live, weight: usize) {
+    fn weigh(&mut self, live: &LiveQuery, weight: usize) {
         let before = live.weight.swap(weight, Ordering::Relaxed);
         self.bytes = self.bytes - before + weight;
     }
 
     /// Evicts the longest waiting until the others are within the ceilings.
-    fn evict(&mut self, most: usize) -> Vec<Arc<Live>> {
+    fn evict(&mut self, most: usize) -> Vec<Arc<LiveQuery>> {
         let mut surplus = Vec::new();
         while self.kept.len() > most || self.bytes > WAITING_CACHE_BYTES {
             let Some(live) = self.kept.pop_front() else { break };
@@ -266,10 +304,10 @@ impl Waiting {
     }
 }
 
-impl Drop for Live {
+impl Drop for LiveQuery {
     fn drop(&mut self) {
-        let Some(desk) = self.desk.upgrade() else { return };
-        let mut open = desk.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(live_queries) = self.live_queries.upgrade() else { return };
+        let mut open = live_queries.open.lock().unwrap_or_else(PoisonError::into_inner);
         // Somebody may have made a new entry since the last strong reference went.
         if open.get(&self.key).is_some_and(|entry| entry.strong_count() == 0) {
             open.remove(&self.key);
@@ -278,32 +316,32 @@ impl Drop for Live {
 }
 
 /// What a creation brings beside its entries.
-pub(crate) struct Brings {
+pub(crate) struct CreationParts {
     pub(crate) toolset: Document,
     pub(crate) request: Option<Request>,
     pub(crate) joins: Option<Joining>,
 }
 
 /// A query, locked against all other changes in this process.
-pub(crate) struct Locked<'a> {
-    live: &'a Live,
-    slot: MutexGuard<'a, Slot>,
+pub(crate) struct LockedQuery<'a> {
+    live: &'a LiveQuery,
+    slot: MutexGuard<'a, QuerySlot>,
 }
 
-impl Live {
+impl LiveQuery {
     /// Locks the query and loads it if need be; there is no state if no such query exists.
-    pub(crate) async fn lock(&self, store: &dyn Store) -> Result<Locked<'_>, StoreError> {
+    pub(crate) async fn lock(&self, store: &dyn Store) -> Result<LockedQuery<'_>, StoreError> {
         let mut slot = self.slot.lock().await;
         if slot.state.is_none()
             && let Some(stored) = store.load(&self.key.0, &self.key.1).await?
         {
-            let state = State::from_stored(stored)?;
+            let state = QueryState::from_stored(stored)?;
             if state.head.status().is_final() {
                 self.ended().cancel();
             }
             slot.state = Some(state);
         }
-        Ok(Locked { live: self, slot })
+        Ok(LockedQuery { live: self, slot })
     }
 
     /// Locks the query with this uid, or any if there is none; nothing if it is gone, or there is another one under its
@@ -312,15 +350,15 @@ impl Live {
         &self,
         store: &dyn Store,
         uid: Option<QueryUid>,
-    ) -> Result<Option<Locked<'_>>, StoreError> {
+    ) -> Result<Option<LockedQuery<'_>>, StoreError> {
         let locked = self.lock(store).await?;
-        let is_wanted = |state: &State| uid.is_none_or(|uid| uid == state.head.uid);
+        let is_wanted = |state: &QueryState| uid.is_none_or(|uid| uid == state.head.uid);
         Ok(locked.state().is_some_and(is_wanted).then_some(locked))
     }
 
     /// Locks a query that cannot be in the store: its name was made just now.
-    pub(crate) async fn lock_new(&self) -> Locked<'_> {
-        Locked { live: self, slot: self.slot.lock().await }
+    pub(crate) async fn lock_new(&self) -> LockedQuery<'_> {
+        LockedQuery { live: self, slot: self.slot.lock().await }
     }
 
     /// Claims the right to drive the query without reading it; false if a task has it already.
@@ -369,20 +407,20 @@ impl Live {
     }
 
     /// Where readers are told of what is durable, and of text.
-    pub(crate) fn told(&self) -> &watch::Sender<Arc<News>> {
+    pub(crate) fn told(&self) -> &watch::Sender<Arc<Broadcast>> {
         &self.told
     }
 
     /// Claims the right to speak to the readers; false if a herald has it.
-    pub(crate) fn claim_herald(&self) -> bool {
-        !std::mem::replace(&mut *self.has_herald.lock().unwrap_or_else(PoisonError::into_inner), true)
+    pub(crate) fn claim_fan_out(&self) -> bool {
+        !std::mem::replace(&mut *self.has_fan_out.lock().unwrap_or_else(PoisonError::into_inner), true)
     }
 
     /// Gives the right to speak back, unless a reader has come; then false.
-    pub(crate) fn release_herald(&self) -> bool {
-        let mut has_herald = self.has_herald.lock().unwrap_or_else(PoisonError::into_inner);
-        *has_herald = self.told.receiver_count() > 0;
-        !*has_herald
+    pub(crate) fn release_fan_out(&self) -> bool {
+        let mut has_fan_out = self.has_fan_out.lock().unwrap_or_else(PoisonError::into_inner);
+        *has_fan_out = self.told.receiver_count() > 0;
+        !*has_fan_out
     }
 
     pub(crate) fn push_delta(&self, text: &str) {
@@ -391,16 +429,20 @@ impl Live {
     }
 
     pub(crate) fn start_draft(&self, turn: u32, attempt: u32) {
-        *self.draft.lock().unwrap_or_else(PoisonError::into_inner) = Draft { turn, attempt, text: String::new() };
+        *self.draft.lock().unwrap_or_else(PoisonError::into_inner) = TextDraft { turn, attempt, text: String::new() };
     }
 
     /// What has come of this attempt's text behind the first `offset` bytes.
-    pub(crate) fn draft_from(&self, turn: u32, attempt: u32, offset: usize) -> Text {
+    pub(crate) fn draft_from(&self, turn: u32, attempt: u32, offset: usize) -> DraftText {
         let draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
         if (draft.turn, draft.attempt) != (turn, attempt) {
-            return if draft.text.is_empty() { Text::Nothing } else { Text::OfAnotherTurn };
+            return if draft.text.is_empty() { DraftText::Nothing } else { DraftText::OfAnotherTurn };
         }
-        draft.text.get(offset..).filter(|text| !text.is_empty()).map_or(Text::Nothing, |text| Text::More(text.into()))
+        draft
+            .text
+            .get(offset..)
+            .filter(|text| !text.is_empty())
+            .map_or(DraftText::Nothing, |text| DraftText::More(text.into()))
     }
 
     fn notify(&self) {
@@ -416,7 +458,7 @@ fn wake<T>(told: &watch::Sender<T>, change: impl FnOnce(&mut T)) {
     }
 }
 
-impl State {
+impl QueryState {
     fn from_stored(stored: Stored) -> Result<Self, StoreError> {
         let uid = stored.head.uid;
         let mut entries = stored.entries.iter();
@@ -430,6 +472,7 @@ impl State {
             first: None,
             read: None,
             size: stored.size,
+            started: Started::default(),
             recent: Recent::default(),
         })
     }
@@ -451,14 +494,14 @@ impl State {
     }
 }
 
-impl Locked<'_> {
-    pub(crate) fn state(&self) -> Option<&State> {
+impl LockedQuery<'_> {
+    pub(crate) fn state(&self) -> Option<&QueryState> {
         self.slot.state.as_ref()
     }
 
     /// For how long the query has run, by the monotonic clock since its last entry.
     pub(crate) fn running_time(&self) -> Duration {
-        let Some(State { head, read, .. }) = self.state() else { return Duration::ZERO };
+        let Some(QueryState { head, read, .. }) = self.state() else { return Duration::ZERO };
         match read {
             Some(read) => head.clock.spent(read.wall) + self.live.clock.monotonic().saturating_sub(read.monotonic),
             // This process has not moved it yet.
@@ -480,17 +523,34 @@ impl Locked<'_> {
         self.slot.driven = false;
     }
 
-    /// Creates the query: its first entry is `event`, and `then` says what follows in the same piece.
+    /// Takes what was started for a driver, if it still is under way.
+    pub(crate) fn take_started(&mut self) -> Started {
+        let Some(QueryState { head, started, .. }) = self.slot.state.as_mut() else { return Started::default() };
+        let Started { turn, mut calls } = std::mem::take(started);
+        calls.retain(|id| head.call(*id).is_some_and(|call| matches!(call.state, CallState::Started { .. })));
+        Started { turn: turn.filter(|turn| head.asking() == Some(*turn)), calls }
+    }
+
+    /// Starts what is next and not started yet, for the caller to [take up](Self::take_started).
+    pub(crate) fn advance(&mut self, store: &dyn Store, now: Timestamp) -> Result<(), StoreError> {
+        let Some(state) = self.slot.state.as_mut() else { return Ok(()) };
+        let events = machine::advance(&state.head);
+        state.started.note(&events);
+        self.append(store, now, events, never).map(|_| ())
+    }
+
+    /// Creates the query: its first entry is `event`. With leave of `may_advance`, what [follows](machine::advance) is
+    /// appended with it.
     pub(crate) fn create(
         &mut self,
         store: &dyn Store,
         uid: QueryUid,
         now: Timestamp,
         event: Event,
-        brings: Brings,
-        then: impl FnOnce(&Head) -> Vec<Event>,
+        brings: CreationParts,
+        may_advance: impl FnOnce(&Head) -> bool,
     ) -> Result<Position, StoreError> {
-        let Brings { toolset, request, joins } = brings;
+        let CreationParts { toolset, request, joins } = brings;
         let entry = Encoded::new(Entry { seq: 1, at: now, event })?;
         let mut size = JournalSize::default();
         size.admit(&entry.event, &entry.body)?;
@@ -498,14 +558,15 @@ impl Locked<'_> {
         let mut head = Head::new(uid, namespace, name, &entry)?;
         let mut transcript = Transcript::new(&entry).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
         let mut entries = vec![entry];
-        let following = encode(head.seq, now, then(&head))?;
+        let mut started = Started::default();
+        let following = follow(&head, now, may_advance, &mut started)?;
         fold(&mut head, &mut transcript, &mut size, &following)?;
         entries.extend(following);
         let head = Arc::new(head);
         let written = || entries.iter().map(|entry| &**entry);
         let records = audit::of_entries(&head, &transcript, written(), self.live.arguments);
         self.live.metrics.note(&records);
-        chronicle::tell(&head, written());
+        journal_log::tell(&head, written());
         let mut recent = Recent::default();
         recent.extend(entries.iter().map(|entry| (Arc::clone(&entry.entry), entry.body.len())));
         let position = store.append(Append {
@@ -519,13 +580,14 @@ impl Locked<'_> {
             conversation: joins.map(Part::Joins),
         })?;
         let runs = head.clock.running_since.is_some();
-        self.slot.state = Some(State {
+        self.slot.state = Some(QueryState {
             head,
             transcript: Arc::new(transcript),
             position,
             first: Some(position),
             read: runs.then(|| Reading::of(&*self.live.clock)),
             size,
+            started,
             recent,
         });
         self.live.notify();
@@ -540,37 +602,18 @@ impl Locked<'_> {
         self.live.settled.notify_waiters();
     }
 
-    /// Appends `events` in one piece and folds them in. Nothing happens if there are none. If they are more than the
-    /// journal may have, nothing of them is appended; if the query was to go on by them, it fails.
+    /// Appends a change in one piece and folds it in. With leave of `may_advance`, which sees the head after it, what
+    /// [follows](machine::advance) is appended with it, for a driver to [take up](Self::take_started). Nothing happens if
+    /// there are no events. If they are more than the journal may have, nothing of them is appended; if the query was to
+    /// go on by them, it fails.
     pub(crate) fn append(
         &mut self,
         store: &dyn Store,
         now: Timestamp,
-        events: Vec<Event>,
+        change: impl Into<Change>,
+        may_advance: impl FnOnce(&Head) -> bool,
     ) -> Result<Position, StoreError> {
-        self.append_saying(store, now, events, None, |_| Vec::new())
-    }
-
-    /// The same; `then` says what follows in the same piece.
-    pub(crate) fn append_and(
-        &mut self,
-        store: &dyn Store,
-        now: Timestamp,
-        events: Vec<Event>,
-        then: impl FnOnce(&Head) -> Vec<Event>,
-    ) -> Result<Position, StoreError> {
-        self.append_saying(store, now, events, None, then)
-    }
-
-    /// The same; if the query completes by it, `said` is added to its conversation in the same piece.
-    pub(crate) fn append_saying(
-        &mut self,
-        store: &dyn Store,
-        now: Timestamp,
-        mut events: Vec<Event>,
-        said: Option<Arc<[Message]>>,
-        then: impl FnOnce(&Head) -> Vec<Event>,
-    ) -> Result<Position, StoreError> {
+        let Change { mut events, said } = change.into();
         let Some(state) = self.slot.state.as_mut() else { return Ok(Position::default()) };
         if events.is_empty() {
             return Ok(state.position);
@@ -586,14 +629,14 @@ impl Locked<'_> {
         if let Err(fault) = entries.iter().try_for_each(|entry| size.admit(&entry.event, &entry.body)) {
             if entries.iter().any(|entry| entry.event.moves()) {
                 let failed = machine::fail(&state.head, fault.code(), fault.to_string());
-                self.append(store, now, failed)?;
+                self.append(store, now, failed, never)?;
             }
             return Err(fault.into());
         }
         let head = Arc::make_mut(&mut state.head);
         let transcript = Arc::make_mut(&mut state.transcript);
         fold(head, transcript, &mut state.size, &entries)?;
-        let following = encode(head.seq, now, then(head))?;
+        let following = follow(head, now, may_advance, &mut state.started)?;
         fold(head, transcript, &mut state.size, &following)?;
         entries.extend(following);
         let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
@@ -611,7 +654,7 @@ impl Locked<'_> {
             })
         });
         self.live.metrics.note(&records);
-        chronicle::tell(head, entries.iter().map(|entry| &**entry));
+        journal_log::tell(head, entries.iter().map(|entry| &**entry));
         state.recent.extend(entries.iter().map(|entry| (Arc::clone(&entry.entry), entry.body.len())));
         let append = Append {
             head: Arc::clone(&state.head),
@@ -639,14 +682,14 @@ impl Locked<'_> {
         let has_grown = || state.size.memory > self.live.weight.load(Ordering::Relaxed) + REWEIGHED;
         if self.live.is_kept.load(Ordering::Relaxed)
             && has_grown()
-            && let Some(desk) = self.live.desk.upgrade()
+            && let Some(live_queries) = self.live.live_queries.upgrade()
         {
-            desk.reweigh(self.live, state.size.memory);
+            live_queries.reweigh(self.live, state.size.memory);
         }
         if status.is_final() {
             self.live.ended().cancel();
-            if let Some(desk) = self.live.desk.upgrade() {
-                desk.let_go(self.live);
+            if let Some(live_queries) = self.live.live_queries.upgrade() {
+                live_queries.let_go(self.live);
             }
         }
         self.live.notify();
@@ -655,6 +698,26 @@ impl Locked<'_> {
         }
         Ok(position)
     }
+}
+
+/// What follows from `head`, if it may.
+fn follow(
+    head: &Head,
+    now: Timestamp,
+    may_advance: impl FnOnce(&Head) -> bool,
+    started: &mut Started,
+) -> Result<Vec<Encoded>, StoreError> {
+    let events = machine::advance(head);
+    if events.is_empty() || !may_advance(head) {
+        return Ok(Vec::new());
+    }
+    started.note(&events);
+    encode(head.seq, now, events)
+}
+
+/// For appends that nothing follows.
+pub(crate) fn never(_: &Head) -> bool {
+    false
 }
 
 /// Makes entries of `events`, behind entry `seen`.
@@ -678,8 +741,8 @@ fn fold(
     Ok(())
 }
 
-impl fmt::Debug for Live {
+impl fmt::Debug for LiveQuery {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Live").field("key", &self.key).finish_non_exhaustive()
+        formatter.debug_struct("LiveQuery").field("key", &self.key).finish_non_exhaustive()
     }
 }

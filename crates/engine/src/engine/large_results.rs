@@ -17,11 +17,11 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{
     EngineError, QueryKey, StoreError,
+    background::clock_step::DELETES_AFTER,
     blob::{Blobs, Draft},
-    clock_step::DELETES_AFTER,
-    drafts::DraftPermit,
+    engine::results::READ_RESULT,
+    engine::upload_limits::DraftPermit,
     engine::{Engine, Inner},
-    results::READ_RESULT,
 };
 
 /// A blob that nobody refers to is left alone for so long: the reference may be on its way.

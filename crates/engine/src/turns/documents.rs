@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bosun_core::ContentHash;
 
-use crate::{StoreError, driver::Driver};
+use crate::{StoreError, turns::driver::Driver};
 
 /// The document with this hash. A query may be ahead of the commit that brings its documents, since its first turn
 /// does not wait for the disk; whoever does not find one waits for that commit and looks again.

@@ -11,16 +11,16 @@ use bosun_core::{ContentHash, Head, Outcome, Transcript, trace::TraceContext, tr
 use tracing::{Span, field::Empty};
 
 use crate::{
-    desk::Live,
     engine::Inner,
     model::{ModelError, ModelReply, ModelRequest},
+    queries::live::LiveQuery,
     runner::InsideCall,
 };
 
 /// One stretch of a query's work, from when it is taken up until it waits or ends. `cause` is what had it taken
 /// up, which may belong to another trace. Where nobody collects spans there is none: whatever the engine logs of a query
 /// names it, and models and tools have spans of their own.
-pub(crate) async fn run(inner: &Inner, live: &Live, cause: Option<Span>) -> Span {
+pub(crate) async fn run(inner: &Inner, live: &LiveQuery, cause: Option<Span>) -> Span {
     if !inner.settings.exports_spans {
         return Span::none();
     }
@@ -79,7 +79,7 @@ fn span_id(parts: &[&[u8]]) -> u64 {
 }
 
 /// One request to a model.
-pub(crate) fn turn(inner: &Inner, live: &Live, model: &str, provider: &str, request: &ModelRequest) -> Span {
+pub(crate) fn turn(inner: &Inner, live: &LiveQuery, model: &str, provider: &str, request: &ModelRequest) -> Span {
     let turn = request.turn;
     if !inner.settings.exports_spans {
         return tracing::info_span!("model.reply", query = live.key.1.as_str(), turn, model);
@@ -124,7 +124,7 @@ pub(crate) fn replied(span: &Span, reply: &Result<ModelReply, ModelError>) {
 }
 
 /// One run of an inside tool.
-pub(crate) fn call(inner: &Inner, live: &Live, call: &InsideCall) -> Span {
+pub(crate) fn call(inner: &Inner, live: &LiveQuery, call: &InsideCall) -> Span {
     let (id, tool) = (call.id, &call.tool.name);
     if !inner.settings.exports_spans {
         return tracing::info_span!("tool.call", query = live.key.1.as_str(), call = %id, tool);

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{clock_step::DELETES_AFTER, engine::Inner, store::Removal};
+use crate::{background::clock_step::DELETES_AFTER, engine::Inner, store::Removal};
 
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -13,18 +13,18 @@ use std::{
 use tokio::runtime::Handle;
 
 /// A future that outlives whoever awaits it, once it has begun.
-pub(crate) struct Outliving<Work: Future<Output: Send> + Send + 'static> {
+pub(crate) struct DetachedWork<Work: Future<Output: Send> + Send + 'static> {
     work: Option<Pin<Box<Work>>>,
     has_begun: bool,
 }
 
-impl<Work: Future<Output: Send> + Send + 'static> Outliving<Work> {
+impl<Work: Future<Output: Send> + Send + 'static> DetachedWork<Work> {
     pub(crate) fn new(work: Work) -> Self {
         Self { work: Some(Box::pin(work)), has_begun: false }
     }
 }
 
-impl<Work: Future<Output: Send> + Send + 'static> Future for Outliving<Work> {
+impl<Work: Future<Output: Send> + Send + 'static> Future for DetachedWork<Work> {
     type Output = Work::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Work::Output> {
@@ -39,7 +39,7 @@ impl<Work: Future<Output: Send> + Send + 'static> Future for Outliving<Work> {
     }
 }
 
-impl<Work: Future<Output: Send> + Send + 'static> Drop for Outliving<Work> {
+impl<Work: Future<Output: Send> + Send + 'static> Drop for DetachedWork<Work> {
     fn drop(&mut self) {
         let Some(work) = self.work.take().filter(|_| self.has_begun) else { return };
         // Without a runtime the process is at its end, and what is left is for the next one.
@@ -58,10 +58,10 @@ mod tests {
     use super::*;
 
     /// Work that waits once and then says that it is done.
-    fn work() -> (Outliving<impl Future<Output = ()> + Send>, Arc<Notify>, oneshot::Receiver<()>) {
+    fn work() -> (DetachedWork<impl Future<Output = ()> + Send>, Arc<Notify>, oneshot::Receiver<()>) {
         let (go_on, (done, is_done)) = (Arc::new(Notify::new()), oneshot::channel());
         let waits_for = Arc::clone(&go_on);
-        let work = Outliving::new(async move {
+        let work = DetachedWork::new(async move {
             waits_for.notified().await;
             let _ = done.send(());
         });
@@ -92,8 +92,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_that_stays_gets_the_output_and_the_panic() {
-        assert_eq!(Outliving::new(async { 7 }).await, 7);
-        let mut broken = pin!(Outliving::new(async { panic!("on purpose") }));
+        assert_eq!(DetachedWork::new(async { 7 }).await, 7);
+        let mut broken = pin!(DetachedWork::new(async { panic!("on purpose") }));
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut context = Context::from_waker(std::task::Waker::noop());
             let _: Poll<()> = broken.as_mut().poll(&mut context);
