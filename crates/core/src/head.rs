@@ -23,7 +23,8 @@ pub struct Head {
     pub namespace: Namespace,
     pub name: QueryName,
     /// The name of the target, as in the spec.
-    pub agent: Arc<str>,
+    #[serde(rename = "agent")]
+    pub target: Arc<str>,
     pub view: View,
     pub seq: Seq,
     pub phase: Phase,
@@ -232,7 +233,7 @@ impl Head {
             uid,
             namespace,
             name,
-            agent: spec.agent.as_str().into(),
+            target: spec.target.as_str().into(),
             view: spec.view,
             seq: 1,
             phase: Phase::Queued,

@@ -13,10 +13,11 @@ use crate::{ContentHash, conversation, message, trace::TraceContext, transcript:
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
-    /// The name of the target, which is an agent unless `target` says otherwise.
-    pub agent: String,
-    #[serde(default, skip_serializing_if = "TargetKind::is_agent")]
-    pub target: TargetKind,
+    /// The name of what answers: an agent, a model or a tool. Journals call it `agent`, since it once was one.
+    #[serde(rename = "agent")]
+    pub target: String,
+    #[serde(rename = "target", default, skip_serializing_if = "TargetKind::is_agent")]
+    pub target_kind: TargetKind,
     /// How the client said which one it is, if not by its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<Arc<Value>>,
@@ -68,7 +69,7 @@ impl Spec {
     /// Whether a program that knows nothing of targets, messages and conversations would run another query
     /// than this one.
     pub(crate) fn is_beyond_version_2(&self) -> bool {
-        !self.target.is_agent()
+        !self.target_kind.is_agent()
             || !self.messages.is_empty()
             || !self.options.is_empty()
             || self.output_schema.is_some()

@@ -325,7 +325,7 @@ impl Store for Memory {
                     shelves.queries.values().filter(|shelf| outdated(shelf)).map(|shelf| Arc::clone(&shelf.head));
                 let heads: Vec<_> = heads.collect();
                 for head in &heads {
-                    let record = Record::of_outdated(head.uid, Some(head.name.clone()), Some(head.agent.clone()), now);
+                    let record = Record::of_outdated(head.uid, Some(head.name.clone()), Some(head.target.clone()), now);
                     acts.push((head.namespace.clone(), record));
                 }
                 acts.into_iter().for_each(|(namespace, record)| shelves.write_down(&namespace, vec![record]));

@@ -23,9 +23,9 @@ pub struct Submission {
     pub namespace: Namespace,
     /// Chosen by the server where absent.
     pub name: Option<QueryName>,
-    /// The name of what is to answer; an agent unless `target` says otherwise.
-    pub agent: String,
-    pub target: TargetKind,
+    /// The name of what is to answer: an agent, a model or a tool.
+    pub target: String,
+    pub target_kind: TargetKind,
     /// How the client said which one that is, if not by its name.
     pub selector: Option<Arc<serde_json::Value>>,
     /// The model that is asked instead of the agent's own.
@@ -73,15 +73,27 @@ impl From<&str> for Input {
 }
 
 impl Submission {
-    /// A question to an agent, with everything else as it is when nobody says otherwise.
+    /// A question to an agent, with defaults for everything else.
     #[must_use]
     pub fn to_agent(by: Actor, namespace: Namespace, agent: impl Into<String>, input: impl Into<Input>) -> Self {
+        Self::to(TargetKind::Agent, by, namespace, agent, input)
+    }
+
+    /// A question to an agent, a model or a tool, with defaults for everything else.
+    #[must_use]
+    pub fn to(
+        target_kind: TargetKind,
+        by: Actor,
+        namespace: Namespace,
+        target: impl Into<String>,
+        input: impl Into<Input>,
+    ) -> Self {
         Self {
             by,
             namespace,
             name: None,
-            agent: agent.into(),
-            target: TargetKind::Agent,
+            target: target.into(),
+            target_kind,
             selector: None,
             model: None,
             input: input.into(),
@@ -108,7 +120,7 @@ impl Submission {
     pub(crate) fn fingerprint(&self) -> ContentHash {
         let mut asked = serde_json::json!({
             "name": self.name,
-            "agent": self.agent,
+            "agent": self.target,
             "input": match &self.input {
                 Input::Text(text) => serde_json::Value::from(text.as_str()),
                 Input::Messages(messages) => messages.iter().map(bosun_core::message::write).collect(),
@@ -127,7 +139,7 @@ impl Submission {
         if let serde_json::Value::Object(members) = &mut asked {
             let added = serde_json::json!({
                 "by": (!self.by.is_local()).then_some(&self.by),
-                "target": (self.target != TargetKind::Agent).then_some(self.target),
+                "target": (self.target_kind != TargetKind::Agent).then_some(self.target_kind),
                 "model": self.model,
                 "parameters": (!self.parameters.is_empty()).then_some(&self.parameters),
                 "options": (!self.options.is_empty()).then_some(self.options),

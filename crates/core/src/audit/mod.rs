@@ -297,7 +297,7 @@ impl Record {
 
     fn of_query(head: &Head, at: Timestamp, action: Action) -> Self {
         Self {
-            agent: Some(Arc::clone(&head.agent)),
+            agent: Some(Arc::clone(&head.target)),
             query: Some(head.name.clone()),
             uid: Some(head.uid),
             ..Self::of_act(at, action, None, None)

@@ -162,8 +162,8 @@ fn by() -> Actor {
 
 fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
     let spec = Spec {
-        agent: "helper".into(),
-        target: Default::default(),
+        target: "helper".into(),
+        target_kind: Default::default(),
         selector: None,
         model: "default".into(),
         prompt: None,

@@ -20,8 +20,8 @@ const NOW: Timestamp = Timestamp(1_000_000);
 
 pub(super) fn spec(limits: Limits) -> Spec {
     Spec {
-        agent: "agent".into(),
-        target: Default::default(),
+        target: "agent".into(),
+        target_kind: Default::default(),
         selector: None,
         model: "default".into(),
         prompt: None,
@@ -53,7 +53,7 @@ fn rich_spec() -> Spec {
         transcript::Message,
     };
     Spec {
-        target: TargetKind::Model,
+        target_kind: TargetKind::Model,
         selector: Some(Arc::new(json!({"matchLabels": {"team": "blue"}}))),
         template: Some("hello {{.name}}".into()),
         messages: vec![Message::System("Be brief.".into()), Message::User("hello".into())],

@@ -314,7 +314,7 @@ fn metadata(head: &Head, spec: &Spec) -> wire::Metadata {
 }
 
 fn target(spec: &Spec) -> wire::Target {
-    wire::Target { kind: spec.target.as_str(), name: spec.agent.clone() }
+    wire::Target { kind: spec.target_kind.as_str(), name: spec.target.clone() }
 }
 
 pub(super) fn usage(usage: Usage) -> wire::TokenUsage {

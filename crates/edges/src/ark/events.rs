@@ -190,7 +190,7 @@ fn show(head: &Head, entry: &Entry) -> QueryEvent {
 /// events are read by more people than queries are.
 fn tell(event: &Event) -> (bool, &'static str, String) {
     match event {
-        Event::Created { spec, .. } => (false, "QueryCreated", format!("Asked of `{}`", spec.agent)),
+        Event::Created { spec, .. } => (false, "QueryCreated", format!("Asked of `{}`", spec.target)),
         Event::TurnStarted { turn, attempt, .. } => {
             (*attempt > 1, "ModelAsked", format!("Turn {turn}, attempt {attempt}"))
         }

@@ -54,10 +54,10 @@ pub(super) fn read(options: &Options, body: Value) -> Result<(Submission, Option
     let warnings = findings.conclude()?;
     let submission = Submission {
         by: options.actor().clone(),
-        target: TargetKind::Model,
         options: model_options,
         warnings,
-        ..Submission::to_agent(
+        ..Submission::to(
+            TargetKind::Model,
             options.actor().clone(),
             options.namespace(),
             options.name.clone(),

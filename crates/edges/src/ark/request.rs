@@ -78,7 +78,7 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
     fields.finish(&mut findings);
     let warnings = findings.conclude()?;
     let view = options.view.unwrap_or(if tools.speaks_rfc { View::Rfc } else { View::Ark });
-    let Target { kind: target, name: agent, selector } = target.unwrap_or_default();
+    let Target { kind: target_kind, name: target, selector } = target.unwrap_or_default();
     Ok(NewQuery {
         wait: options.wait_or(wait),
         stream: options.stream.or(stream).unwrap_or(false),
@@ -87,8 +87,8 @@ pub(super) fn read(engine: &Engine, options: &Options, body: Value) -> Result<Ne
             namespace: metadata.namespace,
             name,
             // Both are there: a missing one is a fault.
-            agent,
             target,
+            target_kind,
             selector,
             model,
             input: input.unwrap_or_else(|| "".into()),

@@ -105,7 +105,7 @@ impl Change {
 /// What was asked for and is not given, or has no effect any more.
 fn warn(update: &Update, engine: &Engine, snapshot: &Snapshot, findings: &mut Findings) {
     let (head, spec) = (&*snapshot.head, &*snapshot.transcript.spec);
-    let bounds = engine.bounds(&head.namespace, spec.target, &head.agent);
+    let bounds = engine.bounds(&head.namespace, spec.target_kind, &head.target);
     request::warn_of_narrowed(&update.limits.other_than(head.limits), &bounds, findings);
     if head.status().is_final() {
         let changes = update.limits.changes(head.limits, bounds);

@@ -62,7 +62,7 @@ impl Inner {
     /// is no model that could be shown what was said.
     pub(crate) async fn join(&self, submission: &Submission, uid: QueryUid) -> Result<Option<Joining>, EngineError> {
         let (namespace, asked) = (&submission.namespace, &submission.conversation);
-        if submission.target == TargetKind::Tool {
+        if submission.target_kind == TargetKind::Tool {
             return Ok(None);
         }
         let name = asked.memory.as_deref().unwrap_or(DEFAULT_MEMORY);

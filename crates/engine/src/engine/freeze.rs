@@ -109,11 +109,11 @@ impl Inner {
     /// # Errors
     /// If it is none, or its patterns and those of the client's tools are too large together.
     pub(crate) async fn compile_output_schema(&self, submission: &Submission) -> Result<(), EngineError> {
-        let source = match (&submission.output_schema, submission.target) {
+        let source = match (&submission.output_schema, submission.target_kind) {
             (Some(source), _) => Arc::clone(source),
             (None, TargetKind::Agent) => {
                 let registry = self.resources.registry();
-                let agent = registry.agent(&submission.namespace, &submission.agent);
+                let agent = registry.agent(&submission.namespace, &submission.target);
                 let Some(source) = agent.and_then(|agent| agent.output_schema.clone()) else { return Ok(()) };
                 source
             }
@@ -145,15 +145,15 @@ impl Inner {
 
     /// Holds the input of a tool against its parameters: there is no model that could be told to try again.
     async fn check_direct(&self, spec: &Spec, toolset: &Arc<Toolset>) -> Result<(), EngineError> {
-        if spec.target != TargetKind::Tool {
+        if spec.target_kind != TargetKind::Tool {
             return Ok(());
         }
         let arguments = tool_target::arguments(&spec.input);
-        let is_small = toolset.get(&spec.agent).and_then(|member| member.effort(arguments.len()));
+        let is_small = toolset.get(&spec.target).and_then(|member| member.effort(arguments.len()));
         if is_small.is_some_and(|effort| effort <= INLINE_EFFORT) {
-            return check_arguments(toolset, &spec.agent, &arguments);
+            return check_arguments(toolset, &spec.target, &arguments);
         }
-        let (toolset, name) = (Arc::clone(toolset), spec.agent.clone());
+        let (toolset, name) = (Arc::clone(toolset), spec.target.clone());
         self.offload.run(move || check_arguments(&toolset, &name, &arguments)).await
     }
 
@@ -203,8 +203,8 @@ impl Inner {
         };
         let template = template.filter(|template| *template != input);
         let spec = Spec {
-            agent: submission.agent,
             target: submission.target,
+            target_kind: submission.target_kind,
             selector: submission.selector,
             model: answerer.model,
             prompt: answerer.prompt,
@@ -237,7 +237,7 @@ impl Inner {
         submission: &Submission,
         parameters: &BTreeMap<String, String>,
     ) -> Result<Answerer, EngineError> {
-        let (namespace, name) = (&submission.namespace, &submission.agent);
+        let (namespace, name) = (&submission.namespace, &submission.target);
         let alone = |model: &str, tools| Answerer {
             model: model.to_owned(),
             prompt: None,
@@ -245,7 +245,7 @@ impl Inner {
             limits: self.settings.limits,
             output_schema: None,
         };
-        match submission.target {
+        match submission.target_kind {
             TargetKind::Agent => self.agent(registry, submission, parameters),
             TargetKind::Model => {
                 find_model(registry, namespace, name)?;
@@ -269,8 +269,8 @@ impl Inner {
     ) -> Result<Answerer, EngineError> {
         let namespace = &submission.namespace;
         let agent = registry
-            .agent(namespace, &submission.agent)
-            .ok_or_else(|| EngineError::AgentNotFound(namespace.clone(), submission.agent.clone()))?;
+            .agent(namespace, &submission.target)
+            .ok_or_else(|| EngineError::AgentNotFound(namespace.clone(), submission.target.clone()))?;
         let model = match &submission.model {
             Some(model) => {
                 find_model(registry, namespace, model)?;

@@ -203,7 +203,7 @@ impl Engine {
     /// # Errors
     /// If the agent, its model or a tool does not exist, the name or the key is taken, too many wait already,
     /// or the store fails.
-    #[tracing::instrument(level = "debug", name = "query.submit", skip_all, fields(agent = %submission.agent))]
+    #[tracing::instrument(level = "debug", name = "query.submit", skip_all, fields(agent = %submission.target))]
     pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Submitted, EngineError> {
         self.detached(async move |inner| {
             inner.compile_output_schema(&submission).await?;

@@ -68,7 +68,7 @@ impl Inner {
     }
 
     fn bounds_of(&self, state: &QueryState) -> Limits {
-        self.bounds(&state.head.namespace, state.transcript.spec.target, &state.head.agent)
+        self.bounds(&state.head.namespace, state.transcript.spec.target_kind, &state.head.target)
     }
 }
 

@@ -18,7 +18,7 @@ fn tell_one(head: &Head, event: &Event) {
     let (namespace, query) = (&head.namespace, &head.name);
     match event {
         Event::Created { .. } => {
-            tracing::debug!(%namespace, %query, uid = %head.uid, agent = &*head.agent, "query was taken on");
+            tracing::debug!(%namespace, %query, uid = %head.uid, agent = &*head.target, "query was taken on");
         }
         Event::TurnStarted { turn, attempt, .. } => tracing::debug!(%namespace, %query, turn, attempt, "turn began"),
         Event::TurnEnded { turn, calls, .. } => tracing::debug!(%namespace, %query, turn, calls, "turn ended"),

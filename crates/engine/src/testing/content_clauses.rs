@@ -81,7 +81,7 @@ const HOSTILE: &[&str] = &[
 
 fn hostile_spec(text: &str) -> Spec {
     Spec {
-        agent: text.into(),
+        target: text.into(),
         model: text.into(),
         prompt: Some(text.into()),
         input: text.into(),

@@ -128,7 +128,7 @@ pub(super) async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box
     let found = store.search(&namespace("default"), &search).await.expect("readable").records;
     let recorded = |scribe: &Scribe| {
         let head = scribe.head();
-        let of = |at| Record::of_outdated(head.uid, Some(head.name.clone()), Some(head.agent.clone()), at);
+        let of = |at| Record::of_outdated(head.uid, Some(head.name.clone()), Some(head.target.clone()), at);
         found.iter().filter(|numbered| numbered.record == of(numbered.record.at)).count()
     };
     assert!(ended.iter().all(|scribe| recorded(scribe) == 1));

@@ -248,8 +248,8 @@ impl Scribe {
 #[must_use]
 pub fn spec() -> Spec {
     Spec {
-        agent: "helper".into(),
-        target: bosun_core::query::TargetKind::Agent,
+        target: "helper".into(),
+        target_kind: bosun_core::query::TargetKind::Agent,
         selector: None,
         model: "default".into(),
         prompt: Some("You help.".into()),

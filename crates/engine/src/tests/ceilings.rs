@@ -399,7 +399,7 @@ async fn the_name_of_a_new_query_is_not_locked_while_the_arguments_of_its_tool_a
     let describe = |registry: &mut Registry| registry.add_tool(Namespace::default(), tool);
     let (engine, _) = engine_with(|_| ModelReply::default(), describe).await;
     let mut asked = submission("q", Vec::new());
-    (asked.target, asked.agent, asked.input) = (TargetKind::Tool, "ask".to_owned(), Input::Text(arguments));
+    (asked.target_kind, asked.target, asked.input) = (TargetKind::Tool, "ask".to_owned(), Input::Text(arguments));
     let busy = busy_pool(&engine).await;
     let mut submitting = pin!(engine.submit(asked, None));
     for _ in 0..100 {

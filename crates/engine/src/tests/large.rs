@@ -135,7 +135,7 @@ async fn a_model_that_cannot_page_reads_what_fits_and_how_much_that_is() {
 async fn a_model_that_can_page_reads_the_beginning_and_the_handle() {
     let world = World::new(asking()).await;
     let mut submission = submission("q", vec![outside("ask")]);
-    submission.agent = "pager".into();
+    submission.target = "pager".into();
     let paused = world.engine.submit(submission, PATIENCE).await.unwrap().snapshot;
     let id = call(&paused, 0);
     let text = long_text();

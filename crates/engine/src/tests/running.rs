@@ -232,7 +232,7 @@ async fn cancelling_stops_a_model_that_hangs_and_a_call_that_runs() {
 async fn what_does_not_exist_is_refused_before_anything_is_kept() {
     let world = World::new(ScriptedModel::always(vec![Turn::say("hello")])).await;
     let mut unknown = submission("q", vec![]);
-    unknown.agent = "nobody".into();
+    unknown.target = "nobody".into();
     let error = world.engine.submit(unknown, None).await.unwrap_err();
     assert!(matches!(error, EngineError::AgentNotFound(..)));
     let mut picky = submission("q", vec![]);

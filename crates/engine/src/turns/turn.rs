@@ -228,7 +228,7 @@ async fn prepare(
     };
     let spec = &transcript.spec;
     let showing = large_results::showing(&*inner.blobs, &head.name, &toolset, transcript).await?;
-    if spec.target == TargetKind::Tool {
+    if spec.target_kind == TargetKind::Tool {
         return Ok(Ok(Prepared::Direct(tool_target::answer(transcript, &toolset, &showing), toolset)));
     }
     let history = match history(driver, transcript).await? {
@@ -270,7 +270,7 @@ async fn prepare(
 
 /// As ARK calls the format of an agent's answers.
 fn format_name(head: &Head) -> String {
-    let name = format!("namespace-{}-agent-{}", head.namespace, head.agent);
+    let name = format!("namespace-{}-agent-{}", head.namespace, head.target);
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     name.chars().take(64).map(|letter| if fits(letter) { letter } else { '-' }).collect()
 }
