@@ -3,10 +3,10 @@
 //! Agent, model, limits, prompt and tools are read from the registry once, here. A query that brings its own
 //! model, parameters or filter changes nothing for anybody else: the shared agent is never touched.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
-    ContentHash, Limits, Namespace, QueryName, Spec, Tool, Toolset,
+    ContentHash, Limits, Namespace, Spec, Tool, Toolset,
     ceiling::{REQUEST_PATTERN_BYTES, WARNINGS_KEPT},
     conversation::Frozen,
     duration, json,
@@ -19,41 +19,9 @@ use bosun_core::{
 use serde_json::Value;
 
 use crate::{
-    EngineError, Registry, Submission,
-    engine::{Inner, Submitted},
-    parameters,
-    queries::live::{LiveQuery, LockedQuery},
-    store::{Request, RequestKey, conversations::Joining},
-    submission::Input,
-    turns::tool_target,
-    turns::turn::INLINE_EFFORT,
+    EngineError, Registry, Submission, engine::Inner, parameters, store::conversations::Joining, submission::Input,
+    turns::tool_target, turns::turn::INLINE_EFFORT,
 };
-
-/// What identifies a request, so that a client may repeat it.
-pub(crate) struct Asked {
-    name: Option<QueryName>,
-    key: Option<RequestKey>,
-    fingerprint: Option<ContentHash>,
-}
-
-impl Asked {
-    pub(crate) fn new(submission: &Submission, fingerprint: Option<ContentHash>) -> Self {
-        Self { name: submission.name.clone(), key: submission.request.clone(), fingerprint }
-    }
-
-    /// What the store keeps of it.
-    pub(crate) fn into_request(self) -> Option<Request> {
-        self.key.zip(self.fingerprint).map(|(key, fingerprint)| Request { key, fingerprint })
-    }
-}
-
-/// What an earlier request has left under the name of a new one.
-pub(crate) enum Earlier<'a> {
-    /// Nothing: the name is free, and locked.
-    None(LockedQuery<'a>),
-    /// The query of an equal request.
-    Answer(Submitted),
-}
 
 /// Who answers a query, and with what.
 struct Answerer {
@@ -66,44 +34,6 @@ struct Answerer {
 }
 
 impl Inner {
-    /// Looks for what an earlier request has left under the name of `live`, and locks the name.
-    ///
-    /// # Errors
-    /// If the earlier request was another one, if its query was deleted, or if the store fails.
-    pub(crate) async fn earlier<'a>(
-        self: &Arc<Self>,
-        live: &'a Arc<LiveQuery>,
-        asked: &Asked,
-        wait: Option<Duration>,
-    ) -> Result<Earlier<'a>, EngineError> {
-        let locked = live.lock(&*self.store).await?;
-        if let Some(state) = locked.state() {
-            let (position, replayed) = (state.position, state.transcript.spec.request == asked.fingerprint);
-            drop(locked);
-            if replayed {
-                let snapshot = self.answer(live, position, wait).await?;
-                return Ok(Earlier::Answer(Submitted { snapshot, replayed }));
-            }
-            // To refuse the name is to say that the query exists: a client that repeats its request relies on it.
-            self.make_durable(live, position).await?;
-            return Err(match &asked.name {
-                Some(name) => EngineError::NameTaken(live.key.0.clone(), name.clone()),
-                None => EngineError::RequestReused,
-            });
-        }
-        if let Some(key) = &asked.key
-            && let Some(earlier) = self.store.answered(&live.key.0, key).await?
-        {
-            let repeats = Some(earlier.fingerprint) == asked.fingerprint;
-            return Err(if repeats {
-                EngineError::QueryDeleted(live.key.1.clone())
-            } else {
-                EngineError::RequestReused
-            });
-        }
-        Ok(Earlier::None(locked))
-    }
-
     /// Compiles the schema that the answer must fit, before anything is locked.
     ///
     /// # Errors

@@ -1,25 +1,39 @@
-//! The way in: submit, deliver, resume, cancel, read.
+//! The engine: everything that can be asked of the server, as verbs of [`Engine`].
 //!
-//! Every change [outlives](DetachedWork) whoever asked for it, so a caller that goes away never leaves half a
-//! change behind, and answers only when what it answers would survive a power cut.
+//! | file | verbs |
+//! |---|---|
+//! | `mod` | `start`, `get`, `watch`, `list`, `compile_ahead`, `drain`, `close`, `shut_down` |
+//! | `submit` | `submit` |
+//! | `deliver` | `deliver`, `resume`, `cancel`, `delete` |
+//! | `update` | `update`, `bounds` |
+//! | `results`, `large_results` | `result`, `standing`, `upload`, `sweep_blobs` |
+//! | `conversations` | `conversations`, `said`, `forget` |
+//! | `resources` | `registry`, `namespaces`, `create_resource`, `update_resource`, `replace_resource`, `delete_resource` |
+//! | `audit` | `audit`, `usage`, `record_acts`, `note_refusals` |
+//! | `metrics` | `metrics`, `write_metrics` |
+//!
+//! A verb that changes a query locks it, asks the machine what follows, appends that in one piece and answers once it is
+//! durable. It runs to its end even if its caller goes away ([`Engine::detached`]).
 
 pub(crate) mod audit;
 pub(crate) mod conversations;
+mod deliver;
 pub(crate) mod freeze;
 pub(crate) mod large_results;
 pub(crate) mod resources;
 pub(crate) mod results;
+mod submit;
 pub(crate) mod update;
 pub(crate) mod upload_limits;
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, Event, Head, Limits, Namespace, QueryName, QueryUid, Timestamp, Transcript,
-    audit::{Arguments, Record},
+    Event, Head, Limits, Namespace, Timestamp, Transcript,
+    audit::Arguments,
     ceiling::SCHEMA_CACHE_BYTES,
     json,
-    machine::{self, Delivery, Verdict},
+    machine::Verdict,
     schema::SchemaCache,
     tool::definition::{DefinitionCache, Rules},
 };
@@ -35,17 +49,14 @@ use crate::{
     background::detached::DetachedWork,
     background::offload::Offload,
     background::retention,
-    engine::freeze::{Asked, Earlier},
-    engine::large_results::LargeResults,
     engine::resources::Resources,
     engine::upload_limits::Drafts,
     fault,
     metrics::Metrics,
-    queries::live::{CreationParts, LiveQueries, LiveQuery, LockedQuery, QueryKey, QueryState, never},
+    queries::live::{LiveQueries, LiveQuery, LockedQuery, QueryKey, QueryState, never},
     queries::watch::Watch,
     resource::Assemble,
-    store::{Document, Listed, Page, Position, Removal, has_work},
-    submission::Submission,
+    store::{Listed, Page, Position, has_work},
     turns::driver::{self, Found},
     turns::isolation::Isolation,
     turns::toolset_cache::Toolsets,
@@ -194,165 +205,6 @@ impl Engine {
         inner.tasks.spawn(retention::tend_records(Arc::clone(&inner)));
         inner.tasks.spawn(Inner::tend_blobs(Arc::clone(&inner)));
         Ok(Self { inner })
-    }
-
-    /// Takes a query on. With `wait`, answers when it pauses or ends, or when that time is over;
-    /// without, as soon as it is durable. A request that repeats an earlier one, by its name or its key, is
-    /// answered with the query of that one.
-    ///
-    /// # Errors
-    /// If the agent, its model or a tool does not exist, the name or the key is taken, too many wait already,
-    /// or the store fails.
-    #[tracing::instrument(level = "debug", name = "query.submit", skip_all, fields(agent = %submission.target))]
-    pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Submitted, EngineError> {
-        self.detached(async move |inner| {
-            inner.compile_output_schema(&submission).await?;
-            let uid = new_uid(&*inner.clock)?;
-            let lasting_name = submission.lasting_name();
-            let is_new = lasting_name.is_none();
-            let fingerprint = lasting_name.is_some().then(|| submission.fingerprint());
-            let key = (submission.namespace.clone(), lasting_name.unwrap_or_else(|| QueryName::for_uid(uid)));
-            let live = inner.live_queries.entry(&key);
-            let asked = Asked::new(&submission, fingerprint);
-            if !is_new && let Earlier::Answer(earlier) = inner.earlier(&live, &asked, wait).await? {
-                return Ok(earlier);
-            }
-            if inner.admission.is_full(&key.0) {
-                return Err(EngineError::Overloaded(inner.admission.queued_of(&key.0)));
-            }
-            let by = submission.by.clone();
-            // CPU-heavy, so never with the query locked.
-            let joins = inner.join(&submission, uid).await?;
-            let alone = joins.as_ref().is_some_and(|joining| joining.alone);
-            let (spec, toolset) = inner.prepare(submission, joins.as_ref(), fingerprint).await?;
-            let mut locked = if is_new {
-                live.lock_new().await
-            } else {
-                // An equal request may have been faster meanwhile.
-                match inner.earlier(&live, &asked, wait).await? {
-                    Earlier::Answer(earlier) => return Ok(earlier),
-                    Earlier::None(locked) => locked,
-                }
-            };
-            let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
-            let brings = CreationParts { toolset, request: asked.into_request(), joins };
-            let event = Event::Created { spec: Arc::new(spec), by };
-            // Only the store knows whether a query is alone, and no model is asked before. And the driver of an earlier
-            // query of this name may still be at it: it must not take the turn of this one for its own.
-            let (waits, mut permit) = (alone || locked.is_driven(), None);
-            let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings, |_| {
-                !waits && inner.may_begin(&key, &mut permit)
-            })?;
-            fault::point("submit.appended");
-            inner.admission.forget_parked(&key);
-            if alone {
-                drop(locked);
-                inner.make_durable(&live, position).await?;
-                locked = live.lock(&*inner.store).await?;
-            }
-            inner.drive_if_due(&live, &mut locked, permit);
-            drop(locked);
-            let snapshot = inner.answer(&live, position, wait).await?;
-            fault::point("submit.durable");
-            Ok(Submitted { snapshot, replayed: false })
-        })
-        .await
-    }
-
-    /// CreationParts results of outside calls. With `wait`, answers with the agent's next action. `hold`
-    /// keeps the query where it is until a later post or [`Engine::resume`].
-    ///
-    /// # Errors
-    /// If the query does not exist or the store fails. What became of each result is in the report.
-    #[tracing::instrument(level = "debug", name = "query.deliver", skip_all, fields(query = %key.1, results = deliveries.len()))]
-    pub async fn deliver(
-        &self,
-        by: Actor,
-        key: QueryKey,
-        mut deliveries: Vec<Delivery>,
-        hold: bool,
-        wait: Option<Duration>,
-    ) -> Result<DeliverReport, EngineError> {
-        self.detached(async move |inner| {
-            let live = inner.live_queries.entry(&key);
-            let mut large = LargeResults::put_aside(&mut deliveries);
-            let (mut locked, now, delivered) = loop {
-                let locked = live.lock(&*inner.store).await?;
-                let (head, now) = (&Inner::state_of(&locked, &key)?.head, inner.clock.now());
-                let posted = if large.is_empty() { std::mem::take(&mut deliveries) } else { deliveries.clone() };
-                let delivered = machine::deliver(head, now, posted, hold, &by);
-                if large.are_kept(&delivered.verdicts) {
-                    break (locked, now, delivered);
-                }
-                drop(locked);
-                large.keep(&*inner.blobs, &delivered.verdicts).await?;
-            };
-            let head = &Inner::state_of(&locked, &key)?.head;
-            audit::record_refusals(&*inner.store, head, now, &by, &delivered.refused)?;
-            inner.metrics.delivery_refused(delivered.refused.len());
-            let changed = !delivered.events.is_empty();
-            let position = inner.move_on(&live, &mut locked, now, delivered.events, "deliver.appended")?;
-            drop(locked);
-            let wait = wait.filter(|_| is_news(&delivered.verdicts));
-            let snapshot = inner.answer(&live, position, wait).await?;
-            if changed {
-                fault::point("deliver.durable");
-            }
-            Ok(DeliverReport { verdicts: delivered.verdicts, snapshot })
-        })
-        .await
-    }
-
-    /// Lets a held query go on.
-    ///
-    /// # Errors
-    /// If the query does not exist, is not held or was held for too long, or the store fails.
-    pub async fn resume(&self, by: Actor, key: QueryKey, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
-        let clock = Arc::clone(&self.inner.clock);
-        self.change(key, wait, "resume.appended", move |QueryState { head, .. }| {
-            let events = machine::resume(head, clock.now(), &by);
-            match head.held_until {
-                _ if !events.is_empty() => Ok(events),
-                Some(_) => Err(EngineError::HoldExpired(head.name.clone())),
-                None => Err(EngineError::NotHeld(head.name.clone())),
-            }
-        })
-        .await
-    }
-
-    /// Ends a query. One that has ended already stays as it is.
-    ///
-    /// # Errors
-    /// If the query does not exist or the store fails.
-    pub async fn cancel(&self, by: Actor, key: QueryKey, reason: Option<String>) -> Result<Snapshot, EngineError> {
-        self.change(key, None, "cancel.appended", move |state| Ok(machine::cancel(&state.head, reason, &by))).await
-    }
-
-    /// Deletes a query and its journal; one that has not ended is cancelled first.
-    ///
-    /// # Errors
-    /// If the query does not exist or the store fails.
-    pub async fn delete(&self, by: Actor, key: QueryKey) -> Result<(), EngineError> {
-        self.detached(async move |inner| {
-            let live = inner.live_queries.entry(&key);
-            let mut locked = live.lock(&*inner.store).await?;
-            let head = Arc::clone(&Inner::state_of(&locked, &key)?.head);
-            let now = inner.clock.now();
-            let reason = Some("the query was deleted".to_owned());
-            let position = locked.append(&*inner.store, now, machine::cancel(&head, reason, &by), never)?;
-            fault::point("delete.appended");
-            let deleted = match inner.store.durable(position).await {
-                Ok(()) => {
-                    let record = Box::new(Record::of_deletion(&head, now, &by));
-                    inner.store.remove(Removal::Query(key.0, head.uid, record), now).await
-                }
-                Err(error) => Err(error),
-            };
-            // Whatever became of it, the store knows better than this memory.
-            locked.forget();
-            Ok(deleted.map(|_| ())?)
-        })
-        .await
     }
 
     /// Where a query stands. With `wait`, answers when it pauses or ends, or when that time is over.
@@ -538,7 +390,7 @@ impl Inner {
 
     /// Whether a query may go on in the append that gives it work: only with a permit for the driver that is started
     /// next.
-    fn may_begin(self: &Arc<Self>, key: &QueryKey, permit: &mut Option<Permit>) -> bool {
+    pub(crate) fn may_begin(self: &Arc<Self>, key: &QueryKey, permit: &mut Option<Permit>) -> bool {
         if self.draining.is_cancelled() {
             return false;
         }
@@ -547,7 +399,12 @@ impl Inner {
     }
 
     /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do.
-    fn drive_if_due(self: &Arc<Self>, live: &Arc<LiveQuery>, locked: &mut LockedQuery<'_>, permit: Option<Permit>) {
+    pub(crate) fn drive_if_due(
+        self: &Arc<Self>,
+        live: &Arc<LiveQuery>,
+        locked: &mut LockedQuery<'_>,
+        permit: Option<Permit>,
+    ) {
         let due = locked.state().map(|state| &state.head).filter(|head| has_work(head));
         if due.is_none() || locked.is_driven() || self.draining.is_cancelled() {
             return;
@@ -622,21 +479,8 @@ impl Inner {
     }
 }
 
-/// Whether a client that posted this wants to know what the agent does next: also after a replay,
-/// since the first answer may have been lost on the way.
-fn is_news(verdicts: &[Verdict]) -> bool {
-    verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_) | Verdict::Replayed(_)))
-}
-
 impl QueryState {
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot { head: Arc::clone(&self.head), transcript: Arc::clone(&self.transcript) }
     }
-}
-
-/// A new id: the time in front, so that ids sort, and randomness behind, so that nobody guesses one.
-fn new_uid(clock: &dyn Clock) -> Result<QueryUid, EngineError> {
-    let mut random = [0; 10];
-    getrandom::fill(&mut random).map_err(EngineError::NoRandomness)?;
-    Ok(QueryUid::new(u64::try_from(clock.now().0).unwrap_or(0), random))
 }

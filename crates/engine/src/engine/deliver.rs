@@ -1,0 +1,121 @@
+//! What clients do to a query that is there: deliver results, resume, cancel, delete.
+
+use std::{sync::Arc, time::Duration};
+
+use bosun_core::{
+    Actor,
+    audit::Record,
+    machine::{self, Delivery, Verdict},
+};
+
+use crate::{
+    DeliverReport, Engine, EngineError, QueryKey, Snapshot,
+    engine::{Inner, audit, large_results::LargeResults},
+    fault,
+    queries::live::{QueryState, never},
+    store::Removal,
+};
+
+impl Engine {
+    /// CreationParts results of outside calls. With `wait`, answers with the agent's next action. `hold`
+    /// keeps the query where it is until a later post or [`Engine::resume`].
+    ///
+    /// # Errors
+    /// If the query does not exist or the store fails. What became of each result is in the report.
+    #[tracing::instrument(level = "debug", name = "query.deliver", skip_all, fields(query = %key.1, results = deliveries.len()))]
+    pub async fn deliver(
+        &self,
+        by: Actor,
+        key: QueryKey,
+        mut deliveries: Vec<Delivery>,
+        hold: bool,
+        wait: Option<Duration>,
+    ) -> Result<DeliverReport, EngineError> {
+        self.detached(async move |inner| {
+            let live = inner.live_queries.entry(&key);
+            let mut large = LargeResults::put_aside(&mut deliveries);
+            let (mut locked, now, delivered) = loop {
+                let locked = live.lock(&*inner.store).await?;
+                let (head, now) = (&Inner::state_of(&locked, &key)?.head, inner.clock.now());
+                let posted = if large.is_empty() { std::mem::take(&mut deliveries) } else { deliveries.clone() };
+                let delivered = machine::deliver(head, now, posted, hold, &by);
+                if large.are_kept(&delivered.verdicts) {
+                    break (locked, now, delivered);
+                }
+                drop(locked);
+                large.keep(&*inner.blobs, &delivered.verdicts).await?;
+            };
+            let head = &Inner::state_of(&locked, &key)?.head;
+            audit::record_refusals(&*inner.store, head, now, &by, &delivered.refused)?;
+            inner.metrics.delivery_refused(delivered.refused.len());
+            let changed = !delivered.events.is_empty();
+            let position = inner.move_on(&live, &mut locked, now, delivered.events, "deliver.appended")?;
+            drop(locked);
+            let wait = wait.filter(|_| is_news(&delivered.verdicts));
+            let snapshot = inner.answer(&live, position, wait).await?;
+            if changed {
+                fault::point("deliver.durable");
+            }
+            Ok(DeliverReport { verdicts: delivered.verdicts, snapshot })
+        })
+        .await
+    }
+
+    /// Lets a held query go on.
+    ///
+    /// # Errors
+    /// If the query does not exist, is not held or was held for too long, or the store fails.
+    pub async fn resume(&self, by: Actor, key: QueryKey, wait: Option<Duration>) -> Result<Snapshot, EngineError> {
+        let clock = Arc::clone(&self.inner.clock);
+        self.change(key, wait, "resume.appended", move |QueryState { head, .. }| {
+            let events = machine::resume(head, clock.now(), &by);
+            match head.held_until {
+                _ if !events.is_empty() => Ok(events),
+                Some(_) => Err(EngineError::HoldExpired(head.name.clone())),
+                None => Err(EngineError::NotHeld(head.name.clone())),
+            }
+        })
+        .await
+    }
+
+    /// Ends a query. One that has ended already stays as it is.
+    ///
+    /// # Errors
+    /// If the query does not exist or the store fails.
+    pub async fn cancel(&self, by: Actor, key: QueryKey, reason: Option<String>) -> Result<Snapshot, EngineError> {
+        self.change(key, None, "cancel.appended", move |state| Ok(machine::cancel(&state.head, reason, &by))).await
+    }
+
+    /// Deletes a query and its journal; one that has not ended is cancelled first.
+    ///
+    /// # Errors
+    /// If the query does not exist or the store fails.
+    pub async fn delete(&self, by: Actor, key: QueryKey) -> Result<(), EngineError> {
+        self.detached(async move |inner| {
+            let live = inner.live_queries.entry(&key);
+            let mut locked = live.lock(&*inner.store).await?;
+            let head = Arc::clone(&Inner::state_of(&locked, &key)?.head);
+            let now = inner.clock.now();
+            let reason = Some("the query was deleted".to_owned());
+            let position = locked.append(&*inner.store, now, machine::cancel(&head, reason, &by), never)?;
+            fault::point("delete.appended");
+            let deleted = match inner.store.durable(position).await {
+                Ok(()) => {
+                    let record = Box::new(Record::of_deletion(&head, now, &by));
+                    inner.store.remove(Removal::Query(key.0, head.uid, record), now).await
+                }
+                Err(error) => Err(error),
+            };
+            // Whatever became of it, the store knows better than this memory.
+            locked.forget();
+            Ok(deleted.map(|_| ())?)
+        })
+        .await
+    }
+}
+
+/// Whether a client that posted this wants to know what the agent does next: also after a replay,
+/// since the first answer may have been lost on the way.
+fn is_news(verdicts: &[Verdict]) -> bool {
+    verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_) | Verdict::Replayed(_)))
+}
