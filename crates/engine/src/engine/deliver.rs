@@ -12,7 +12,7 @@ use crate::{
     DeliverReport, Engine, EngineError, QueryKey, Snapshot,
     engine::{Inner, audit, large_results::LargeResults},
     fault,
-    queries::live::{QueryState, never},
+    queries::{append::never, state::QueryState},
     store::Removal,
 };
 

@@ -53,8 +53,12 @@ use crate::{
     engine::upload_limits::Drafts,
     fault,
     metrics::Metrics,
-    queries::live::{LiveQueries, LiveQuery, LockedQuery, QueryKey, QueryState, never},
     queries::watch::Watch,
+    queries::{
+        append::never,
+        live::{LiveQueries, LiveQuery, LockedQuery, QueryKey},
+        state::QueryState,
+    },
     resource::Assemble,
     store::{Listed, Page, Position, has_work},
     turns::driver::{self, Found},

@@ -8,7 +8,10 @@ use crate::{
     Clock, Engine, EngineError, Submission,
     engine::{Inner, Submitted},
     fault,
-    queries::live::{CreationParts, LiveQuery, LockedQuery},
+    queries::{
+        append::CreationParts,
+        live::{LiveQuery, LockedQuery},
+    },
     store::{Document, Request, RequestKey},
 };
 

@@ -12,7 +12,7 @@ use bosun_core::{
     query::{AskedLimits, TargetKind},
 };
 
-use crate::{Engine, EngineError, QueryKey, Snapshot, StoreError, engine::Inner, queries::live::QueryState};
+use crate::{Engine, EngineError, QueryKey, Snapshot, StoreError, engine::Inner, queries::state::QueryState};
 
 /// How a query is to become. What is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

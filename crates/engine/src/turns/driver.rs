@@ -27,7 +27,11 @@ use crate::{
     engine::Inner,
     engine::large_results,
     fault,
-    queries::live::{Change, LiveQuery, LockedQuery, QueryState, never},
+    queries::{
+        append::{Change, never},
+        live::{LiveQuery, LockedQuery},
+        state::QueryState,
+    },
     turns::dispatch,
     turns::isolation::{Admitted, Isolation, Retry},
     turns::spans,
