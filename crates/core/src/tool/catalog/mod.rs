@@ -34,7 +34,7 @@
 //! # Ok::<(), bosun_core::tool::catalog::UnknownTools>(())
 //! ```
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::OnceLock};
 
 use indexmap::IndexMap;
 
@@ -58,7 +58,8 @@ pub struct Catalog {
     by_lc_name: HashMap<String, usize>,
     by_category: IndexMap<String, Vec<usize>>,
     by_provider: IndexMap<String, Vec<usize>>,
-    index: search::Index,
+    /// Built by the first search: a filter by name or label needs none.
+    index: OnceLock<search::Index>,
 }
 
 /// Something wrong with one tool of a catalogue.
@@ -100,7 +101,6 @@ impl Catalog {
         if !faults.is_empty() {
             return Err(faults);
         }
-        let index = search::Index::of(&tools);
         let mut by_category: IndexMap<String, Vec<usize>> = IndexMap::new();
         let mut by_provider: IndexMap<String, Vec<usize>> = IndexMap::new();
         let mut lc_names: HashMap<String, Option<usize>> = HashMap::new();
@@ -116,7 +116,7 @@ impl Catalog {
         }
         let by_lc_name = lc_names.into_iter().filter_map(|(name, position)| Some((name, position?))).collect();
         let tools = tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
-        Ok(Self { generation, tools, by_lc_name, by_category, by_provider, index })
+        Ok(Self { generation, tools, by_lc_name, by_category, by_provider, index: OnceLock::new() })
     }
 
     /// Which catalogue of its namespace this is; grows with every reload.
@@ -133,6 +133,11 @@ impl Catalog {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
+    }
+
+    /// The full-text index of all tools.
+    fn index(&self) -> &search::Index {
+        self.index.get_or_init(|| search::Index::of(self.tools.values()))
     }
 
     /// All tools, in the order in which they were given.

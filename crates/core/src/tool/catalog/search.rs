@@ -42,7 +42,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn of(tools: &[Tool]) -> Self {
+    pub(super) fn of<'t>(tools: impl ExactSizeIterator<Item = &'t Tool>) -> Self {
         let mut index = Self::default();
         let mut lengths = Vec::with_capacity(tools.len());
         let mut counted: Vec<(u32, u16)> = Vec::new();

@@ -71,7 +71,7 @@ impl Catalog {
         let limit = selection.limit.unwrap_or(usize::MAX);
         let wanted = Wanted::of(self, selection);
         if let Some(text) = selection.text.as_deref().filter(|text| !text.trim().is_empty()) {
-            let found = self.index.search(text, limit, |position| wanted.includes_at(position, self));
+            let found = self.index().search(text, limit, |position| wanted.includes_at(position, self));
             return found.into_iter().map(|(position, score)| Hit { tool: &self.tools[position], score }).collect();
         }
         let hit = |tool| Hit { tool, score: 0.0 };

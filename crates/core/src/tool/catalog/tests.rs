@@ -302,3 +302,17 @@ fn labels_and_read_only_select() {
     assert_eq!(catalog.select(&selection).unwrap().len(), 4);
     assert!(serde_json::from_value::<Selection>(json!({"lables": {}})).is_err());
 }
+
+/// A query's filter makes a catalogue of its own for each request: it must not cost a full-text index.
+#[test]
+fn a_filter_without_text_builds_no_index() {
+    let catalog = Catalog::new(0, aso()).unwrap();
+    let by_name = Selection { names: vec!["fetch_emails".into()], ..Selection::default() };
+    assert_eq!(catalog.select(&by_name).unwrap().len(), 1);
+    let by_category = Selection { categories: vec!["Email".into()], ..Selection::default() };
+    assert!(!catalog.select(&by_category).unwrap().is_empty());
+    assert!(catalog.index.get().is_none());
+    let by_text = Selection { text: Some("emails".into()), ..Selection::default() };
+    assert!(!catalog.select(&by_text).unwrap().is_empty());
+    assert!(catalog.index.get().is_some());
+}
