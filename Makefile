@@ -3,9 +3,12 @@
 CARGO ?= cargo
 # Tests and documentation must not pass by luck of a stale lock file.
 LOCKED := --locked
+# The program of `make demo` and `make serve`, and what it is built of.
+PROGRAM := $(or $(CARGO_TARGET_DIR),target)/debug/bosun
+SOURCES := Cargo.toml Cargo.lock crates/*/Cargo.toml crates/*/src examples/agents
 
 .DEFAULT_GOAL := help
-.PHONY: attack conformance docs-page help setup demo serve install test fmt lint unit doc deny chaos interop otel release bench fuzz clean
+.PHONY: attack conformance docs-page help setup program demo serve install test fmt lint unit doc deny chaos interop otel release bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,10 +17,22 @@ setup: ## install what the tests need beside Rust: jq, bc and curl, only where m
 	@.ci/setup
 	@$(CARGO) fetch --quiet $(LOCKED)
 
-demo: ## the whole story in ten seconds: no key, no service, nothing left behind
+# Cargo decides what is built. The times of the files decide what is shown: cargo's progress if something is newer than the
+# program, nothing if not, and what takes so long the first time.
+program:
+	@quiet=--quiet; \
+	if [ ! -e '$(PROGRAM)' ]; then \
+		quiet=; \
+		echo 'Building bosun and its dependencies from source: about five minutes on two CPUs, this first time only.' >&2; \
+	elif [ -n "$$(find $(SOURCES) -newer '$(PROGRAM)' | head -n 1)" ]; then \
+		quiet=; \
+	fi; \
+	$(CARGO) build $$quiet $(LOCKED) -p bosun
+
+demo: program ## the whole story in ten seconds: no key, no service, nothing left behind
 	@$(CARGO) run --quiet $(LOCKED) -p bosun -- demo
 
-serve: ## a server on 127.0.0.1:8080 with the example agents
+serve: program ## a server on 127.0.0.1:8080 with the example agents
 	@$(CARGO) run --quiet $(LOCKED) -p bosun -- serve --manifests examples/agents
 
 install: ## put `bosun` where cargo puts programs

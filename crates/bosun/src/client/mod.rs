@@ -1,4 +1,4 @@
-//! A client of a running server, as `bosun query` and `bosun demo` use it.
+//! A client of a running server, as `bosun query`, `bosun chat` and `bosun demo` use it.
 //!
 //! It speaks the public HTTP API and nothing else. Everything that it sends may be sent again: it
 //! chooses the name of a query itself, and a result that arrives twice is recorded once. So a broken
@@ -115,9 +115,14 @@ impl Client {
 
     /// The address of the queries of the namespace, or of what stands below them.
     pub(crate) fn queries_url(&self, below: &str) -> String {
+        self.url(&format!("queries{below}"))
+    }
+
+    /// An address in the namespace.
+    fn url(&self, below: &str) -> String {
         match &self.namespace {
-            Some(namespace) => format!("{}/v1/namespaces/{namespace}/queries{below}", self.server),
-            None => format!("{}/v1/queries{below}", self.server),
+            Some(namespace) => format!("{}/v1/namespaces/{namespace}/{below}", self.server),
+            None => format!("{}/v1/{below}", self.server),
         }
     }
 
@@ -158,6 +163,18 @@ impl Client {
     pub(crate) async fn get(&self, name: &str) -> Result<Value, ClientError> {
         let response = self.send(self.http.get(self.queries_url(&format!("/{name}")))).await?;
         self.read(response).await
+    }
+
+    /// Asks for the end of a query.
+    pub(crate) async fn cancel(&self, name: &str) -> Result<(), ClientError> {
+        self.send(self.http.patch(self.queries_url(&format!("/{name}/cancel")))).await.map(|_| ())
+    }
+
+    /// The names of the agents of the namespace.
+    pub(crate) async fn agents(&self) -> Result<Vec<String>, ClientError> {
+        let list = self.read(self.send(self.http.get(self.url("agents"))).await?).await?;
+        let items = list["items"].as_array().into_iter().flatten();
+        Ok(items.filter_map(|agent| agent["name"].as_str()).map(str::to_owned).collect())
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {

@@ -1,11 +1,14 @@
 //! What the program can do, one module for each command.
 
+mod ask;
 mod audit;
 mod backup;
+mod chat;
 mod check;
 mod config;
 mod convert;
 mod demo;
+mod init;
 mod input;
 mod keys;
 mod models;
@@ -24,8 +27,10 @@ use crate::{process, settings::Layers, workers::Workers};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Demo(demo::Demo),
+    Init(init::Init),
     Serve(serve::Serve),
     Query(query::Query),
+    Chat(chat::Chat),
     Config(config::Show),
     Keys(keys::Keys),
     Check(check::Check),
@@ -44,8 +49,10 @@ impl Command {
         }
         match self {
             Self::Demo(demo) => block_on(demo.run()),
+            Self::Init(init) => init.run(),
             Self::Serve(serve) => serve.workers().block_on(serve.run()),
             Self::Query(query) => block_on(query.run()),
+            Self::Chat(chat) => block_on(chat.run()),
             Self::Config(show) => show.run(layers),
             Self::Keys(keys) => keys.run(),
             Self::Check(check) => check.run(),

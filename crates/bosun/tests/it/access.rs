@@ -16,7 +16,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::Child,
 };
 
@@ -258,6 +258,28 @@ async fn a_query_without_a_namespace_is_one_of_the_keys_own() {
     assert!(!stderr(&asked).contains("namespace"), "{}", stderr(&asked));
     let (status, _) = server.get("/v1/namespaces/default/queries/q", &format!("Bearer {secret}")).await;
     assert_eq!(status, 200);
+}
+
+#[tokio::test]
+async fn a_key_that_may_not_list_agents_can_talk_to_one() {
+    let office = Office::new();
+    let (_, secret) = office.create(&["ci", "--right", "run"]).await;
+    let server = office.serve().await;
+    let talk = async |agent: &str, key: &str| {
+        let mut command = bosun();
+        command.args(["chat", "--agent", agent, "--server", &server.base]).env("BOSUN_KEY", key);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // A program that is refused reads nothing.
+        let _ = child.stdin.take().unwrap().write_all(b"Hello\n").await;
+        let output = child.wait_with_output().await.unwrap();
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    let (code, answer, log) = talk("math-assistant", &secret).await;
+    assert!(code == Some(0) && answer.starts_with("I am a script."), "{answer}{log}");
+    let (code, _, log) = talk("nothing", &secret).await;
+    assert!(code == Some(1) && log.contains("[agent_not_found]"), "{log}");
+    let (code, _, log) = talk("math-assistant", "sk-ark-unknown").await;
+    assert!(code == Some(1) && log.contains("[unauthorized]"), "{log}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 
 use std::{fmt::Write, path::Path};
 
-use crate::program::{Server, free_port, run_shell, stderr, stdout, workspace};
+use crate::program::{Server, bosun, free_port, run, run_shell, stderr, stdout, workspace};
 
 /// The blocks of a page that are marked with `language`.
 fn blocks(page: &str, language: &str) -> Vec<String> {
@@ -90,6 +90,27 @@ async fn the_tour_of_the_readme_runs_as_it_is_printed() {
     assert!(said.contains(r#""status": "tool_call_required""#), "{said}");
     assert!(said.contains("searched for Rust programming language news"), "{said}");
     assert!(said.contains("event: complete"), "{said}");
+    assert!(said.contains("Filesystem") && said.contains("That was at 20"), "{said}");
+}
+
+#[tokio::test]
+async fn the_page_of_the_command_line_has_every_command_and_what_it_shows_runs() {
+    let page = read("docs/cli.md");
+    let help = stdout(&run(bosun().arg("help")).await);
+    let (_, commands) = help.split_once("Commands:\n").expect("a list of commands");
+    let commands: Vec<_> = commands
+        .lines()
+        .map_while(|line| line.trim_start().split(' ').next().filter(|name| !name.is_empty()))
+        .collect();
+    assert!(commands.len() > 10, "{commands:?}");
+    for command in commands.iter().filter(|name| **name != "help") {
+        assert!(page.contains(&format!("`bosun {command}`")), "{command} is not on the page");
+    }
+    let server = Server::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let script = format!("export BOSUN_SERVER={}\n{}", server.base, script(&page, server.port()));
+    let output = run_shell(&script, directory.path()).await;
+    assert_eq!(stdout(&output), "25% of 8,432 is 2,108\n", "{}", stderr(&output));
 }
 
 #[tokio::test]
@@ -167,6 +188,7 @@ fn pages_link_to_pages_that_exist() {
         "README.md",
         "ARCHITECTURE.md",
         "docs/api.md",
+        "docs/cli.md",
         "docs/streaming.md",
         "docs/models.md",
         "docs/errors.md",

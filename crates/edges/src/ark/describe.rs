@@ -300,19 +300,26 @@ pub(crate) fn document() -> Value {
 /// A route that is in no namespace; `None` for the document itself.
 fn describe_of_server(route: &Route, generator: &mut SchemaGenerator) -> Option<Value> {
     let (summary, schema) = match route.path {
+        "/" => (
+            "Which server this is, and where to go on; as a page with `Accept: text/html`",
+            schema::<wire::Root>(generator),
+        ),
         "/health" => ("Whether the process answers", schema::<wire::Service>(generator)),
         "/ready" => ("Whether it takes work on", schema::<wire::Service>(generator)),
         "/v1/whoami" => ("What a key is good for", schema::<Whoami>(generator)),
         _ => return None,
     };
-    let answer = json!({"content": json_content(&schema.to_value())});
+    let mut answer = json!({"content": json_content(&schema.to_value())});
+    if route.path == "/" {
+        answer["content"]["text/html"] = json!({"schema": {"type": "string"}});
+    }
     let mut responses = Map::new();
     responses.insert("200".into(), with_description(answer.clone(), summary));
     if route.path == "/ready" {
         responses.insert("503".into(), with_description(answer, "It does not"));
     }
     let mut refused = vec![Code::HostNotAllowed, Code::OriginNotAllowed];
-    let id = route.path.rsplit('/').next().unwrap_or_default();
+    let id = route.path.rsplit('/').next().filter(|id| !id.is_empty()).unwrap_or("root");
     let mut described = json!({"operationId": id, "summary": summary});
     if route.needs != Needs::Nothing {
         described["security"] = security();

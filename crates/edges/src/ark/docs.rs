@@ -5,7 +5,7 @@
 
 use axum::{
     http::{HeaderName, HeaderValue, header},
-    response::IntoResponse,
+    response::{IntoResponse, Response},
 };
 
 const HTML: &str = include_str!("docs/page.html");
@@ -17,21 +17,22 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// `GET /docs`
-pub(super) async fn page() -> impl IntoResponse {
+pub(super) async fn page() -> Response {
     serve("text/html; charset=utf-8", HTML)
 }
 
 /// `GET /docs/page.css`
-pub(super) async fn style() -> impl IntoResponse {
+pub(super) async fn style() -> Response {
     serve("text/css; charset=utf-8", CSS)
 }
 
 /// `GET /docs/page.js`
-pub(super) async fn script() -> impl IntoResponse {
+pub(super) async fn script() -> Response {
     serve("text/javascript; charset=utf-8", JS)
 }
 
-fn serve(media_type: &'static str, text: &'static str) -> impl IntoResponse {
+/// A file of this server's own for a browser, with the policy that it is shown under.
+pub(super) fn serve(media_type: &'static str, content: impl IntoResponse) -> Response {
     let header = |name: HeaderName, value: &'static str| (name, HeaderValue::from_static(value));
     let headers = [
         header(header::CONTENT_TYPE, media_type),
@@ -39,7 +40,7 @@ fn serve(media_type: &'static str, text: &'static str) -> impl IntoResponse {
         header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         header(header::CACHE_CONTROL, "no-cache"),
     ];
-    (headers, text)
+    (headers, content).into_response()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod reference;
 pub(crate) mod refused;
 mod request;
 mod resource;
+mod root;
 pub(crate) mod routes;
 pub(crate) mod stream;
 mod target;

@@ -37,6 +37,7 @@ use super::{
         raw::{create_raw, delete_raw, get_raw, list_raw, replace_raw},
         update_agent, update_memory, update_model, update_server, update_team, update_tool,
     },
+    root::root,
     stream, tools, update, upload, usage, wire,
 };
 use crate::{
@@ -136,6 +137,7 @@ routes! {
 routes! {
     /// The paths that are in no namespace.
     SERVER server {
+        "/" => get root Nothing;
         "/openapi.json" => get openapi Nothing;
         "/health" => get health Nothing;
         "/ready" => get ready Nothing;

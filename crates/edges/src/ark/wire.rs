@@ -365,3 +365,40 @@ impl Service {
         Self { status, service: "ark-api", server: "bosun", error }
     }
 }
+
+/// What is at `/`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Root {
+    /// As `/health` has it.
+    pub(super) service: &'static str,
+    /// The program that serves it.
+    pub(super) server: &'static str,
+    pub(super) version: &'static str,
+    /// Where to go on from here.
+    pub(super) links: RootLinks,
+    /// What to try first, on the command line.
+    pub(super) commands: &'static [&'static str],
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct RootLinks {
+    pub(super) docs: &'static str,
+    pub(super) openapi: &'static str,
+    pub(super) health: &'static str,
+    pub(super) ready: &'static str,
+    pub(super) agents: &'static str,
+}
+
+impl Root {
+    pub(super) fn new(commands: &'static [&'static str]) -> Self {
+        let Service { service, server, .. } = Service::new("healthy", None);
+        let links = RootLinks {
+            docs: "/docs",
+            openapi: "/openapi.json",
+            health: "/health",
+            ready: "/ready",
+            agents: "/v1/agents",
+        };
+        Self { service, server, version: env!("CARGO_PKG_VERSION"), links, commands }
+    }
+}

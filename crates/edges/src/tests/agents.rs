@@ -39,3 +39,31 @@ async fn readiness_ends_before_the_server_does() {
     assert_answer("not_ready", &answer.body);
     assert_eq!(world.get("/health").await.status, 200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_root_says_where_to_go_on_as_a_page_or_as_json() {
+    let world = World::new(ScriptedModel::default()).await;
+    let (page, docs) = (
+        world.send("GET", "/", &[("accept", "text/html,*/*;q=0.8")], "").await,
+        world.send("GET", "/docs", &[("accept", "text/html")], "").await,
+    );
+    for name in ["content-type", "content-security-policy", "x-content-type-options", "cache-control"] {
+        assert!(page.header(name).is_some(), "{name}");
+        assert_eq!(page.header(name), docs.header(name), "{name}");
+    }
+    let text = page.ok().as_str().unwrap().to_owned();
+    let answer = world.get("/").await;
+    assert_eq!((answer.header("content-type"), answer.header("vary")), (Some("application/json"), Some("accept")));
+    let mut body = answer.ok();
+    for (name, link) in body["links"].as_object().unwrap() {
+        let link = link.as_str().unwrap();
+        assert!(text.contains(&format!("<a href=\"{link}\">{link}</a>")), "{name} is not on the page:\n{text}");
+        assert_eq!(world.get(link).await.status, 200, "{link}");
+    }
+    for command in body["commands"].as_array().unwrap() {
+        assert!(text.contains(command.as_str().unwrap()), "{command} is not on the page:\n{text}");
+    }
+    assert!(text.contains(body["version"].as_str().unwrap()) && !text.contains('{'), "{text}");
+    body["version"] = "[version]".into();
+    assert_answer("root", &body);
+}

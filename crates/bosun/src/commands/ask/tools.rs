@@ -22,7 +22,7 @@ const LONGEST_COMPLAINT: usize = 4 * 1024;
 
 /// `calculator='bc -l'`: which command runs which tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(super) struct Run {
     tool: String,
     command: String,
 }
@@ -42,7 +42,7 @@ impl FromStr for Run {
 
 /// The tools of this client.
 #[derive(Debug, Default)]
-pub(crate) struct LocalTools {
+pub(super) struct LocalTools {
     /// As they stand in the file; the server checks them.
     pub(crate) definitions: Vec<Value>,
     commands: BTreeMap<String, String>,
@@ -164,7 +164,7 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: usize) -> Output {
 }
 
 /// The body that brings an outcome to the server.
-pub(crate) fn result_body(call: &str, tool: &str, outcome: &Result<String, String>) -> Value {
+pub(super) fn result_body(call: &str, tool: &str, outcome: &Result<String, String>) -> Value {
     match outcome {
         Ok(result) => json!({ "toolCallId": call, "toolName": tool, "toolResult": result, "success": true }),
         Err(error) => json!({ "toolCallId": call, "toolName": tool, "success": false, "error": error }),

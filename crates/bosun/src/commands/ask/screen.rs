@@ -2,8 +2,8 @@
 //!
 //! The answer goes to standard output and everything about how it came to be to standard error, so
 //! that `answer=$(bosun query …)` is the answer and nothing else. Where standard output is a
-//! terminal, the answer is written there while the model still speaks. With `--json`, standard
-//! output gets the events as they came, and nothing else is said.
+//! terminal, the answer is written there while the model still speaks. [`Detail`] says how much
+//! else is shown.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -26,10 +26,21 @@ const WARN: Style = AnsiColor::Yellow.on_default();
 /// Of arguments and results, this much is shown.
 const SHOWN: usize = 100;
 
+/// How much is shown beside the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::commands) enum Detail {
+    /// Every step of the run, with its time.
+    Steps,
+    /// In a conversation: the calls of tools, and what goes wrong.
+    Calls,
+    /// The events on standard output as they came, as JSON, and nothing else.
+    Events,
+}
+
 #[derive(Debug)]
-pub(super) struct Screen {
+pub(in crate::commands) struct Screen {
     begun: Instant,
-    json: bool,
+    detail: Detail,
     /// Text is shown as it arrives.
     live: bool,
     /// The cursor stands behind text of the model.
@@ -41,11 +52,11 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn new(json: bool) -> Self {
-        let live = !json && io::stdout().is_terminal();
+    pub(in crate::commands) fn new(detail: Detail) -> Self {
+        let live = detail != Detail::Events && io::stdout().is_terminal();
         Self {
             begun: Instant::now(),
-            json,
+            detail,
             live,
             in_text: false,
             turn: 0,
@@ -54,12 +65,12 @@ impl Screen {
         }
     }
 
-    pub(super) fn asking(&self, agent: &str, input: &str) -> io::Result<()> {
+    pub(in crate::commands) fn asking(&self, agent: &str, input: &str) -> io::Result<()> {
         self.say(&format!("{BOLD}{agent}{BOLD:#}  {input}"))
     }
 
     pub(super) fn event(&mut self, event: &Event, data: &Value) -> io::Result<()> {
-        if self.json {
+        if self.detail == Detail::Events {
             let line = match &event.id {
                 Some(id) => json!({ "event": event.name, "id": id, "data": data }),
                 None => json!({ "event": event.name, "data": data }),
@@ -68,11 +79,13 @@ impl Screen {
         }
         let text = |pointer: &str| data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let name = text("/name");
+        let is_of_calls = self.detail == Detail::Calls;
         match event.name.as_str() {
             "agent_thinking" if data["attempt"].as_u64() > Some(1) => {
                 self.streamed.clear();
                 self.step(WARN, "↻", "the model is asked again; what it said of this turn is void")
             }
+            "agent_thinking" | "tool_result_received" | "tool_started" if is_of_calls => Ok(()),
             "agent_thinking" => self.step(DIM, "·", "thinking"),
             "agent_response_delta" => self.stream(data["turn"].as_u64().unwrap_or_default(), text("/delta")),
             "tool_call" => self.step(TOOL, "→", &format!("{TOOL}{name}{TOOL:#} {}", brief(&data["arguments"]))),
@@ -124,7 +137,7 @@ impl Screen {
     }
 
     /// This program stops watching; the query does not stop.
-    pub(super) fn left_behind(&mut self, url: &str) -> io::Result<()> {
+    pub(in crate::commands) fn left_behind(&mut self, url: &str) -> io::Result<()> {
         self.end_text()?;
         self.say(&format!(
             "the query goes on without this client\n  see it:    curl '{url}'\n  cancel it: curl -X PATCH '{url}/cancel'"
@@ -137,8 +150,11 @@ impl Screen {
         if !self.answer.is_empty() && !is_on_terminal {
             writeln!(stdout(), "{}", printable(&self.answer))?;
         }
-        let (style, mark) = if status == "completed" { (GOOD, "✓") } else { (BAD, "✗") };
-        self.step(style, mark, status)
+        match status {
+            "completed" if self.detail == Detail::Calls => Ok(()),
+            "completed" => self.step(GOOD, "✓", status),
+            _ => self.step(BAD, "✗", status),
+        }
     }
 
     fn stream(&mut self, turn: u64, text: &str) -> io::Result<()> {
@@ -161,12 +177,15 @@ impl Screen {
 
     fn step(&mut self, style: Style, mark: &str, text: &str) -> io::Result<()> {
         self.end_text()?;
+        if self.detail == Detail::Calls {
+            return self.say(&format!("  {style}{mark}{style:#} {text}"));
+        }
         let seconds = self.begun.elapsed().as_secs_f64();
         self.say(&format!("{DIM}{seconds:8.3} s{DIM:#}  {style}{mark}{style:#} {text}"))
     }
 
     fn say(&self, line: &str) -> io::Result<()> {
-        if self.json { Ok(()) } else { writeln!(stderr(), "{line}") }
+        if self.detail == Detail::Events { Ok(()) } else { writeln!(stderr(), "{line}") }
     }
 }
 
