@@ -10,6 +10,7 @@ pub mod fault;
 mod golden;
 pub mod manifests;
 pub mod model;
+pub mod outbound;
 pub mod ownership;
 pub mod runner;
 pub mod secret;

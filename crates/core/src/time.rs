@@ -1,8 +1,24 @@
 //! Points in time, as data. The clock that makes them lives in the engine.
 
-use std::time::Duration;
+use std::{num::NonZero, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use time::{
+    OffsetDateTime,
+    format_description::well_known::{
+        Iso8601, Rfc3339,
+        iso8601::{Config, EncodedConfig, TimePrecision},
+    },
+};
+
+/// The years 0 to 9999, which are all that RFC 3339 has.
+const FIRST_WRITTEN: i64 = -62_167_219_200_000;
+const LAST_WRITTEN: i64 = 253_402_300_799_999;
+
+/// `time`'s own RFC 3339 leaves zeros at the end of a fraction out; this profile always writes three digits.
+const PRECISION: TimePrecision = TimePrecision::Second { decimal_digits: NonZero::new(3) };
+const PROFILE: EncodedConfig = Config::DEFAULT.set_time_precision(PRECISION).encode();
+const MILLISECONDS: Iso8601<PROFILE> = Iso8601;
 
 /// Milliseconds since the Unix epoch, as the journal stores them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -36,102 +52,27 @@ impl Timestamp {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// RFC 3339 in UTC with milliseconds, as every edge writes it.
+    /// RFC 3339 in UTC with milliseconds, as every edge writes it. The format ends with the year 9999: a moment beyond is
+    /// written as the last one that it has, one before the year 0 as the first.
     #[must_use]
     pub fn to_rfc3339(self) -> String {
-        let days = self.0.div_euclid(86_400_000);
-        let millis = self.0.rem_euclid(86_400_000);
-        let (year, month, day) = civil_from_days(days);
-        let (hour, minute, second) = (millis / 3_600_000, millis / 60_000 % 60, millis / 1_000 % 60);
-        if !(0..=9_999).contains(&year) {
-            return format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", millis % 1_000);
-        }
-        // Every answer has several, and to be formatted costs ten times as much as to be written down.
-        let mut text = *b"0000-00-00T00:00:00.000Z";
-        for (place, digits, mut number) in [
-            (0, 4, year),
-            (5, 2, month),
-            (8, 2, day),
-            (11, 2, hour),
-            (14, 2, minute),
-            (17, 2, second),
-            (20, 3, millis % 1_000),
-        ] {
-            for digit in text[place..place + digits].iter_mut().rev() {
-                *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
-                number /= 10;
-            }
-        }
-        str::from_utf8(&text).unwrap_or_default().to_owned()
+        let millis = self.0.clamp(FIRST_WRITTEN, LAST_WRITTEN);
+        let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);
+        // Neither fails: the range was checked.
+        moment.ok().and_then(|moment| moment.format(&MILLISECONDS).ok()).unwrap_or_default()
     }
-}
 
-impl Timestamp {
     /// Reads RFC 3339 with any offset, and a date alone as its first moment in UTC.
     #[must_use]
     pub fn from_rfc3339(text: &str) -> Option<Self> {
-        let number = |range: std::ops::Range<usize>| {
-            let digits = text.get(range)?;
-            digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<i64>().ok()).flatten()
+        let moment = match text.as_bytes().get(10) {
+            None => OffsetDateTime::parse(&format!("{text}T00:00:00Z"), &Rfc3339),
+            // `time` takes any separator, since RFC 3339 leaves it open.
+            Some(b'T' | b't' | b' ') => OffsetDateTime::parse(text, &Rfc3339),
+            Some(_) => return None,
         };
-        let is = |at: usize, marks: &[u8]| text.as_bytes().get(at).is_some_and(|byte| marks.contains(byte));
-        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-        let days = days_from_civil(year, month, day);
-        if !is(4, b"-") || !is(7, b"-") || civil_from_days(days) != (year, month, day) {
-            return None;
-        }
-        if text.len() == 10 {
-            return Some(Self(days * 86_400_000));
-        }
-        let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-        // A leap second is the last moment of its minute.
-        let in_range = hour < 24 && minute < 60 && second <= 60;
-        if !in_range || !is(10, b"Tt ") || !is(13, b":") || !is(16, b":") {
-            return None;
-        }
-        let mut rest = text.get(19..)?;
-        let mut millis = 0;
-        if let Some(fraction) = rest.strip_prefix('.') {
-            let end = fraction.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(fraction.len());
-            let digits = fraction.get(..end).filter(|digits| !digits.is_empty())?;
-            millis = format!("{digits:0<3}").get(..3)?.parse::<i64>().ok()?;
-            rest = fraction.get(end..)?;
-        }
-        let offset = match rest.as_bytes() {
-            b"Z" | b"z" => 0,
-            [sign @ (b'+' | b'-'), h1 @ b'0'..=b'2', h2 @ b'0'..=b'9', b':', m1 @ b'0'..=b'5', m2 @ b'0'..=b'9'] => {
-                let digit = |byte: &u8| i64::from(*byte - b'0');
-                let minutes = (digit(h1) * 10 + digit(h2)) * 60 + digit(m1) * 10 + digit(m2);
-                if *sign == b'-' { -minutes } else { minutes }
-            }
-            _ => return None,
-        };
-        let seconds = (hour * 60 + minute - offset) * 60 + second.min(59);
-        Some(Self(days * 86_400_000 + seconds * 1_000 + millis))
+        i64::try_from(moment.ok()?.unix_timestamp_nanos().div_euclid(1_000_000)).ok().map(Self)
     }
-}
-
-/// The day number of a proleptic Gregorian date; Howard Hinnant's `days_from_civil`.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let shifted_month = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * shifted_month + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-/// Proleptic Gregorian date of a day number; Howard Hinnant's `civil_from_days`.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
@@ -151,9 +92,15 @@ mod tests {
         check(1_794_700_800_123, "2026-11-15T00:00:00.123Z");
         check(-1, "1969-12-31T23:59:59.999Z");
         check(253_402_300_799_999, "9999-12-31T23:59:59.999Z");
-        check(253_402_300_800_000, "10000-01-01T00:00:00.000Z");
         check(-62_167_219_200_000, "0000-01-01T00:00:00.000Z");
-        check(-62_167_219_200_001, "-001-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn a_moment_that_rfc_3339_cannot_write_is_the_nearest_that_it_can() {
+        check(253_402_300_800_000, "9999-12-31T23:59:59.999Z");
+        check(i64::MAX, "9999-12-31T23:59:59.999Z");
+        check(-62_167_219_200_001, "0000-01-01T00:00:00.000Z");
+        check(i64::MIN, "0000-01-01T00:00:00.000Z");
     }
 
     #[test]
@@ -167,6 +114,8 @@ mod tests {
             ("2026-11-15t01:30:00+01:30", 1_794_700_800_000),
             ("2026-11-14 23:00:00.5-01:00", 1_794_700_800_500),
             ("2026-11-15T00:00:00.123456789Z", 1_794_700_800_123),
+            ("1969-12-31T23:59:59.9999Z", -1),
+            ("2016-12-31T23:59:60Z", 1_483_228_799_999),
         ] {
             assert_eq!(Timestamp::from_rfc3339(text), Some(Timestamp(expect)), "{text}");
         }
@@ -176,6 +125,9 @@ mod tests {
             "2026-13-01",
             "2026-02-29",
             "2026-11-15T24:00:00Z",
+            "2026-11-15T00:00:60Z",
+            "2026-11-15T00:00:00+24:00",
+            "2026-11-15x00:00:00Z",
             "2026-11-15T00:00:00",
             "2026-11-15T00:00Z",
             "2026-11-15T00:00:00.Z",

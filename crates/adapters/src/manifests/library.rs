@@ -26,6 +26,7 @@ use super::{Connections, Drafts, Manifests, agent, document, model, reference};
 use crate::{
     address::Reachable,
     fault::Fault,
+    outbound::Pool,
     runner::builtin::Builtins,
     secret::{Secrets, binding::Grants},
     yaml::Reading,
@@ -48,7 +49,8 @@ impl Library {
     #[must_use]
     pub fn new(files: Manifests, secrets: Arc<Secrets>, reachable: Reachable, builtins: Arc<Builtins>) -> Self {
         let grants = Arc::new(model::grants(&files.models));
-        Self { files, builtins, secrets, grants, connections: Arc::new(Connections::new(reachable)) }
+        let connections = Arc::new(Connections::new(Arc::new(Pool::new(reachable))));
+        Self { files, builtins, secrets, grants, connections }
     }
 }
 

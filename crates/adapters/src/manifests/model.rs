@@ -72,7 +72,7 @@ impl ModelManifest {
         let Some(config) = self.provider.config() else { return Vec::new() };
         let url = config.literal_url();
         let mut faults = Vec::new();
-        if let Some(Err(refused)) = url.as_ref().map(|url| connections.way_to(url, &config.reach)) {
+        if let Some(Err(refused)) = url.as_ref().map(|url| connections.pool.way_to(url, &config.reach)) {
             let message = format!("`baseUrl`: {refused}");
             faults.push(ManifestFault { code: ADDRESS_NOT_ALLOWED, message, hint: None });
         }

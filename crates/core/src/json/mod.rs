@@ -4,8 +4,7 @@
 //! the reader (depth, size). [`canonical`] is RFC 8785, the form that is hashed. Nothing is
 //! repaired here: no comments, no trailing commas, no `NaN`.
 //!
-//! `tree` is the same reader for arguments, which are looked at before anybody needs a copy. What is
-//! too large to be parsed at all is held to the grammar by [`checker`].
+//! What is too large to be parsed at all is held to the grammar by [`checker`].
 
 pub mod checker;
 
@@ -15,9 +14,6 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value, map::Entry};
 
 use crate::{ContentHash, ceiling};
-pub(crate) use tree::Tree;
-
-pub(crate) mod tree;
 
 /// How much JSON is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,21 +207,6 @@ impl<'de> Visitor<'de> for Strict<'_> {
         }
         Ok(Value::Object(members))
     }
-}
-
-/// [`parse`] for who only looks at what is read: without a copy of it.
-///
-/// # Errors
-/// As there.
-pub(crate) fn read(text: &str, limits: Limits) -> Result<Tree<'_>, JsonError> {
-    if text.len() > limits.bytes {
-        return Err(JsonError::TooLarge { bytes: text.len(), limit: limits.bytes });
-    }
-    let depth = limits.depth.min(Limits::DEEPEST);
-    Tree::read(text, depth).ok_or_else(|| match parse(text, limits) {
-        Err(error) => error,
-        Ok(_) => JsonError::Syntax { message: "not strict JSON".to_owned(), line: 1, column: 1 },
-    })
 }
 
 /// The SHA-256 of the canonical form: equal for values that are equal as JSON.
@@ -607,6 +588,88 @@ mod tests {
                     .prop_map(|members| Value::Object(members.into_iter().collect())),
             ]
         })
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        for (text, expect) in [
+            ("0", json!(0)),
+            ("-1", json!(-1)),
+            ("18446744073709551615", json!(u64::MAX)),
+            ("18446744073709551616", json!(18446744073709551616.0)),
+            ("-9223372036854775808", json!(i64::MIN)),
+            ("-9223372036854775809", json!(-9223372036854775809.0)),
+            ("0.1", json!(0.1)),
+            ("-0.25", json!(-0.25)),
+            ("1.0", json!(1.0)),
+            ("1e2", json!(100.0)),
+            ("1E+2", json!(100.0)),
+            ("123456789012345678901234567890.5e-10", json!(1.2345678901234567e19)),
+            ("9007199254740993.0", json!(9007199254740992.0)),
+            ("0.30000000000000004", json!(0.30000000000000004)),
+            ("5e-324", json!(5e-324)),
+        ] {
+            assert_eq!(parse(text, Limits::BODY).unwrap(), expect, "{text}");
+        }
+        let zero = parse("-0", Limits::BODY).unwrap();
+        assert!(zero.as_f64().unwrap().is_sign_negative() && zero.is_f64());
+    }
+
+    #[test]
+    fn nothing_else_is_taken() {
+        for text in [
+            "",
+            " ",
+            "nul",
+            "nulll",
+            "tru",
+            "+1",
+            "01",
+            "-",
+            "-01",
+            "1.",
+            ".5",
+            "1e",
+            "1e+",
+            "1e999",
+            "--1",
+            "0x1",
+            "NaN",
+            "\"",
+            "\"\\",
+            "\"\\x\"",
+            "\"\\u12\"",
+            "\"\\u12g4\"",
+            "\"\\ud800\"",
+            "\"\\ud800\\u0041\"",
+            "\"\\udc00\"",
+            "\"\t\"",
+            "\"\n\"",
+            "[",
+            "[1",
+            "[1,",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "]",
+            "{",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":1",
+            "{\"a\":1,",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{'a':1}",
+            "{\"a\" 1}",
+            "{\"a\":1 \"b\":2}",
+            "1 2",
+            "[1] // one",
+            "\u{feff}1",
+            "{\"a\":1,\"a\":2}",
+            "{\"a\":1,\"\\u0061\":2}",
+        ] {
+            assert!(parse(text, Limits::BODY).is_err(), "{text:?}");
+        }
     }
 
     proptest! {

@@ -7,8 +7,9 @@
 
 use std::collections::HashMap;
 
+use serde_json::Value;
+
 use super::{error::SchemaFault, keyword::Reach};
-use crate::json::Tree;
 
 /// Levels that are counted; a deeper value is refused by everyone who reads one.
 pub(super) const LEVELS: usize = 65;
@@ -228,7 +229,7 @@ fn heaviest_part(ways: &[Way], level: &[u64]) -> u64 {
 
 impl Cost {
     /// Whether `value` can be checked in reasonable time.
-    pub(super) fn allows(&self, value: &Tree<'_>) -> bool {
+    pub(super) fn allows(&self, value: &Value) -> bool {
         self.harmless || self.of(value) <= BUDGET
     }
 
@@ -238,7 +239,7 @@ impl Cost {
     }
 
     /// How many applications a check of `value` takes at most. Counts no further than the budget.
-    pub(super) fn of(&self, value: &Tree<'_>) -> u64 {
+    pub(super) fn of(&self, value: &Value) -> u64 {
         let mut spent = 0_u64;
         let mut pending = vec![(value, 0)];
         while let Some((value, level)) = pending.pop() {
@@ -247,8 +248,8 @@ impl Cost {
                 break;
             }
             match value {
-                Tree::Array(items) => pending.extend(items.iter().map(|item| (item, level + 1))),
-                Tree::Object(members) => pending.extend(members.iter().map(|member| (&member.value, level + 1))),
+                Value::Array(items) => pending.extend(items.iter().map(|item| (item, level + 1))),
+                Value::Object(members) => pending.extend(members.values().map(|member| (member, level + 1))),
                 _ => {}
             }
         }

@@ -42,10 +42,9 @@ use serde_json::Value;
 
 use crate::{
     ceiling,
-    json::{self, Limits, Tree},
+    json::{self, Limits},
 };
 use inspect::Inspection;
-use instance::Instance;
 
 pub use cache::SchemaCache;
 pub use error::{Refusal, SchemaError, SchemaFault};
@@ -60,7 +59,6 @@ pub mod dialect;
 mod draft;
 mod error;
 mod inspect;
-mod instance;
 pub(crate) mod keyword;
 mod normalize;
 pub mod path;
@@ -73,7 +71,7 @@ mod violation;
 pub struct Schema {
     source: Arc<Value>,
     normalized: Normalized,
-    validator: Validator<Instance>,
+    validator: Validator,
     cost: cost::Cost,
     backtracking: u64,
     pattern_bytes: usize,
@@ -87,27 +85,17 @@ impl fmt::Debug for Schema {
 
 /// Arguments that fit their schema.
 #[derive(Debug)]
-pub struct Arguments<'t> {
-    content: Content<'t>,
+pub struct Arguments {
+    value: Value,
     /// Where an explicit `null` was left out, because the parameter is optional and takes none.
     pub dropped: Vec<String>,
 }
 
-#[derive(Debug)]
-enum Content<'t> {
-    /// As they were read, and nothing was changed.
-    Read(Tree<'t>),
-    Value(Value),
-}
-
-impl Arguments<'_> {
+impl Arguments {
     /// The arguments themselves.
     #[must_use]
     pub fn into_value(self) -> Value {
-        match self.content {
-            Content::Read(tree) => tree.to_value(),
-            Content::Value(value) => value,
-        }
+        self.value
     }
 }
 
@@ -152,7 +140,7 @@ impl Schema {
         })?;
         let pattern_bytes = inspection.patterns.bytes();
         let normalized = normalize(source).map_err(|faults| Refusal { faults, pattern_bytes })?;
-        let mut options = jsonschema::options_for::<Instance>()
+        let mut options = jsonschema::options()
             .with_draft(inspection.draft)
             .offline()
             .should_validate_formats(true)
@@ -168,7 +156,7 @@ impl Schema {
         }
         let validator = options.build(&normalized.clean).map_err(|error| Refusal {
             faults: vec![SchemaError {
-                path: path::from_pointer(error.instance_path().as_str(), &**source),
+                path: path::from_pointer(error.instance_path().as_str(), source),
                 fault: SchemaFault::Invalid(crate::text::clip(&error.to_string(), 200)),
             }],
             pattern_bytes,
@@ -216,7 +204,7 @@ impl Schema {
         if let Some(violation) = too_deep(value) {
             return vec![violation];
         }
-        match self.judge(&Tree::of(value)) {
+        match self.judge(value) {
             Verdict::Fits => Vec::new(),
             Verdict::Fails { violations, .. } => violations,
         }
@@ -229,41 +217,40 @@ impl Schema {
     ///
     /// # Errors
     /// Every fault at once, in the order of [`Schema::validate`].
-    pub fn check_arguments<'t>(&self, text: &'t str) -> Result<Arguments<'t>, Vec<Violation>> {
+    pub fn check_arguments(&self, text: &str) -> Result<Arguments, Vec<Violation>> {
         let text = if text.trim().is_empty() { "{}" } else { text };
-        let tree = json::read(text, Limits::ARGUMENTS)
+        let value = json::parse(text, Limits::ARGUMENTS)
             .map_err(|error| vec![Violation::whole("json", format!("Invalid tool arguments JSON: {error}"))])?;
-        refuse_other_than_object(matches!(tree, Tree::Object(_)))?;
-        match self.judge(&tree) {
-            Verdict::Fits => Ok(Arguments { content: Content::Read(tree), dropped: Vec::new() }),
-            Verdict::Fails { violations, nulls } if nulls.is_empty() => Err(violations),
-            Verdict::Fails { violations, nulls } => self.without_nulls(tree.to_value(), violations, &nulls),
-        }
+        refuse_other_than_object(value.is_object())?;
+        self.judge_arguments(value)
     }
 
     /// [`Schema::check_arguments`] for arguments that are already a value.
     ///
     /// # Errors
     /// As there.
-    pub fn check_value(&self, value: Value) -> Result<Arguments<'static>, Vec<Violation>> {
+    pub fn check_value(&self, value: Value) -> Result<Arguments, Vec<Violation>> {
         refuse_other_than_object(value.is_object())?;
         if let Some(violation) = too_deep(&value) {
             return Err(vec![violation]);
         }
-        let verdict = self.judge(&Tree::of(&value));
-        match verdict {
-            Verdict::Fits => Ok(Arguments { content: Content::Value(value), dropped: Vec::new() }),
+        self.judge_arguments(value)
+    }
+
+    fn judge_arguments(&self, value: Value) -> Result<Arguments, Vec<Violation>> {
+        match self.judge(&value) {
+            Verdict::Fits => Ok(Arguments { value, dropped: Vec::new() }),
             Verdict::Fails { violations, nulls } => self.without_nulls(value, violations, &nulls),
         }
     }
 
     /// Leaves out the nulls that are at fault, and checks again. What is then missing was required.
-    fn without_nulls<'t>(
+    fn without_nulls(
         &self,
         mut value: Value,
         mut violations: Vec<Violation>,
         nulls: &violation::Nulls,
-    ) -> Result<Arguments<'t>, Vec<Violation>> {
+    ) -> Result<Arguments, Vec<Violation>> {
         let mut dropped = Vec::new();
         // Those inside an alternative only if that makes the value fit: the alternative may not be
         // the one that was meant.
@@ -276,9 +263,8 @@ impl Schema {
             for pointer in pointers {
                 remove_member(&mut value, pointer);
             }
-            let verdict = self.judge(&Tree::of(&value));
-            match verdict {
-                Verdict::Fits => return Ok(Arguments { content: Content::Value(value), dropped }),
+            match self.judge(&value) {
+                Verdict::Fits => return Ok(Arguments { value, dropped }),
                 Verdict::Fails { violations: remaining, .. } if !in_alternative => violations = remaining,
                 Verdict::Fails { .. } => {}
             }
@@ -287,24 +273,24 @@ impl Schema {
     }
 
     /// Looks at a value whose depth is bounded.
-    fn judge(&self, tree: &Tree<'_>) -> Verdict {
+    fn judge(&self, value: &Value) -> Verdict {
         // The validator has no clock, so this comes first.
-        if !self.cost.allows(tree) {
+        if !self.cost.allows(value) {
             let message = "Arguments are too large and too deep for a schema with so many alternatives";
             let violations = vec![Violation::whole("cost", message.to_owned())];
             return Verdict::Fails { violations, nulls: violation::Nulls::default() };
         }
         pattern::begin_value();
-        if self.validator.is_valid(tree) {
+        if self.validator.is_valid(value) {
             return Verdict::Fits;
         }
         pattern::begin_value();
-        let errors: Vec<ValidationError<'_>> = if self.cost.of(tree) > LISTED {
-            self.validator.validate(tree).err().into_iter().collect()
+        let errors: Vec<ValidationError<'_>> = if self.cost.of(value) > LISTED {
+            self.validator.validate(value).err().into_iter().collect()
         } else {
-            self.validator.iter_errors(tree).collect()
+            self.validator.iter_errors(value).collect()
         };
-        let violations = violation::describe_all(&errors, tree);
+        let violations = violation::describe_all(&errors, value);
         Verdict::Fails { violations, nulls: violation::nulls(&errors) }
     }
 }

@@ -7,10 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::{
-    json::tree::{Key, Tree},
-    text::clip,
-};
+use crate::text::clip;
 
 /// So many characters of a key are in a path: one key of a megabyte would be in the path of every fault below it.
 const LONGEST_KEY: usize = 128;
@@ -125,54 +122,19 @@ pub(crate) fn segments(pointer: &str) -> impl Iterator<Item = String> + '_ {
     pointer.split('/').skip(1).map(|segment| segment.replace("~1", "/").replace("~0", "~"))
 }
 
-/// What a JSON pointer can lead into.
-pub(crate) trait Walk {
-    fn is_array(&self) -> bool;
-    fn item(&self, index: usize) -> Option<&Self>;
-    fn member(&self, key: &str) -> Option<&Self>;
-}
-
-impl Walk for Value {
-    fn is_array(&self) -> bool {
-        self.is_array()
-    }
-
-    fn item(&self, index: usize) -> Option<&Self> {
-        self.get(index)
-    }
-
-    fn member(&self, key: &str) -> Option<&Self> {
-        self.get(key)
-    }
-}
-
-impl Walk for Tree<'_> {
-    fn is_array(&self) -> bool {
-        matches!(self, Tree::Array(_))
-    }
-
-    fn item(&self, index: usize) -> Option<&Self> {
-        if let Tree::Array(items) = self { items.get(index) } else { None }
-    }
-
-    fn member(&self, key: &str) -> Option<&Self> {
-        if let Tree::Object(members) = self { members.get(&Key::new(key)) } else { None }
-    }
-}
-
 /// A JSON pointer into `root`, as people write it. The value decides whether `0` is an index or a key.
-pub(crate) fn from_pointer(pointer: &str, root: &impl Walk) -> String {
+pub(crate) fn from_pointer(pointer: &str, root: &Value) -> String {
     let mut path = String::new();
     let mut here = Some(root);
     for segment in segments(pointer) {
         match (here, segment.parse::<usize>()) {
             (Some(array), Ok(index)) if array.is_array() => {
                 push_index(&mut path, index);
-                here = array.item(index);
+                here = array.get(index);
             }
             (object, _) => {
                 push_key(&mut path, &segment);
-                here = object.and_then(|object| object.member(&segment));
+                here = object.and_then(|object| object.get(&segment));
             }
         }
     }
@@ -198,7 +160,6 @@ mod tests {
             ("/missing/0", "missing.0"),
         ] {
             assert_eq!(from_pointer(pointer, &value), expect);
-            assert_eq!(from_pointer(pointer, &Tree::of(&value)), expect);
         }
     }
 

@@ -19,10 +19,9 @@ use jsonschema::{Keyword, ValidationError, paths::Location};
 use regex_automata::meta::{BuildError, Config, Regex};
 use serde_json::{Map, Value};
 
-use super::{error::SchemaFault, instance::Instance};
+use super::error::SchemaFault;
 use crate::{
     ceiling::{PATTERN_BYTES, PATTERN_COMPILED_BYTES, SCHEMA_PATTERN_BYTES},
-    json::Tree,
     text::clip,
 };
 
@@ -306,9 +305,9 @@ impl BoundedPattern {
     }
 }
 
-impl<'i> Keyword<'i, Instance> for BoundedPattern {
-    fn validate(&self, instance: &'i Tree<'i>) -> Result<(), ValidationError<'i>> {
-        let Tree::Text(text) = instance else { return Ok(()) };
+impl<'i> Keyword<'i> for BoundedPattern {
+    fn validate(&self, instance: &'i Value) -> Result<(), ValidationError<'i>> {
+        let Value::String(text) = instance else { return Ok(()) };
         let source = clip(&self.source, 200);
         match self.matches(text) {
             Some(true) => Ok(()),
@@ -317,13 +316,13 @@ impl<'i> Keyword<'i, Instance> for BoundedPattern {
         }
     }
 
-    fn is_valid(&self, instance: &'i Tree<'i>) -> bool {
-        let Tree::Text(text) = instance else { return true };
+    fn is_valid(&self, instance: &'i Value) -> bool {
+        let Value::String(text) = instance else { return true };
         self.matches(text) == Some(true)
     }
 }
 
-type Made<'a> = Result<Box<dyn for<'i> Keyword<'i, Instance>>, ValidationError<'a>>;
+type Made<'a> = Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'a>>;
 
 /// Makes the keyword for the validator, of patterns that were compiled before.
 pub(super) fn keyword(

@@ -14,7 +14,7 @@ use jsonschema::{
 use serde_json::Value;
 
 use super::path;
-use crate::{json::Tree, text::clip};
+use crate::text::clip;
 
 /// One fault of a value.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -44,7 +44,7 @@ const TOLD: usize = 100;
 
 /// What the validator found, in sentences: missing, then unknown, then types, each from the outside
 /// in and as the schema lists them; then the rest by place.
-pub(super) fn describe_all(errors: &[ValidationError<'_>], root: &Tree<'_>) -> Vec<Violation> {
+pub(super) fn describe_all(errors: &[ValidationError<'_>], root: &Value) -> Vec<Violation> {
     let mut told = Told::default();
     for rank in 0..=LAST_RANK {
         for error in errors.iter().filter(|error| rank_of(error.kind()) == rank) {
@@ -107,7 +107,7 @@ impl Told {
 }
 
 /// Tells what one error of the validator says; some say several things.
-fn describe(error: &ValidationError<'_>, root: &Tree<'_>, told: &mut Told) {
+fn describe(error: &ValidationError<'_>, root: &Value, told: &mut Told) {
     let here = path::from_pointer(error.instance_path().as_str(), root);
     let keyword = error.kind().keyword();
     match error.kind() {
@@ -136,12 +136,6 @@ pub(super) struct Nulls {
     pub(super) plain: BTreeSet<String>,
     /// About which only some alternative of `anyOf` or `oneOf` complains.
     pub(super) in_alternatives: BTreeSet<String>,
-}
-
-impl Nulls {
-    pub(super) fn is_empty(&self) -> bool {
-        self.plain.is_empty() && self.in_alternatives.is_empty()
-    }
 }
 
 pub(super) fn nulls(errors: &[ValidationError<'_>]) -> Nulls {
@@ -273,7 +267,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 }
 
 /// The alternative that came closest, in the words of its faults.
-fn closest(context: &Alternatives, whole: &ValidationError<'_>, root: &Tree<'_>) -> String {
+fn closest(context: &Alternatives, whole: &ValidationError<'_>, root: &Value) -> String {
     let best = context.iter().filter(|errors| !errors.is_empty()).min_by_key(|errors| {
         // An alternative for another type of value, or with another tag, is not the one that was meant.
         let other_type = errors

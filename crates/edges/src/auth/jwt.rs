@@ -3,7 +3,8 @@
 //! The key decides how a signature is checked, and the token's own `alg` must agree: so there is no
 //! `none`, and no public key is ever taken for a shared secret. RS256, ES256 and EdDSA are taken; keys
 //! of other kinds are passed over. Whatever is wrong with a token, its sender learns the same. Keys
-//! are given as text: who fetches them, and how often, is not decided here.
+//! are given as text: who fetches them, and how often, is not decided here. `docs/decisions/013-tokens.md` has why no
+//! library for tokens does this.
 
 use std::time::Duration;
 

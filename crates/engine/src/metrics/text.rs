@@ -1,4 +1,6 @@
 //! The text format of Prometheus, version 0.0.4.
+//!
+//! `docs/decisions/014-metrics-text.md` has why `prometheus-client`, which writes OpenMetrics, is not used.
 
 use std::fmt::Write as _;
 

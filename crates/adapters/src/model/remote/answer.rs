@@ -6,11 +6,14 @@ use bosun_core::ceiling::REPLY_BYTES;
 use bosun_engine::model::{Deltas, ModelError};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use hyper::{Response, StatusCode, body::Incoming, header::CONTENT_TYPE};
+use hyper::{Response, StatusCode, header::CONTENT_TYPE};
 use serde_json::Value;
 
-use super::{Answer, Failure, Wire, client::Lent, connections::cause};
-use crate::model::retry;
+use super::{Answer, Failure, Wire};
+use crate::{
+    model::retry,
+    outbound::{Body, cause},
+};
 
 /// The largest streamed answer on the wire, where a token takes some 200 bytes. What is kept of it has the ceiling of
 /// a reply.
@@ -23,7 +26,7 @@ const LARGEST_ERROR: usize = 64 * 1024;
 /// Reads an answer that has begun.
 pub(super) async fn read(
     wire: &dyn Wire,
-    (response, lent): (Response<Incoming>, Lent<'_>),
+    response: Response<Body>,
     asked_for_stream: bool,
     idle: Duration,
     deltas: &dyn Deltas,
@@ -39,7 +42,7 @@ pub(super) async fn read(
         Some(kind) => return Err(ModelError::Malformed(format!("the answer is of type `{kind}`")).into()),
     };
     let largest = if is_stream { LARGEST_STREAM } else { LARGEST_PLAIN };
-    let mut parts = Parts::of(response, lent, idle, largest);
+    let mut parts = Parts::of(response, idle, largest);
     if is_stream {
         let mut reader = wire.reader();
         while let Some(part) = parts.next().await {
@@ -56,12 +59,12 @@ pub(super) async fn read(
 }
 
 /// Reads why there is no answer.
-pub(super) async fn refusal((response, lent): (Response<Incoming>, Lent<'_>), idle: Duration) -> Failure {
+pub(super) async fn refusal(response: Response<Body>, idle: Duration) -> Failure {
     let status = response.status();
     let asked_wait = retry::asked_wait(response.headers(), SystemTime::now());
     let may_retry = response.headers().get("x-should-retry").is_none_or(|value| value != "false");
     let mut body = Vec::new();
-    let mut parts = Parts::of(response, lent, idle, LARGEST_PLAIN);
+    let mut parts = Parts::of(response, idle, LARGEST_PLAIN);
     // What can be read of the body is enough: it is only a message.
     while let Some(Ok(part)) = parts.next().await {
         body.extend_from_slice(&part[..part.len().min(LARGEST_ERROR - body.len())]);
@@ -86,27 +89,22 @@ pub(super) async fn refusal((response, lent): (Response<Incoming>, Lent<'_>), id
 }
 
 /// The body as it arrives, within the limits of time and size.
-struct Parts<'a> {
-    body: Incoming,
-    /// Until all of it is read.
-    lent: Option<Lent<'a>>,
+struct Parts {
+    body: Body,
     idle: Duration,
     read: usize,
     largest: usize,
 }
 
-impl<'a> Parts<'a> {
-    fn of(response: Response<Incoming>, lent: Lent<'a>, idle: Duration, largest: usize) -> Self {
-        Self { body: response.into_body(), lent: Some(lent), idle, read: 0, largest }
+impl Parts {
+    fn of(response: Response<Body>, idle: Duration, largest: usize) -> Self {
+        Self { body: response.into_body(), idle, read: 0, largest }
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, ModelError>> {
         loop {
             let frame = match tokio::time::timeout(self.idle, self.body.frame()).await {
-                Ok(None) => {
-                    self.lent.take().into_iter().for_each(Lent::give_back);
-                    return None;
-                }
+                Ok(None) => return None,
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => {
                     let message = format!("the connection was lost: {}", cause(&error));

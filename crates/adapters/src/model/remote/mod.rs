@@ -8,7 +8,6 @@
 
 mod answer;
 mod body;
-mod client;
 mod connections;
 mod request;
 mod streamed;
@@ -25,10 +24,7 @@ use hyper::StatusCode;
 use serde_json::Value;
 use url::Url;
 
-use self::{
-    client::{Client, SendError},
-    request::{Prepared, Settings, Written},
-};
+use self::request::{Prepared, Settings, Written};
 use super::{
     fields,
     health::Verdict,
@@ -36,9 +32,12 @@ use super::{
     shown::Shown,
     sse::SseError,
 };
-use crate::secret::{
-    Secrets, Source,
-    binding::{Part, Reach},
+use crate::{
+    outbound::Client,
+    secret::{
+        Secrets, Source,
+        binding::{Part, Reach},
+    },
 };
 
 pub(crate) use answer::error_message;
@@ -195,6 +194,16 @@ impl Failure {
             Self::Final(_) => Verdict::Unknown,
         }
     }
+
+    /// What the caller is told if no further attempt is made.
+    fn into_error(self, attempts: u32) -> ModelError {
+        match self {
+            Self::Passing { message, asked_wait, .. } => {
+                ModelError::Unavailable { attempts, message, retry_after: asked_wait }
+            }
+            Self::Final(error) => error,
+        }
+    }
 }
 
 impl From<ModelError> for Failure {
@@ -244,7 +253,8 @@ impl<W: Wire> Remote<W> {
             wire: &self.wire,
         };
         let prepared = settings.prepare(request).await?;
-        let client = self.connections.client(prepared.url(), &self.config.reach)?;
+        let client = self.connections.pool.client(prepared.url(), &self.config.reach);
+        let client = client.map_err(|error| Failure::from(error).into_error(0))?;
         let endpoint = self.connections.endpoints.of(self.wire.provider(), prepared.url());
         endpoint.note_request();
         let mut attempts = 0;
@@ -299,24 +309,14 @@ impl<W: Wire> Remote<W> {
     async fn exchange(&self, client: &Client, prepared: &Prepared<'_>, deltas: &dyn Deltas) -> Result<Answer, Failure> {
         let Timeouts { first_byte, idle, .. } = self.config.timeouts;
         let limit = if self.config.stream { first_byte } else { idle };
-        let sent = match tokio::time::timeout(limit, client.send(prepared.uri(), prepared.request())).await {
-            Ok(Ok(sent)) => sent,
-            Ok(Err(error @ SendError::Connect(_))) => {
-                if let Some(refused) = connections::refused(&error) {
-                    return Err(refused.into());
-                }
-                let cause = connections::cause(&error);
-                return Err(Failure::outage(format!("no connection to its `baseUrl`: {cause}")));
-            }
-            Ok(Err(error @ SendError::Broken(_))) => {
-                return Err(Failure::outage(format!("the request broke off: {}", connections::cause(&error))));
-            }
+        let response = match tokio::time::timeout(limit, client.send(prepared.request())).await {
+            Ok(sent) => sent?,
             Err(_) => return Err(Failure::outage(format!("no answer began within {} s", limit.as_secs()))),
         };
-        if sent.0.status() == StatusCode::OK {
-            answer::read(&self.wire, sent, self.config.stream, idle, deltas).await
+        if response.status() == StatusCode::OK {
+            answer::read(&self.wire, response, self.config.stream, idle, deltas).await
         } else {
-            Err(answer::refusal(sent, idle).await)
+            Err(answer::refusal(response, idle).await)
         }
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
     Method, Request, Uri,
-    header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue},
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::Value;
 use url::Url;
@@ -39,15 +39,10 @@ impl Prepared<'_> {
         &self.address.url
     }
 
-    /// Where to connect to.
-    pub(super) fn uri(&self) -> &Uri {
-        &self.address.uri
-    }
-
     pub(super) fn request(&self) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.address.target.clone();
+        *request.uri_mut() = self.address.uri.clone();
         *request.headers_mut() = self.headers.clone();
         request
     }
@@ -109,19 +104,12 @@ impl Redaction {
 struct Address {
     url: Url,
     uri: Uri,
-    /// Its path alone, as a request names it to its host.
-    target: Uri,
-    host: HeaderValue,
 }
 
 impl Address {
     fn of(url: Url) -> Result<Self, &'static str> {
         let uri = Uri::try_from(url.as_str()).map_err(|_| "is not an address that can be called")?;
-        let target = uri.path_and_query().cloned().map(Uri::from).ok_or("has no path")?;
-        let host = url.host_str().ok_or("has no host")?;
-        let host = url.port().map_or_else(|| Cow::Borrowed(host), |port| format!("{host}:{port}").into());
-        let host = HeaderValue::from_str(&host).map_err(|_| "has a host that cannot be called")?;
-        Ok(Self { url, uri, target, host })
+        Ok(Self { url, uri })
     }
 }
 
@@ -225,8 +213,7 @@ impl<'a> Settings<'a> {
         let turn = Turn { model: model.expose(), request, stream: config.stream, properties: &properties };
         let body = (self.wire.body(&turn))
             .map_err(|error| ModelError::Misconfigured(format!("request cannot be written as JSON: {error}")))?;
-        // Last: these are the connection's own, and nothing else sets them.
-        headers.insert(HOST, address.host.clone());
+        // Last: nothing else sets them. `Host` is set by what sends, since HTTP/2 has another name for it.
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(Prepared { address, headers, body: body.into(), redaction })

@@ -4,7 +4,8 @@
 //! within the span around it: `traceparent` is the one above it, `trace` is its own place where the program has
 //! chosen it. Agents, models and tools are named as the GenAI conventions have it (`invoke_agent`, `chat`,
 //! `execute_tool`, `gen_ai.*`), and nothing of what they say is sent. A trace that its caller does not sample is
-//! not sent either; there is no other sampling here: collectors do that better.
+//! not sent either; there is no other sampling here: collectors do that better. `docs/decisions/016-otlp.md` has why the
+//! crates of OpenTelemetry are not used.
 
 mod export;
 #[cfg(test)]

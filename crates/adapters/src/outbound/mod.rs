@@ -1,0 +1,55 @@
+//! HTTP requests to other servers: a connection pool, and the check of the addresses that it may reach.
+//!
+//! What an operator writes into a file may call any address. What a client has stored may call what is public and what
+//! was excepted: its connections are apart, and the name server's answer is checked by the resolver of the connector,
+//! so that no second answer can lead elsewhere. Whatever sends requests maps [`OutboundError`] to its own errors.
+//! Redirects and proxies of the environment are deliberately absent: a key goes to the host that a manifest names.
+
+mod connector;
+mod pool;
+mod resolver;
+
+use std::error::Error;
+
+use hyper_util::client::legacy;
+
+use crate::address::NotPublic;
+
+pub use pool::Pool;
+pub(crate) use pool::{Body, Client};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Why a request has no response.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutboundError {
+    #[error("this machine cannot open secure connections")]
+    Tls(#[source] rustls::Error),
+    #[error(transparent)]
+    NotPublic(#[from] NotPublic),
+    #[error("there is no connection")]
+    Connect(#[source] legacy::Error),
+    /// It may have been sent.
+    #[error("the request broke off")]
+    Broken(#[source] legacy::Error),
+}
+
+impl From<legacy::Error> for OutboundError {
+    fn from(error: legacy::Error) -> Self {
+        let mut chain = std::iter::successors(error.source(), |error| (*error).source());
+        match chain.find_map(|error| error.downcast_ref::<NotPublic>()) {
+            Some(refused) => Self::NotPublic(*refused),
+            None if error.is_connect() => Self::Connect(error),
+            None => Self::Broken(error),
+        }
+    }
+}
+
+/// The innermost cause, which says what happened; the outer ones say where.
+pub(crate) fn cause(error: &(dyn Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

@@ -1,0 +1,169 @@
+//! The connection pool, shared by everything that sends requests.
+//!
+//! `hyper-util` keeps the connections and speaks HTTP/2 where the server offers it. It has one HTTP/2 connection to a
+//! host, on which a server allows a limited number of streams (RFC 9113 recommends at least 100); further requests
+//! would wait for those, and a model may take minutes. So a [`Client`] is a row of pools, each with room for so many
+//! requests, and a request goes to the first that has room.
+
+use std::{
+    array,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Request, Response,
+    body::{Body as HttpBody, Frame, Incoming, SizeHint},
+};
+use hyper_util::{
+    client::legacy,
+    rt::{TokioExecutor, TokioTimer},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use url::Url;
+
+use super::{
+    OutboundError,
+    connector::{Connector, KEEP_ALIVE},
+    resolver::Resolver,
+};
+use crate::{
+    address::{NotPublic, Reachable, Way},
+    secret::binding::Reach,
+};
+
+/// How long an idle connection is kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Requests at a time on one HTTP/2 connection.
+const STREAMS: usize = 100;
+/// HTTP/2 connections to a host. What comes beyond waits for a stream there; HTTP/1.1 has no such limit.
+const CONNECTIONS: usize = 16;
+
+/// All connections of a server to others.
+///
+/// Several clients, each made when it is first needed: reading the machine's certificates takes longer
+/// than starting the server, and a machine without any can still call a model next door.
+#[derive(Debug, Default)]
+pub struct Pool {
+    unchecked: Clients,
+    checked: Clients,
+    /// What manifests that clients store may call.
+    reachable: Arc<Reachable>,
+}
+
+#[derive(Debug, Default)]
+struct Clients {
+    plain: OnceLock<Client>,
+    secure: OnceLock<Client>,
+}
+
+impl Pool {
+    /// A pool in which manifests that clients store reach what is public, and these exceptions.
+    #[must_use]
+    pub fn new(reachable: Reachable) -> Self {
+        Self { reachable: Arc::new(reachable), ..Self::default() }
+    }
+
+    /// Whether a manifest may call an address, as far as its URL says.
+    pub(crate) fn way_to(&self, url: &Url, reach: &Reach) -> Result<Way, NotPublic> {
+        match reach {
+            Reach::File => Ok(Way::Free),
+            Reach::Stored { .. } => self.reachable.way_to(url),
+        }
+    }
+
+    /// The client for requests to `url`, which connects only to what a manifest of this reach may call.
+    pub(crate) fn client(&self, url: &Url, reach: &Reach) -> Result<&Client, OutboundError> {
+        self.open(self.way_to(url, reach)?, url.scheme() == "https")
+    }
+
+    fn open(&self, way: Way, is_secure: bool) -> Result<&Client, OutboundError> {
+        let clients = match way {
+            Way::Free => &self.unchecked,
+            Way::Checked => &self.checked,
+        };
+        let slot = if is_secure { &clients.secure } else { &clients.plain };
+        if let Some(client) = slot.get() {
+            return Ok(client);
+        }
+        let resolver = match way {
+            Way::Free => Resolver::Any,
+            Way::Checked => Resolver::Checked(Arc::clone(&self.reachable)),
+        };
+        let connector = Connector::open(resolver, is_secure).map_err(OutboundError::Tls)?;
+        Ok(slot.get_or_init(|| Client::new(&connector)))
+    }
+}
+
+/// Sends requests on connections that are made in one way.
+#[derive(Debug)]
+pub(crate) struct Client([Row; CONNECTIONS]);
+
+#[derive(Debug)]
+struct Row {
+    client: legacy::Client<Connector, Full<Bytes>>,
+    room: Arc<Semaphore>,
+}
+
+impl Client {
+    fn new(connector: &Connector) -> Self {
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            // A proxy that has lost its server still acknowledges what is sent. On HTTP/1.1 a request that timed out
+            // takes its connection along; on HTTP/2 the next ones would go to the same.
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .http2_keep_alive_timeout(KEEP_ALIVE);
+        let row = |_| Row { client: builder.build(connector.clone()), room: Arc::new(Semaphore::new(STREAMS)) };
+        Self(array::from_fn(row))
+    }
+
+    /// Sends a request to the host of its URI. It is sent once, and again only if a connection that was idle turns out
+    /// to be closed before it has taken the request.
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, OutboundError> {
+        let with_room = self.0.iter().find_map(|row| {
+            let permit = Arc::clone(&row.room).try_acquire_owned().ok()?;
+            Some((&row.client, Some(permit)))
+        });
+        let [first, ..] = &self.0;
+        let (client, permit) = with_room.unwrap_or((&first.client, None));
+        let response = client.request(request).await?;
+        Ok(response.map(|incoming| Body { incoming, _permit: permit }))
+    }
+}
+
+/// The body of a response. Its request counts until it is read or dropped.
+#[derive(Debug)]
+pub(crate) struct Body {
+    incoming: Incoming,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.incoming).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;
