@@ -116,25 +116,22 @@ pub(crate) async fn crowd(server: Running, concurrency: usize, time: Duration) -
     })
 }
 
-/// Many clients at once, on a store of its own: with workers that the kernel places, and with pinned ones.
+/// Many clients at once, on a store of its own.
 pub(crate) async fn crowded(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    for (pinned, name, words) in [(false, "crowded", ""), (true, "pinned", ", pinned workers")] {
-        let data = world.data(name);
-        let server = world.serve_with(&data, &["--pin-workers", if pinned { "on" } else { "off" }]).await?;
-        let crowd = crowd(server, options.concurrency, options.time).await?;
-        let details = json!({
-            "concurrency": options.concurrency, "client_threads": 1, "pinned": pinned,
-            "peak_memory_kib": crowd.peak_memory, "store_bytes": size(&data), "stolen_percent": crowd.stolen,
-        });
-        tell(&crowd, options.concurrency, words, details, report);
-    }
+    let data = world.data("crowded");
+    let crowd = crowd(world.serve(&data).await?, options.concurrency, options.time).await?;
+    let details = json!({
+        "concurrency": options.concurrency, "client_threads": 1,
+        "peak_memory_kib": crowd.peak_memory, "store_bytes": size(&data), "stolen_percent": crowd.stolen,
+    });
+    tell(&crowd, options.concurrency, details, report);
     Ok(())
 }
 
-fn tell(crowd: &Crowd, clients: usize, words: &str, details: Value, report: &mut Report) {
+fn tell(crowd: &Crowd, clients: usize, details: Value, report: &mut Report) {
     let n = crowd.cycles;
     report.figure(&Figure {
-        what: &format!("cycles a second, {clients} clients{words}"),
+        what: &format!("cycles a second, {clients} clients"),
         value: crowd.per_second,
         goal: Goal::AtLeastOr(GOAL_PER_SECOND, LEAST_PER_SECOND),
         n,
@@ -143,7 +140,7 @@ fn tell(crowd: &Crowd, clients: usize, words: &str, details: Value, report: &mut
         ..Figure::default()
     });
     report.figure(&Figure {
-        what: &format!("cycle, {clients} clients{words}, p99"),
+        what: &format!("cycle, {clients} clients, p99"),
         value: micros(crowd.p99) / 1e3,
         unit: "ms",
         n,
@@ -152,7 +149,7 @@ fn tell(crowd: &Crowd, clients: usize, words: &str, details: Value, report: &mut
         ..Figure::default()
     });
     report.figure(&Figure {
-        what: &format!("server CPU a cycle{words}"),
+        what: "server CPU a cycle",
         value: micros(crowd.server_cpu),
         unit: "µs",
         goal: Goal::AtMost(GOAL_CPU_MICROS),
@@ -161,7 +158,7 @@ fn tell(crowd: &Crowd, clients: usize, words: &str, details: Value, report: &mut
         ..Figure::default()
     });
     report.figure(&Figure {
-        what: &format!("commits a cycle{words}"),
+        what: "commits a cycle",
         value: crowd.commits,
         goal: Goal::AtMost(GOAL_COMMITS),
         n,

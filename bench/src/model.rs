@@ -1,13 +1,10 @@
 //! The cycle with a model that is reached over HTTP and does not think: what a real model API costs
 //! the server beside the model's own time.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use anyhow::Context;
-use bosun_adapters::model::{
-    scripted::Script,
-    standin::{self, Plays},
-};
+use bosun_standin::Plays;
 use serde_json::json;
 
 use crate::{
@@ -24,8 +21,8 @@ const GOAL_CPU_MICROS: f64 = 600.0;
 /// The process that plays the model: OpenAI's chat completions, streamed, without a pause.
 pub(crate) async fn serve(script: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(script)?;
-    let script = Script::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
-    listen::until_stdin_ends(standin::router(Plays::Script(Arc::new(script)))).await
+    let plays = Plays::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
+    listen::until_stdin_ends(bosun_standin::router(plays)).await
 }
 
 pub(crate) async fn measure(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 npm ci --no-audit --no-fund --silent
 cd ../..
-cargo build --quiet --locked -p bosun
+cargo build --quiet --locked -p bosun --features standin
 work="$(mktemp -d)"
 "${CARGO_TARGET_DIR:-target}/debug/bosun" models serve --listen 127.0.0.1:0 --script examples/stand-in.yaml >"$work/out" &
 server=$!

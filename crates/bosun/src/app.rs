@@ -58,8 +58,7 @@ impl App {
         let clock = Arc::new(SystemClock);
         let mut builtins = Builtins::new(clock.clone());
         if let Some(file) = &config.ledger {
-            let opened = builtins.with_ledger(file);
-            builtins = opened.with_context(|| format!("the ledger {} cannot be opened", file.display()))?;
+            builtins = add_ledger(builtins, file)?;
         }
         let manifests = manifests::load(&config.manifests, &builtins)
             .map_err(|faults| anyhow::anyhow!("{}", Unusable { faults, directories: &config.manifests }))?;
@@ -108,6 +107,17 @@ impl App {
         tracing::info!(appends, commits, awaited_commits, "stopped");
         closed.context("the last commit failed; what was answered is safe")
     }
+}
+
+#[cfg(feature = "standin")]
+fn add_ledger(builtins: Builtins, file: &Path) -> anyhow::Result<Builtins> {
+    let added = bosun_standin::ledger::add(builtins, file);
+    added.with_context(|| format!("the ledger {} cannot be opened", file.display()))
+}
+
+#[cfg(not(feature = "standin"))]
+fn add_ledger(_: Builtins, _: &Path) -> anyhow::Result<Builtins> {
+    Err(crate::features::not_built("`--ledger`", "standin").into())
 }
 
 /// Puts on record what was done beside the server, at its start and from then on.

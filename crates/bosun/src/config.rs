@@ -40,9 +40,6 @@ pub(crate) struct Config {
     /// Private host, HOST:PORT or network that models stored by clients may call; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) allow_private: Vec<Exception>,
-    /// Keep each worker on a CPU of its own: faster on a machine that the server has to itself, slower on another
-    #[arg(long, value_name = "on|off", default_value = "off", value_parser = switch, action = clap::ArgAction::Set)]
-    pub(crate) pin_workers: bool,
     /// Log on standard error as text, or as json for machines; RUST_LOG says how much
     #[arg(long, alias = "log-format", value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) log: LogFormat,

@@ -1,58 +1,12 @@
-//! The program: reads the command line, runs one command, and says how it went by its exit code.
-//!
-//! 0 is success, 1 a failure, 2 a command line that makes no sense. Nothing else is decided here;
-//! each command is a module under [`commands`].
-
-mod access;
-mod app;
-mod client;
-mod commands;
-mod config;
-mod process;
-mod settings;
-mod telemetry;
-mod toml_file;
-mod workers;
+//! The executable: [`bosun::main`] with its allocator.
 
 use std::process::ExitCode;
-
-use clap::{CommandFactory, FromArgMatches, Parser};
-
-use commands::{Command, Usage};
 
 /// A query is made of many small texts that one thread makes and another drops, which the system's
 /// allocator is slow at: it was a fifth of all that a server did.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A tool runtime for AI agents: tools are data, and every call runs where it belongs.
-#[derive(Debug, Parser)]
-#[command(name = "bosun", version, max_term_width = 100)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
 fn main() -> ExitCode {
-    match run() {
-        Ok(code) => code,
-        // Whoever reads our output has seen enough: what `head` does is no failure.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            let style = anstyle::AnsiColor::Red.on_default().bold();
-            anstream::eprintln!("{style}error{style:#}: {error:#}");
-            if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
-        }
-    }
-}
-
-/// Reads the command line, over the environment, over `bosun.toml`, and does what it says.
-fn run() -> anyhow::Result<ExitCode> {
-    let (matches, layers) = settings::lay(Arguments::command())?;
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    arguments.command.run(&layers)
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    bosun::main()
 }

@@ -96,14 +96,14 @@ impl Checked<'_> {
             ConvertError::Read(error) => error.place(),
             _ => Place::START,
         };
-        let problem = Problem {
-            severity: Severity::Error,
-            place,
-            path: String::new(),
-            code: error.code(),
-            message: error.to_string(),
-            hint: None,
+        let hint = match error {
+            ConvertError::NotBuilt(format) => {
+                Some(format!("build with the default features, or with `--features {format}`"))
+            }
+            _ => None,
         };
+        let (code, message) = (error.code(), error.to_string());
+        let problem = Problem { severity: Severity::Error, place, path: String::new(), code, message, hint };
         Self { format: None, tools: Vec::new(), problems: vec![problem], document: None, places: OnceCell::new() }
     }
 }
@@ -112,7 +112,10 @@ impl Checked<'_> {
 #[must_use]
 pub fn check(text: &str, options: Options) -> Checked<'_> {
     match Text::read(text, options) {
-        Ok(Text::Source) => check_conversion(None, read_source(text, options)),
+        Ok(Text::Source) => match read_source(text, options) {
+            Ok(conversion) => check_conversion(None, conversion),
+            Err(error) => Checked::unreadable(&error),
+        },
         Ok(Text::Data(document, format)) => {
             let conversion = read_document(&document, format);
             check_conversion(Some(document), conversion)

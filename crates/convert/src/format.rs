@@ -260,12 +260,7 @@ fn keys(object: &Map<String, Value>) -> String {
 
 /// A message repeats what was found, but not a megabyte of it and nothing that a terminal obeys.
 pub(crate) fn clip(text: &str) -> String {
-    let mut clipped: String =
-        text.chars().take(60).map(|letter| if letter.is_control() { '?' } else { letter }).collect();
-    if clipped.len() < text.len() && text.chars().count() > 60 {
-        clipped.push('…');
-    }
-    clipped
+    bosun_core::text::clip(text, 60)
 }
 
 #[cfg(test)]

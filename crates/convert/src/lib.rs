@@ -113,15 +113,17 @@ mod tool_config;
 mod warning;
 mod write;
 
+pub mod client;
+pub mod dialect;
 pub mod document;
 pub mod source;
+#[cfg(feature = "zod")]
 pub mod zod;
 
 use std::collections::HashSet;
 
-use document::{Document, Path, ReadError};
+use document::{Document, ReadError};
 use found::Report;
-use source::Place;
 
 pub use check::{Checked, Problem, Severity, check};
 pub use format::{Format, NoSuchFormat};
@@ -136,6 +138,8 @@ pub enum ConvertError {
     Read(#[from] ReadError),
     #[error("this is {looks_like}, and none of the formats that are read: {list}", list = format::names(&Format::ALL))]
     UnknownFormat { looks_like: String },
+    #[error("this build has no reader of {0}: it was built without the feature `{0}`")]
+    NotBuilt(Format),
     #[error("tools cannot be written as {0}, only as {list}", list = format::names(&Format::TARGETS))]
     NotATarget(Format),
     #[error("the result could not be written: {0}")]
@@ -149,6 +153,7 @@ impl ConvertError {
         match self {
             Self::Read(error) => error.code(),
             Self::UnknownFormat { .. } => "unknown_format",
+            Self::NotBuilt(_) => "not_built",
             Self::NotATarget(_) => "not_a_target",
             Self::NotWritten(_) => "not_written",
         }
@@ -161,7 +166,16 @@ pub struct Options {
     /// Its format; recognised by its content where absent.
     pub from: Option<Format>,
     /// The version of Zod that source code is written for; recognised by its imports where absent.
-    pub zod: Option<zod::ZodVersion>,
+    pub zod: Option<ZodVersion>,
+}
+
+/// The major version of Zod that a source is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub enum ZodVersion {
+    #[serde(rename = "3")]
+    V3,
+    #[serde(rename = "4")]
+    V4,
 }
 
 /// Reads the tools of a text.
@@ -170,7 +184,7 @@ pub struct Options {
 /// When the text cannot be read at all. A tool that is wrong is a [`Fault`] of the result.
 pub fn read(text: &str, options: Options) -> Result<Conversion, ConvertError> {
     match Text::read(text, options)? {
-        Text::Source => Ok(read_source(text, options)),
+        Text::Source => read_source(text, options),
         Text::Data(document, format) => Ok(read_document(&document, format)),
     }
 }
@@ -199,7 +213,15 @@ impl<'a> Text<'a> {
     }
 }
 
-fn read_source(text: &str, options: Options) -> Conversion {
+#[cfg(not(feature = "zod"))]
+fn read_source(_: &str, _: Options) -> Result<Conversion, ConvertError> {
+    Err(ConvertError::NotBuilt(Format::Zod))
+}
+
+#[cfg(feature = "zod")]
+fn read_source(text: &str, options: Options) -> Result<Conversion, ConvertError> {
+    use crate::{document::Path, source::Place};
+
     let mut report = Report::default();
     let mut tools = Vec::new();
     match zod::convert(text, "", zod::Options { version: options.zod }) {
@@ -219,7 +241,7 @@ fn read_source(text: &str, options: Options) -> Conversion {
         }
     }
     refuse_duplicates(&mut tools, &mut report);
-    report.conclude(Format::Zod, tools)
+    Ok(report.conclude(Format::Zod, tools))
 }
 
 /// Reads the tools of a document in a format.

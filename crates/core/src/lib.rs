@@ -5,18 +5,18 @@
 //! edges are built on it and never the other way round.
 //!
 //! ```
-//! use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::{Binding, client::ClientTools, toolset::Mode}};
+//! use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::{Binding, definition::{self, Rules}, toolset::Mode}};
 //! use serde_json::json;
 //!
 //! // What a client brings along is checked as a whole.
-//! let client = ClientTools::new(&json!([{
+//! let client = definition::check(&json!([{
 //!     "name": "calculator",
 //!     "description": "Perform mathematical calculations",
 //!     "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
-//! }]))?;
+//! }]), Rules::Strict)?;
 //! // It stands beside the tools of the server, which win a clash of names.
 //! let clock = Tool::new("current_time", "Tells the time", json!({}), Binding::Builtin { name: "clock".into() });
-//! let toolset = Toolset::merge(Mode::Hybrid, vec![clock], client.tools());
+//! let toolset = Toolset::merge(Mode::Hybrid, vec![clock], client);
 //! assert_eq!(toolset.tools().len(), 2);
 //! // A model is told what its API takes, and what it answers is checked before anybody runs it.
 //! assert!(toolset.declarations(Dialect::Anthropic).losses.is_empty());
@@ -29,7 +29,7 @@
 //! Each of these modules opens with an example:
 //! - [`tool`]: a tool is data; [`tool::catalog`] holds all of them, and finds them
 //! - [`tool::toolset`]: the tools of one query, merged and frozen
-//! - [`tool::definition`], [`tool::client`]: what clients define, checked, and handed back to them
+//! - [`tool::definition`]: what clients define, checked
 //! - [`tool::routing`], [`tool::wrapper`], [`tool::missing`]: the conventions of tools as configuration
 //! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
 
@@ -56,7 +56,7 @@ pub mod schema;
 pub mod showing;
 mod spelled;
 pub mod template;
-mod text;
+pub mod text;
 pub mod time;
 pub mod tool;
 pub mod trace;

@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use serde_json::{Map, Value, json};
+use bosun_wire::chat;
+use serde_json::{Map, Value};
 
 use crate::{
     ceiling::{FAULTS_LISTED, WARNINGS_KEPT},
@@ -336,88 +337,105 @@ fn is_object(text: &str) -> bool {
 
 /// The message as chat clients read it.
 #[must_use]
-pub fn write(message: &Message) -> Value {
+pub fn to_chat(message: &Message) -> chat::Message<'_> {
     match message {
-        Message::System(text) => json!({"role": "system", "content": text}),
-        Message::User(text) => json!({"role": "user", "content": text}),
-        Message::Assistant { text, calls, .. } if calls.is_empty() => {
-            json!({"role": "assistant", "content": text.as_deref().unwrap_or_default()})
-        }
-        Message::Assistant { text, calls, .. } => {
-            let calls: Vec<_> = calls
-                .iter()
-                .map(|call| {
-                    let function = json!({"name": call.alias, "arguments": call.arguments});
-                    json!({"id": call.provider_id, "type": "function", "function": function})
-                })
-                .collect();
-            json!({"role": "assistant", "content": text, "tool_calls": calls})
-        }
-        Message::Tool { provider_id, alias, content, .. } => {
-            json!({"role": "tool", "tool_call_id": provider_id, "name": alias, "content": content})
-        }
+        Message::System(text) => chat::Message::System { content: text.into() },
+        Message::User(text) => chat::Message::User { content: text.into() },
+        Message::Assistant { text, calls, .. } => chat::Message::Assistant {
+            // A message with neither text nor calls is refused by model APIs; one with an empty text is not.
+            content: text.as_deref().or(if calls.is_empty() { Some("") } else { None }).map(Into::into),
+            tool_calls: calls.iter().map(to_chat_call).collect(),
+            own: None,
+        },
+        Message::Tool { provider_id, alias, content, .. } => chat::Message::Tool {
+            tool_call_id: (&**provider_id).into(),
+            name: Some((&**alias).into()),
+            content: content.into(),
+            own: None,
+        },
     }
+}
+
+fn to_chat_call(call: &MessageCall) -> chat::ToolCall<'_> {
+    let function = chat::Function { name: (&*call.alias).into(), arguments: (&call.arguments).into() };
+    chat::ToolCall { id: (&*call.provider_id).into(), kind: "function".into(), function, own: None }
+}
+
+/// The same, as JSON.
+#[must_use]
+pub fn write(message: &Message) -> Value {
+    // Texts can always be written.
+    serde_json::to_value(to_chat(message)).unwrap_or_default()
 }
 
 /// Messages in what this program stores; for serde's `with`.
 pub mod openai {
-    use std::sync::Arc;
+    use std::{borrow::Cow, sync::Arc};
 
+    use bosun_wire::chat;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
-    use serde_json::Value;
+    use serde_json::{Map, Value};
 
     use crate::transcript::{Message, MessageCall};
 
     /// # Errors
     /// Those of the serializer.
     pub fn serialize<S: Serializer>(messages: &[Message], serializer: S) -> Result<S::Ok, S::Error> {
-        messages.iter().map(kept).collect::<Vec<_>>().serialize(serializer)
+        messages.iter().map(stored).collect::<Vec<_>>().serialize(serializer)
     }
 
     /// What chat clients read, and what only models do.
-    fn kept(message: &Message) -> Value {
-        let mut kept = super::write(message);
-        match message {
-            Message::Assistant { provider: Some(provider), .. } => kept["provider"] = Value::clone(provider),
-            Message::Tool { is_error: true, .. } => kept["is_error"] = Value::Bool(true),
+    fn stored(message: &Message) -> chat::Message<'_> {
+        let mut stored = super::to_chat(message);
+        let field = |name: &str, value: Value| Some(Cow::Owned(Map::from_iter([(name.to_owned(), value)])));
+        match (message, &mut stored) {
+            (Message::Assistant { provider: Some(provider), .. }, chat::Message::Assistant { own, .. }) => {
+                *own = field("provider", Value::clone(provider));
+            }
+            (Message::Tool { is_error: true, .. }, chat::Message::Tool { own, .. }) => {
+                *own = field("is_error", Value::Bool(true));
+            }
             _ => {}
         }
-        kept
+        stored
     }
 
     /// # Errors
     /// If a message is not one that was written here.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Message>, D::Error> {
-        let items = Vec::<Value>::deserialize(deserializer)?;
-        items.iter().map(|item| stored(item).ok_or_else(|| D::Error::custom("not a stored message"))).collect()
+        let stored = Vec::<chat::Message<'static>>::deserialize(deserializer)?;
+        stored.into_iter().map(|stored| read(stored).ok_or_else(|| D::Error::custom("not a stored message"))).collect()
     }
 
-    fn stored(item: &Value) -> Option<Message> {
-        let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        Some(match item.get("role")?.as_str()? {
-            "system" => Message::System(text(item, "content")?),
-            "user" => Message::User(text(item, "content")?),
-            "assistant" => {
-                let calls = item.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
-                let calls = calls.map(|call| {
-                    let function = call.get("function")?;
-                    Some(MessageCall {
-                        provider_id: text(call, "id")?.into(),
-                        alias: text(function, "name")?.into(),
-                        arguments: text(function, "arguments")?,
-                    })
-                });
-                let provider = item.get("provider").cloned().map(Arc::new);
-                Message::Assistant { text: text(item, "content"), calls: calls.collect::<Option<_>>()?, provider }
-            }
-            "tool" => Message::Tool {
-                provider_id: text(item, "tool_call_id")?.into(),
-                alias: text(item, "name")?.into(),
-                content: text(item, "content")?,
-                is_error: item.get("is_error").and_then(Value::as_bool).unwrap_or_default(),
+    fn read(stored: chat::Message<'static>) -> Option<Message> {
+        Some(match stored {
+            chat::Message::System { content } => Message::System(text(content)?),
+            chat::Message::User { content } => Message::User(text(content)?),
+            chat::Message::Assistant { content, tool_calls, own } => Message::Assistant {
+                text: content.and_then(text),
+                calls: tool_calls.into_iter().map(call).collect(),
+                provider: own.and_then(|own| own.into_owned().shift_remove("provider")).map(Arc::new),
             },
-            _ => return None,
+            chat::Message::Tool { tool_call_id, name, content, own } => Message::Tool {
+                provider_id: tool_call_id.into(),
+                alias: name?.into(),
+                content: text(content)?,
+                is_error: own.and_then(|own| own.get("is_error")?.as_bool()).unwrap_or_default(),
+            },
         })
+    }
+
+    fn text(content: chat::Content<'static>) -> Option<String> {
+        match content {
+            chat::Content::Text(text) => Some(text.into_owned()),
+            // Parts are put together before they are stored.
+            chat::Content::Parts(_) => None,
+        }
+    }
+
+    fn call(call: chat::ToolCall<'static>) -> MessageCall {
+        let chat::Function { name, arguments } = call.function;
+        MessageCall { provider_id: call.id.into(), alias: name.into(), arguments: arguments.into_owned() }
     }
 }
 

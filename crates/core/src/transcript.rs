@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
@@ -78,7 +77,7 @@ pub enum Ending {
 }
 
 /// One message as the model reads it; each model API has its own spelling of these.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     System(String),
     User(String),
@@ -86,7 +85,6 @@ pub enum Message {
         text: Option<String>,
         calls: Vec<MessageCall>,
         /// What one model API said beside these; no other one reads it.
-        #[serde(skip_serializing_if = "Option::is_none")]
         provider: Option<Arc<Value>>,
     },
     Tool {
@@ -107,7 +105,7 @@ pub struct Told {
     pub turns: Vec<Arc<Turn>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MessageCall {
     pub provider_id: Arc<str>,
     pub alias: Arc<str>,

@@ -5,7 +5,7 @@ use std::{
 };
 
 use bosun_core::{
-    Binding, Namespace, QueryUid,
+    Binding, Namespace, QueryUid, Tool,
     query::AskedLimits,
     tool::{
         SecretRef,
@@ -175,18 +175,19 @@ fn files_are_read_once_however_they_are_reached() {
 }
 
 #[test]
-fn a_ledger_is_a_builtin_tool_only_of_a_server_that_has_one() {
+fn a_tool_that_the_program_adds_is_builtin_only_where_it_was_added() {
     let directory = tempfile::tempdir().unwrap();
     let manifest = "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Agent\nmetadata: {name: a}\n\
-        spec: {tools: [{type: builtin, name: ledger}]}\n---\n\
+        spec: {tools: [{type: builtin, name: added}]}\n---\n\
         apiVersion: ark.mckinsey.com/v1alpha1\nkind: Model\nmetadata: {name: default}\n\
         spec: {provider: scripted, config: {scripted: {file: s.yaml}}}\n";
     std::fs::write(directory.path().join("a.yaml"), manifest).unwrap();
     std::fs::write(directory.path().join("s.yaml"), "otherwise: [{say: x}]").unwrap();
     let faults = load_from(directory.path()).unwrap_err().to_string();
     assert!(faults.contains("builtin are `calculator`, `current_time`, `noop`, `read_result`"), "{faults}");
-    let with_ledger = builtins().with_ledger(&directory.path().join("ledger")).unwrap();
-    assert_eq!(load(&[directory.path().to_owned()], &with_ledger).unwrap().tools[0].1.name, "ledger");
+    let added = Tool::new("added", "Added", json!({"type": "object"}), Binding::Builtin { name: "added".into() });
+    let with_added = builtins().with(added, Arc::new(builtins()));
+    assert_eq!(load(&[directory.path().to_owned()], &with_added).unwrap().tools[0].1.name, "added");
 }
 
 /// A model, then what it falls back on, each followed by its own fallbacks, and none twice.

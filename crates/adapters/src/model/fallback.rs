@@ -81,11 +81,12 @@ fn is_out_of_reach(error: &ModelError) -> bool {
 mod tests {
     use std::path::Path;
 
+    use bosun_standin::{Answer, End, StandIn};
+
     use super::*;
     use crate::model::{
         openai::{ChatCompletions, Host},
         scripted::{Script, Scripted},
-        standin::{Answer, End, StandIn},
         testing::{self, Kept, failing, hello, stand_in, stream_of},
     };
 

@@ -13,7 +13,6 @@ mod retry;
 pub mod scripted;
 mod shown;
 mod sse;
-pub mod standin;
 #[cfg(test)]
 mod testing;
 

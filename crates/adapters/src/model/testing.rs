@@ -18,12 +18,12 @@ use bosun_engine::{
     Model,
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
 };
+use bosun_standin::{self as standin, Plays, StandIn};
 use serde_json::{Value, json};
 
 use super::{
     remote::{Answer, Config, Connections, Failure, Reader, Remote, Timeouts, Wire},
     retry::Backoff,
-    standin::{self, Plays, StandIn},
 };
 use crate::secret::{Secret, Source, binding::Reach};
 

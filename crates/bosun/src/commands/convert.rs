@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use bosun_convert::{Checked, Format, Options, write, zod::ZodVersion};
+use bosun_convert::{Checked, Format, Options, ZodVersion, write};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{

@@ -21,7 +21,7 @@ use std::{future::Future, process::ExitCode};
 
 use anyhow::Context;
 
-use crate::{process, settings::Layers, workers::Workers};
+use crate::{process, settings::Layers};
 
 /// The commands, in the order in which a newcomer meets them.
 #[derive(Debug, clap::Subcommand)]
@@ -50,7 +50,7 @@ impl Command {
         match self {
             Self::Demo(demo) => block_on(demo.run()),
             Self::Init(init) => init.run(),
-            Self::Serve(serve) => serve.workers().block_on(serve.run()),
+            Self::Serve(serve) => serve_on_all_cpus(serve.run()),
             Self::Query(query) => block_on(query.run()),
             Self::Chat(chat) => block_on(chat.run()),
             Self::Config(show) => show.run(layers),
@@ -60,7 +60,7 @@ impl Command {
             Self::Audit(audit) => audit.run(),
             Self::Convert(convert) => convert.run(),
             Self::Tools(tools) => tools.run(),
-            Self::Models(models) => Workers::Free.block_on(models.run()),
+            Self::Models(models) => serve_on_all_cpus(models.run()),
         }
     }
 }
@@ -70,8 +70,17 @@ impl Command {
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-/// Runs a command that needs one thread and no more.
+/// Runs a command on one thread.
 fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the runtime does not start")?.block_on(command)
+}
+
+/// Runs a server on one worker thread per CPU. Tasks that still run when it returns are dropped, not awaited.
+fn serve_on_all_cpus<T>(server: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("the runtime does not start")?;
+    let ended = runtime.block_on(server);
+    runtime.shutdown_background();
+    ended
 }

@@ -1,17 +1,15 @@
 //! `bosun models serve`: a stand-in for the APIs of paid models.
 //!
 //! It plays a script over HTTP, in the words of OpenAI's chat completions and of Anthropic's messages,
-//! and with their faults where the script wants them. Whoever writes a client of these APIs can try it
-//! without a key. There is nothing to lose in it: a signal ends it at once.
+//! and with their faults where the script wants them, so that a client of these APIs can be tried without a
+//! key. It has no state to lose: a signal ends it at once. The stand-in itself is a crate of its own, which is
+//! linked with the feature `standin` only.
 
-use std::{io::Write, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
-
-use anyhow::Context;
-use bosun_adapters::model::{
-    scripted::Script,
-    standin::{Plays, StandIn},
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
 };
-use tokio::net::TcpListener;
 
 /// Try clients of model APIs without a key.
 #[derive(Debug, clap::Args)]
@@ -42,13 +40,28 @@ struct Serve {
 
 impl Models {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let Command::Serve(Serve { script: file, listen }) = self.command;
-        let text = std::fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
-        let script = Script::parse(&file, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
-        let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
-        let stand_in = StandIn::serving(listener, Plays::Script(Arc::new(script)))?;
-        writeln!(std::io::stdout(), "listening on {} with {}", stand_in.url(), file.display())?;
-        stand_in.join().await.context("the stand-in broke")?;
+        let Command::Serve(Serve { script, listen }) = self.command;
+        serve(&script, listen).await?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+#[cfg(feature = "standin")]
+async fn serve(script: &Path, listen: SocketAddr) -> anyhow::Result<()> {
+    use std::io::Write as _;
+
+    use anyhow::Context as _;
+    use bosun_standin::{Plays, StandIn};
+
+    let text = std::fs::read_to_string(script).with_context(|| format!("{} cannot be read", script.display()))?;
+    let plays = Plays::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
+    let listener = tokio::net::TcpListener::bind(listen).await;
+    let stand_in = StandIn::serving(listener.with_context(|| format!("cannot listen on {listen}"))?, plays)?;
+    writeln!(std::io::stdout(), "listening on {} with {}", stand_in.url(), script.display())?;
+    stand_in.join().await.context("the stand-in broke")
+}
+
+#[cfg(not(feature = "standin"))]
+async fn serve(_: &Path, _: SocketAddr) -> anyhow::Result<()> {
+    Err(crate::features::not_built("stand-in for model APIs", "standin").into())
 }

@@ -23,7 +23,6 @@ use crate::{
     app::{App, GRACE},
     config::Config,
     process, telemetry,
-    workers::Workers,
 };
 
 use super::Usage;
@@ -42,10 +41,6 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    pub(crate) fn workers(&self) -> Workers {
-        if self.config.pin_workers { Workers::Pinned } else { Workers::Free }
-    }
-
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let mut config = self.config;
         config.check()?;

@@ -5,20 +5,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{dependencies::metadata, program::workspace};
+use crate::{
+    dependencies::{metadata, tree},
+    program::workspace,
+};
 
 /// No file is longer, tests not counted.
 const LONGEST_FILE: usize = 700;
 
 /// Who may use whom. A crate that is missing here, or a new arrow, is a decision and not an accident.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("bosun", &["bosun-adapters", "bosun-convert", "bosun-core", "bosun-edges", "bosun-engine"]),
-    ("bosun-adapters", &["bosun-core", "bosun-engine"]),
+    ("bosun", &["bosun-adapters", "bosun-convert", "bosun-core", "bosun-edges", "bosun-engine", "bosun-standin"]),
+    ("bosun-adapters", &["bosun-core", "bosun-engine", "bosun-wire"]),
     ("bosun-convert", &["bosun-core"]),
-    ("bosun-core", &[]),
-    ("bosun-edges", &["bosun-core", "bosun-engine"]),
+    ("bosun-core", &["bosun-wire"]),
+    ("bosun-edges", &["bosun-core", "bosun-engine", "bosun-wire"]),
     ("bosun-engine", &["bosun-core"]),
+    ("bosun-standin", &["bosun-adapters", "bosun-core", "bosun-engine", "bosun-wire"]),
+    ("bosun-wire", &[]),
 ];
+
+/// What a feature of the program brings along, and no build without the feature has.
+const BEHIND_FEATURES: &[(&str, &[&str])] = &[("standin", &["bosun-standin"]), ("zod", &["oxc_parser"])];
 
 /// The pure crates never reach these, not even through somebody else.
 const IMPURE: &[&str] = &["axum", "hyper", "mio", "reqwest", "rusqlite", "socket2", "tokio", "tower"];
@@ -43,9 +51,27 @@ fn crates_depend_on_each_other_in_one_direction() {
 }
 
 #[test]
+fn a_feature_that_is_left_out_leaves_out_its_crates() {
+    let (none, all) = (tree(&["--no-default-features"]), tree(&["--all-features"]));
+    for (feature, crates) in BEHIND_FEATURES {
+        let with = tree(&["--no-default-features", "--features", feature]);
+        for name in *crates {
+            assert!(!none.contains(*name), "`{name}` is built without the feature `{feature}`");
+            assert!(with.contains(*name) && all.contains(*name), "`{name}` does not come with the feature `{feature}`");
+        }
+    }
+    assert!(!tree(&[]).contains("bosun-standin"), "a server has the stand-in by default");
+}
+
+#[test]
+fn adapters_serve_no_http() {
+    assert!(!metadata().reachable("bosun-adapters").contains("axum"));
+}
+
+#[test]
 fn the_domain_has_no_runtime_no_http_and_no_sql() {
     let metadata = metadata();
-    for name in ["bosun-core", "bosun-convert"] {
+    for name in ["bosun-wire", "bosun-core", "bosun-convert"] {
         let reached = metadata.reachable(name);
         let impure: Vec<_> = IMPURE.iter().filter(|impure| reached.contains(**impure)).collect();
         assert!(impure.is_empty(), "`{name}` reaches {impure:?}");

@@ -8,6 +8,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets, store::sqlite::Sqlite};
 use bosun_edges::auth::Access;
 use bosun_engine::{Engine, Settings, SystemClock, blob::MemoryBlobs};
+use bosun_standin::ledger;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -55,7 +56,7 @@ async fn a_cycle_waits_for_two_commits_at_most() {
 async fn engine(manifests: PathBuf, data: PathBuf) -> Engine {
     scenes::write(&manifests);
     let clock = Arc::new(SystemClock);
-    let builtins = Builtins::new(clock.clone()).with_ledger(&manifests.join("ledger")).unwrap();
+    let builtins = ledger::add(Builtins::new(clock.clone()), &manifests.join("ledger")).unwrap();
     let loaded = manifests::load(&[manifests], &builtins).unwrap();
     let registry = loaded.build(&Arc::new(Secrets::new(None, [])), Arc::new(builtins));
     let store = Arc::new(Sqlite::open(&data).unwrap());

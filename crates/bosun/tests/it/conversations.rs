@@ -10,13 +10,8 @@
 mod oracle;
 mod talk;
 
-use std::{path::Path, sync::Arc};
-
-use bosun_adapters::model::{
-    scripted::Script,
-    standin::{Plays, StandIn},
-};
 use bosun_engine::fault::POINTS;
+use bosun_standin::{Plays, StandIn};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -81,8 +76,8 @@ async fn a_conversation_has_every_answered_query_once_and_in_order_after_kill_9(
     let test = "conversations::a_conversation_has_every_answered_query_once_and_in_order_after_kill_9";
     let mut proof = Proof::begin(test, seed, &[("BOSUN_CONVERSATION_KILLS", kills)]);
     let rng = Rng::new(seed);
-    let script = Script::parse(Path::new("script.yaml"), SCRIPT).expect("a script");
-    let model = StandIn::recording(Plays::Script(Arc::new(script))).await.expect("a port");
+    let script = Plays::parse("script.yaml", SCRIPT).expect("a script");
+    let model = StandIn::recording(script).await.expect("a port");
     let world = World::new();
     std::fs::write(world.path("manifests").join("talk.yaml"), manifests(&model.url())).expect("manifests");
 

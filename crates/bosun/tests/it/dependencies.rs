@@ -80,6 +80,19 @@ pub(crate) fn metadata() -> Metadata {
     Metadata(serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON"))
 }
 
+/// The crates that the program is built of with these features.
+pub(crate) fn tree(features: &[&str]) -> BTreeSet<String> {
+    let output = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--package", "bosun", "--edges", "normal", "--prefix", "none", "--locked", "--offline"])
+        .args(features)
+        .current_dir(workspace())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).expect("names of crates");
+    lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
 impl Metadata {
     fn packages(&self) -> impl Iterator<Item = &Value> {
         self.0["packages"].as_array().into_iter().flatten()

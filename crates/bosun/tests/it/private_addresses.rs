@@ -3,12 +3,9 @@
 //! A trap listens on loopback and keeps what it is sent. Clients store models that lead to it, in every way that there is;
 //! the proof is at its end: nothing arrives, unless the operator has said so.
 
-use std::{fs, path::Path, sync::Arc};
+use std::fs;
 
-use bosun_adapters::model::{
-    scripted::Script,
-    standin::{Plays, StandIn},
-};
+use bosun_standin::{Plays, StandIn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -17,8 +14,8 @@ use crate::{
 };
 
 async fn trap() -> StandIn {
-    let script = Script::parse(Path::new("script.yaml"), "otherwise: [{say: Hello.}]").unwrap();
-    StandIn::recording(Plays::Script(Arc::new(script))).await.unwrap()
+    let script = Plays::parse("script.yaml", "otherwise: [{say: Hello.}]").unwrap();
+    StandIn::recording(script).await.unwrap()
 }
 
 fn model(name: &str, base_url: &Value) -> Value {

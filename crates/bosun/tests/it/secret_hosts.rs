@@ -3,12 +3,9 @@
 //! Two model APIs listen on loopback and keep what they are sent: one that a manifest in a file names, and one that
 //! only a client does. The proof is at their ends: a canary arrives at the first and never at the second.
 
-use std::{fs, path::Path, sync::Arc};
+use std::fs;
 
-use bosun_adapters::model::{
-    scripted::Script,
-    standin::{Plays, StandIn},
-};
+use bosun_standin::{Plays, StandIn};
 use serde_json::{Value, json};
 
 use crate::{
@@ -26,8 +23,8 @@ struct Town {
 }
 
 async fn stand_in() -> StandIn {
-    let script = Script::parse(Path::new("script.yaml"), "otherwise: [{say: Hello.}]").unwrap();
-    StandIn::recording(Plays::Script(Arc::new(script))).await.unwrap()
+    let script = Plays::parse("script.yaml", "otherwise: [{say: Hello.}]").unwrap();
+    StandIn::recording(script).await.unwrap()
 }
 
 fn secret() -> Value {

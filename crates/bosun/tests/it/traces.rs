@@ -6,12 +6,7 @@
 #[cfg(feature = "otel")]
 pub(crate) mod collected;
 
-use std::{path::Path, sync::Arc};
-
-use bosun_adapters::model::{
-    scripted::Script,
-    standin::{Plays, StandIn},
-};
+use bosun_standin::{Plays, StandIn};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -58,8 +53,8 @@ struct Scene {
 
 impl Scene {
     async fn open() -> Self {
-        let script = Script::parse(Path::new("script.yaml"), SCRIPT).unwrap_or_else(|faults| panic!("{faults}"));
-        let model = StandIn::recording(Plays::Script(Arc::new(script))).await.expect("a stand-in");
+        let script = Plays::parse("script.yaml", SCRIPT).unwrap_or_else(|faults| panic!("{faults}"));
+        let model = StandIn::recording(script).await.expect("a stand-in");
         let world = World::new();
         let manifests = MANIFESTS.replace("URL", &model.url());
         std::fs::write(world.path("manifests").join("remote.yaml"), manifests).expect("a manifest");

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::warn_of_losses;
 use crate::{
     ConvertError, Format, Warning,
+    dialect::AnyDialect,
     document::{Path, Trail},
     found::Found,
 };
@@ -20,7 +21,7 @@ use crate::{
 pub(super) fn tools(
     tools: &[Found],
     target: Format,
-    dialect: Dialect,
+    dialect: AnyDialect,
     warnings: &mut Vec<Warning>,
 ) -> Result<Value, ConvertError> {
     warn_of_losses(tools, target, warnings);
@@ -30,7 +31,7 @@ pub(super) fn tools(
         warnings.push(Warning { path, code, message });
     };
     let toolset = Toolset::merge(Mode::Ark, tools.iter().map(|found| found.tool.clone()).collect(), Vec::new());
-    let declarations = toolset.declarations(dialect);
+    let declarations = dialect.declare_toolset(&toolset);
     for loss in &declarations.losses {
         let inside = format!("parameters.{}", loss.path);
         warn(&loss.tool, &inside, "keyword_dropped", format!("in {target}, {}: {}", loss.path, loss.message));
@@ -68,12 +69,12 @@ struct Entry<'a> {
     schema: Option<&'a Value>,
 }
 
-fn entries(written: &Value, dialect: Dialect) -> impl Iterator<Item = Entry<'_>> {
+fn entries(written: &Value, dialect: AnyDialect) -> impl Iterator<Item = Entry<'_>> {
     let (list, name, schema) = match dialect {
-        Dialect::Gemini => ("/0/functionDeclarations", "/name", "/parametersJsonSchema"),
-        Dialect::OpenAiResponses => ("", "/name", "/parameters"),
-        Dialect::Anthropic => ("", "/name", "/input_schema"),
-        Dialect::Mcp => ("", "/name", "/inputSchema"),
+        AnyDialect::Gemini => ("/0/functionDeclarations", "/name", "/parametersJsonSchema"),
+        AnyDialect::Served(Dialect::OpenAiResponses) => ("", "/name", "/parameters"),
+        AnyDialect::Served(Dialect::Anthropic) => ("", "/name", "/input_schema"),
+        AnyDialect::Mcp => ("", "/name", "/inputSchema"),
         _ => ("", "/function/name", "/function/parameters"),
     };
     let list = written.pointer(list).and_then(Value::as_array).into_iter().flatten();

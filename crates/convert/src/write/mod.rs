@@ -4,7 +4,7 @@ use bosun_core::{Binding, Tool, schema::dialect::Dialect};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use crate::{ConvertError, Format, Warning, found::Found, manifest, tool_config};
+use crate::{ConvertError, Format, Warning, dialect::AnyDialect, found::Found, manifest, tool_config};
 
 mod declare;
 mod list;
@@ -61,13 +61,17 @@ pub fn write(tools: &[Found], target: Format) -> Result<Written, ConvertError> {
     let documents = match target {
         Format::ArkManifest => Documents::Stream(manifest::write(tools, &mut warnings)),
         Format::ToolConfig => Documents::One(tool_config::write(tools, &mut warnings)),
-        Format::OpenAi => Documents::One(declare::tools(tools, target, Dialect::OpenAiChat, &mut warnings)?),
-        Format::OpenAiResponses => {
-            Documents::One(declare::tools(tools, target, Dialect::OpenAiResponses, &mut warnings)?)
+        Format::OpenAi => {
+            Documents::One(declare::tools(tools, target, AnyDialect::Served(Dialect::OpenAiChat), &mut warnings)?)
         }
-        Format::Anthropic => Documents::One(declare::tools(tools, target, Dialect::Anthropic, &mut warnings)?),
-        Format::Gemini => Documents::One(declare::tools(tools, target, Dialect::Gemini, &mut warnings)?),
-        Format::Mcp => Documents::One(json!({"tools": declare::tools(tools, target, Dialect::Mcp, &mut warnings)?})),
+        Format::OpenAiResponses => {
+            Documents::One(declare::tools(tools, target, AnyDialect::Served(Dialect::OpenAiResponses), &mut warnings)?)
+        }
+        Format::Anthropic => {
+            Documents::One(declare::tools(tools, target, AnyDialect::Served(Dialect::Anthropic), &mut warnings)?)
+        }
+        Format::Gemini => Documents::One(declare::tools(tools, target, AnyDialect::Gemini, &mut warnings)?),
+        Format::Mcp => Documents::One(json!({"tools": declare::tools(tools, target, AnyDialect::Mcp, &mut warnings)?})),
         Format::Langchain => Documents::One(list::tools(tools, target, list::langchain, &mut warnings)),
         Format::Ark => Documents::One(list::tools(tools, target, list::ark, &mut warnings)),
         Format::ExternalTools => Documents::One(list::tools(tools, target, list::external, &mut warnings)),

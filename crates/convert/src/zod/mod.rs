@@ -53,17 +53,9 @@ use library::{Library, Remark, as_schema};
 use module::Module;
 use read::Reader;
 
+pub use crate::ZodVersion;
 pub use fault::Fault;
 pub use find::ToolForm;
-
-/// The major version of Zod that a source is written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub enum ZodVersion {
-    #[serde(rename = "3")]
-    V3,
-    #[serde(rename = "4")]
-    V4,
-}
 
 /// How to read a source.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,9 +1,9 @@
 //! The client tool provider: its usage examples, its rules, its error texts, and its list of tests.
 
-use bosun_core::{
-    schema::dialect::Dialect,
-    tool::client::{ClientTools, ToolCall, ToolResult, Validation, safe_validate_definitions, validate_definitions},
+use bosun_convert::client::{
+    ClientTools, ToolCall, ToolResult, Validation, safe_validate_definitions, validate_definitions,
 };
+use bosun_core::schema::dialect::Dialect;
 use serde_json::{Value, json};
 
 fn client_tools() -> Value {

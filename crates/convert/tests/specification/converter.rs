@@ -1,13 +1,13 @@
 //! `toolConverter.test.ts`, case by case.
 
-use bosun_convert::{Documents, Format, Options, read, write};
+use bosun_convert::{
+    Documents, Format, Options,
+    client::{ClientTools, ToolCall, ToolResult},
+    read, write,
+};
 use bosun_core::{
     Tool, Toolset,
-    tool::{
-        Binding,
-        client::{ClientTools, ToolCall, ToolResult},
-        toolset::Mode,
-    },
+    tool::{Binding, toolset::Mode},
 };
 use serde_json::{Value, json};
 

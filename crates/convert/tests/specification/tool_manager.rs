@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use bosun_convert::{Format, Options, read};
+use bosun_convert::{
+    Format, Options,
+    client::{ClientTools, ToolCall, ToolResult},
+    read,
+};
 use bosun_core::{
     Limits, Schema, Tool, Toolset,
     schema::dialect::Dialect,
-    tool::{
-        Binding,
-        catalog::Catalog,
-        client::{ClientTools, ToolCall, ToolResult},
-        toolset::Mode,
-    },
+    tool::{Binding, catalog::Catalog, toolset::Mode},
 };
 use serde_json::{Value, json};
 

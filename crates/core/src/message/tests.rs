@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 fn call(id: &str) -> Value {
@@ -131,4 +133,42 @@ fn faults_and_warnings_are_listed_up_to_a_number_and_counted() {
     }
     let found = read(&[odd]).unwrap();
     assert_eq!((found.warnings.len(), found.warnings_omitted), (WARNINGS_KEPT, 1_000 - WARNINGS_KEPT));
+}
+
+/// Journals of all versions have messages in these bytes.
+#[test]
+fn stored_messages_keep_their_bytes() {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Stored(#[serde(with = "openai")] Vec<Message>);
+
+    let call =
+        |id: &str| MessageCall { provider_id: id.into(), alias: "look_up".into(), arguments: "{\"a\": 1}".into() };
+    let result = |id: &str, is_error| Message::Tool {
+        provider_id: id.into(),
+        alias: "look_up".into(),
+        content: "first".into(),
+        is_error,
+    };
+    let provider =
+        json!({"openai": {"message": {"z": 1.5, "a": null}, "calls": [{"b": 18_446_744_073_709_551_615_u64}]}});
+    let messages = vec![
+        Message::System("Be brief.".into()),
+        Message::User("Where?".into()),
+        Message::Assistant { text: None, calls: vec![call("a"), call("b")], provider: Some(provider.into()) },
+        result("a", false),
+        result("b", true),
+        Message::Assistant { text: Some("There.".into()), calls: Vec::new(), provider: None },
+    ];
+    let bytes = concat!(
+        r#"[{"role":"system","content":"Be brief."},{"role":"user","content":"Where?"},"#,
+        r#"{"role":"assistant","content":null,"tool_calls":["#,
+        r#"{"id":"a","type":"function","function":{"name":"look_up","arguments":"{\"a\": 1}"}},"#,
+        r#"{"id":"b","type":"function","function":{"name":"look_up","arguments":"{\"a\": 1}"}}],"#,
+        r#""provider":{"openai":{"message":{"z":1.5,"a":null},"calls":[{"b":18446744073709551615}]}}},"#,
+        r#"{"role":"tool","tool_call_id":"a","name":"look_up","content":"first"},"#,
+        r#"{"role":"tool","tool_call_id":"b","name":"look_up","content":"first","is_error":true},"#,
+        r#"{"role":"assistant","content":"There."}]"#,
+    );
+    assert_eq!(serde_json::to_string(&Stored(messages.clone())).unwrap(), bytes);
+    assert_eq!(serde_json::from_str::<Stored>(bytes).unwrap().0, messages);
 }

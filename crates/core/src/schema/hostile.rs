@@ -216,8 +216,6 @@ proptest! {
             (Dialect::OpenAiChat, "/0/function/parameters"),
             (Dialect::OpenAiChatStrict, "/0/function/parameters"),
             (Dialect::Anthropic, "/0/input_schema"),
-            (Dialect::Gemini, "/0/functionDeclarations/0/parametersJsonSchema"),
-            (Dialect::Ollama, "/0/function/parameters"),
         ] {
             let declared: Value = serde_json::from_str(&toolset.declarations(dialect).json).unwrap();
             if let Some(parameters) = declared.pointer(pointer) {

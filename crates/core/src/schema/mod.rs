@@ -63,7 +63,7 @@ pub(crate) mod keyword;
 mod normalize;
 pub mod path;
 mod pattern;
-pub(crate) mod reference;
+pub mod reference;
 mod violation;
 
 /// A JSON Schema that is ready to check values: the draft that `$schema` names, or else the one that

@@ -11,7 +11,8 @@ use super::{
 
 /// What a reference leads to, and the JSON pointer of that place. `None` for one that leads nowhere
 /// or out of the schema.
-pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<(&'a Value, String)> {
+#[must_use]
+pub fn resolve<'a>(root: &'a Value, reference: &str) -> Option<(&'a Value, String)> {
     let fragment = percent_decoded(reference.strip_prefix('#')?)?;
     if fragment.is_empty() || fragment.starts_with('/') {
         return root.pointer(&fragment).map(|target| (target, fragment));

@@ -36,7 +36,6 @@ pub use duration::{duration_from_json, parse_duration};
 
 mod binding;
 pub mod catalog;
-pub mod client;
 pub mod definition;
 mod duration;
 pub mod missing;

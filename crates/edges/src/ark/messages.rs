@@ -10,37 +10,7 @@ use bosun_core::{
     showing::Showing,
     transcript::{Call, Turn},
 };
-use serde::Serialize;
-
-#[derive(Serialize)]
-#[serde(tag = "role", rename_all = "lowercase")]
-enum Message<'a> {
-    Assistant {
-        content: Option<&'a str>,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<ToolCall<'a>>,
-    },
-    Tool {
-        tool_call_id: String,
-        name: &'a str,
-        content: String,
-    },
-}
-
-#[derive(Serialize)]
-struct ToolCall<'a> {
-    id: String,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    /// JSON in a text, as the model wrote it.
-    arguments: String,
-}
+use bosun_wire::chat::{Function, Message, ToolCall};
 
 /// The messages of a query that has ended.
 pub(super) fn raw(transcript: &Transcript) -> Option<String> {
@@ -55,8 +25,9 @@ pub(super) fn raw(transcript: &Transcript) -> Option<String> {
 fn of_turn(turn: &Turn) -> impl Iterator<Item = Message<'_>> {
     let answer = Message::Assistant {
         // OpenAI has no text beside calls where nothing was said.
-        content: turn.text.as_deref().or(if turn.calls.is_empty() { Some("") } else { None }),
+        content: turn.text.as_deref().or(if turn.calls.is_empty() { Some("") } else { None }).map(Into::into),
         tool_calls: turn.calls.iter().map(call).collect(),
+        own: None,
     };
     std::iter::once(answer).chain(turn.calls.iter().filter_map(result))
 }
@@ -64,14 +35,16 @@ fn of_turn(turn: &Turn) -> impl Iterator<Item = Message<'_>> {
 fn call(call: &Call) -> ToolCall<'_> {
     let asked = &call.asked;
     let arguments = asked.written.clone().unwrap_or_else(|| json::compact(&asked.arguments));
-    ToolCall { id: asked.call.to_string(), kind: "function", function: Function { name: &asked.tool, arguments } }
+    let function = Function { name: (&*asked.tool).into(), arguments: arguments.into() };
+    ToolCall { id: asked.call.to_string().into(), kind: "function".into(), function, own: None }
 }
 
 fn result(call: &Call) -> Option<Message<'_>> {
     let recorded = call.result.as_ref()?;
     Some(Message::Tool {
-        tool_call_id: call.asked.call.to_string(),
-        name: &call.asked.tool,
-        content: Showing::default().show(call.asked.call, &recorded.outcome),
+        tool_call_id: call.asked.call.to_string().into(),
+        name: Some((&*call.asked.tool).into()),
+        content: Showing::default().show(call.asked.call, &recorded.outcome).into(),
+        own: None,
     })
 }

@@ -15,6 +15,7 @@ use bosun_engine::{
     Model,
     model::{AnswerFormat, ModelRequest},
 };
+use bosun_standin::Answer;
 use serde_json::json;
 
 use super::Messages;
@@ -23,7 +24,6 @@ use crate::{
     model::{
         fields,
         remote::{self, Config, Remote, Wire},
-        standin::Answer,
         testing::{self, Kept, assistant, call, conversation, hello, literal, request, result, stand_in, stream_of},
     },
 };

@@ -10,13 +10,11 @@ use std::sync::Arc;
 
 use bosun_core::query::Usage;
 use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply, ReplySize};
+use bosun_wire::chat::{self, CallFragment, Choice, Chunk, Delta};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::{
-    WIRE,
-    wire::{CallFragment, Choice, Chunk, Delta},
-};
+use super::WIRE;
 use crate::model::{
     fields,
     remote::{Answer, Assemble, Failure, error_message, malformed, unreadable},
@@ -27,6 +25,15 @@ const ONLY_IN_ANSWERS: &[&str] = &["annotations", "audio"];
 
 /// The mark after the last event of a whole answer.
 const END_MARK: &str = "[DONE]";
+
+fn tokens(usage: chat::Usage) -> Usage {
+    Usage {
+        prompt_tokens: usage.prompt_tokens.unwrap_or_default(),
+        completion_tokens: usage.completion_tokens.unwrap_or_default(),
+        cached_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens).unwrap_or_default(),
+        cache_write_tokens: 0,
+    }
+}
 
 /// Reads a plain answer, which is one chunk with a `message` for its delta.
 ///
@@ -110,7 +117,7 @@ impl Assembly {
             return Err(ModelError::Incomplete(format!("the model API reported an error in its answer: {message}")));
         }
         if let Some(usage) = chunk.usage {
-            self.usage = usage.into();
+            self.usage = tokens(usage);
         }
         let Some(choices) = chunk.choices else { return Err(malformed("a chunk has no `choices`")) };
         if choices.len() > 1 {

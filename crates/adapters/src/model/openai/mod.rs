@@ -1,8 +1,8 @@
 //! OpenAI's chat completions, every server that speaks them, and Azure, which has other addresses.
 
 mod assembly;
+mod message;
 mod request;
-mod wire;
 
 use bosun_engine::model::Deltas;
 use url::Url;

@@ -7,11 +7,11 @@ use bosun_core::schema::dialect::{Dialect, answer_schema};
 use bosun_engine::model::ModelRequest;
 use serde_json::{Value, json};
 
-use super::wire;
+use super::message;
 use crate::model::remote::{Body, Turn};
 
 pub(super) fn body(turn: &Turn<'_>, echo: bool) -> Result<String, serde_json::Error> {
-    let messages: Vec<_> = turn.request.messages.iter().map(|message| wire::Message::of(message, echo)).collect();
+    let messages: Vec<_> = turn.request.messages.iter().map(|message| message::of(message, echo)).collect();
     let mut body = Body::of(turn.model)?;
     body.value("messages", &messages)?;
     let tools = turn.request.toolset.declarations(Dialect::OpenAiChat);

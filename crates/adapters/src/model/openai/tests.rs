@@ -17,6 +17,7 @@ use bosun_engine::{
     Model,
     model::{AnswerFormat, ModelRequest},
 };
+use bosun_standin::{Answer, Plays, StandIn};
 use serde_json::{Value, json};
 
 use super::{ChatCompletions, Host};
@@ -25,7 +26,6 @@ use crate::{
     model::{
         remote::{self, Remote, Wire},
         scripted::{Script, Scripted},
-        standin::{Answer, Plays, StandIn},
         testing::{self, Kept, conversation, hello, literal, reply, request, stand_in, stream_of},
     },
     secret::{Secrets, Source},
@@ -213,10 +213,10 @@ fn azures_addresses_old_and_new() {
 async fn a_scripted_api_is_understood_as_the_script_itself() {
     let text = std::fs::read_to_string(fixtures().join("../scripted/wire.yaml")).unwrap();
     let script = Arc::new(Script::parse(std::path::Path::new("wire.yaml"), &text).unwrap());
-    let scripted = Scripted::new(Arc::clone(&script));
+    let scripted = Scripted::new(script);
     for stream in [true, false] {
         for input in ["one", "two", "three"] {
-            let server = StandIn::recording(Plays::Script(Arc::clone(&script))).await.unwrap();
+            let server = StandIn::recording(Plays::parse("wire.yaml", &text).unwrap()).await.unwrap();
             let remote = model(remote::Config { stream, ..config(&server.url()) });
             let asked = request(vec![Message::User(input.into())]);
             let (near, far) = (Kept::default(), Kept::default());

@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use bosun_core::Namespace;
 use bosun_engine::model::ModelError;
+use bosun_standin::{Answer, End, Part, StandIn};
 use futures_util::FutureExt;
 
 use super::{Config, Connections, Remote};
 use crate::model::{
     openai::{ChatCompletions, Host},
     retry::Backoff,
-    standin::{Answer, End, Part, StandIn},
     testing::{self, failing, reply, stand_in, stream_of},
 };
 

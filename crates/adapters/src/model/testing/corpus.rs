@@ -3,15 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use bosun_engine::{Model, model::ModelError};
+use bosun_standin::{self as standin, End};
 use serde_json::Value;
 
 use super::{Kept, assemble, fixtures, reply, shown, stand_in};
 use crate::{
     golden,
-    model::{
-        remote::{Answer, Failure, Wire},
-        standin::{self, End},
-    },
+    model::remote::{Answer, Failure, Wire},
 };
 
 /// The recorded answers of one wire format, and who reads them.

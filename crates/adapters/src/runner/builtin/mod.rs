@@ -5,17 +5,14 @@
 
 mod calculator;
 mod current_time;
-mod ledger;
 mod read_result;
 
-use std::{fmt, io, path::Path, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use bosun_core::{Binding, Outcome, Tool, tool::Annotations};
 use bosun_engine::{Clock, Runner, runner::InsideCall};
 use serde_json::{Value, json};
-
-use ledger::Ledger;
 
 pub use read_result::UNKNOWN_HANDLE;
 
@@ -25,37 +22,34 @@ pub const FAILED: &str = "tool_failed";
 /// The builtin tools of a server.
 pub struct Builtins {
     clock: Arc<dyn Clock>,
-    ledger: Option<Ledger>,
+    added: Vec<(Tool, Arc<dyn Runner>)>,
 }
 
 impl fmt::Debug for Builtins {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Builtins").field("ledger", &self.ledger).finish_non_exhaustive()
+        let names: Vec<_> = self.tools().into_iter().map(|tool| tool.name).collect();
+        formatter.debug_struct("Builtins").field("tools", &names).finish_non_exhaustive()
     }
 }
 
 impl Builtins {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, ledger: None }
+        Self { clock, added: Vec::new() }
     }
 
-    /// Adds the tools `ledger` and `ledger_idempotent`, which write every run to `file`: how the proofs
-    /// count real effects.
-    ///
-    /// # Errors
-    /// If the file cannot be opened.
-    pub fn with_ledger(self, file: &Path) -> io::Result<Self> {
-        Ok(Self { ledger: Some(Ledger::open(file)?), ..self })
+    /// Adds a tool that the program brings along, bound as builtin by its name.
+    #[must_use]
+    pub fn with(mut self, tool: Tool, runner: Arc<dyn Runner>) -> Self {
+        self.added.push((tool, runner));
+        self
     }
 
-    /// The definitions of all builtin tools, by name.
+    /// The definitions of all builtin tools.
     #[must_use]
     pub fn tools(&self) -> Vec<Tool> {
         let mut tools = vec![calculator::tool(), current_time::tool(), noop(), read_result::tool()];
-        if self.ledger.is_some() {
-            tools.extend([ledger::tool(), ledger::idempotent_tool()]);
-        }
+        tools.extend(self.added.iter().map(|(tool, _)| tool.clone()));
         tools
     }
 
@@ -77,14 +71,16 @@ impl Runner for Builtins {
         let Binding::Builtin { name } = &call.tool.binding else {
             return Outcome::failure(FAILED, format!("tool `{}` is not a builtin one", call.tool.name));
         };
-        match (name.as_str(), &self.ledger) {
-            (calculator::NAME, _) => calculator::run(&call.arguments),
-            (current_time::NAME, _) => current_time::run(&call.arguments, self.clock.now()),
-            (NOOP, _) => Outcome::success(Value::clone(&call.arguments)),
-            (read_result::NAME, _) => read_result::run(&call.arguments, &call.results).await,
-            (ledger::NAME | ledger::IDEMPOTENT_NAME, Some(ledger)) => ledger.run(call).await,
-            // A manifest is checked when it is read, but a query may be older than this program.
-            _ => Outcome::failure(FAILED, format!("this server has no builtin tool `{name}`")),
+        match name.as_str() {
+            calculator::NAME => calculator::run(&call.arguments),
+            current_time::NAME => current_time::run(&call.arguments, self.clock.now()),
+            NOOP => Outcome::success(Value::clone(&call.arguments)),
+            read_result::NAME => read_result::run(&call.arguments, &call.results).await,
+            name => match self.added.iter().find(|(tool, _)| tool.name == name) {
+                Some((_, runner)) => runner.run(call).await,
+                // A manifest is checked when it is read, but a query may be older than this program.
+                None => Outcome::failure(FAILED, format!("this server has no builtin tool `{name}`")),
+            },
         }
     }
 }
@@ -106,17 +102,14 @@ enum Effects {
     Pure,
     /// Changes nothing, but what it reads moves on.
     Reads,
-    /// Changes something once, however often it is run for the same call.
-    WritesOnce,
-    Writes,
 }
 
 fn definition(name: &str, description: &str, parameters: Value, effects: Effects) -> Tool {
     let mut tool = Tool::new(name, description, parameters, Binding::Builtin { name: name.into() });
     tool.annotations = Annotations {
-        read_only_hint: Some(matches!(effects, Effects::Pure | Effects::Reads)),
+        read_only_hint: Some(true),
         destructive_hint: Some(false),
-        idempotent_hint: Some(matches!(effects, Effects::Pure | Effects::WritesOnce)),
+        idempotent_hint: Some(matches!(effects, Effects::Pure)),
         open_world_hint: Some(false),
     };
     tool

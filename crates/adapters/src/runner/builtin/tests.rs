@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    CallId, Content, ContentHash, Namespace, Outcome, QueryUid, Timestamp, Transcript,
+    Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryUid, Timestamp, Tool, Transcript,
     content::Large,
     machine::{self, Way},
     schema::Schema,
@@ -54,59 +54,44 @@ async fn every_builtin_runs_under_its_own_name() {
     assert_eq!(run("noop", json!({"a": [1]})).await, Outcome::success(json!({"a": [1]})));
 }
 
+/// The runner of a tool that the program adds.
+struct Echo;
+
+#[async_trait::async_trait]
+impl Runner for Echo {
+    async fn run(&self, call: &InsideCall) -> Outcome {
+        Outcome::success(Value::clone(&call.arguments))
+    }
+}
+
+fn with_echo() -> Builtins {
+    let binding = Binding::Builtin { name: "echo".into() };
+    builtins().with(Tool::new("echo", "Gives its arguments back", json!({"type": "object"}), binding), Arc::new(Echo))
+}
+
+#[tokio::test]
+async fn a_tool_that_the_program_adds_is_one_of_the_builtin_ones() {
+    let with_echo = with_echo();
+    assert_eq!(with_echo.tools().len(), builtins().tools().len() + 1);
+    let outcome = with_echo.run(&call(&with_echo, "echo", 0, 1, json!({"a": 1}))).await;
+    assert_eq!(outcome, Outcome::success(json!({"a": 1})));
+}
+
 #[tokio::test]
 async fn a_tool_that_this_server_does_not_have_is_a_failure_that_the_model_reads() {
-    let directory = tempfile::tempdir().unwrap();
-    let with_ledger = builtins().with_ledger(&directory.path().join("ledger")).unwrap();
-    let outcome = builtins().run(&call(&with_ledger, "ledger", 0, 1, json!({}))).await;
-    assert_eq!(outcome, Outcome::failure("tool_failed", "this server has no builtin tool `ledger`"));
+    let outcome = builtins().run(&call(&with_echo(), "echo", 0, 1, json!({}))).await;
+    assert_eq!(outcome, Outcome::failure("tool_failed", "this server has no builtin tool `echo`"));
 }
 
 #[test]
-fn definitions_are_sound_and_tell_the_truth_about_effects() {
-    let directory = tempfile::tempdir().unwrap();
-    let builtins = builtins().with_ledger(&directory.path().join("ledger")).unwrap();
-    for tool in builtins.tools() {
+fn definitions_are_sound_and_all_may_be_repeated() {
+    let tools = builtins().tools();
+    for tool in &tools {
         Schema::compile(&tool.parameters).unwrap();
+        assert!(tool.is_safe_to_repeat(), "{}", tool.name);
     }
-    let repeatable: Vec<_> =
-        builtins.tools().iter().map(|tool| (tool.name.clone(), tool.is_safe_to_repeat())).collect();
-    let expect = [
-        ("calculator", true),
-        ("current_time", true),
-        ("noop", true),
-        ("read_result", true),
-        ("ledger", false),
-        ("ledger_idempotent", true),
-    ];
-    assert_eq!(repeatable, expect.map(|(name, repeatable)| (name.to_owned(), repeatable)));
-}
-
-#[test]
-fn the_ledger_is_there_only_if_the_server_was_started_with_one() {
-    assert!(builtins().tool("ledger").is_none());
-    assert!(builtins().with_ledger(std::path::Path::new("/nonexistent/ledger")).is_err());
-}
-
-#[tokio::test]
-async fn the_ledger_has_one_line_for_each_run() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("ledger");
-    let first = builtins().with_ledger(&file).unwrap();
-    first.run(&call(&first, "ledger", 0, 1, json!({"entry": "a\nb"}))).await;
-    // A later process goes on where the first one stopped.
-    let second = builtins().with_ledger(&file).unwrap();
-    assert!(second.run(&call(&second, "ledger_idempotent", 1, 2, json!({}))).await.is_success());
-    let lines: Vec<Value> =
-        std::fs::read_to_string(&file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let id = |index| call(&first, "ledger", index, 1, json!({})).id;
-    assert_eq!(
-        lines,
-        [
-            json!({"call": id(0), "tool": "ledger", "attempt": 1, "arguments": {"entry": "a\nb"}}),
-            json!({"call": id(1), "tool": "ledger_idempotent", "attempt": 2, "arguments": {}}),
-        ]
-    );
+    let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["calculator", "current_time", "noop", "read_result"]);
 }
 
 /// The results of a query whose one call gave `content`, and the handle of it.

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use anstyle::Style;
-use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::toolset::Mode};
+use bosun_convert::dialect::AnyDialect;
+use bosun_core::{Tool, Toolset, tool::toolset::Mode};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 
@@ -22,12 +23,12 @@ pub(super) struct Show {
     catalog: CatalogArguments,
     /// Print what this model API is sent, as JSON
     #[arg(long = "for", value_name = "API", value_parser = dialect_parser())]
-    dialect: Option<Dialect>,
+    dialect: Option<AnyDialect>,
 }
 
-fn dialect_parser() -> impl TypedValueParser<Value = Dialect> {
-    let names: Vec<&'static str> = Dialect::ALL.into_iter().map(Dialect::as_str).collect();
-    PossibleValuesParser::new(names).try_map(|name| Dialect::parse(&name).ok_or("there is no such API"))
+fn dialect_parser() -> impl TypedValueParser<Value = AnyDialect> {
+    let names: Vec<&'static str> = AnyDialect::ALL.into_iter().map(AnyDialect::as_str).collect();
+    PossibleValuesParser::new(names).try_map(|name| AnyDialect::parse(&name).ok_or("there is no such API"))
 }
 
 impl Show {
@@ -43,8 +44,8 @@ impl Show {
     }
 }
 
-fn print_declaration(toolset: &Toolset, dialect: Dialect) -> anyhow::Result<()> {
-    let declarations = toolset.declarations(dialect);
+fn print_declaration(toolset: &Toolset, dialect: AnyDialect) -> anyhow::Result<()> {
+    let declarations = dialect.declare_toolset(toolset);
     let json: Value = serde_json::from_str(&declarations.json)?;
     anstream::println!("{json:#}");
     for loss in &declarations.losses {
@@ -72,8 +73,8 @@ fn print_tool(tool: &Tool, toolset: &Toolset) {
     }
     anstream::println!("\n{HEAD}Parameters{HEAD:#}\n{:#}", tool.parameters);
     anstream::println!("\n{HEAD}{:<18}{:>6}  Not told{HEAD:#}", "Model API", "Tokens");
-    for dialect in Dialect::ALL {
-        let declarations = toolset.declarations(dialect);
+    for dialect in AnyDialect::ALL {
+        let declarations = dialect.declare_toolset(toolset);
         let quarantined = declarations.quarantined.iter().map(|tool| format!("the tool: {}", tool.reason));
         let losses = declarations.losses.iter().map(|loss| match loss.path.as_str() {
             "" => loss.message.clone(),

@@ -1,11 +1,6 @@
 //! H2: a query of the same name as one that is deleted while its turn is prepared.
 
-use std::{path::Path, sync::Arc};
-
-use bosun_adapters::model::{
-    scripted::Script,
-    standin::{Plays, StandIn},
-};
+use bosun_standin::{Plays, StandIn};
 use serde_json::{Value, json};
 
 use super::{
@@ -22,8 +17,8 @@ async fn a_query_is_never_answered_with_the_question_of_a_deleted_one() {
     let mut attack = Attack::begin("h2_swapped_answers");
     let rounds = scale("BOSUN_ATTACK_ROUNDS", 6);
     let script = "otherwise: [{say: 'answer to: {{ input }}'}]";
-    let script = Script::parse(Path::new("script.yaml"), script).expect("a script");
-    let model = StandIn::recording(Plays::Script(Arc::new(script))).await.expect("a port");
+    let script = Plays::parse("script.yaml", script).expect("a script");
+    let model = StandIn::recording(script).await.expect("a port");
     let world = World::new();
     std::fs::write(world.path("manifests").join("talk.yaml"), manifests(&model.url())).expect("manifests");
     let keys = Keys::new(&world);

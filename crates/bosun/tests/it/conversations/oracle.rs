@@ -11,8 +11,8 @@
 
 use std::collections::HashMap;
 
-use bosun_adapters::model::standin::Recorded;
 use bosun_core::{ContentHash, Event, Status, message};
+use bosun_standin::Recorded;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 

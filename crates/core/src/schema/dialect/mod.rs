@@ -6,6 +6,8 @@
 //! most APIs refuse a whole request for one bad tool. Order is stable, byte for byte, so that prompt
 //! caches hit.
 //!
+//! Here are the dialects of the APIs that a server calls. Others are written with [`declare_with`]; `bosun-convert` has them.
+//!
 //! ```
 //! use bosun_core::{schema::dialect::Dialect, tool::{Binding, Tool, toolset::{Mode, Toolset}}};
 //! use serde_json::json;
@@ -28,16 +30,11 @@ use crate::{text::clip, tool::Tool};
 
 mod anthropic;
 mod anthropic_strict;
-mod ark;
-mod gemini;
-mod gemini_openapi;
-mod mcp;
 mod modern;
-mod ollama;
 mod openai;
 mod strict;
 
-/// A model API, or another reader of tool definitions.
+/// A model API that a server calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// Chat completions: `{"type": "function", "function": {…}}`.
@@ -50,31 +47,11 @@ pub enum Dialect {
     Anthropic,
     /// Messages with `strict: true` for every tool that keeps its shape by it.
     AnthropicStrict,
-    /// `functionDeclarations` with `parametersJsonSchema`.
-    Gemini,
-    /// `functionDeclarations` with the older `parameters`.
-    GeminiOpenApi,
-    /// `/api/chat`: the envelope of chat completions, a fraction of JSON Schema.
-    Ollama,
-    /// `tools/list`: real names where MCP takes them.
-    Mcp,
-    /// ARK's tool specification: real names, the parameters as their owner wrote them.
-    Ark,
 }
 
 impl Dialect {
-    pub const ALL: [Self; 10] = [
-        Self::OpenAiChat,
-        Self::OpenAiChatStrict,
-        Self::OpenAiResponses,
-        Self::Anthropic,
-        Self::AnthropicStrict,
-        Self::Gemini,
-        Self::GeminiOpenApi,
-        Self::Ollama,
-        Self::Mcp,
-        Self::Ark,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::OpenAiChat, Self::OpenAiChatStrict, Self::OpenAiResponses, Self::Anthropic, Self::AnthropicStrict];
 
     pub(crate) fn index(self) -> usize {
         self as usize
@@ -89,18 +66,7 @@ impl Dialect {
             Self::OpenAiResponses => "openai-responses",
             Self::Anthropic => "anthropic",
             Self::AnthropicStrict => "anthropic-strict",
-            Self::Gemini => "gemini",
-            Self::GeminiOpenApi => "gemini-openapi",
-            Self::Ollama => "ollama",
-            Self::Mcp => "mcp",
-            Self::Ark => "ark",
         }
-    }
-
-    /// The dialect with this name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|dialect| dialect.as_str() == text)
     }
 }
 
@@ -167,13 +133,33 @@ pub fn answer_schema(source: &Arc<Value>) -> Option<AnswerSchema> {
 }
 
 /// Declares tools, each under the name that the model sees.
-pub(crate) fn declare<'a>(dialect: Dialect, tools: impl Iterator<Item = (&'a Tool, &'a str)>) -> Declarations {
+pub fn declare<'a>(dialect: Dialect, tools: impl Iterator<Item = (&'a Tool, &'a str)>) -> Declarations {
+    let write = |tool: &Tool, alias: &str, parameters, lost: &mut Lost| {
+        let root = modern(parameters);
+        Ok(match dialect {
+            Dialect::OpenAiChat => openai::chat(tool, alias, root, lost),
+            Dialect::OpenAiChatStrict => openai::chat_strict(tool, alias, root, lost),
+            Dialect::OpenAiResponses => openai::responses(tool, alias, root, lost),
+            Dialect::Anthropic => anthropic::tool(tool, alias, root, lost),
+            Dialect::AnthropicStrict => anthropic::tool_strict(tool, alias, root, lost),
+        })
+    };
+    declare_with(tools, write, Value::Array)
+}
+
+/// Declares tools in a dialect of the caller's. `write` gets a tool, its alias and its parameters as an object schema, and
+/// writes it or says why it cannot be expressed; `envelope` makes one value of all that were written.
+pub fn declare_with<'a>(
+    tools: impl Iterator<Item = (&'a Tool, &'a str)>,
+    write: impl Fn(&Tool, &str, Map<String, Value>, &mut Lost) -> Result<Value, String>,
+    envelope: impl FnOnce(Vec<Value>) -> Value,
+) -> Declarations {
     let mut declared = Vec::new();
     let mut losses = Vec::new();
     let mut quarantined = Vec::new();
     for (tool, alias) in tools {
         let mut lost = Lost::default();
-        match declare_one(dialect, tool, alias, &mut lost) {
+        match checked_parameters(tool).and_then(|parameters| write(tool, alias, parameters, &mut lost)) {
             Ok(declaration) => {
                 declared.push(declaration);
                 losses.extend(lost.0.into_iter().map(|(path, message)| Loss {
@@ -185,14 +171,11 @@ pub(crate) fn declare<'a>(dialect: Dialect, tools: impl Iterator<Item = (&'a Too
             Err(reason) => quarantined.push(Quarantined { tool: tool.name.clone(), reason }),
         }
     }
-    let json = match dialect {
-        Dialect::Gemini | Dialect::GeminiOpenApi => gemini::envelope(&declared),
-        _ => Value::Array(declared),
-    };
-    Declarations { json: json.to_string(), losses, quarantined }
+    Declarations { json: envelope(declared).to_string(), losses, quarantined }
 }
 
-fn declare_one(dialect: Dialect, tool: &Tool, alias: &str, lost: &mut Lost) -> Result<Value, String> {
+/// The parameters as they are checked, without our extensions.
+fn checked_parameters(tool: &Tool) -> Result<Map<String, Value>, String> {
     let parameters = tool.checked_parameters();
     // A schema that cannot be compiled could not check the call that it invites.
     if let Some(fault) = super::faults(&parameters).into_iter().next() {
@@ -200,36 +183,20 @@ fn declare_one(dialect: Dialect, tool: &Tool, alias: &str, lost: &mut Lost) -> R
     }
     let normalized =
         normalize(&parameters).map_err(|faults| faults.first().map(ToString::to_string).unwrap_or_default())?;
-    let root = object_schema(&normalized.clean)?;
-    let root = match dialect {
-        // MCP reads the draft that `$schema` names, and 2020-12 where there is none.
-        Dialect::Mcp if root.contains_key("$schema") => root,
-        _ => modern(root),
-    };
-    match dialect {
-        Dialect::OpenAiChat => Ok(openai::chat(tool, alias, root, lost)),
-        Dialect::OpenAiChatStrict => Ok(openai::chat_strict(tool, alias, root, lost)),
-        Dialect::OpenAiResponses => Ok(openai::responses(tool, alias, root, lost)),
-        Dialect::Anthropic => Ok(anthropic::tool(tool, alias, root, lost)),
-        Dialect::AnthropicStrict => Ok(anthropic::tool_strict(tool, alias, root, lost)),
-        Dialect::Gemini => gemini::function(tool, alias, root),
-        Dialect::GeminiOpenApi => gemini_openapi::function(tool, alias, root, lost),
-        Dialect::Ollama => Ok(ollama::function(tool, alias, root, lost)),
-        Dialect::Mcp => Ok(mcp::tool(tool, alias, root)),
-        Dialect::Ark => Ok(ark::specification(tool)),
-    }
+    object_schema(&normalized.clean)
 }
 
-/// Place and sentence of what was left out.
+/// What a dialect leaves out of one tool, each with its place in the parameters.
 #[derive(Debug, Default)]
-struct Lost(Vec<(String, String)>);
+pub struct Lost(Vec<(String, String)>);
 
 impl Lost {
-    fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
+    pub fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.0.push((path.into(), message.into()));
     }
 
-    fn keyword(&mut self, parent: &str, keyword: &str, why: &str) {
+    /// Adds a keyword of the schema at `parent`.
+    pub fn keyword(&mut self, parent: &str, keyword: &str, why: &str) {
         self.add(super::path::with_key(parent, keyword), format!("`{}` {why}", clip(keyword, 40)));
     }
 }
@@ -255,7 +222,8 @@ fn object_schema(parameters: &Value) -> Result<Map<String, Value>, String> {
 
 /// The parameters in the words of draft 2020-12, the only one that the APIs know: OpenAI and Anthropic
 /// refuse a whole request for a list of `items`.
-fn modern(root: Map<String, Value>) -> Map<String, Value> {
+#[must_use]
+pub fn modern(root: Map<String, Value>) -> Map<String, Value> {
     let mut root = Value::Object(root);
     modern::modernize(&mut root);
     match root {
@@ -265,7 +233,8 @@ fn modern(root: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Takes out what says nothing about arguments: where the schema lives and which draft it follows.
-fn without_identity(mut root: Map<String, Value>) -> Map<String, Value> {
+#[must_use]
+pub fn without_identity(mut root: Map<String, Value>) -> Map<String, Value> {
     for keyword in ["$schema", "$id", "$comment"] {
         root.shift_remove(keyword);
     }
@@ -282,7 +251,7 @@ fn without_root_choices(root: &mut Map<String, Value>, keywords: &[&str], lost: 
 }
 
 /// Adds a sentence to the description of a schema.
-fn describe_more(schema: &mut Map<String, Value>, said: &str) {
+pub fn describe_more(schema: &mut Map<String, Value>, said: &str) {
     let description = match schema.get("description").and_then(Value::as_str) {
         Some(text) if !text.is_empty() => format!("{text} ({said})"),
         _ => said.to_owned(),
@@ -291,7 +260,8 @@ fn describe_more(schema: &mut Map<String, Value>, said: &str) {
 }
 
 /// The fields that nearly every API begins with.
-fn named(alias: &str, tool: &Tool) -> Map<String, Value> {
+#[must_use]
+pub fn named(alias: &str, tool: &Tool) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("name".to_owned(), json!(alias));
     if !tool.description.is_empty() {

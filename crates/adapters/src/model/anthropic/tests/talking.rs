@@ -1,19 +1,16 @@
 //! Whole conversations with the API, and its bad days.
 
-use std::{path::Path, sync::Arc};
-
 use bosun_core::{
     ceiling::{REPLY_BYTES, REPLY_CALLS, REPLY_TEXT_BYTES},
     transcript::Message,
 };
 use bosun_engine::{Model, model::ModelError};
+use bosun_standin::{Answer, Plays, StandIn};
 use serde_json::{Value, json};
 
 use super::{MESSAGES, config, model, stream};
 use crate::model::{
     remote::{Config, Wire as _},
-    scripted::Script,
-    standin::{Answer, Plays, StandIn},
     testing::{Kept, conversation, failing, follow, hello, refused_after, reply, request, stand_in},
 };
 
@@ -166,9 +163,9 @@ async fn a_whole_conversation_is_one_that_the_api_takes() {
         \x20     - {think: 'Let me see, ü', say: Both., call: [{tool: calculator, arguments: {expression: '1'}}, {tool: calculator, arguments: '{broken'}]}\n\
         \x20     - {think: 'Again', call: [{tool: calculator, arguments: {expression: '2'}}]}\n\
         \x20     - {say: 'It is {{ result.calculator }}', usage: {promptTokens: 9, completionTokens: 1, cachedTokens: 4, cacheWriteTokens: 2}}\n";
-    let script = Arc::new(Script::parse(Path::new("script.yaml"), text).unwrap());
+    let script = Plays::parse("script.yaml", text).unwrap();
     for stream in [true, false] {
-        let server = StandIn::recording(Plays::Script(Arc::clone(&script))).await.unwrap();
+        let server = StandIn::recording(script.clone()).await.unwrap();
         let model = model(Config { stream, ..config(&server.url()) });
         let mut request = request(vec![Message::System("Be brief.".into()), Message::User("question".into())]);
         let mut calls = Vec::new();

@@ -1,13 +1,13 @@
 //! Answers of every shape, and what is not one.
 
 use bosun_engine::model::ModelError;
+use bosun_standin::{self as standin, End};
 use serde_json::Value;
 
 use super::{OPENAI, config, fixtures, model, stream};
 use crate::model::{
     openai::ChatCompletions,
     remote::Wire,
-    standin::{self, End},
     testing::{self, corpus::Corpus, reply, stand_in},
 };
 

@@ -1,13 +1,11 @@
 //! What an API says in fields of its own comes back with the next turn, unchanged.
 
 use bosun_engine::Model;
+use bosun_standin as standin;
 use serde_json::{Value, json};
 
 use super::{ChatCompletions, OPENAI, config, stream};
-use crate::model::{
-    standin,
-    testing::{self, Kept, follow, hello, stand_in},
-};
+use crate::model::testing::{self, Kept, follow, hello, stand_in};
 
 /// The message of the model in the request after `first`.
 async fn echoed(wire: ChatCompletions, first: standin::Answer) -> Value {

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bosun_core::ceiling::{REPLY_BYTES, REPLY_CALLS, REPLY_TEXT_BYTES};
 use bosun_engine::model::ModelError;
+use bosun_standin::{Answer, End};
 
 use super::{OPENAI, config, model, stream};
 use crate::model::{
     remote::Wire as _,
-    standin::{Answer, End},
     testing::{Kept, failing, hello, literal, refused_after, reply, stand_in},
 };
 use bosun_engine::Model;

@@ -3,14 +3,15 @@
 //! What its templates and grammars know is `type`, `items`, `properties`, `required`, `enum` and
 //! `description`. References are written out; a choice keeps its first alternative that is not null.
 
-use serde_json::{Map, Value, json};
-
-use super::{Lost, describe_more, named};
-use crate::{
-    schema::{path, reference},
+use bosun_core::{
+    Tool,
+    schema::{
+        dialect::{Lost, describe_more, named},
+        path, reference,
+    },
     text::clip,
-    tool::Tool,
 };
+use serde_json::{Map, Value, json};
 
 /// References are written out so deep and so often; what lies beyond is only called an object.
 const DEEPEST: usize = 16;

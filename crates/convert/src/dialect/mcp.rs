@@ -1,8 +1,7 @@
 //! MCP's `tools/list`: the real name where MCP takes it, and every keyword of the schema.
 
+use bosun_core::Tool;
 use serde_json::{Map, Value, json};
-
-use crate::tool::Tool;
 
 pub(super) fn tool(tool: &Tool, alias: &str, root: Map<String, Value>) -> Value {
     let mut fields = Map::new();

@@ -5,7 +5,7 @@
 //! Nothing here waits: the callback may answer at once or be a future, as the caller likes.
 //!
 //! ```
-//! use bosun_core::tool::client::{ClientTools, ToolCall, ToolResult};
+//! use bosun_convert::client::{ClientTools, ToolCall, ToolResult};
 //! use serde_json::json;
 //!
 //! let provider = ClientTools::new(&json!([{
@@ -35,15 +35,17 @@
 
 use std::fmt;
 
+use bosun_core::{
+    Tool, Toolset,
+    json::{self, Limits},
+    schema::{Arguments, Violation},
+    tool::{
+        definition::{self, DefinitionFault, DefinitionFaults, Rules},
+        toolset::Mode,
+    },
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use super::{
-    Tool,
-    definition::{self, DefinitionFault, DefinitionFaults, Rules},
-    toolset::{Mode, Toolset},
-};
-use crate::json::{self, Limits};
 
 /// Checks definitions by the strict rules, or says everything that is wrong with them.
 ///
@@ -250,7 +252,7 @@ impl ClientTools {
     }
 }
 
-fn told(checked: Result<crate::schema::Arguments, Vec<crate::schema::Violation>>) -> Vec<String> {
+fn told(checked: Result<Arguments, Vec<Violation>>) -> Vec<String> {
     checked.err().unwrap_or_default().into_iter().map(|violation| violation.message).collect()
 }
 

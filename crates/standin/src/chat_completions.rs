@@ -1,17 +1,21 @@
 //! OpenAI's chat completions: reads a request as strictly as the API does, and answers in its words.
+//!
+//! Answers are written as literals, and not with the structs that the server reads them with: a mistake in those would
+//! otherwise agree with itself.
 
 use std::time::Duration;
 
+use bosun_wire::chat::{Content, Message};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Part, Said, Turn};
-use crate::model::scripted::{Played, WireFailure};
+use bosun_adapters::model::scripted::{Played, WireFailure};
 
 #[derive(Deserialize)]
 struct Request {
     model: String,
-    messages: Vec<Message>,
+    messages: Vec<Message<'static>>,
     #[serde(default)]
     stream: bool,
     #[serde(default)]
@@ -26,53 +30,10 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(tag = "role", rename_all = "lowercase")]
-enum Message {
-    #[serde(alias = "developer")]
-    System {},
-    User {
-        content: Content,
-    },
-    Assistant {
-        #[serde(default)]
-        tool_calls: Vec<Call>,
-    },
-    Tool {
-        tool_call_id: String,
-        content: Content,
-    },
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Parts(Vec<TextPart>),
-}
-
-#[derive(Deserialize)]
-struct TextPart {
-    text: String,
-}
-
-#[derive(Deserialize)]
-struct Call {
-    id: String,
-    function: Function,
-}
-
-#[derive(Deserialize)]
-struct Function {
-    name: String,
-}
-
-impl Content {
-    fn into_text(self) -> String {
-        match self {
-            Self::Text(text) => text,
-            Self::Parts(parts) => parts.into_iter().map(|part| part.text).collect(),
-        }
+fn text(content: Content<'_>) -> String {
+    match content {
+        Content::Text(text) => text.into_owned(),
+        Content::Parts(parts) => parts.into_iter().map(|part| part.text).collect(),
     }
 }
 
@@ -98,19 +59,20 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
             ));
         }
         match message {
-            Message::System {} => {}
-            Message::User { content } => said.push(Said::User(content.into_text())),
-            Message::Assistant { tool_calls } => {
-                open = tool_calls.iter().map(|call| call.id.clone()).collect();
-                names.extend(tool_calls.into_iter().map(|call| (call.id, call.function.name)));
+            Message::System { .. } => {}
+            Message::User { content } => said.push(Said::User(text(content))),
+            Message::Assistant { tool_calls, .. } => {
+                open = tool_calls.iter().map(|call| call.id.to_string()).collect();
+                names
+                    .extend(tool_calls.into_iter().map(|call| (call.id.into_owned(), call.function.name.into_owned())));
                 said.push(Said::Assistant { thinks: None });
             }
-            Message::Tool { tool_call_id, content } => {
+            Message::Tool { tool_call_id, content, .. } => {
                 let Some((_, name)) = names.iter().rev().find(|(id, _)| *id == tool_call_id) else {
                     return Err(format!("no tool call has the id `{tool_call_id}`"));
                 };
                 open.retain(|id| *id != tool_call_id);
-                said.push(Said::Result { alias: name.clone(), content: content.into_text() });
+                said.push(Said::Result { alias: name.clone(), content: text(content) });
             }
         }
     }

@@ -3,18 +3,22 @@
 //!
 //! It plays a [`Script`], or answers that a test wrote down byte by byte. It reads requests as strictly
 //! as the real APIs do, so a conversation that they would refuse is refused here, and it can misbehave
-//! in every way that they do. `bosun models serve` puts one on a port; the tests and the benchmark use
-//! the same one. What it says follows from the request alone, but for faults that happen a number of
-//! `times`: for these it counts how often it was asked the same.
+//! in every way that they do. What it says follows from the request alone, but for faults that happen a
+//! number of `times`: for these it counts how often it was asked the same.
+//!
+//! The tests, the benchmark and, in a build with the feature `standin`, `bosun models serve` use it; a
+//! server does not link this crate. [`ledger`] is here for the same reason: tools that only tests want.
 
 mod answer;
 mod chat_completions;
+pub mod ledger;
 mod messages;
 
 use std::{
     collections::{HashMap, VecDeque},
     io,
     net::SocketAddr,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -26,13 +30,15 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
+use bosun_adapters::{
+    fault::Faults,
+    model::scripted::{Line, Script, ScriptError, WireFailure, WireFaults},
+};
 use bosun_core::ContentHash;
 use futures_util::{StreamExt, stream};
 use tokio::{net::TcpListener, sync::Notify, task::JoinSet};
 
 pub use answer::{Answer, End, Part};
-
-use super::scripted::{Line, Script, ScriptError, WireFailure, WireFaults};
 
 /// The largest request that is read.
 const LARGEST_REQUEST: usize = 64 * 1024 * 1024;
@@ -44,6 +50,16 @@ pub enum Plays {
     Script(Arc<Script>),
     /// These, one after the other.
     Answers(Vec<Answer>),
+}
+
+impl Plays {
+    /// Reads a script; `file` is where it came from, for the messages.
+    ///
+    /// # Errors
+    /// With every fault of the script, each with its place.
+    pub fn parse(file: impl AsRef<Path>, text: &str) -> Result<Self, Faults> {
+        Script::parse(file.as_ref(), text).map(Arc::new).map(Self::Script)
+    }
 }
 
 /// The wire formats of model APIs.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::model::scripted::{WireFailure, WireFaults};
+use bosun_adapters::model::scripted::{WireFailure, WireFaults};
 
 /// What to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Part, Said, Turn};
-use crate::model::scripted::{Played, WireFailure};
+use bosun_adapters::model::scripted::{Played, WireFailure};
 
 #[derive(Deserialize)]
 struct Request {

@@ -4,14 +4,17 @@
 //! are none; `nullable` stands for a null; a choice is always `anyOf`; an `enum` has texts only. What
 //! cannot be said is left out and told, in the description too where a model can use it.
 
+use bosun_core::{
+    Tool,
+    schema::{
+        dialect::{Lost, describe_more, named},
+        path, reference,
+    },
+    text::clip,
+};
 use serde_json::{Map, Value, json};
 
-use super::{Lost, gemini, named};
-use crate::{
-    schema::{path, reference},
-    text::clip,
-    tool::Tool,
-};
+use super::gemini;
 
 /// References are written out so deep and so often; what lies beyond is only called an object.
 const DEEPEST: usize = 16;
@@ -273,7 +276,7 @@ impl Reducer<'_> {
     fn say(&mut self, keyword: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str) {
         self.lost.keyword(here, keyword, "is not taken; the description says it instead");
         let said = format!("{keyword}: {}", clip(&value.to_string(), 400));
-        super::describe_more(reduced, &said);
+        describe_more(reduced, &said);
     }
 
     /// A schema that says nothing of its type is refused; what it is about tells the type.

@@ -4,10 +4,12 @@
 //! OpenAPI's, and is [`super::gemini_openapi`]. Parameter names are restricted, and never renamed here: a call would
 //! come back under names that the tool does not know.
 
+use bosun_core::{
+    Tool,
+    schema::dialect::{named, without_identity},
+    text::clip,
+};
 use serde_json::{Map, Value, json};
-
-use super::{named, without_identity};
-use crate::{text::clip, tool::Tool};
 
 const LONGEST_PARAMETER: usize = 64;
 
@@ -37,6 +39,6 @@ fn is_parameter_name(name: &str) -> bool {
 }
 
 /// All functions are one tool.
-pub(super) fn envelope(functions: &[Value]) -> Value {
+pub(super) fn envelope(functions: Vec<Value>) -> Value {
     if functions.is_empty() { json!([]) } else { json!([{"functionDeclarations": functions}]) }
 }

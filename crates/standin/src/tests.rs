@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{Answer, Api, End, play};
-use crate::model::scripted::Script;
+use bosun_adapters::model::scripted::Script;
 
 fn script(text: &str) -> Arc<Script> {
     Arc::new(Script::parse(Path::new("script.yaml"), text).unwrap_or_else(|faults| panic!("{faults}")))

@@ -1,8 +1,7 @@
 //! ARK's tool specification, as its converter writes it.
 
+use bosun_core::{Binding, Tool};
 use serde_json::{Map, Value, json};
-
-use crate::tool::{Binding, Tool};
 
 /// A tool that the client runs says so in `executionMode`; ARK's own say nothing there.
 pub(super) fn specification(tool: &Tool) -> Value {

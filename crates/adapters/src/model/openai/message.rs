@@ -1,0 +1,27 @@
+//! Messages of a conversation as the API is sent them.
+
+use std::borrow::Cow;
+
+use bosun_core::{message, transcript};
+use bosun_wire::chat::Message;
+
+use super::WIRE;
+use crate::model::fields;
+
+/// `echo` gives the API back what it said in fields of its own.
+pub(super) fn of(message: &transcript::Message, echo: bool) -> Message<'_> {
+    let mut sent = message::to_chat(message);
+    match (message, &mut sent) {
+        (transcript::Message::Assistant { provider, .. }, Message::Assistant { tool_calls, own, .. }) if echo => {
+            let said = fields::open(WIRE, provider.as_ref());
+            *own = said.and_then(|said| said.get("message")?.as_object()).map(Cow::Borrowed);
+            for (index, call) in tool_calls.iter_mut().enumerate() {
+                call.own = said.and_then(|said| said.get("calls")?.get(index)?.as_object()).map(Cow::Borrowed);
+            }
+        }
+        // The call has the name already, and not every server takes it here.
+        (_, Message::Tool { name, .. }) => *name = None,
+        _ => {}
+    }
+    sent
+}

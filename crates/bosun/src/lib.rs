@@ -1,0 +1,56 @@
+//! The program: reads the command line, runs one command, and says how it went by its exit code.
+//!
+//! 0 is success, 1 a failure, 2 a command line that makes no sense. Nothing else is decided here;
+//! each command is a module under [`commands`]. A library, so that the tests can turn on features of the program
+//! that they start; it is no API.
+
+mod access;
+mod app;
+mod client;
+mod commands;
+mod config;
+mod features;
+mod process;
+mod settings;
+mod telemetry;
+mod toml_file;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+use commands::{Command, Usage};
+
+/// A tool runtime for AI agents: tools are data, and every call runs where it belongs.
+#[derive(Debug, Parser)]
+#[command(name = "bosun", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        // Whoever reads our output has seen enough: what `head` does is no failure.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let style = anstyle::AnsiColor::Red.on_default().bold();
+            anstream::eprintln!("{style}error{style:#}: {error:#}");
+            if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+/// Reads the command line, over the environment, over `bosun.toml`, and does what it says.
+fn run() -> anyhow::Result<ExitCode> {
+    let (matches, layers) = settings::lay(Arguments::command())?;
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    arguments.command.run(&layers)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,149 @@
+//! `ledger` and `ledger_idempotent`: tools whose only purpose is to be counted.
+//!
+//! Each run appends one line to a file and flushes it to the disk before it answers, so the file
+//! tells how often a call was really started, whatever happened to the server in between. They
+//! differ only in their annotations: one may be run again after a crash, the other must not. A server
+//! has them only if it was built with them and started with `--ledger`.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use bosun_adapters::runner::builtin::{Builtins, FAILED};
+use bosun_core::{Binding, Outcome, Tool, tool::Annotations};
+use bosun_engine::{Runner, runner::InsideCall};
+use serde_json::json;
+
+/// Adds both tools to those of a server; they write every run to `file`.
+///
+/// # Errors
+/// If the file cannot be opened.
+pub fn add(builtins: Builtins, file: &Path) -> io::Result<Builtins> {
+    let ledger = Arc::new(Ledger::open(file)?);
+    let [once, repeatable] = tools();
+    Ok(builtins.with(once, ledger.clone()).with(repeatable, ledger))
+}
+
+/// The definitions of both tools.
+#[must_use]
+pub fn tools() -> [Tool; 2] {
+    [
+        tool("ledger", "Writes one line into the ledger; running it twice writes two", false),
+        tool(
+            "ledger_idempotent",
+            "Writes one line into the ledger; running it again for the same call counts as one",
+            true,
+        ),
+    ]
+}
+
+fn tool(name: &str, description: &str, is_idempotent: bool) -> Tool {
+    let parameters = json!({
+        "type": "object",
+        "properties": {"entry": {"type": "string", "description": "What to write"}},
+    });
+    let mut tool = Tool::new(name, description, parameters, Binding::Builtin { name: name.into() });
+    tool.annotations = Annotations {
+        read_only_hint: Some(false),
+        destructive_hint: Some(false),
+        idempotent_hint: Some(is_idempotent),
+        open_world_hint: Some(false),
+    };
+    tool
+}
+
+/// The file that effects are counted in.
+#[derive(Debug)]
+struct Ledger {
+    file: Arc<Mutex<File>>,
+}
+
+impl Ledger {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Self { file: Arc::new(Mutex::new(file)) })
+    }
+}
+
+#[async_trait]
+impl Runner for Ledger {
+    async fn run(&self, call: &InsideCall) -> Outcome {
+        let line =
+            json!({"call": call.id, "tool": call.tool.name, "attempt": call.attempt, "arguments": call.arguments});
+        let file = Arc::clone(&self.file);
+        let written = tokio::task::spawn_blocking(move || {
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            // One write, so that a kill leaves a whole line or none.
+            file.write_all(format!("{line}\n").as_bytes())?;
+            file.sync_data()
+        });
+        match written.await {
+            Ok(Ok(())) => Outcome::success("written"),
+            Ok(Err(error)) => Outcome::failure(FAILED, format!("ledger cannot be written: {error}")),
+            Err(error) => Outcome::failure(FAILED, format!("ledger was not written: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bosun_core::{CallId, Namespace, QueryUid, schema::Schema};
+    use bosun_engine::{Results, SystemClock};
+    use serde_json::Value;
+
+    use super::*;
+
+    fn builtins() -> Builtins {
+        Builtins::new(Arc::new(SystemClock))
+    }
+
+    fn call(tool: &str, index: u32, attempt: u32, arguments: Value) -> InsideCall {
+        InsideCall {
+            namespace: Namespace::default(),
+            id: CallId::derive(QueryUid::new(0, [0; 10]), 1, index),
+            tool: Arc::new(tools().into_iter().find(|definition| definition.name == tool).unwrap()),
+            arguments: arguments.into(),
+            attempt,
+            results: Results::default(),
+        }
+    }
+
+    #[test]
+    fn definitions_are_sound_and_tell_the_truth_about_effects() {
+        for tool in tools() {
+            Schema::compile(&tool.parameters).unwrap();
+        }
+        assert_eq!(tools().map(|tool| tool.is_safe_to_repeat()), [false, true]);
+    }
+
+    #[test]
+    fn the_tools_are_there_only_with_a_file_to_write_to() {
+        assert!(builtins().tool("ledger").is_none());
+        assert!(add(builtins(), Path::new("/nonexistent/ledger")).is_err());
+    }
+
+    #[tokio::test]
+    async fn the_ledger_has_one_line_for_each_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("ledger");
+        let first = add(builtins(), &file).unwrap();
+        first.run(&call("ledger", 0, 1, json!({"entry": "a\nb"}))).await;
+        // A later process goes on where the first one stopped.
+        let second = add(builtins(), &file).unwrap();
+        assert!(second.run(&call("ledger_idempotent", 1, 2, json!({}))).await.is_success());
+        let lines: Vec<Value> =
+            std::fs::read_to_string(&file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let id = |index| call("ledger", index, 1, json!({})).id;
+        assert_eq!(
+            lines,
+            [
+                json!({"call": id(0), "tool": "ledger", "attempt": 1, "arguments": {"entry": "a\nb"}}),
+                json!({"call": id(1), "tool": "ledger_idempotent", "attempt": 2, "arguments": {}}),
+            ]
+        );
+    }
+}
