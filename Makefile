@@ -25,7 +25,7 @@ program:
 	@quiet=--quiet; \
 	if [ ! -e '$(PROGRAM)' ]; then \
 		quiet=; \
-		echo 'Building bosun and its dependencies from source: about two minutes on two CPUs, this first time only.' >&2; \
+		echo 'Building bosun and its dependencies from source: two to four minutes on two CPUs, this first time only.' >&2; \
 	elif [ -n "$$(find $(SOURCES) -newer '$(PROGRAM)' | head -n 1)" ]; then \
 		quiet=; \
 	fi; \
