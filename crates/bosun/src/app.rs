@@ -92,9 +92,9 @@ impl App {
                 None => Ok::<_, anyhow::Error>(()),
             }
         };
-        let router = bosun_edges::router(bosun_edges::App::new(self.engine.clone(), access, self.hosts));
-        let terms = bosun_edges::Terms { max_connections: self.max_connections, grace: GRACE };
-        let served = bosun_edges::serve(listener, router, stopping.cancelled(), terms);
+        let router = bosun_edges::router(bosun_edges::AppState::new(self.engine.clone(), access, self.hosts));
+        let limits = bosun_edges::ConnectionLimits { max_connections: self.max_connections, grace: GRACE };
+        let served = bosun_edges::serve(listener, router, stopping.cancelled(), limits);
         let drained = async {
             stopping.cancelled().await;
             self.engine.drain(GRACE).await;

@@ -1,9 +1,9 @@
-//! Who calls the engine: HTTP in front, translation behind it.
+//! The HTTP edges: servers of protocols in front of the engine.
 //!
-//! An edge reads a request, turns it into the engine's words, and writes the engine's answer in the
-//! words of its protocol. It decides nothing about a query and keeps nothing of it: a connection may
-//! break at any moment without a trace. What is here speaks ARK's REST API and the tool calls that
-//! the n8n RFC adds to it; other protocols become modules beside [`ark`](self).
+//! An edge parses a request, converts it to the engine's types, and serializes the engine's answer for its
+//! protocol. It decides nothing about a query and holds no state of it: a connection may break at any moment
+//! without effect. Here is ARK's REST API, with the tool calls that the n8n RFC adds to it; other protocols become
+//! modules beside [`ark`](self).
 
 mod ark;
 pub mod auth;
@@ -18,33 +18,33 @@ use bosun_engine::Engine;
 use auth::refusals::Refusals;
 use http::metrics::Requests;
 
-pub use http::serve::{Terms, serve};
+pub use http::serve::{ConnectionLimits, serve};
 
-/// What every handler works on. Cheap to clone: each request does, several times.
+/// The state that every handler shares. Cheap to clone: each request does, several times.
 #[derive(Clone, Debug)]
-pub struct App(Arc<Served>);
+pub struct AppState(Arc<Served>);
 
-/// The parts of an [`App`].
+/// The parts of an [`AppState`].
 #[derive(Debug)]
 pub struct Served {
     pub engine: Engine,
-    /// Who may do what.
+    /// Authentication and rights.
     pub access: auth::Access,
-    /// Names under which the server may be asked for, beside those of its machine.
+    /// Names by which the server may be addressed, beside those of its machine.
     hosts: Vec<String>,
     requests: Requests,
     refusals: Refusals,
 }
 
-impl App {
-    /// A server of `engine` for those whom `access` lets in, under the names of its machine and these `hosts`.
+impl AppState {
+    /// A server of `engine` for callers that `access` authenticates, under the names of its machine and these `hosts`.
     #[must_use]
     pub fn new(engine: Engine, access: auth::Access, hosts: Vec<String>) -> Self {
         Self(Arc::new(Served { engine, access, hosts, requests: Requests::default(), refusals: Refusals::default() }))
     }
 }
 
-impl Deref for App {
+impl Deref for AppState {
     type Target = Served;
     fn deref(&self) -> &Served {
         &self.0
@@ -52,6 +52,6 @@ impl Deref for App {
 }
 
 /// All routes of the server, with everything that guards them.
-pub fn router(app: App) -> axum::Router {
-    http::door::behind(ark::routes::router(app.clone()), app)
+pub fn router(app: AppState) -> axum::Router {
+    http::middleware::wrap(ark::routes::router(app.clone()), app)
 }

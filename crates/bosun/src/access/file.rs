@@ -10,7 +10,7 @@ use bosun_core::{Actor, Timestamp, audit::Action, tool::parse_duration};
 use bosun_edges::auth::{
     EndUsers, Grant, Namespaces, Right, Rights,
     jwt::{Issuer, Jwks},
-    keys::{Digest, Key},
+    keys::{ApiKey, Digest},
 };
 
 use crate::toml_file::{Reader, Table};
@@ -42,7 +42,7 @@ pub(crate) struct KeyFile {
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) id: String,
-    pub(crate) key: Key,
+    pub(crate) key: ApiKey,
     pub(crate) created: Option<Timestamp>,
     pub(crate) revoked: Option<Timestamp>,
     /// Where its id stands in the file.
@@ -67,7 +67,7 @@ pub(crate) enum KeySource {
 /// What has become of each key and each issuer, which have their ids in common: added, changed or revoked. One that is
 /// gone from the file is revoked.
 pub(crate) fn changes(before: &KeyFile, after: &KeyFile) -> Vec<(Action, String)> {
-    fn find<'f>(file: &'f KeyFile, id: &str) -> Option<&'f Key> {
+    fn find<'f>(file: &'f KeyFile, id: &str) -> Option<&'f ApiKey> {
         file.keys.iter().find(|listed| listed.id == id).map(|listed| &listed.key)
     }
     let of_each = after.keys.iter().filter_map(|Listed { id, key, .. }| {
@@ -170,7 +170,7 @@ fn read_key<'t>(mut table: Table<'t>, reader: &mut Reader<'t>) -> Listed {
         may_act_for,
         expires,
     };
-    let key = Key { public, digest, revoked: revoked.is_some(), grant };
+    let key = ApiKey { public, digest, revoked: revoked.is_some(), grant };
     Listed { id, key, created, revoked, id_span }
 }
 

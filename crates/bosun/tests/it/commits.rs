@@ -27,12 +27,12 @@ async fn a_cycle_waits_for_two_commits_at_most() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = Client::of(&format!("http://{}", listener.local_addr().unwrap()));
     let stopping = CancellationToken::new();
-    let router = bosun_edges::router(bosun_edges::App::new(engine.clone(), Access::open(), Vec::new()));
+    let router = bosun_edges::router(bosun_edges::AppState::new(engine.clone(), Access::open(), Vec::new()));
     let mut server = JoinSet::new();
     let stopped = stopping.clone();
     server.spawn(async move {
-        let terms = bosun_edges::Terms { max_connections: 100, grace: Duration::from_secs(1) };
-        bosun_edges::serve(listener, router, stopped.cancelled(), terms).await;
+        let limits = bosun_edges::ConnectionLimits { max_connections: 100, grace: Duration::from_secs(1) };
+        bosun_edges::serve(listener, router, stopped.cancelled(), limits).await;
     });
 
     let before = engine.store().stats();

@@ -1,7 +1,7 @@
 //! The page at `/docs`: the API, to read and to try, in a browser.
 //!
 //! It is three files of our own, shown from the document at `/openapi.json`. Nothing is loaded from
-//! anywhere else, and the browser is told so: the page works on a machine without a network.
+//! anywhere else, and the content security policy says so: the page works on a machine without a network.
 
 use axum::{
     http::{HeaderName, HeaderValue, header},
@@ -12,7 +12,7 @@ const HTML: &str = include_str!("docs/page.html");
 const CSS: &str = include_str!("docs/page.css");
 const JS: &str = include_str!("docs/page.js");
 
-/// Only this server's own files and answers; nobody may show the page in a frame.
+/// Only this server's own files and answers; the page may not be framed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -1,38 +1,31 @@
 //! ARK's REST API, with the outside tools of the n8n RFC.
 //!
+//! - [`routes`]: the table of routes, each with the right that it needs;
+//! - [`handlers`]: one function per route, a file per family of routes;
+//! - [`params`]: extractors of what a request says in its path, its query string and its headers;
+//! - [`reading`]: bodies of queries, from every dialect to one form;
+//! - [`results`]: results of tool calls, delivered, uploaded and downloaded;
+//! - [`resource`]: agents, models, tools and the other kinds that clients may store;
+//! - [`answering`]: queries, streams, audit records and usage as ARK writes them;
+//! - [`describe`]: the OpenAPI document, [`docs`]: the page that shows it, and [`root`]: what is at `/`;
+//! - [`wire`]: types that several answers share;
+//! - [`not_served`]: routes of ARK that this server does not have, and what to use instead.
+//!
 //! Requests come in several dialects (flat or `{metadata, spec}`, `target` or `targets`, two kinds of
-//! paths, two views of a query); each difference is settled once, in [`options`] and [`request`], and
-//! behind them there is one form. Answers are written in [`convert`] and [`stream`]. Clients of ARK
-//! rely on unknown fields being taken, so those are warned about, never refused.
+//! paths, two views of a query); each difference is settled once, in [`params`] and [`reading`]. Clients of
+//! ARK rely on unknown fields being accepted, so those are warned about, never refused.
 
-mod about;
-mod audit;
-mod conversations;
-mod convert;
-mod delivery;
+pub(crate) mod answering;
 mod describe;
 mod docs;
-mod download;
-mod events;
-mod input;
-mod lookup;
-mod messages;
-mod model_query;
-mod namespaces;
-mod options;
-mod reference;
-pub(crate) mod refused;
-mod request;
+mod handlers;
+mod not_served;
+mod params;
+mod reading;
 mod resource;
+mod results;
 mod root;
 pub(crate) mod routes;
-pub(crate) mod stream;
-mod target;
-mod tellings;
-mod tools;
-mod update;
-mod upload;
-mod usage;
 mod wire;
 
 use bosun_core::duration;

@@ -1,7 +1,7 @@
-//! What is in force right now, and until when somebody's grant holds.
+//! The policy in force, and how long a caller's grant holds.
 //!
 //! A policy is replaced as a whole while the server runs. Requests are checked against the one of the
-//! moment; those that outlive it are told when what they were let in for is withdrawn.
+//! moment; those that outlive it are notified when their grant is revoked.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -16,14 +16,14 @@ use super::{
     gate,
     jwt::{Issuer, TokenError},
     keys::{Digest, Keyring},
-    tenure::Errand,
+    revocation::Permitted,
 };
 use crate::http::error::ApiError;
 
 /// How long a token of an unknown key waits for the keys to be fetched again.
 const FETCH_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who may do what.
+/// The policy: keys, issuers, and what each may do.
 #[derive(Clone, Debug)]
 pub struct Policy(Option<Guarded>);
 
@@ -36,13 +36,13 @@ struct Guarded {
 }
 
 impl Policy {
-    /// Everybody may do everything. For servers that only their own machine can reach.
+    /// Every caller may do everything. For servers that only their own machine can reach.
     #[must_use]
     pub fn open() -> Self {
         Self(None)
     }
 
-    /// Only whoever has a key or a token may do anything.
+    /// Only callers with a key or a token may do anything.
     #[must_use]
     pub fn guarded(keys: Keyring, issuers: Vec<Issuer>) -> Self {
         Self(Some(Guarded { keys, issuers, expects_keys: false }))
@@ -58,9 +58,9 @@ impl Policy {
     }
 }
 
-/// How somebody proved who they are: enough to see whether it still holds, and nothing secret.
+/// How a caller was authenticated: enough to check whether the credential is still valid, and nothing secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(super) enum CredentialProof {
     /// There was nothing to prove.
     Open,
     Key(Digest),
@@ -73,9 +73,9 @@ pub(super) enum Proof {
 pub struct Access {
     policy: watch::Receiver<Arc<Policy>>,
     clock: Arc<dyn Clock>,
-    /// Told when a token names a key that its issuer may have published meanwhile.
+    /// Notified when a token names a key that its issuer may have published meanwhile.
     keys_wanted: Arc<Notify>,
-    /// What an open server grants to everybody.
+    /// What an open server grants to every caller.
     everything: Arc<Grant>,
 }
 
@@ -92,7 +92,7 @@ impl Access {
         Self::new(watch::Sender::new(Arc::new(Policy::open())).subscribe(), Arc::new(SystemClock), Arc::default())
     }
 
-    /// Follows what is sent to `policy`. Whoever sends listens to `keys_wanted`, and answers by sending.
+    /// Follows what is sent to `policy`. The sender subscribes to `keys_wanted`, and answers by sending a new policy.
     #[must_use]
     pub fn new(policy: watch::Receiver<Arc<Policy>>, clock: Arc<dyn Clock>, keys_wanted: Arc<Notify>) -> Self {
         Self { policy, clock, keys_wanted, everything: Arc::new(Grant::everything()) }
@@ -113,10 +113,10 @@ impl Access {
         self.policy.borrow().0.is_none()
     }
 
-    /// Who sent `headers`, and what they may do; `None` is all that anybody learns of why not.
-    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Option<(Proof, Arc<Grant>)> {
+    /// Who sent `headers`, and what they may do; `None` if they are not authenticated, whatever the reason.
+    pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Option<(CredentialProof, Arc<Grant>)> {
         let policy = Arc::clone(&self.policy.borrow());
-        let Some(guarded) = &policy.0 else { return Some((Proof::Open, Arc::clone(&self.everything))) };
+        let Some(guarded) = &policy.0 else { return Some((CredentialProof::Open, Arc::clone(&self.everything))) };
         let credential = credential::read(headers)?;
         match guarded.verify(&credential, self.clock.now()) {
             Ok(verified) => Some(verified),
@@ -131,7 +131,7 @@ impl Access {
     }
 
     /// Keys are rotated: the provider may have published the one that signed this token.
-    async fn verify_with_new_keys(&self, credential: &Credential) -> Option<(Proof, Arc<Grant>)> {
+    async fn verify_with_new_keys(&self, credential: &Credential) -> Option<(CredentialProof, Arc<Grant>)> {
         let mut policy = self.policy.clone();
         policy.mark_unchanged();
         self.keys_wanted.notify_one();
@@ -150,14 +150,14 @@ impl Access {
         tokio::time::timeout(FETCH_PATIENCE, verified).await.ok()?
     }
 
-    /// Resolves when what was granted on `proof` does not allow `errand` any more, with what a new request would be
-    /// told.
-    pub(super) async fn withdrawn(mut self, proof: Proof, grant: Arc<Grant>, errand: Errand) -> ApiError {
+    /// Resolves when the grant behind `proof` does not cover `permitted` any more, with the refusal that a new request
+    /// would get.
+    pub(super) async fn revoked(mut self, proof: CredentialProof, grant: Arc<Grant>, permitted: Permitted) -> ApiError {
         loop {
             let now = self.clock.now();
             let expires = match self.policy.borrow_and_update().recall(&proof, &grant, now) {
                 None => return gate::unauthorized(),
-                Some(held) => match errand.check(held, &grant) {
+                Some(held) => match permitted.check(held, &grant) {
                     Ok(()) => held.expires,
                     Err(refusal) => return refusal,
                 },
@@ -170,7 +170,7 @@ impl Access {
             };
             let changed = async {
                 if self.policy.changed().await.is_err() {
-                    // Nobody will change it any more.
+                    // The sender is gone: the policy does not change any more.
                     std::future::pending::<()>().await;
                 }
             };
@@ -184,12 +184,12 @@ impl Access {
 
 impl Policy {
     /// What is granted now on a proof on which `granted` was; nothing if it proves nothing any more.
-    fn recall<'a>(&'a self, proof: &Proof, granted: &'a Grant, now: Timestamp) -> Option<&'a Grant> {
+    fn recall<'a>(&'a self, proof: &CredentialProof, granted: &'a Grant, now: Timestamp) -> Option<&'a Grant> {
         match (&self.0, proof) {
             (None, _) => Some(granted),
-            (Some(_), Proof::Open) => None,
-            (Some(guarded), Proof::Key(digest)) => guarded.keys.recall(*digest, now),
-            (Some(guarded), Proof::Token(issuer)) => {
+            (Some(_), CredentialProof::Open) => None,
+            (Some(guarded), CredentialProof::Key(digest)) => guarded.keys.recall(*digest, now),
+            (Some(guarded), CredentialProof::Token(issuer)) => {
                 let is_known = guarded.issuers.iter().any(|known| known.id == *issuer);
                 (is_known && granted.holds_at(now)).then_some(granted)
             }
@@ -203,13 +203,17 @@ impl Guarded {
         self.keys.namespaces().chain(of_issuers).flat_map(Namespaces::listed)
     }
 
-    fn verify(&self, credential: &Credential, now: Timestamp) -> Result<(Proof, Arc<Grant>), Option<TokenError>> {
+    fn verify(
+        &self,
+        credential: &Credential,
+        now: Timestamp,
+    ) -> Result<(CredentialProof, Arc<Grant>), Option<TokenError>> {
         let (public, secret) = match credential {
             Credential::Pair(public, secret) => (Some(public.as_str()), secret),
             Credential::Bearer(secret) => (None, secret),
         };
         if let Some((digest, grant)) = self.keys.verify(public, secret, now) {
-            return Ok((Proof::Key(digest), Arc::new(grant.clone())));
+            return Ok((CredentialProof::Key(digest), Arc::new(grant.clone())));
         }
         // Only a token has dots, and only `Bearer` carries one.
         if public.is_some() || !secret.contains('.') {
@@ -218,7 +222,7 @@ impl Guarded {
         let mut reason = None;
         for issuer in &self.issuers {
             match issuer.verify(secret, now) {
-                Ok(grant) => return Ok((Proof::Token(issuer.id.clone()), Arc::new(grant))),
+                Ok(grant) => return Ok((CredentialProof::Token(issuer.id.clone()), Arc::new(grant))),
                 // With several issuers, the one whose keys may be old is the one to ask.
                 Err(error) if reason != Some(TokenError::UnknownKey) => reason = Some(error),
                 Err(_) => {}

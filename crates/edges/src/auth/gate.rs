@@ -1,8 +1,8 @@
-//! What stands in front of every route: who asks, may they, and where.
+//! The gate in front of every route: authentication, authorization, and the namespace of the request.
 //!
 //! A route says what it [`Needs`] in its table, and the gate is built from that, so no handler can
 //! forget to ask. The namespace of a request is read here and nowhere else: a handler gets it as
-//! [`Authorized`], which only this module makes. For how long it is answered is the part of [`tenure`].
+//! [`Authorized`], which only this module makes. For how long it is answered is the part of [`revocation`].
 
 use std::{borrow::Cow, ops::Deref, sync::Arc};
 
@@ -16,27 +16,27 @@ use bosun_core::{Actor, Namespace};
 
 use super::{
     Grant, Namespaces, Right,
-    access::Proof,
-    tenure::{self, Errand},
+    access::CredentialProof,
+    revocation::{self, Permitted},
 };
 use crate::{
-    App,
+    AppState,
     http::{
-        error::{ApiError, Code, Refused, clip, internal},
-        json::Findings,
+        error::{AccessRefused, ApiError, Code, clip, internal},
+        json::RequestFindings,
     },
 };
 
 /// ARK's name for the end user that a program acts for.
 pub(crate) const END_USER: HeaderName = HeaderName::from_static("x-forwarded-user");
 
-/// What a route asks of whoever calls it.
+/// What a route requires of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// Nothing: probes, and the description of the API.
     Nothing,
-    /// Somebody whom the server knows.
-    Somebody,
+    /// Any authenticated caller.
+    AnyCaller,
     /// The right in the namespace of the request.
     Here(Right),
     /// The right in all namespaces: what is shown or changed is of all of them.
@@ -46,13 +46,13 @@ pub(crate) enum Needs {
 impl Needs {
     pub(crate) fn right(self) -> Option<Right> {
         match self {
-            Self::Nothing | Self::Somebody => None,
+            Self::Nothing | Self::AnyCaller => None,
             Self::Here(right) | Self::Everywhere(right) => Some(right),
         }
     }
 }
 
-/// A value that whoever asks may use.
+/// A value that the caller is authorized to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Authorized<T>(T);
 
@@ -63,11 +63,11 @@ impl<T> Deref for Authorized<T> {
     }
 }
 
-/// Who asks.
+/// The authenticated caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) actor: Actor,
-    /// What they should know about how they were understood.
+    /// A warning about how the request was understood.
     pub(crate) warning: Option<&'static str>,
     grant: Arc<Grant>,
 }
@@ -83,7 +83,7 @@ impl Caller {
     }
 }
 
-/// Without the gate in front of it, a handler that wants to know who asks has nobody to serve.
+/// A handler without the gate in front of it has no caller, and is not served.
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
@@ -98,15 +98,22 @@ fn ungated() -> ApiError {
     internal()
 }
 
-/// Where a request is to be done.
+/// The namespace of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) namespace: Authorized<Namespace>,
-    /// The request says so; else it is the caller's own namespace.
+pub(crate) struct RequestNamespace {
+    namespace: Authorized<Namespace>,
+    /// The request names it; else it is the caller's own namespace.
     pub(crate) is_named: bool,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Place {
+impl Deref for RequestNamespace {
+    type Target = Namespace;
+    fn deref(&self) -> &Namespace {
+        &self.namespace
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestNamespace {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
@@ -120,7 +127,7 @@ pub(crate) struct RefusedActor(pub(crate) Actor);
 
 /// Lets a request through to its handler, or answers it.
 pub(crate) async fn check(
-    State((app, needs)): State<(App, Needs)>,
+    State((app, needs)): State<(AppState, Needs)>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -134,17 +141,17 @@ pub(crate) async fn check(
         Ok(response) => response,
         Err(refusal) => refusal.into_response(),
     };
-    if response.extensions().get::<Refused>().is_some() {
+    if response.extensions().get::<AccessRefused>().is_some() {
         response.extensions_mut().insert(RefusedActor(actor));
     }
     Ok(response)
 }
 
-/// The same for somebody who is known.
+/// The same for an authenticated caller.
 async fn pass(
-    app: &App,
+    app: &AppState,
     needs: Needs,
-    (proof, grant): (Proof, Arc<Grant>),
+    (proof, grant): (CredentialProof, Arc<Grant>),
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -154,17 +161,17 @@ async fn pass(
     if let Needs::Here(_) = needs {
         named = requested_namespace(&mut parts).await?;
         let namespace = reach(&grant, named.clone().unwrap_or_else(|| grant.namespaces.own()))?;
-        parts.extensions.insert(Place { namespace, is_named: named.is_some() });
+        parts.extensions.insert(RequestNamespace { namespace, is_named: named.is_some() });
     }
-    let (actor, warning) = speak_for(&grant, &parts.headers)?;
-    let errand = Errand { needs, namespace: named, actor: actor.clone() };
+    let (actor, warning) = acting_as(&grant, &parts.headers)?;
+    let permitted = Permitted { needs, namespace: named, actor: actor.clone() };
     parts.extensions.insert(Caller { actor, warning, grant: Arc::clone(&grant) });
     let answering = next.run(Request::from_parts(parts, body));
-    // What was never proven is never withdrawn.
-    if proof == Proof::Open {
+    // Without a credential there is nothing to revoke.
+    if proof == CredentialProof::Open {
         return Ok(answering.await);
     }
-    tenure::answer(answering, &app.access, (proof, grant), errand).await
+    revocation::answer(answering, &app.access, (proof, grant), permitted).await
 }
 
 /// The same for a header that is missing, and for a key that is unknown, over or revoked.
@@ -210,7 +217,7 @@ async fn requested_namespace(parts: &mut Parts) -> Result<Option<Namespace>, Api
     let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
     let of_path = path.iter().filter(|(name, _)| *name == "namespace").map(|(_, value)| Cow::Borrowed(value));
     let of_query = query.filter(|(name, _)| name == "namespace").map(|(_, value)| value);
-    let mut findings = Findings::new(Code::InvalidParameter, Vec::new());
+    let mut findings = RequestFindings::new(Code::InvalidParameter, Vec::new());
     let mut named: Option<Namespace> = None;
     for text in of_path.chain(of_query) {
         match text.parse() {
@@ -226,11 +233,11 @@ async fn requested_namespace(parts: &mut Parts) -> Result<Option<Namespace>, Api
 }
 
 /// The actor of a request: the key, or the end user that it names and may speak for.
-fn speak_for(grant: &Grant, headers: &HeaderMap) -> Result<(Actor, Option<&'static str>), ApiError> {
+fn acting_as(grant: &Grant, headers: &HeaderMap) -> Result<(Actor, Option<&'static str>), ApiError> {
     let mut named = headers.get_all(END_USER).iter();
     let Some(user) = named.next() else { return Ok((grant.actor.clone(), None)) };
-    if grant.may_act_for.is_nobody() {
-        let warning = "`X-Forwarded-User` was ignored: who asks may not act for others";
+    if grant.may_act_for.is_empty() {
+        let warning = "`X-Forwarded-User` was ignored: this caller may not act for others";
         return Ok((grant.actor.clone(), Some(warning)));
     }
     let user = match (str::from_utf8(user.as_bytes()), named.next()) {

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::{Grant, Namespaces};
 
-/// How ARK's clients tell the two halves of a key apart.
+/// How ARK's clients distinguish the two halves of a key.
 const PUBLIC_PREFIX: &str = "pk-ark-";
 const SECRET_PREFIX: &str = "sk-ark-";
 
@@ -47,7 +47,7 @@ impl fmt::Debug for Digest {
 
 /// One key, as a server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct ApiKey {
     /// What `Basic` sends before the colon.
     pub public: String,
     pub digest: Digest,
@@ -55,7 +55,7 @@ pub struct Key {
     pub grant: Grant,
 }
 
-/// The two halves of a new key. The secret is shown once, to whoever asked for the key.
+/// The two halves of a new key. The secret is shown once, to the operator who created the key.
 pub struct NewKey {
     pub public: String,
     pub secret: String,
@@ -79,14 +79,14 @@ impl fmt::Debug for NewKey {
 /// All keys of a server, found by either half.
 #[derive(Clone, Debug, Default)]
 pub struct Keyring {
-    keys: Vec<Key>,
+    keys: Vec<ApiKey>,
     by_digest: HashMap<Digest, usize>,
     by_public: HashMap<String, usize>,
 }
 
 impl Keyring {
     #[must_use]
-    pub fn new(keys: Vec<Key>) -> Self {
+    pub fn new(keys: Vec<ApiKey>) -> Self {
         let by_digest = keys.iter().enumerate().map(|(index, key)| (key.digest, index)).collect();
         let by_public = keys.iter().enumerate().map(|(index, key)| (key.public.clone(), index)).collect();
         Self { keys, by_digest, by_public }
@@ -124,9 +124,9 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_000);
 
-    fn key(id: &str, secret: &str) -> Key {
+    fn key(id: &str, secret: &str) -> ApiKey {
         let grant = Grant { actor: Actor::of_key(id).unwrap(), ..Grant::everything() };
-        Key { public: format!("pk-ark-{id}"), digest: Digest::of(secret), revoked: false, grant }
+        ApiKey { public: format!("pk-ark-{id}"), digest: Digest::of(secret), revoked: false, grant }
     }
 
     #[track_caller]

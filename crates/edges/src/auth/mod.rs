@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Authentication and authorization.
 //!
 //! A request proves who it comes from with an `Authorization` header, and the [policy](Access) turns that
 //! proof into a [`Grant`]: an actor, namespaces and rights. Each route says in its table what it needs,
@@ -12,7 +12,7 @@ pub(crate) mod gate;
 pub mod jwt;
 pub mod keys;
 pub(crate) mod refusals;
-mod tenure;
+mod revocation;
 pub(crate) mod whoami;
 
 use bosun_core::{Actor, Namespace, Timestamp};
@@ -45,7 +45,7 @@ rights! {
     Read "read",
     /// Create queries, cancel them and let them go on.
     Run "run",
-    /// Bring the results of outside tools.
+    /// Deliver the results of outside tools.
     Deliver "deliver",
     /// Change and delete what others rely on: resources, conversations, finished queries.
     Manage "manage",
@@ -120,7 +120,7 @@ impl Namespaces {
     }
 }
 
-/// The end users whom a key may speak for.
+/// The end users that a key may act for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndUsers {
     Anybody,
@@ -135,12 +135,12 @@ impl EndUsers {
         }
     }
 
-    fn is_nobody(&self) -> bool {
+    fn is_empty(&self) -> bool {
         matches!(self, Self::Listed(listed) if listed.is_empty())
     }
 }
 
-/// What somebody who proved who they are may do.
+/// What an authenticated caller may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub actor: Actor,
@@ -152,7 +152,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Everything: what whoever reaches a server without authentication may do.
+    /// Everything: the grant of every caller of a server without authentication.
     fn everything() -> Self {
         Self {
             actor: Actor::local(),

@@ -1,8 +1,8 @@
 //! Refused requests in the audit log, rate-limited.
 //!
-//! A key that is refused, and everybody without a key together, leave at most [`RECORDED`] records a minute; what is more
-//! is counted, and the count is on record with the first refusal after that minute. So an attempt to find a key is
-//! seen, and does not fill the log.
+//! A key that is refused, and all callers without a key together, leave at most [`RECORDED`] records a minute; what
+//! is more is counted, and the count is on record with the first refusal after that minute. So an attempt to find a
+//! key is seen, and does not fill the log.
 
 use std::{
     collections::HashMap,
@@ -20,24 +20,24 @@ use crate::http::error::Code;
 /// Records of one caller within one window.
 const RECORDED: u64 = 10;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Callers that are told apart within a window; further ones are counted together.
+/// Callers that are distinguished within a window; further ones are counted together.
 const CALLERS: usize = 1_024;
 
 /// Who was refused lately, and how often.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    /// By the name of the caller; `None` is everybody who has not proven who they are.
-    windows: Mutex<HashMap<Option<Arc<str>>, Window>>,
+    /// By the name of the caller; `None` is all unauthenticated callers.
+    windows: Mutex<HashMap<Option<Arc<str>>, RefusalWindow>>,
 }
 
 #[derive(Debug)]
-struct Window {
+struct RefusalWindow {
     actor: Option<Actor>,
     began: Timestamp,
     count: u64,
 }
 
-impl Window {
+impl RefusalWindow {
     fn is_over(&self, now: Timestamp) -> bool {
         // A clock that was set back would else keep a window open for ever.
         now >= self.began.after(WINDOW) || now < self.began
@@ -64,7 +64,8 @@ impl Refusals {
         let name = actor.map(Actor::name);
         let is_told_apart = windows.contains_key(&name) || windows.len() < CALLERS;
         let (name, counted) = if is_told_apart { (name, actor) } else { (None, None) };
-        let window = windows.entry(name).or_insert_with(|| Window { actor: counted.cloned(), began: now, count: 0 });
+        let window =
+            windows.entry(name).or_insert_with(|| RefusalWindow { actor: counted.cloned(), began: now, count: 0 });
         window.count += 1;
         if window.count <= RECORDED {
             records.push(Record::of_refused_access(now, actor, code.as_str(), route));
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_callers_than_are_told_apart_share_a_count() {
+    fn callers_above_the_limit_share_a_count() {
         let refusals = Refusals::default();
         let now = Timestamp(1_000);
         let mut recorded = 0;

@@ -1,4 +1,4 @@
-//! `GET /v1/whoami`: what a key is good for, told to whoever holds it.
+//! `GET /v1/whoami`: what the caller's key permits.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Namespaces, gate::Caller};
 use crate::http::answer::Json;
 
-/// Who asks, and what they may do.
+/// The caller, and what it may do.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Whoami {
@@ -14,7 +14,7 @@ pub(crate) struct Whoami {
     key: Option<String>,
     /// The end user that it acts for in this request.
     user: Option<String>,
-    /// The first one is meant by requests that name none; `*` stands for all.
+    /// The first one is the default of requests that name none; `*` means all.
     namespaces: Vec<String>,
     rights: Vec<&'static str>,
     expires_at: Option<String>,

@@ -1,9 +1,8 @@
-//! The last moments of a server.
+//! Graceful shutdown: how requests are answered once the server has begun to stop.
 //!
-//! What came in before the server began to stop is answered as ever. What comes in later, on connections
-//! that were kept alive, is told to go elsewhere and to come back, since nothing new may be begun; only
-//! the questions of whether the server lives and takes work are still answered. Every answer from then
-//! on is the last on its connection.
+//! Requests that arrived before are answered as usual. Later ones, on connections that were kept alive, get a 503 with
+//! `Retry-After`, since no new work may begin; only the health and readiness probes are still answered. Every response
+//! from then on closes its connection.
 
 use axum::{
     extract::Request,
@@ -16,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::ApiError;
 
-/// What an operator's machinery asks to the end.
+/// The probes, which are answered to the end.
 const PROBES: &[&str] = &["/health", "/ready"];
 
 /// Answers a request, unless the server has begun to stop.

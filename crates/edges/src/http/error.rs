@@ -25,7 +25,7 @@ use bosun_engine::{
 };
 use serde_json::{Value, json};
 
-use super::echo::Echo;
+use super::error_echo::Echo;
 
 /// After how many seconds a client may try again when the server cannot work right now.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
@@ -143,13 +143,13 @@ pub(crate) struct ApiError {
     details: Vec<Value>,
     /// Faults that are not in the details.
     omitted: usize,
-    detail: Detail,
+    detail: ErrorDetail,
     cause: Option<Arc<EngineError>>,
 }
 
 /// How ARK says it, in the field `detail`.
 #[derive(Debug)]
-enum Detail {
+enum ErrorDetail {
     /// In the same words.
     Message,
     /// The body could be read and is not what the route takes: what is wrong with it, and what was sent, where that
@@ -159,32 +159,32 @@ enum Detail {
     Own(Box<Value>),
 }
 
-/// What the engine said; rides in the response's extensions to whoever logs it.
+/// What the engine said; rides in the response's extensions to the layer that logs it.
 #[derive(Clone, Debug)]
 pub(crate) struct Cause(pub(crate) Arc<EngineError>);
 
 /// That a request was refused for want of a key or a right; rides in the response's extensions to the audit log.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused(pub(crate) Code);
+pub(crate) struct AccessRefused(pub(crate) Code);
 
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let lists_faults = matches!(code, Code::InvalidRequest | Code::JsonTooDeep);
-        let detail = if lists_faults { Detail::Faults(None) } else { Detail::Message };
+        let detail = if lists_faults { ErrorDetail::Faults(None) } else { ErrorDetail::Message };
         Self { code, message: message.into(), details: Vec::new(), omitted: 0, detail, cause: None }
     }
 
     /// What is wrong with the fields of a body, one entry with `path`, `code` and `message` for each fault.
     pub(crate) fn of_fields(code: Code, message: impl Into<String>, faults: Vec<Value>) -> Self {
         let lists_faults = code.status() == StatusCode::UNPROCESSABLE_ENTITY;
-        let detail = if lists_faults { Detail::Faults(None) } else { Detail::Message };
+        let detail = if lists_faults { ErrorDetail::Faults(None) } else { ErrorDetail::Message };
         Self { code, message: message.into(), details: faults, omitted: 0, detail, cause: None }
     }
 
-    /// Shows what was sent beside what is wrong with it. It is read a second time, since whoever looked for faults has
-    /// taken it apart.
+    /// Shows what was sent beside what is wrong with it. It is parsed a second time, since the reader has
+    /// consumed the first.
     pub(crate) fn about(mut self, sent: &[u8]) -> Self {
-        if let Detail::Faults(echo) = &mut self.detail {
+        if let ErrorDetail::Faults(echo) = &mut self.detail {
             *echo = serde_json::from_slice(sent).ok().map(|sent| Box::new(Echo::new(&sent)));
         }
         self
@@ -192,11 +192,11 @@ impl ApiError {
 
     /// What ARK says instead of the message.
     pub(crate) fn in_arks_words(mut self, detail: impl Into<Value>) -> Self {
-        self.detail = Detail::Own(Box::new(detail.into()));
+        self.detail = ErrorDetail::Own(Box::new(detail.into()));
         self
     }
 
-    /// So many faults more than the details list.
+    /// Adds the number of faults that the details do not list.
     pub(crate) fn omitting(mut self, omitted: usize) -> Self {
         self.omitted = omitted;
         self
@@ -214,7 +214,7 @@ impl From<EngineError> for ApiError {
         // ARK's own sentences where ARK has one: its clients show them to people.
         let (code, message) = match &error {
             EngineError::QueryNotFound(namespace, name) => return query_not_found(namespace.as_str(), name.as_str()),
-            // Who asks an agent that is not there is refused as ARK's admission does; who looks for one is not.
+            // Querying a missing agent is 422, like ARK's admission webhook; `GET`ting one is 404.
             EngineError::AgentNotFound(namespace, name) => {
                 (Code::AgentNotFound, format!("Agent '{}' not found in namespace {namespace}", clip(name)))
             }
@@ -292,7 +292,7 @@ impl From<EngineError> for ApiError {
             }
             EngineError::NoRandomness(_) => (Code::InternalError, INTERNAL.into()),
         };
-        Self { code, message, details: Vec::new(), omitted: 0, detail: Detail::Message, cause: Some(Arc::new(error)) }
+        Self { code, message, details: Vec::new(), omitted: 0, detail: ErrorDetail::Message, cause: Some(Arc::new(error)) }
     }
 }
 
@@ -311,7 +311,7 @@ fn of_resource(error: &ResourceError) -> ApiError {
             ApiError::new(Code::ResourceExists, format!("{kind} '{name}' already exists in namespace {namespace}"))
         }
         ResourceError::ManagedByFile { key, file } => {
-            // Where the file lies is the operator's affair.
+            // The path of the file is not for clients.
             let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let (kind, name) = (key.kind.as_str(), clip(&key.name));
             let message = format!("{kind} '{name}' is described by the file `{file}`: change it there");
@@ -359,19 +359,19 @@ impl From<JsonError> for ApiError {
             JsonError::Syntax { .. } => Code::InvalidJson,
         };
         let place = error.position().map(|(line, column)| json!({ "line": line, "column": column }));
-        Self::new(code, format!("the body is not taken as JSON: {error}")).with_details(place.into_iter().collect())
+        Self::new(code, format!("the body cannot be read as JSON: {error}")).with_details(place.into_iter().collect())
     }
 }
 
-/// All that a client learns of a fault of ours.
+/// The whole message of an internal error.
 const INTERNAL: &str = "Internal server error";
 
-/// A fault of ours that nobody caught.
+/// An unexpected error of the server itself.
 pub(crate) fn internal() -> ApiError {
     ApiError::new(Code::InternalError, INTERNAL)
 }
 
-/// The same for a query that never was and for one of another namespace.
+/// One error for a query that never existed and for one of another namespace.
 pub(crate) fn query_not_found(namespace: &str, name: &str) -> ApiError {
     ApiError::new(Code::QueryNotFound, format!("Query '{}' not found in namespace {namespace}", clip(name)))
 }
@@ -380,7 +380,7 @@ pub(crate) fn memory_not_found(namespace: &str, name: &str) -> ApiError {
     ApiError::new(Code::MemoryNotFound, format!("Memory '{}' not found in namespace {namespace}", clip(name)))
 }
 
-/// The same for a call that never was and for one of another query.
+/// One error for a call that never existed and for one of another query.
 pub(crate) fn call_not_found(id: &str) -> ApiError {
     ApiError::new(Code::CallNotFound, format!("call `{}` is not a call of this query", clip(id)))
 }
@@ -395,7 +395,7 @@ pub(crate) fn clip(text: &str) -> String {
     text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
-/// The faults of a body as ARK's API lists them, which is FastAPI's form, each with what stands there.
+/// The faults of a body as ARK's API lists them, which is FastAPI's form, each with the value at its path.
 fn validation(code: Code, message: &str, faults: &[Value], mut sent: Option<&mut Echo>) -> Value {
     let whole = [json!({"code": code.as_str(), "message": message})];
     // What is wrong with all of the body has no place in it.
@@ -421,12 +421,12 @@ impl IntoResponse for ApiError {
         let Self { code, message, details, omitted, detail, cause } = self;
         let mut body = json!({ "detail": message, "error": { "code": code.as_str(), "message": message } });
         match detail {
-            Detail::Message => {}
-            Detail::Faults(mut sent) => {
+            ErrorDetail::Message => {}
+            ErrorDetail::Faults(mut sent) => {
                 body["detail"] = validation(code, &message, &details, sent.as_deref_mut());
                 body["body"] = sent.map_or(Value::Null, |sent| sent.into_body());
             }
-            Detail::Own(words) => body["detail"] = *words,
+            ErrorDetail::Own(words) => body["detail"] = *words,
         }
         if !details.is_empty() {
             body["error"]["details"] = Value::Array(details);
@@ -439,14 +439,14 @@ impl IntoResponse for ApiError {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         if code == Code::Unauthorized {
-            // Not `Basic`, although it is taken: a browser would ask for a password, and send it ever after.
+            // Not `Basic`, although it is accepted: a browser would ask for a password, and send it ever after.
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Some(cause) = cause {
             response.extensions_mut().insert(Cause(cause));
         }
         if matches!(code.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            response.extensions_mut().insert(Refused(code));
+            response.extensions_mut().insert(AccessRefused(code));
         }
         response
     }
@@ -460,7 +460,7 @@ mod tests {
 
     const PAGE: &str = include_str!("../../../../docs/errors.md");
 
-    /// The codes that stand as headings in one section of the page.
+    /// The codes that are headings in one section of the page.
     fn headings(section: &str) -> Vec<&'static str> {
         let after = PAGE.split_once(&format!("\n## {section}\n")).map(|(_, after)| after).expect("section");
         let section = after.split("\n## ").next().unwrap_or(after);

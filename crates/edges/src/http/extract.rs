@@ -1,8 +1,8 @@
 //! Bodies of requests, as strict JSON.
 //!
-//! A body is read whole, within a size and a time, before anybody looks at it. It must say that it
+//! A body is read whole, within a size and a time, before it is parsed. It must say that it
 //! is JSON: that is what keeps web pages from sending one without the browser asking us first.
-//! `curl -d` says nothing of JSON by itself, so its default type is taken as JSON too, but only from
+//! `curl -d` says nothing of JSON by itself, so its default type is accepted as JSON too, but only from
 //! a client that is certainly no browser: browsers send `Origin` with every POST that a page makes
 //! to another site, and `Sec-Fetch-Site` with every request, and no page can leave them out.
 
@@ -30,7 +30,7 @@ pub(crate) const MAX_BODY: usize = Limits::BODY.bytes;
 #[derive(Debug)]
 pub(crate) struct JsonBody {
     value: Value,
-    /// What it was read from, for whoever has to say what is wrong with it. Shared, so that it costs nothing.
+    /// The bytes that it was parsed from, for errors that show them. Shared, so that it costs nothing.
     sent: Bytes,
 }
 
@@ -53,7 +53,7 @@ impl JsonBody {
         self.read_and_keep(read).map(|(value, _)| value)
     }
 
-    /// The same, with what it was read from, for whoever finds a fault later.
+    /// The same, with the bytes that it was parsed from, for faults that are found later.
     pub(crate) fn read_and_keep<T>(
         self,
         read: impl FnOnce(Value) -> Result<T, ApiError>,
@@ -105,7 +105,11 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     require_uncompressed(headers)?;
     let (essence, parameters) = headers.get(header::CONTENT_TYPE).map(media_type).unwrap_or_default();
     if essence.eq_ignore_ascii_case("application/json") {
-        return if is_utf8(parameters) { Ok(()) } else { refuse("JSON is UTF-8; other charsets are not taken") };
+        return if is_utf8(parameters) {
+            Ok(())
+        } else {
+            refuse("JSON must be UTF-8; other charsets are not supported")
+        };
     }
     let browser = headers.contains_key(header::ORIGIN) || headers.contains_key(SEC_FETCH_SITE);
     if essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") && !browser {
@@ -116,7 +120,7 @@ fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
 
 pub(crate) fn require_uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        let message = "a compressed body is not taken; send it without `Content-Encoding`";
+        let message = "compressed bodies are not supported; send it without `Content-Encoding`";
         return Err(ApiError::new(Code::UnsupportedMediaType, message));
     }
     Ok(())

@@ -1,9 +1,9 @@
-//! Under which names a server may be asked for, and by which pages.
+//! Checks of `Host` and `Origin`: the defence against DNS rebinding and cross-site requests.
 //!
 //! The machine's own programs may use a server that is open; web pages may not, although they run on the
 //! same machine. A page reaches loopback in two ways: under a name of its own that it lets resolve to
 //! 127.0.0.1 (then `Host` gives it away), or straight across origins (then `Origin` does, which browsers
-//! send with every request that could change anything). A server with keys may be asked for by any
+//! send with every request that could change anything). A server with keys may be addressed by any
 //! address, which no page can make its own, and by the names that its operator lists. There is no CORS
 //! here, so pages of other origins cannot read answers either.
 
@@ -13,11 +13,11 @@ use axum::http::{HeaderMap, HeaderName, header, uri::Authority};
 
 use super::error::{ApiError, Code};
 
-/// The names that a request may call the server by.
+/// The names by which a request may address the server.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     listed: Vec<String>,
-    /// Whoever asks has to prove who they are, so addresses of this machine in its network will do.
+    /// Callers must authenticate, so addresses of this machine in its network will do.
     guarded: bool,
 }
 
@@ -52,7 +52,7 @@ impl Hosts {
             return Ok(());
         }
         let is_itself = |origin: &str| {
-            // Whoever ends TLS for a server asks it without.
+            // A proxy that terminates TLS forwards requests without it.
             let rest =
                 origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://").filter(|_| self.guarded));
             rest.and_then(|rest| rest.parse::<Authority>().ok())
@@ -66,7 +66,7 @@ impl Hosts {
     }
 }
 
-/// The value of a header that stands there exactly once.
+/// The value of a header that is given exactly once.
 fn single(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

@@ -1,7 +1,7 @@
 //! Reading a JSON object field by field.
 //!
 //! Each field is taken out once, by name and type; what is left at the end is unknown, and said so.
-//! Nothing stops at the first fault: a client is told all of them at once, up to
+//! Reading does not stop at the first fault: all are reported at once, up to
 //! [`FAULTS_LISTED`]; further ones are counted, and lists are not read on then. A `null` is an absent
 //! field everywhere but where a value of any kind is asked for.
 
@@ -18,15 +18,15 @@ use super::{
     warning::Warnings,
 };
 
-/// So many bytes of a fault's path and of its message are shown: each is in the answer three times.
+/// The most bytes that are shown of a fault's path and of its message: each is in the answer three times.
 const LONGEST_PATH: usize = 1_024;
 const LONGEST_MESSAGE: usize = 1_024;
-/// How much all faults of an answer may say together; those behind that are counted.
+/// The most bytes that all faults of an answer have together; further ones are only counted.
 const LISTED_BYTES: usize = 64 * 1_024;
 
 /// One thing that is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct FieldFault {
     /// Where: `spec.tools[0].name`, as [`bosun_core::schema::path`] writes it.
     pub(crate) path: String,
     /// What kind of request error it makes.
@@ -37,10 +37,10 @@ pub(crate) struct Fault {
 
 /// What reading found out beside the values themselves.
 #[derive(Debug)]
-pub(crate) struct Findings {
+pub(crate) struct RequestFindings {
     /// The request error that an ordinary fault makes.
     class: Code,
-    faults: Vec<Fault>,
+    faults: Vec<FieldFault>,
     /// How many bytes the faults have.
     listed: usize,
     /// Faults that are not listed, and items of lists that were not read.
@@ -48,7 +48,7 @@ pub(crate) struct Findings {
     warnings: Warnings,
 }
 
-impl Findings {
+impl RequestFindings {
     pub(crate) fn new(class: Code, warnings: Vec<String>) -> Self {
         Self { class, faults: Vec::new(), listed: 0, omitted: 0, warnings: warnings.into() }
     }
@@ -71,10 +71,10 @@ impl Findings {
         }
         let (path, message) = (cut(path.into(), LONGEST_PATH), cut(message.into(), LONGEST_MESSAGE));
         self.listed += path.len() + message.len();
-        self.faults.push(Fault { path, class, code: code.into(), message });
+        self.faults.push(FieldFault { path, class, code: code.into(), message });
     }
 
-    /// No further fault would be listed, so that to read on tells the client nothing.
+    /// No further fault would be listed, so there is no point in reading on.
     pub(crate) fn is_full(&self) -> bool {
         self.faults.len() >= FAULTS_LISTED || self.listed >= LISTED_BYTES
     }
@@ -139,12 +139,12 @@ impl Findings {
             .or_else(|| of_class(Code::UnsupportedTarget))
             .or_else(|| of_class(self.class))
             .unwrap_or(first.class);
-        let details = self.faults.iter().map(Fault::to_detail).collect();
+        let details = self.faults.iter().map(FieldFault::to_detail).collect();
         Some(ApiError::of_fields(class, self.sentence(), details).omitting(self.omitted))
     }
 }
 
-impl Findings {
+impl RequestFindings {
     /// The first faults in words; all of them are in the details.
     fn sentence(&self) -> String {
         const SHOWN: usize = 10;
@@ -160,13 +160,13 @@ impl Findings {
     }
 }
 
-impl Fault {
+impl FieldFault {
     fn to_detail(&self) -> Value {
         serde_json::json!({ "path": self.path, "code": self.code, "message": self.message })
     }
 }
 
-/// At most so many bytes of a text; what is cut off is marked.
+/// At most `most` bytes of a text; an ellipsis marks what was truncated.
 fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
         let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
@@ -176,23 +176,35 @@ fn cut(mut text: String, most: usize) -> String {
     text
 }
 
-/// So many names are compared one by one.
+/// Up to this many names are compared one by one.
 const FEW: usize = 16;
+
+/// A field that a reader takes, and the schema that describes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyField {
+    pub(crate) name: &'static str,
+    pub(crate) schema: fn() -> Value,
+}
+
+/// All fields that the reader of an object takes.
+pub(crate) type FieldTable = &'static [BodyField];
 
 /// An object whose fields are being taken out.
 #[derive(Debug)]
 pub(crate) struct Object {
     path: String,
     members: Map<String, Value>,
-    /// Where absorbed fields stood.
+    /// Where absorbed fields come from.
     origins: BTreeMap<String, String>,
+    /// The fields that may be read, where they are declared.
+    fields: Option<FieldTable>,
 }
 
 impl Object {
     /// The body itself.
     pub(crate) fn body(value: Value) -> Result<Self, ApiError> {
         match value {
-            Value::Object(members) => Ok(Self { path: String::new(), members, origins: BTreeMap::new() }),
+            Value::Object(members) => Ok(Self { path: String::new(), members, origins: BTreeMap::new(), fields: None }),
             other => Err(ApiError::new(
                 Code::InvalidRequest,
                 format!("the body must be a JSON object, not {}", kind_of(&other)),
@@ -201,9 +213,9 @@ impl Object {
     }
 
     /// The object at `path`; anything else is a fault.
-    pub(crate) fn at(path: impl Into<String>, value: Value, findings: &mut Findings) -> Option<Self> {
+    pub(crate) fn at(path: impl Into<String>, value: Value, findings: &mut RequestFindings) -> Option<Self> {
         match value {
-            Value::Object(members) => Some(Self { path: path.into(), members, origins: BTreeMap::new() }),
+            Value::Object(members) => Some(Self { path: path.into(), members, origins: BTreeMap::new(), fields: None }),
             other => {
                 findings.fault(path, "wrong_type", format!("must be an object, not {}", kind_of(&other)));
                 None
@@ -211,7 +223,18 @@ impl Object {
         }
     }
 
-    /// Where the field `name` stands. Asked of every field, needed for those that are at fault.
+    /// Declares the fields that are going to be read. To read another one is a bug, which debug builds report: it
+    /// would be missing from the description of the API.
+    pub(crate) fn with_fields(self, fields: FieldTable) -> Self {
+        Self { fields: Some(fields), ..self }
+    }
+
+    /// Removes a field that is accepted and has no effect, or that is refused.
+    pub(crate) fn discard(&mut self, name: &str) -> Option<Value> {
+        self.members.shift_remove(name)
+    }
+
+    /// The path of the field `name`. Asked of every field, needed for those that are at fault.
     pub(crate) fn path_of<'a>(&self, name: &'a str) -> Cow<'a, str> {
         match self.origins.get(name) {
             Some(origin) => Cow::Owned(origin.clone()),
@@ -227,6 +250,10 @@ impl Object {
 
     /// Most fields that are asked for are absent, and of a few names to compare all is cheaper than to hash one.
     fn get(&self, name: &str) -> Option<&Value> {
+        debug_assert!(
+            self.fields.is_none_or(|fields| fields.iter().any(|field| field.name == name)),
+            "field `{name}` is read and not declared"
+        );
         if self.members.len() > FEW {
             return self.members.get(name);
         }
@@ -244,25 +271,25 @@ impl Object {
         self.members.shift_remove(name)
     }
 
-    pub(crate) fn text(&mut self, name: &str, findings: &mut Findings) -> Option<String> {
+    pub(crate) fn text(&mut self, name: &str, findings: &mut RequestFindings) -> Option<String> {
         self.typed(name, "a string", findings, |value| match value {
             Value::String(text) => Ok(text),
             other => Err(other),
         })
     }
 
-    pub(crate) fn flag(&mut self, name: &str, findings: &mut Findings) -> Option<bool> {
+    pub(crate) fn flag(&mut self, name: &str, findings: &mut RequestFindings) -> Option<bool> {
         self.typed(name, "true or false", findings, |value| value.as_bool().ok_or(value))
     }
 
-    pub(crate) fn list(&mut self, name: &str, findings: &mut Findings) -> Option<Vec<Value>> {
+    pub(crate) fn list(&mut self, name: &str, findings: &mut RequestFindings) -> Option<Vec<Value>> {
         self.typed(name, "an array", findings, |value| match value {
             Value::Array(items) => Ok(items),
             other => Err(other),
         })
     }
 
-    pub(crate) fn object(&mut self, name: &str, findings: &mut Findings) -> Option<Self> {
+    pub(crate) fn object(&mut self, name: &str, findings: &mut RequestFindings) -> Option<Self> {
         let path = self.path_of(name);
         self.take(name).and_then(|value| Self::at(path, value, findings))
     }
@@ -271,7 +298,7 @@ impl Object {
         &mut self,
         name: &str,
         expected: &str,
-        findings: &mut Findings,
+        findings: &mut RequestFindings,
         convert: impl FnOnce(Value) -> Result<T, Value>,
     ) -> Option<T> {
         let value = self.take(name)?;
@@ -283,13 +310,13 @@ impl Object {
             .ok()
     }
 
-    /// Moves the fields of `inner` up into this object; a field that stands in both is a fault.
-    pub(crate) fn absorb(&mut self, inner: Self, findings: &mut Findings) {
+    /// Moves the fields of `inner` up into this object; a field that is in both is a fault.
+    pub(crate) fn absorb(&mut self, inner: Self, findings: &mut RequestFindings) {
         let Self { path, members, .. } = inner;
         for (name, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
             let origin = with_key(&path, &name);
-            if self.has(&name) {
-                let message = format!("stands twice: here and as `{}`", clip(&self.path_of(&name)));
+            if self.members.get(&name).is_some_and(|value| !value.is_null()) {
+                let message = format!("appears twice: here and as `{}`", clip(&self.path_of(&name)));
                 findings.fault(origin, "duplicate_field", message);
             } else {
                 self.origins.insert(name.clone(), origin);
@@ -298,8 +325,8 @@ impl Object {
         }
     }
 
-    /// Says of every field that nobody took that it is unknown.
-    pub(crate) fn finish(self, findings: &mut Findings) {
+    /// Warns of every field that was not taken as unknown.
+    pub(crate) fn finish(self, findings: &mut RequestFindings) {
         let unknown = self.members.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name);
         let is_at_top = |name: &str| self.path.is_empty() && !self.origins.contains_key(name);
         // A name alone needs no quotes to be understood.

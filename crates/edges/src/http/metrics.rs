@@ -33,7 +33,7 @@ pub(crate) const FAMILIES: &[Family] = &[
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const METHODS: [Method; 6] = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
-/// The statuses that are told apart.
+/// The statuses that are counted separately.
 const STATUSES: [u16; 22] =
     [200, 201, 202, 204, 206, 304, 400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 416, 422, 429, 500, 501, 503];
 

@@ -1,14 +1,14 @@
 //! What every HTTP edge needs: errors, bodies, guards, streams, and the server itself.
 
 pub(crate) mod answer;
-pub(crate) mod door;
 mod drain;
-pub(crate) mod echo;
 pub(crate) mod error;
+pub(crate) mod error_echo;
 pub(crate) mod extract;
 pub(crate) mod guard;
 pub(crate) mod json;
 pub(crate) mod metrics;
+pub(crate) mod middleware;
 mod observe;
 pub(crate) mod serve;
 pub(crate) mod sse;

@@ -1,4 +1,4 @@
-//! One span for each request, its id, its count, and one place that logs what went wrong in it.
+//! Observation of requests: one span each, the request id, the count, and the one place that logs errors.
 //!
 //! A request has an id: the client's own, if it sent one in `X-Request-Id`, or one of ours. It is in every line
 //! that is logged on the way, and in the answer, so that a person who has one finds the other.
@@ -34,14 +34,14 @@ const LONGEST_ID: usize = 128;
 pub(super) struct Observer {
     /// Where spans are collected.
     tracer: Option<Tracer>,
-    /// Tells the ids of this process from those of others.
+    /// Distinguishes the ids of this process from those of others.
     process: u64,
     next: AtomicU64,
 }
 
 /// A request that has come in and is not answered yet.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ObservedRequest {
     began: Instant,
     id: HeaderValue,
     method: Method,
@@ -58,7 +58,7 @@ impl Observer {
     }
 
     /// Wraps a request in its span. Paths are logged as their route: names may be private, routes are not.
-    pub(super) fn see(&self, request: &mut Request) -> Seen {
+    pub(super) fn see(&self, request: &mut Request) -> ObservedRequest {
         let (id, method) = (self.id_of(request), request.method().clone());
         let path = request.extensions().get::<MatchedPath>().cloned();
         let route = route(path.as_ref());
@@ -75,10 +75,10 @@ impl Observer {
                 None => tracing::info_span!("http.request", request = text, method = verb, route),
             }
         };
-        Seen { began: Instant::now(), id, method, path, span, is_collected: self.tracer.is_some() }
+        ObservedRequest { began: Instant::now(), id, method, path, span, is_collected: self.tracer.is_some() }
     }
 
-    /// The client's id, if it can be taken as one; else a new one.
+    /// The client's id, if it is a valid one; else a new one.
     fn id_of(&self, request: &Request) -> HeaderValue {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b'/');
         let is_id =
@@ -98,7 +98,7 @@ fn route(path: Option<&MatchedPath>) -> &str {
     path.map_or("none", MatchedPath::as_str)
 }
 
-impl Seen {
+impl ObservedRequest {
     /// The method and the route of the request: names in a path may be private, routes are not.
     pub(super) fn method_and_route(&self) -> String {
         format!("{} {}", self.method, route(self.path.as_ref()))
@@ -121,8 +121,8 @@ pub(super) fn log_cause(response: &Response) {
     }
 }
 
-/// The span of a request whose spans are collected, which then says its status too; whoever keeps the trace of the
-/// request finds it in its extensions.
+/// The span of a request whose spans are collected, which then says its status too. The `Trace` extractor
+/// finds it in the request's extensions.
 fn collected(tracer: &Tracer, request: &mut Request, id: &str, method: &str, route: &str) -> Span {
     let caller = trace::of_caller(request.headers());
     let own = tracer.begin(caller.as_ref()).map(Arc::new);

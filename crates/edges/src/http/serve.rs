@@ -1,10 +1,10 @@
-//! The server: accepts connections and gives each what it may use.
+//! The HTTP server: accepts connections, within a limit on their number and with timeouts on each.
 //!
-//! A client that is slow to ask, slow to read or that never goes away costs one connection for a
-//! while and nothing else. There is room for so many connections; who comes when all of it is taken is
-//! told so at once, and those who are in go on being served. On shutdown no new connection is taken, requests in hand are answered,
-//! and what has not ended by then is cut. No request is lost by that: what was answered is durable,
-//! and what was not may be repeated.
+//! A client that is slow to send, slow to read or never disconnects costs one connection for a while and
+//! nothing else. At most `max_connections` are served; further clients get an immediate 503, and existing
+//! connections are unaffected. On shutdown no new connection is accepted, requests in flight are answered,
+//! and connections that have not ended within the grace period are closed. No request is lost by that: what
+//! was answered is durable, and what was not may be repeated.
 
 use std::{
     convert::Infallible,
@@ -44,39 +44,44 @@ use super::error::{ApiError, Code};
 
 /// A client may take this long to send its headers, also between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// A client that is answered before it has sent its whole body is listened to for so long: until it
-/// has noticed. If the connection were closed at once, the answer would be lost on its way.
-const HEAR_OUT: Duration = Duration::from_secs(5);
-/// A client that takes nothing of what is sent to it for this long is gone.
+/// How long the rest of a body is read and discarded when the client was answered before it had sent all of it.
+/// If the connection were closed at once, the client would get a reset instead of the answer.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// A client that reads nothing of what is sent to it for this long is disconnected.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The request line and all headers together.
 const MAX_HEADER_BYTES: usize = bosun_core::ceiling::HEADER_BYTES;
-/// So many of those who find no place are told so at the same time; more are only shut out.
-const MAX_TURNED_AWAY: usize = 256;
-/// How long one who finds no place may take to hear it.
-const TURN_AWAY: Duration = Duration::from_secs(1);
-/// So long a connection without a request stays when the server stops: what its client is about to send
-/// gets an answer, and not a broken connection of which nobody knows what it broke.
+/// At most this many clients above the limit are sent a 503 at the same time; further ones are disconnected.
+const MAX_REJECTING: usize = 256;
+/// How long a client above the limit may take to send the request that is answered with 503.
+const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long an idle connection stays open when the server stops: a request that its client is about to send
+/// gets an answer, and not a reset that leaves open whether the request was processed.
 const LINGER: Duration = Duration::from_millis(500);
-/// The pause after an accept that failed for lack of something, usually file descriptors.
+/// The pause after an accept that failed for lack of a resource, usually file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
-/// How a server treats its connections.
+/// The limits of a server's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// How many there may be at the same time.
+pub struct ConnectionLimits {
+    /// How many connections there may be at the same time.
     pub max_connections: usize,
-    /// How long requests in hand may take when the server is to stop.
+    /// How long requests in flight may take when the server stops.
     pub grace: Duration,
 }
 
-/// Serves `router` until `shutdown` resolves, then lets requests in hand end within their grace. What `router`
-/// says to requests that still come in is its own affair.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>, terms: Terms) {
-    let Terms { max_connections, grace } = terms;
+/// Serves `router` until `shutdown` resolves, then lets requests in flight end within the grace period. How
+/// requests are answered that arrive meanwhile is up to `router`.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()>,
+    limits: ConnectionLimits,
+) {
+    let ConnectionLimits { max_connections, grace } = limits;
     let connections = TaskTracker::new();
     let (drain, cut) = (CancellationToken::new(), CancellationToken::new());
-    let mut room = Room::new(max_connections);
+    let mut admission = ConnectionAdmission::new(max_connections);
     let mut shutdown = pin!(shutdown);
     loop {
         let stream = tokio::select! {
@@ -84,15 +89,15 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
             () = &mut shutdown => break,
             stream = accept(&listener) => stream,
         };
-        match room.find() {
-            Found::Place(place) => {
-                connections.spawn(attend(stream, router.clone(), drain.clone(), cut.clone(), place));
+        match admission.decide() {
+            ConnectionDecision::Serve(permit) => {
+                connections.spawn(serve_connection(stream, router.clone(), drain.clone(), cut.clone(), permit));
             }
-            Found::Doorstep(place) => {
-                connections.spawn(turn_away(stream, cut.clone(), place));
+            ConnectionDecision::Reject(permit) => {
+                connections.spawn(reject_connection(stream, cut.clone(), permit));
             }
-            // Dropped, and so closed: whoever sends thousands does not read.
-            Found::Nothing => {}
+            // Dropped, and so closed: a client that opens thousands of connections does not read answers.
+            ConnectionDecision::Close => {}
         }
     }
     drop(listener);
@@ -103,41 +108,44 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
     }
     drain.cancel();
     if tokio::time::timeout(grace - linger, connections.wait()).await.is_err() {
-        tracing::warn!(connections = connections.len(), "cutting connections that did not end in time");
+        tracing::warn!(connections = connections.len(), "closing connections that did not end within the grace period");
         cut.cancel();
         connections.wait().await;
     }
 }
 
-/// The places for connections, and for those who are told that there is none.
-struct Room {
-    places: Arc<Semaphore>,
-    doorstep: Arc<Semaphore>,
+/// The permits for connections: those that are served, and those that are rejected with a 503.
+struct ConnectionAdmission {
+    serving: Arc<Semaphore>,
+    rejecting: Arc<Semaphore>,
     is_full: bool,
 }
 
-enum Found {
-    Place(OwnedSemaphorePermit),
-    Doorstep(OwnedSemaphorePermit),
-    Nothing,
+/// What is done with a new connection.
+enum ConnectionDecision {
+    Serve(OwnedSemaphorePermit),
+    Reject(OwnedSemaphorePermit),
+    Close,
 }
 
-impl Room {
-    fn new(places: usize) -> Self {
-        let doorstep = Arc::new(Semaphore::new(MAX_TURNED_AWAY.min(places)));
-        Self { places: Arc::new(Semaphore::new(places)), doorstep, is_full: false }
+impl ConnectionAdmission {
+    fn new(max_connections: usize) -> Self {
+        let rejecting = Arc::new(Semaphore::new(MAX_REJECTING.min(max_connections)));
+        Self { serving: Arc::new(Semaphore::new(max_connections)), rejecting, is_full: false }
     }
 
-    /// Says it once when the room fills up, and not for everybody who comes then.
-    fn find(&mut self) -> Found {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        if place.is_err() && !self.is_full {
-            tracing::warn!("all places for connections are taken; others are turned away");
+    /// Logs once when the limit is reached, and not for every connection above it.
+    fn decide(&mut self) -> ConnectionDecision {
+        let permit = Arc::clone(&self.serving).try_acquire_owned();
+        if permit.is_err() && !self.is_full {
+            tracing::warn!("the connection limit is reached; further connections are rejected");
         }
-        self.is_full = place.is_err();
-        match place {
-            Ok(place) => Found::Place(place),
-            Err(_) => Arc::clone(&self.doorstep).try_acquire_owned().map_or(Found::Nothing, Found::Doorstep),
+        self.is_full = permit.is_err();
+        match permit {
+            Ok(permit) => ConnectionDecision::Serve(permit),
+            Err(_) => Arc::clone(&self.rejecting)
+                .try_acquire_owned()
+                .map_or(ConnectionDecision::Close, ConnectionDecision::Reject),
         }
     }
 }
@@ -163,26 +171,26 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 /// Serves one connection to its end.
-async fn attend(
+async fn serve_connection(
     stream: TcpStream,
     router: Router,
     drain: CancellationToken,
     cut: CancellationToken,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(error = %error, "connection keeps Nagle's algorithm");
+        tracing::debug!(error = %error, "cannot disable Nagle's algorithm");
     }
     let sending = Arc::new(AtomicBool::new(false));
-    let watched = Arc::clone(&sending);
+    let tracked = Arc::clone(&sending);
     let service =
-        service_fn(move |request: Request<Incoming>| router.clone().oneshot(request.map(|body| watch(body, &watched))));
+        service_fn(move |request: Request<Incoming>| router.clone().oneshot(request.map(|body| track(body, &tracked))));
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
             .max_header_size(MAX_HEADER_BYTES)
-            .serve_connection(TokioIo::new(Impatient { stream, stalled: None, sending, hearing_out: None }), service)
+            .serve_connection(TokioIo::new(TimedStream { stream, stalled: None, sending, draining: None }), service)
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -199,21 +207,21 @@ async fn attend(
     }
 }
 
-/// Answers one request with the news that there is no place.
-async fn turn_away(stream: TcpStream, cut: CancellationToken, _place: OwnedSemaphorePermit) {
+/// Answers one request with 503.
+async fn reject_connection(stream: TcpStream, cut: CancellationToken, _permit: OwnedSemaphorePermit) {
     let sending = Arc::new(AtomicBool::new(false));
-    let watched = Arc::clone(&sending);
+    let tracked = Arc::clone(&sending);
     let service = service_fn(move |request: Request<Incoming>| {
-        drop(watch(request.into_body(), &watched));
-        let message = "the server has no place for another connection right now";
+        drop(track(request.into_body(), &tracked));
+        let message = "the server has reached its connection limit; try again later";
         std::future::ready(Ok::<_, Infallible>(ApiError::new(Code::Overloaded, message).into_response()))
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(TURN_AWAY)
+        .header_read_timeout(REJECT_TIMEOUT)
         .max_header_size(MAX_HEADER_BYTES)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(Impatient { stream, stalled: None, sending, hearing_out: None }), service);
+        .serve_connection(TokioIo::new(TimedStream { stream, stalled: None, sending, draining: None }), service);
     let ended = tokio::select! {
         ended = connection => ended,
         () = cut.cancelled() => return,
@@ -223,19 +231,19 @@ async fn turn_away(stream: TcpStream, cut: CancellationToken, _place: OwnedSemap
     }
 }
 
-/// A request's body that tells whether there is more of it.
-struct Watched {
+/// A request body that records whether more of it is to come.
+struct TrackedBody {
     body: Incoming,
     sending: Arc<AtomicBool>,
 }
 
-fn watch(body: Incoming, sending: &Arc<AtomicBool>) -> Body {
+fn track(body: Incoming, sending: &Arc<AtomicBool>) -> Body {
     let is_empty = body.is_end_stream();
     sending.store(!is_empty, Ordering::Relaxed);
-    if is_empty { Body::empty() } else { Body::new(Watched { body, sending: Arc::clone(sending) }) }
+    if is_empty { Body::empty() } else { Body::new(TrackedBody { body, sending: Arc::clone(sending) }) }
 }
 
-impl HttpBody for Watched {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -259,17 +267,17 @@ impl HttpBody for Watched {
     }
 }
 
-/// A connection that breaks when its reader takes nothing for [`WRITE_TIMEOUT`]: without that, a
-/// reader that stops reading would keep its stream open for ever.
-struct Impatient {
+/// A connection with a write timeout: it fails when the client reads nothing for [`WRITE_TIMEOUT`]. Without that,
+/// a client that stops reading would keep its stream open for ever.
+struct TimedStream {
     stream: TcpStream,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Whether the client is in the middle of a body.
+    /// Whether the client is still sending a body.
     sending: Arc<AtomicBool>,
-    hearing_out: Option<Pin<Box<Sleep>>>,
+    draining: Option<Pin<Box<Sleep>>>,
 }
 
-impl Impatient {
+impl TimedStream {
     fn time<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
@@ -280,16 +288,16 @@ impl Impatient {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Takes what still comes, and nothing of it, until the client has closed or its time is over.
-    fn hear_out(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let over = self.hearing_out.get_or_insert_with(|| Box::pin(tokio::time::sleep(HEAR_OUT)));
+    /// Reads and discards what still arrives, until the client closes or [`DRAIN_TIMEOUT`] is over.
+    fn drain_input(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let over = self.draining.get_or_insert_with(|| Box::pin(tokio::time::sleep(DRAIN_TIMEOUT)));
         let mut unread = [0; 16 * 1024];
-        // The time is looked at first: a client that never stops must not outlast it.
+        // The timer is polled first: a client that never stops sending must not outlast it.
         while over.as_mut().poll(context).is_pending() {
             let mut buffer = ReadBuf::new(&mut unread);
             match ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {}
-                // It has closed, or is gone.
+                // The client has closed, or is gone.
                 Ok(()) | Err(_) => break,
             }
         }
@@ -297,13 +305,13 @@ impl Impatient {
     }
 }
 
-impl AsyncRead for Impatient {
+impl AsyncRead for TimedStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
     }
 }
 
-impl AsyncWrite for Impatient {
+impl AsyncWrite for TimedStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(context, bytes);
@@ -334,7 +342,7 @@ impl AsyncWrite for Impatient {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
         if this.sending.load(Ordering::Relaxed) {
-            ready!(this.hear_out(context));
+            ready!(this.drain_input(context));
         }
         Poll::Ready(Ok(()))
     }
@@ -347,11 +355,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_reads_nothing_is_given_up() {
+    async fn a_client_that_reads_nothing_is_disconnected() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _reader = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut stream = Impatient { stream, stalled: None, sending: Arc::default(), hearing_out: None };
+        let mut stream = TimedStream { stream, stalled: None, sending: Arc::default(), draining: None };
         let before = tokio::time::Instant::now();
         let error = loop {
             if let Err(error) = stream.write_all(&[0; 1024 * 1024]).await {

@@ -2,8 +2,8 @@
 //!
 //! The stream is pulled, never pushed: an event is made when the connection has room for it, so a
 //! slow reader costs no memory. A comment goes out when nothing else does, so that proxies and
-//! clients can tell silence from death. An event is written once and its bytes are shared by all
-//! who read it.
+//! clients can distinguish an idle stream from a dead one. An event is serialized once and its bytes are shared by all
+//! subscribers.
 
 use std::{
     convert::Infallible,
@@ -21,18 +21,18 @@ use axum::{
 use futures_util::Stream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long a stream may be silent.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-/// What is sent instead of silence: a comment.
-const BEAT: Bytes = Bytes::from_static(b": heartbeat\n\n");
-/// Asks a client to come back in a second, after a stream that ended before its query did.
-pub(crate) const COME_BACK: Bytes = Bytes::from_static(b"retry: 1000\n\n");
+/// How long a stream may be idle.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// The heartbeat of an idle stream: a comment.
+const HEARTBEAT: Bytes = Bytes::from_static(b": heartbeat\n\n");
+/// Asks a client to reconnect in a second, after a stream that ended before its query did.
+pub(crate) const RECONNECT: Bytes = Bytes::from_static(b"retry: 1000\n\n");
 /// nginx would hold events back until its buffer is full.
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// One event as it goes out.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Message {
+pub(crate) struct SseMessage {
     /// The cursor to resume after it; events that are not durable have none.
     pub(crate) id: Option<String>,
     pub(crate) event: &'static str,
@@ -40,9 +40,9 @@ pub(crate) struct Message {
 }
 
 /// The lines of `messages`. JSON prints itself on one line, which is all that the format asks of data.
-pub(crate) fn write(messages: &[Message]) -> Bytes {
+pub(crate) fn write(messages: &[SseMessage]) -> Bytes {
     let mut text = Vec::with_capacity(256);
-    for Message { id, event, data } in messages {
+    for SseMessage { id, event, data } in messages {
         // Nothing can fail: a vector takes all, and data has only keys of text.
         let _ = write!(text, "event: {event}\ndata: {data}\n");
         if let Some(id) = id {
@@ -53,10 +53,10 @@ pub(crate) fn write(messages: &[Message]) -> Bytes {
     Bytes::from(text)
 }
 
-/// The answer that sends `events` until they end.
+/// The response that sends `events` until they end.
 pub(crate) fn respond(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
-    let beating = Beating { events: Box::pin(events), silence: Box::pin(sleep(HEARTBEAT)) };
-    let mut response = Body::from_stream(beating).into_response();
+    let with_heartbeat = WithHeartbeat { events: Box::pin(events), silence: Box::pin(sleep(HEARTBEAT_INTERVAL)) };
+    let mut response = Body::from_stream(with_heartbeat).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -64,13 +64,13 @@ pub(crate) fn respond(events: impl Stream<Item = Bytes> + Send + 'static) -> Res
     response
 }
 
-/// Events, and a beat whenever there was none for a while.
-struct Beating<S> {
+/// Events, and a heartbeat whenever there was none for a while.
+struct WithHeartbeat<S> {
     events: Pin<Box<S>>,
     silence: Pin<Box<Sleep>>,
 }
 
-impl<S: Stream<Item = Bytes>> Stream for Beating<S> {
+impl<S: Stream<Item = Bytes>> Stream for WithHeartbeat<S> {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -78,10 +78,10 @@ impl<S: Stream<Item = Bytes>> Stream for Beating<S> {
             Poll::Ready(next) => next,
             Poll::Pending => {
                 std::task::ready!(self.silence.as_mut().poll(context));
-                Some(BEAT)
+                Some(HEARTBEAT)
             }
         };
-        self.silence.as_mut().reset(Instant::now() + HEARTBEAT);
+        self.silence.as_mut().reset(Instant::now() + HEARTBEAT_INTERVAL);
         Poll::Ready(next.map(Ok))
     }
 }

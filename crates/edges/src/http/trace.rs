@@ -1,8 +1,8 @@
 //! The trace that a request is part of, as its headers say, or as we make it.
 //!
-//! Where nobody collects spans, a request is part of its caller's trace or of none, and that is looked at only by
-//! those who keep it. Where somebody does, every request has a span of its own whose id is chosen here, so that
-//! what comes of the request can be told which span it stems from.
+//! Where spans are not collected, a request is part of its caller's trace or of none, and its headers are parsed only by
+//! handlers that keep it. Where they are, every request has a span of its own whose id is chosen here, so that
+//! what the request causes can refer to it as its parent span.
 
 use std::{
     convert::Infallible,
@@ -36,7 +36,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Trace {
     }
 }
 
-/// What the headers say. Two contexts are none: nobody knows which one is meant.
+/// What the headers say. Two contexts are none: it is unclear which one is meant.
 pub(super) fn of_caller(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all(TRACEPARENT).iter();
     let (parent, None) = (parents.next()?.to_str().ok()?, parents.next()) else { return None };

@@ -5,7 +5,10 @@
 
 use std::collections::HashSet;
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::{
+    http::{HeaderMap, HeaderName, HeaderValue},
+    response::{IntoResponse, Response},
+};
 use bosun_core::ceiling::WARNINGS_KEPT;
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
@@ -84,6 +87,13 @@ fn quote(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+/// The answer with its warnings in its headers.
+pub(crate) fn with_warnings(response: impl IntoResponse, warnings: &[String]) -> Response {
+    let mut response = response.into_response();
+    add(response.headers_mut(), warnings);
+    response
 }
 
 #[cfg(test)]

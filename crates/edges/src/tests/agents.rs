@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bosun_engine::testing::ScriptedModel;
 
-use super::world::{World, assert_answer};
+use super::world::{TestServer, assert_answer};
 
 #[tokio::test(start_paused = true)]
 async fn agents_are_listed_as_ark_lists_them() {
-    let world = World::new(ScriptedModel::default()).await;
+    let world = TestServer::new(ScriptedModel::default()).await;
     assert_answer("agents", &world.get("/v1/agents").await.ok());
     assert_eq!(world.get("/v1/agents").await.ok(), world.get("/v1/namespaces/default/agents").await.ok());
     assert_eq!(world.get("/v1/agents?namespace=other").await.ok()["count"], 1);
@@ -21,7 +21,7 @@ async fn agents_are_listed_as_ark_lists_them() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_is_flat_and_has_a_spec() {
-    let world = World::new(ScriptedModel::default()).await;
+    let world = TestServer::new(ScriptedModel::default()).await;
     assert_answer("agent", &world.get("/v1/agents/research-assistant").await.ok());
     let path = "/v1/namespaces/default/agents/without-tool";
     assert_answer("agent_not_available", &world.get(path).await.ok());
@@ -30,7 +30,7 @@ async fn an_agent_is_flat_and_has_a_spec() {
 
 #[tokio::test(start_paused = true)]
 async fn readiness_ends_before_the_server_does() {
-    let world = World::new(ScriptedModel::default()).await;
+    let world = TestServer::new(ScriptedModel::default()).await;
     assert_answer("health", &world.get("/health").await.ok());
     assert_answer("ready", &world.get("/ready").await.ok());
     world.engine.shut_down(Duration::ZERO).await.unwrap();
@@ -42,7 +42,7 @@ async fn readiness_ends_before_the_server_does() {
 
 #[tokio::test(start_paused = true)]
 async fn the_root_says_where_to_go_on_as_a_page_or_as_json() {
-    let world = World::new(ScriptedModel::default()).await;
+    let world = TestServer::new(ScriptedModel::default()).await;
     let (page, docs) = (
         world.send("GET", "/", &[("accept", "text/html,*/*;q=0.8")], "").await,
         world.send("GET", "/docs", &[("accept", "text/html")], "").await,

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use super::{
     streaming::Events,
-    world::{World, assert_answer, plain},
+    world::{TestServer, assert_answer, plain},
 };
 
 fn saying(text: &str) -> ScriptedModel {
     ScriptedModel::always(vec![Turn::say(text)])
 }
 
-async fn ask(world: &World, body: &Value) -> Value {
+async fn ask(world: &TestServer, body: &Value) -> Value {
     world.post("/v1/queries?wait=true", body).await.ok()
 }
 
@@ -26,19 +26,19 @@ fn with(name: &str, fields: &Value) -> Value {
 }
 
 /// The names of everything that a stream of the query tells with an id.
-async fn events(world: &World, name: &str) -> Vec<String> {
+async fn events(world: &TestServer, name: &str) -> Vec<String> {
     let told = Events::of(world, name, None).await.rest().await;
     told.into_iter().filter(|event| event.id.is_some()).map(|event| event.event).collect()
 }
 
 /// What the model was asked the last time.
-fn last_messages(world: &World) -> Vec<Message> {
+fn last_messages(world: &TestServer) -> Vec<Message> {
     world.model.requests().pop().unwrap().messages
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_query_may_bring_another_model_and_the_agent_stays_as_it_is() {
-    let world = World::new(saying("I am the agent's own.")).await;
+    let world = TestServer::new(saying("I am the agent's own.")).await;
     for (name, model) in [("by-name", json!("other")), ("by-reference", json!({"name": "other"}))] {
         let answer = ask(&world, &with(name, &json!({"modelRef": model}))).await;
         assert_eq!(answer["status"]["response"]["content"], "I am the other.");
@@ -52,7 +52,7 @@ async fn a_query_may_bring_another_model_and_the_agent_stays_as_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn parameters_are_filled_into_the_input() {
-    let world = World::new(saying("Hello.")).await;
+    let world = TestServer::new(saying("Hello.")).await;
     let parameters = json!([{"name": "name", "value": "Ada {{.x}}"}, {"name": "x", "value": "y"}]);
     let answer = ask(&world, &with("q", &json!({"input": "Greet {{ .name }}!", "parameters": parameters}))).await;
     assert_eq!(last_messages(&world)[1], Message::User("Greet Ada {{.x}}!".into()));
@@ -66,8 +66,8 @@ async fn parameters_are_filled_into_the_input() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parameter_that_comes_from_nowhere_is_told_with_its_place() {
-    let world = World::new(saying("Hello.")).await;
+async fn a_parameter_without_a_source_is_reported_with_its_path() {
+    let world = TestServer::new(saying("Hello.")).await;
     let check = async |parameter: Value, code: &str, faults: Value| {
         let mut named = json!({"name": "p"});
         named.as_object_mut().unwrap().extend(parameter.as_object().unwrap().clone());
@@ -104,7 +104,7 @@ async fn a_parameter_that_comes_from_nowhere_is_told_with_its_place() {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_alone_answers_without_prompt_and_tools() {
-    let world = World::new(saying("Forty-two.")).await;
+    let world = TestServer::new(saying("Forty-two.")).await;
     let body = json!({"name": "q", "input": "What is it?", "target": {"type": "model", "name": "default"}});
     let answer = ask(&world, &body).await;
     assert_eq!(answer["status"]["response"]["content"], "Forty-two.");
@@ -116,7 +116,7 @@ async fn a_model_alone_answers_without_prompt_and_tools() {
 
 #[tokio::test(start_paused = true)]
 async fn the_call_of_the_n8n_model_node_is_one_request() {
-    let world = World::new(saying("Forty-two.")).await;
+    let world = TestServer::new(saying("Forty-two.")).await;
     let body = json!({"prompt": "What is it?", "temperature": 0.5, "maxTokens": 100, "colour": "blue"});
     let answer = world.post("/v1/models/default/query", &body).await.ok();
     assert_answer("model_query", &answer);
@@ -130,7 +130,7 @@ async fn the_call_of_the_n8n_model_node_is_one_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_fails_is_an_error_of_the_one_request() {
-    let world = World::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
     let answer = world.post("/v1/models/default/query", &json!({"prompt": "What is it?"})).await;
     assert_eq!(answer.refusal(), (502, "model_failed"));
     assert_eq!(answer.body["error"]["details"][0]["code"], "model_refused");
@@ -138,7 +138,7 @@ async fn a_model_that_fails_is_an_error_of_the_one_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_alone_runs_once_and_its_result_is_the_answer() {
-    let world = World::new(ScriptedModel::default()).await;
+    let world = TestServer::new(ScriptedModel::default()).await;
     let input = json!({"table": "customers"}).to_string();
     let body = json!({"name": "q", "input": input, "target": {"type": "tool", "name": "database_query"}});
     let answer = ask(&world, &body).await;
@@ -155,7 +155,7 @@ async fn a_tool_alone_runs_once_and_its_result_is_the_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outside_tool_alone_waits_for_its_client() {
-    let world = World::new(ScriptedModel::default()).await;
+    let world = TestServer::new(ScriptedModel::default()).await;
     let body = json!({"name": "q", "input": "Which one?", "target": {"type": "tool", "name": "ask_client"}});
     let answer = ask(&world, &body).await;
     assert_eq!(answer["status"]["phase"], "input-required");
@@ -175,7 +175,7 @@ async fn an_outside_tool_alone_waits_for_its_client() {
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_may_be_the_input() {
-    let world = World::new(saying("Yes.")).await;
+    let world = TestServer::new(saying("Yes.")).await;
     let call = json!({"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{\"id\": 7}"}});
     let messages = json!([
         {"role": "system", "content": "Be kind."},
@@ -207,7 +207,7 @@ async fn a_conversation_may_be_the_input() {
 
 #[tokio::test(start_paused = true)]
 async fn a_selector_takes_the_first_agent_that_has_its_labels() {
-    let world = World::new(saying("Hello.")).await;
+    let world = TestServer::new(saying("Hello.")).await;
     let body = json!({"name": "q", "input": "Hi", "selector": {"matchLabels": {"team": "research"}}});
     let answer = ask(&world, &body).await;
     assert_eq!(answer["target"], json!({"type": "agent", "name": "research-assistant"}));
@@ -215,7 +215,7 @@ async fn a_selector_takes_the_first_agent_that_has_its_labels() {
 
 #[tokio::test(start_paused = true)]
 async fn a_filter_leaves_tools_of_the_agent_out() {
-    let world = World::new(saying("Hello.")).await;
+    let world = TestServer::new(saying("Hello.")).await;
     let target = json!({"type": "agent", "name": "research-assistant"});
     for (name, filter, tools) in
         [("some", json!({"readOnly": true}), 1), ("none", json!({"readOnly": false}), 0), ("all", json!({}), 1)]
@@ -231,7 +231,7 @@ async fn a_filter_leaves_tools_of_the_agent_out() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_held_to_the_schema_of_the_agent() {
     let turns = vec![Turn::say("It is 7."), Turn::say(r#"{"total": "7"}"#), Turn::say(r#"{"total": 7, "note": null}"#)];
-    let world = World::new(ScriptedModel::always(turns)).await;
+    let world = TestServer::new(ScriptedModel::always(turns)).await;
     let body = with("q", &json!({"target": {"type": "agent", "name": "typed-assistant"}}));
     let answer = ask(&world, &body).await;
     assert_eq!(answer["status"]["response"]["content"], r#"{"total": 7, "note": null}"#);
@@ -254,7 +254,7 @@ async fn an_answer_is_held_to_the_schema_of_the_agent() {
 
 #[tokio::test(start_paused = true)]
 async fn the_schema_of_the_query_goes_before_the_agents_and_an_answer_that_never_fits_fails() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say(r#"{"total": 7}"#); 9])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::say(r#"{"total": 7}"#); 9])).await;
     let schema = json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]});
     let target = json!({"type": "agent", "name": "typed-assistant"});
     let answer = ask(&world, &with("q", &json!({"target": target, "outputSchema": schema}))).await;
@@ -267,7 +267,7 @@ async fn the_schema_of_the_query_goes_before_the_agents_and_an_answer_that_never
 
 #[tokio::test(start_paused = true)]
 async fn a_query_is_cancelled_by_putting_cancel() {
-    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     for (name, body) in
         [("flat", json!({"cancel": true})), ("nested", json!({"kind": "Query", "spec": {"cancel": true}}))]
     {
@@ -288,7 +288,7 @@ async fn a_tool_with_a_tuple_or_boolean_bounds_of_older_drafts_is_taken_and_its_
     let wrong = json!({"at": ["north", 1], "size": 0});
     let right = json!({"at": [1.5, "north"], "size": 1});
     let turns = vec![Turn::call("place", &wrong), Turn::call("place", &right), Turn::say("done")];
-    let world = World::new(ScriptedModel::always(turns)).await;
+    let world = TestServer::new(ScriptedModel::always(turns)).await;
     let parameters = json!({"type": "object", "properties": {
         "at": {"type": "array", "minItems": 2, "maxItems": 2, "items": [{"type": "number"}, {"type": "string"}]},
         "size": {"type": "number", "minimum": 0, "exclusiveMinimum": true},

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use bosun_core::audit::SUCCESS;
 use serde_json::{Value, json};
 
-use super::world::{World, calculating, with_calculator};
+use super::world::{TestServer, calculating, with_calculator};
 
-async fn deliver(world: &World, name: &str, result: &str) -> super::world::Answer {
+async fn deliver(world: &TestServer, name: &str, result: &str) -> super::world::HttpReply {
     let body = json!({"toolName": "calculator", "toolResult": result, "wait": "5s"});
     world.post(&format!("/v1/queries/{name}/tool-result"), &body).await
 }
 
-async fn run(world: &World, name: &str) {
+async fn run(world: &TestServer, name: &str) {
     world.post("/v1/queries?wait=5s", &with_calculator(name)).await.ok();
     deliver(world, name, "2108").await.ok();
 }
@@ -25,7 +25,7 @@ const LIFE: [&str; 4] = ["query.created", "call.handed_out", "call.delivered", "
 
 #[tokio::test(start_paused = true)]
 async fn the_life_of_a_query_is_on_record() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     run(&world, "a").await;
     let page = world.get("/v1/audit").await.ok();
     assert_eq!(actions(&page), LIFE);
@@ -44,7 +44,7 @@ async fn the_life_of_a_query_is_on_record() {
 
 #[tokio::test(start_paused = true)]
 async fn results_that_do_not_count_are_on_record_too() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     run(&world, "a").await;
     assert_eq!(deliver(&world, "a", "2108").await.status, 200, "a replay is nothing new");
     assert_eq!(deliver(&world, "a", "4711").await.status, 409);
@@ -58,7 +58,7 @@ async fn results_that_do_not_count_are_on_record_too() {
 
 #[tokio::test(start_paused = true)]
 async fn the_log_is_read_in_pages_and_as_lines() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     for name in ["a", "b", "c"] {
         run(&world, name).await;
     }
@@ -98,7 +98,7 @@ fn exact(mut values: Vec<u64>, share: f64) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn usage_is_what_the_log_says() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     for (index, wait) in [3_u64, 40, 5, 250, 7, 1_900, 11, 13].into_iter().enumerate() {
         let name = format!("q{index}");
         world.post("/v1/queries?wait=5s", &with_calculator(&name)).await.ok();

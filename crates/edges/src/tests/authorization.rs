@@ -21,27 +21,27 @@ use tower::ServiceExt as _;
 
 use super::{
     streaming::Events,
-    world::{Answer, World, calculating, plain, with_calculator},
+    world::{HttpReply, TestServer, calculating, plain, with_calculator},
 };
 use crate::{
-    App,
-    ark::routes::{RESOURCES, Route, SERVER},
+    AppState,
+    ark::routes::{RESOURCES, RouteEntry, SERVER},
     auth::{
         Access, EndUsers, Grant, Namespaces, Policy, Right, Rights,
         gate::{self, Needs},
-        keys::{Digest, Key, Keyring},
+        keys::{ApiKey, Digest, Keyring},
     },
 };
 
 /// A key whose secret is `sk-<id>`.
-pub(super) fn key(id: &str, namespaces: &[&str], rights: Rights) -> Key {
+pub(super) fn key(id: &str, namespaces: &[&str], rights: Rights) -> ApiKey {
     let namespaces = match namespaces {
         ["*"] => Namespaces::All,
         listed => Namespaces::Listed(listed.iter().map(|name| name.parse().unwrap()).collect()),
     };
     let actor = Actor::of_key(id).unwrap();
     let grant = Grant { actor, namespaces, rights, may_act_for: EndUsers::Listed(Vec::new()), expires: None };
-    Key { public: format!("pk-{id}"), digest: Digest::of(&format!("sk-{id}")), revoked: false, grant }
+    ApiKey { public: format!("pk-{id}"), digest: Digest::of(&format!("sk-{id}")), revoked: false, grant }
 }
 
 fn all_but(right: Right) -> Rights {
@@ -49,7 +49,7 @@ fn all_but(right: Right) -> Rights {
 }
 
 /// The keys of the matrix.
-pub(super) fn keys() -> Vec<Key> {
+pub(super) fn keys() -> Vec<ApiKey> {
     let mut keys = vec![
         key("own", &["default"], Rights::all()),
         key("other", &["other"], Rights::all()),
@@ -71,17 +71,17 @@ pub(super) fn keys() -> Vec<Key> {
     keys
 }
 
-pub(super) fn policy(keys: Vec<Key>) -> watch::Sender<Arc<Policy>> {
+pub(super) fn policy(keys: Vec<ApiKey>) -> watch::Sender<Arc<Policy>> {
     watch::Sender::new(Arc::new(Policy::guarded(Keyring::new(keys), Vec::new())))
 }
 
-async fn world() -> World {
-    let world = World::new(calculating()).await;
+async fn world() -> TestServer {
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     world.guarded(&policy(keys()))
 }
 
-async fn ask(world: &World, method: &str, path: &str, authorization: Option<&str>) -> Answer {
+async fn ask(world: &TestServer, method: &str, path: &str, authorization: Option<&str>) -> HttpReply {
     let mut request = Request::builder().method(method.to_uppercase().as_str()).uri(path);
     request = request.header("host", "localhost").header("content-type", "application/json");
     if let Some(value) = authorization {
@@ -92,10 +92,10 @@ async fn ask(world: &World, method: &str, path: &str, authorization: Option<&str
     // A stream is let go: that it was opened is all there is to know.
     let is_json = parts.headers.get("content-type").is_some_and(|kind| kind == "application/json");
     let body = if is_json { to_bytes(body, usize::MAX).await.unwrap() } else { Bytes::new() };
-    Answer { status: parts.status, headers: parts.headers, body: serde_json::from_slice(&body).unwrap_or_default() }
+    HttpReply { status: parts.status, headers: parts.headers, body: serde_json::from_slice(&body).unwrap_or_default() }
 }
 
-async fn ask_with(world: &World, route: &Route, path: &str, id: &str) -> Answer {
+async fn ask_with(world: &TestServer, route: &RouteEntry, path: &str, id: &str) -> HttpReply {
     ask(world, route.method, path, Some(&format!("Bearer sk-{id}"))).await
 }
 
@@ -103,7 +103,7 @@ fn filled_in(path: &str) -> String {
     path.replace("{name}", "q").replace("{id}", "call_00000000000000000000000000")
 }
 
-fn is_refusal(answer: &Answer) -> bool {
+fn is_refusal(answer: &HttpReply) -> bool {
     matches!(answer.status.as_u16(), 401 | 403)
 }
 
@@ -144,11 +144,11 @@ async fn every_route_asks_for_a_key_that_holds() {
 }
 
 /// Both forms of a path, where it has two.
-fn paths(route: &Route) -> Vec<String> {
+fn paths(route: &RouteEntry) -> Vec<String> {
     let path = filled_in(route.path);
     match route.needs {
         Needs::Here(_) => vec![format!("/v1{path}"), format!("/v1/namespaces/default{path}")],
-        Needs::Nothing | Needs::Somebody | Needs::Everywhere(_) => vec![path],
+        Needs::Nothing | Needs::AnyCaller | Needs::Everywhere(_) => vec![path],
     }
 }
 
@@ -225,7 +225,7 @@ async fn a_namespace_that_a_key_is_scoped_to_is_there() {
     }
     let missing = ask(&world, "get", "/v1/namespaces/old/agents", Some(&own[0])).await;
     assert_eq!(missing.refusal(), (404, "namespace_not_found"));
-    // Whoever does not reach it does not learn whether it is there.
+    // A caller that does not reach it does not learn whether it exists.
     let hidden = ask(&world, "get", "/v1/namespaces/nowhere/agents", Some(&own[1])).await;
     assert_eq!(hidden.refusal(), (403, "namespace_forbidden"));
     let context = ask(&world, "get", "/v1/context?namespace=nowhere", Some(&own[0])).await;
@@ -243,7 +243,7 @@ async fn what_is_in_no_namespace_is_open_or_for_anybody_with_a_key() {
         let answer = ask(&world, route.method, route.path, None).await;
         match route.needs {
             Needs::Nothing => assert_eq!(answer.status, 200, "{}", route.path),
-            Needs::Somebody => {
+            Needs::AnyCaller => {
                 assert_eq!(answer.status, 401, "{}", route.path);
                 assert!(!is_refusal(&ask_with(&world, route, route.path, "other").await), "{}", route.path);
             }
@@ -262,7 +262,7 @@ async fn what_is_in_no_namespace_is_open_or_for_anybody_with_a_key() {
 async fn what_concerns_all_namespaces_needs_the_right_in_all_of_them() {
     let access = Access::new(policy(keys()).subscribe(), Arc::new(SystemClock), Arc::default());
     let mut world = world().await;
-    let app = App::new(world.engine.clone(), access, Vec::new());
+    let app = AppState::new(world.engine.clone(), access, Vec::new());
     let gate = middleware::from_fn_with_state((app, Needs::Everywhere(Right::Audit)), gate::check);
     world.router = Router::new().route("/figures", get(async || "42").layer(gate));
     for (id, status) in [("any", 200), ("own", 403), ("both", 403), ("only-audit", 403), ("revoked", 401)] {
@@ -274,10 +274,10 @@ async fn what_concerns_all_namespaces_needs_the_right_in_all_of_them() {
 #[test]
 fn the_page_of_security_says_what_every_route_needs() {
     const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/security.md");
-    let row = |prefix: &str, route: &Route| {
+    let row = |prefix: &str, route: &RouteEntry| {
         let needs = match route.needs {
             Needs::Nothing => "nothing".to_owned(),
-            Needs::Somebody => "a key".to_owned(),
+            Needs::AnyCaller => "a key".to_owned(),
             Needs::Here(right) => format!("`{}`", right.as_str()),
             Needs::Everywhere(right) => format!("`{}` in all namespaces", right.as_str()),
         };
@@ -297,7 +297,7 @@ fn the_page_of_security_says_what_every_route_needs() {
     }
 }
 
-/// Routes come from the tables, and so does their gate: nobody adds one beside it.
+/// Routes come from the tables, and so does their gate: none is added beside it.
 #[test]
 fn no_route_is_made_outside_the_tables() {
     let mut files = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
@@ -307,7 +307,7 @@ fn no_route_is_made_outside_the_tables() {
             files.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         } else if !path.components().any(|part| part.as_os_str() == "tests") {
             let text = std::fs::read_to_string(&path).unwrap();
-            // Whoever calls its own method `route` adds none.
+            // A method of another type that is called `route` adds none.
             let routes = text.replace("self.route(", "").matches(".route(").count();
             let routes = routes + text.matches(".route_service(").count();
             found.extend(std::iter::repeat_n(path.file_name().unwrap().to_owned(), routes));
@@ -317,11 +317,11 @@ fn no_route_is_made_outside_the_tables() {
 }
 
 #[tokio::test]
-async fn a_key_is_told_what_it_is_good_for() {
+async fn whoami_shows_what_a_key_permits() {
     let mut keys = keys();
     keys[2].grant.expires = Some(Timestamp(i64::MAX / 2));
     keys[2].grant.may_act_for = EndUsers::Anybody;
-    let world = World::new(calculating()).await.guarded(&policy(keys));
+    let world = TestServer::new(calculating()).await.guarded(&policy(keys));
     let headers = [("authorization", "Bearer sk-both"), ("x-forwarded-user", "alice")];
     let answer = world.send("GET", "/v1/whoami", &headers, Body::empty()).await.ok();
     let expires = Timestamp(i64::MAX / 2).to_rfc3339();
@@ -330,7 +330,7 @@ async fn a_key_is_told_what_it_is_good_for() {
         "rights": ["read", "run", "deliver", "manage", "audit"], "expiresAt": expires,
     });
     assert_eq!(answer, expected);
-    let open = World::new(calculating()).await.get("/v1/whoami").await.ok();
+    let open = TestServer::new(calculating()).await.get("/v1/whoami").await.ok();
     assert_eq!((&open["key"], &open["namespaces"]), (&Value::Null, &json!(["*"])));
 }
 
@@ -356,7 +356,7 @@ async fn the_journal_names_the_key_and_the_end_user_that_it_may_act_for() {
     let listed = EndUsers::Listed(vec!["alice".into(), "Ünal".into()]);
     keys[0].grant.may_act_for = listed;
     keys[3].grant.may_act_for = EndUsers::Anybody;
-    let world = World::new(calculating()).await.guarded(&policy(keys));
+    let world = TestServer::new(calculating()).await.guarded(&policy(keys));
     let create = async |name: &str, id: &str, users: &[&str]| {
         let authorization = format!("Bearer sk-{id}");
         let mut headers = vec![("authorization", authorization.as_str()), ("content-type", "application/json")];
@@ -381,7 +381,7 @@ async fn the_journal_names_the_key_and_the_end_user_that_it_may_act_for() {
         let refused = create("e", id, users).await;
         assert_eq!(refused.refusal(), (403, "end_user_forbidden"), "{users:?}");
     }
-    // A key that acts for nobody is who it is, and says so.
+    // A key that may not act for end users acts as itself, with a warning.
     let warned = create("f", "both", &["alice"]).await;
     assert!(warned.header("warning").unwrap().contains("X-Forwarded-User"), "{:?}", warned.headers);
     let Event::Created { by, .. } = &world.journal("f").await[0].event else { panic!("not created") };
@@ -390,7 +390,7 @@ async fn the_journal_names_the_key_and_the_end_user_that_it_may_act_for() {
 
 #[tokio::test]
 async fn requests_of_different_actors_do_not_repeat_each_other() {
-    let world = World::new(calculating()).await.guarded(&policy(keys()));
+    let world = TestServer::new(calculating()).await.guarded(&policy(keys()));
     let create = async |id: &str| {
         let authorization = format!("Bearer sk-{id}");
         let headers = [
@@ -408,7 +408,7 @@ async fn requests_of_different_actors_do_not_repeat_each_other() {
 
 #[tokio::test]
 async fn tenants_with_the_same_names_never_meet() {
-    let world = World::new(calculating()).await.guarded(&policy(keys()));
+    let world = TestServer::new(calculating()).await.guarded(&policy(keys()));
     let send = async |id: &str, method: &str, path: &str, body: Value| {
         let authorization = format!("Bearer sk-{id}");
         let headers = [("authorization", authorization.as_str()), ("content-type", "application/json")];
@@ -437,15 +437,15 @@ async fn tenants_with_the_same_names_never_meet() {
 }
 
 /// Opens a stream on the waiting query `q`; the model never goes on, so it never ends by itself.
-async fn open_stream(world: &World, id: &str) -> Events {
+async fn open_stream(world: &TestServer, id: &str) -> Events {
     let authorization = format!("Bearer sk-{id}");
     let headers = [("authorization", authorization.as_str())];
     Events::open(world, "GET", "/v1/namespaces/default/queries/q/events", &headers, Body::empty()).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_when_its_key_is_withdrawn_and_no_other() {
-    let world = World::new(calculating()).await;
+async fn a_stream_ends_when_its_key_is_revoked_and_no_other() {
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let policy = policy(keys());
     let world = world.guarded(&policy);
@@ -469,7 +469,7 @@ async fn a_stream_ends_when_its_key_is_withdrawn_and_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_when_its_key_expires() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let mut keys = keys();
     keys[0].grant.expires = Some(world.clock.now().after(Duration::from_secs(90)));
@@ -481,7 +481,7 @@ async fn a_stream_ends_when_its_key_expires() {
 }
 
 /// Waits for the query `q`, whose model never answers, as long as anybody may; and says how long that was.
-async fn wait_for(world: &World, id: &str, user: Option<&str>) -> (u16, String, u64) {
+async fn wait_for(world: &TestServer, id: &str, user: Option<&str>) -> (u16, String, u64) {
     let (began, authorization) = (tokio::time::Instant::now(), format!("Bearer sk-{id}"));
     let mut headers = vec![("authorization", authorization.as_str())];
     headers.extend(user.map(|user| ("x-forwarded-user", user)));
@@ -491,15 +491,15 @@ async fn wait_for(world: &World, id: &str, user: Option<&str>) -> (u16, String, 
 }
 
 /// A world in which nothing ever happens to the query `q`.
-async fn world_in_silence() -> World {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("Never.").hanging()])).await;
+async fn world_in_silence() -> TestServer {
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::say("Never.").hanging()])).await;
     world.post("/v1/queries", &plain("q")).await.ok();
     world
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_told_when_what_they_wait_for_is_not_theirs_any_more() {
-    let check = async |id: &str, user: Option<&str>, change: fn(&mut Vec<Key>, usize), expect: (u16, &str, u64)| {
+async fn a_long_poll_ends_when_its_key_loses_access() {
+    let check = async |id: &str, user: Option<&str>, change: fn(&mut Vec<ApiKey>, usize), expect: (u16, &str, u64)| {
         let mut keys = keys();
         let own = keys.iter().position(|key| key.public == format!("pk-{id}")).unwrap();
         keys[own].grant.may_act_for = EndUsers::Listed(vec!["alice".into()]);
@@ -513,21 +513,21 @@ async fn whoever_waits_is_told_when_what_they_wait_for_is_not_theirs_any_more() 
         let ((status, code, after), ()) = tokio::join!(wait_for(&world, id, user), changed);
         assert_eq!((status, code.as_str(), after), expect, "{id} for {user:?}");
     };
-    let nobody: fn(&mut Vec<Key>, usize) = |keys, own| keys[own].grant.may_act_for = EndUsers::Listed(Vec::new());
+    let no_user: fn(&mut Vec<ApiKey>, usize) = |keys, own| keys[own].grant.may_act_for = EndUsers::Listed(Vec::new());
     check("own", None, |keys, own| keys[own].revoked = true, (401, "unauthorized", 10)).await;
     check("own", None, |keys, own| drop(keys.remove(own)), (401, "unauthorized", 10)).await;
     check("own", None, |keys, own| keys[own].digest = Digest::of("rotated"), (401, "unauthorized", 10)).await;
-    let renamed: fn(&mut Vec<Key>, usize) = |keys, own| keys[own].grant.actor = Actor::of_key("new").unwrap();
+    let renamed: fn(&mut Vec<ApiKey>, usize) = |keys, own| keys[own].grant.actor = Actor::of_key("new").unwrap();
     check("own", None, renamed, (401, "unauthorized", 10)).await;
-    let moved: fn(&mut Vec<Key>, usize) = |keys, own| {
+    let moved: fn(&mut Vec<ApiKey>, usize) = |keys, own| {
         keys[own].grant.namespaces = Namespaces::Listed(vec!["other".parse::<Namespace>().unwrap()]);
     };
     check("both", None, moved, (403, "namespace_forbidden", 10)).await;
     check("any", None, moved, (403, "namespace_forbidden", 10)).await;
     check("own", None, |keys, own| keys[own].grant.rights = all_but(Right::Read), (403, "right_missing", 10)).await;
-    check("own", Some("alice"), nobody, (403, "end_user_forbidden", 10)).await;
+    check("own", Some("alice"), no_user, (403, "end_user_forbidden", 10)).await;
     // What does not concern the request does not end it.
-    check("own", None, nobody, (200, "", 60)).await;
+    check("own", None, no_user, (200, "", 60)).await;
     check("own", None, |_, _| {}, (200, "", 60)).await;
     check("own", None, |keys, _| keys[1].revoked = true, (200, "", 60)).await;
     check("own", None, |keys, own| keys[own].grant.rights = all_but(Right::Audit), (200, "", 60)).await;
@@ -536,7 +536,7 @@ async fn whoever_waits_is_told_when_what_they_wait_for_is_not_theirs_any_more() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_told_when_their_key_expires_and_what_they_did_stays_done() {
+async fn a_long_poll_ends_when_its_key_expires_and_its_effect_stays() {
     let world = world_in_silence().await;
     let mut keys = keys();
     keys[0].grant.expires = Some(world.clock.now().after(Duration::from_secs(20)));
@@ -553,7 +553,7 @@ async fn whoever_waits_is_told_when_their_key_expires_and_what_they_did_stays_do
 
 #[tokio::test(start_paused = true)]
 async fn an_upload_ends_with_its_key_and_the_call_waits_on() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let query = world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let path = format!("/v1/queries/q/tool-calls/{}/result", query["toolCall"]["id"].as_str().unwrap());
     let mut keys = keys();

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use bosun_core::{Event, ceiling};
 use serde_json::{Value, json};
 
-use super::world::{Answer, World, calculating, plain, with_calculator};
+use super::world::{HttpReply, TestServer, calculating, plain, with_calculator};
 
-/// As many bytes as a body may have, less what stands around the list.
+/// As many bytes as a body may have, less what encloses the list.
 const NEARLY_ALL: usize = 1024 * 1024 - 512;
 /// No answer to a body that is not taken is larger.
 const SMALL: usize = 256 * 1024;
 
-/// So many that their memory is within the ceiling, spread over the whole body.
+/// As many as the ceiling of memory permits, spread over the whole body.
 fn zeros() -> String {
     let zero = "0    ,";
     zero.repeat(NEARLY_ALL / zero.len()) + "0"
@@ -30,14 +30,14 @@ fn numbers_by_name() -> String {
     text.trim_end_matches(',').to_owned()
 }
 
-async fn post(world: &World, path: &str, body: String) -> Answer {
+async fn post(world: &TestServer, path: &str, body: String) -> HttpReply {
     assert!(body.len() <= 1024 * 1024, "{}", body.len());
     world.send("POST", path, &[("content-type", "application/json")], body).await
 }
 
-/// That at most so many faults are listed as the ceiling says, and that the answer is small.
+/// Checks that at most `FAULTS_LISTED` faults are listed, and that the answer is small.
 #[track_caller]
-fn check_listed(answer: &Answer, what: &str) {
+fn check_listed(answer: &HttpReply, what: &str) {
     let size = answer.body.to_string().len();
     assert!(size < SMALL, "{what}: {size} bytes");
     assert_eq!(answer.status, 422, "{what}: {}", answer.body["error"]["message"]);
@@ -47,7 +47,7 @@ fn check_listed(answer: &Answer, what: &str) {
 
 /// That the faults that are not listed are counted.
 #[track_caller]
-fn check_counted(answer: &Answer, what: &str) {
+fn check_counted(answer: &HttpReply, what: &str) {
     check_listed(answer, what);
     let error = &answer.body["error"];
     assert_eq!(error["details"].as_array().map(Vec::len), Some(ceiling::FAULTS_LISTED), "{what}");
@@ -59,7 +59,7 @@ fn check_counted(answer: &Answer, what: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_full_of_faults_gets_a_small_answer_that_lists_some_and_counts_the_rest() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let target = r#""input":"x","target":{"type":"agent","name":"math-assistant"}"#;
     let (zeros, members) = (zeros(), numbers_by_name());
     for (what, body) in [
@@ -98,7 +98,7 @@ async fn a_body_full_of_faults_gets_a_small_answer_that_lists_some_and_counts_th
 
 #[tokio::test(start_paused = true)]
 async fn tools_that_are_not_there_are_named_up_to_a_number() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let names: Vec<_> = (0..900).map(|number| format!("{number}-{}", "n".repeat(1_000))).collect();
     let mut body = plain("q");
     body["tools"] = json!(names);
@@ -113,7 +113,7 @@ async fn tools_that_are_not_there_are_named_up_to_a_number() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_key_is_not_repeated_with_every_fault_below_it() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let mut body = with_calculator("q");
     let wrong: Vec<_> = (0..90).map(|number| (format!("p{number}"), json!({"type": "nothing"}))).collect();
     let inner = json!({"type": "object", "properties": wrong.into_iter().collect::<serde_json::Map<_, _>>()});
@@ -126,7 +126,7 @@ async fn a_long_key_is_not_repeated_with_every_fault_below_it() {
 
 #[tokio::test(start_paused = true)]
 async fn warnings_are_kept_up_to_a_number_and_the_others_are_counted() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let mut body = plain("q");
     for number in 0..60_000 {
         body[format!("unknown{number}")] = json!(1);
@@ -146,7 +146,7 @@ async fn warnings_are_kept_up_to_a_number_and_the_others_are_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn one_delivery_has_a_number_of_results_at_most_and_that_is_said_before_anything_else() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let result = |number: usize| json!({"toolCallId": format!("call_{number:026}"), "toolResult": "x"});
     let results = |count: usize| json!({"toolResults": (0..count).map(result).collect::<Vec<_>>()});
@@ -158,11 +158,11 @@ async fn one_delivery_has_a_number_of_results_at_most_and_that_is_said_before_an
     }
     assert_eq!(world.get("/v1/audit").await.ok()["count"], before, "nothing was recorded");
     let taken = world.post("/v1/queries/q/tool-result", &results(ceiling::RESULTS_DELIVERED)).await;
-    assert_eq!(taken.refusal(), (404, "call_not_found"), "so many are looked at");
+    assert_eq!(taken.refusal(), (404, "call_not_found"), "this many are read");
 }
 
 /// Sends a label that is wrong, and says where the answer says it is.
-async fn place_of_label(world: &World, label: &str) -> (Value, Value) {
+async fn place_of_label(world: &TestServer, label: &str) -> (Value, Value) {
     let mut body = plain("q");
     body["metadata"] = json!({"labels": {label: 7}});
     let answer = world.post("/v1/queries", &body).await;
@@ -172,11 +172,11 @@ async fn place_of_label(world: &World, label: &str) -> (Value, Value) {
 
 #[tokio::test(start_paused = true)]
 async fn the_place_of_a_fault_has_the_keys_as_they_were_sent() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     for label in ["app.kubernetes.io/name", "a[0]", "plain", "[", "a.b[\"c\"]", "0", ""] {
         let (loc, input) = place_of_label(&world, label).await;
         assert_eq!(loc, json!(["body", "metadata", "labels", label]));
-        assert_eq!(input, 7, "what stands there: {label:?}");
+        assert_eq!(input, 7, "the value at the path: {label:?}");
     }
     let mut body = with_calculator("q");
     body["externalTools"][0]["parameters"]["properties"] =
@@ -189,7 +189,7 @@ async fn the_place_of_a_fault_has_the_keys_as_they_were_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn the_description_of_the_api_is_made_once_and_not_sent_again_to_those_who_have_it() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let first = world.get("/openapi.json").await;
     let tag = first.header("etag").expect("a tag").to_owned();
     assert_eq!(first.status, 200);
@@ -201,8 +201,8 @@ async fn the_description_of_the_api_is_made_once_and_not_sent_again_to_those_who
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_wants_more_time_than_there_is_gets_less_and_its_owner_is_told() {
-    let world = World::new(calculating()).await;
+async fn a_timeout_of_a_tool_above_the_limit_is_narrowed_with_a_warning() {
+    let world = TestServer::new(calculating()).await;
     let mut body = with_calculator("q");
     body["externalTools"][0]["timeout"] = json!("2h");
     let answer = world.post("/v1/queries?wait=true", &body).await.ok();

@@ -6,7 +6,7 @@ use bosun_core::transcript::Message;
 use bosun_engine::testing::{ScriptedModel, Turn};
 use serde_json::{Value, json};
 
-use super::world::{World, assert_answer, plain};
+use super::world::{TestServer, assert_answer, plain};
 
 fn in_conversation(name: &str, fields: &Value) -> Value {
     let mut body = plain(name);
@@ -16,14 +16,14 @@ fn in_conversation(name: &str, fields: &Value) -> Value {
     body
 }
 
-async fn ask(world: &World, name: &str, fields: &Value) -> Value {
+async fn ask(world: &TestServer, name: &str, fields: &Value) -> Value {
     let answer = world.post("/v1/queries?wait=true", &in_conversation(name, fields)).await.ok();
     assert_eq!(answer["status"]["phase"], "done", "{answer}");
     answer
 }
 
 /// What the model was shown the last time, without the prompt.
-fn shown(world: &World) -> Vec<String> {
+fn shown(world: &TestServer) -> Vec<String> {
     let messages = world.model.requests().pop().unwrap().messages;
     let text = |message: &Message| match message {
         Message::System(_) => None,
@@ -47,7 +47,7 @@ fn talking() -> ScriptedModel {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_goes_on_where_it_ended() {
-    let world = World::new(talking()).await;
+    let world = TestServer::new(talking()).await;
     // As the n8n node sends it: a memory and a session, and no conversation.
     let session =
         |input: &str| json!({"memory": {"name": "long", "namespace": "default"}, "sessionId": "s", "input": input});
@@ -74,7 +74,7 @@ async fn a_session_goes_on_where_it_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn a_query_that_fails_or_is_cancelled_leaves_nothing_behind() {
-    let world = World::new(talking()).await;
+    let world = TestServer::new(talking()).await;
     let fields = |input: &str| json!({"memory": "long", "conversationId": "c", "input": input});
     world.post("/v1/queries?wait=true", &in_conversation("failed", &fields("Fail"))).await.ok();
     world.post("/v1/queries", &in_conversation("cancelled", &fields("Unheard of"))).await.ok();
@@ -86,7 +86,7 @@ async fn a_query_that_fails_or_is_cancelled_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_window_is_cut_between_queries_and_calls_keep_their_results() {
-    let world = World::new(talking()).await;
+    let world = TestServer::new(talking()).await;
     let fields = |memory: &str, input: &str| {
         json!({
             "memory": memory, "conversationId": "c", "input": input,
@@ -112,7 +112,7 @@ async fn a_window_is_cut_between_queries_and_calls_keep_their_results() {
 #[tokio::test(start_paused = true)]
 async fn what_was_said_before_is_frozen_when_a_query_is_taken_on() {
     let script = talking().on("Ask me", vec![Turn::call("ask_client", &json!({})), Turn::say("Thanks.")]);
-    let world = World::new(script).await;
+    let world = TestServer::new(script).await;
     let fields = |input: &str| json!({"memory": "long", "conversationId": "c", "input": input});
     ask(&world, "one", &fields("I am Ada")).await;
     let mut waiting = in_conversation("waiting", &fields("Ask me"));
@@ -133,9 +133,9 @@ async fn what_was_said_before_is_frozen_when_a_query_is_taken_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_to_be_alone_is_told_when_it_is_not() {
+async fn a_query_that_rejects_a_busy_conversation_is_refused() {
     let script = talking().on("Ask me", vec![Turn::call("ask_client", &json!({})), Turn::say("Thanks.")]);
-    let world = World::new(script).await;
+    let world = TestServer::new(script).await;
     let alone = json!({"memory": "long", "conversationId": "c", "conversationPolicy": "reject"});
     let mut waiting = in_conversation("waiting", &alone);
     waiting["input"] = json!("Ask me");
@@ -153,7 +153,7 @@ async fn who_wants_to_be_alone_is_told_when_it_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn conversations_are_listed_read_and_forgotten() {
-    let world = World::new(talking()).await;
+    let world = TestServer::new(talking()).await;
     for (name, memory, id) in [("a", "long", "one"), ("b", "long", "two"), ("c", "recent", "one"), ("d", "long", "one")]
     {
         ask(&world, name, &json!({"memory": memory, "conversationId": id})).await;
@@ -192,7 +192,7 @@ async fn answers_that_were_not_taken_and_instructions_are_not_remembered() {
     let script = ScriptedModel::default()
         .on("Count", vec![Turn::say("seven"), Turn::say(r#"{"total": 7}"#)])
         .on("Hello", vec![Turn::say("Hi.")]);
-    let world = World::new(script).await;
+    let world = TestServer::new(script).await;
     let counting = json!({
         "memory": "long", "conversationId": "c", "target": {"type": "agent", "name": "typed-assistant"},
         "type": "messages", "input": [{"role": "system", "content": "Be exact."}, {"role": "user", "content": "Count"}],
@@ -204,7 +204,7 @@ async fn answers_that_were_not_taken_and_instructions_are_not_remembered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_is_kept_in_the_memory_that_every_namespace_has() {
-    let world = World::new(talking()).await;
+    let world = TestServer::new(talking()).await;
     let fields = |input: &str| json!({"conversationId": "c", "input": input});
     let first = ask(&world, "one", &fields("I am Ada")).await;
     assert_eq!((&first["memory"]["name"], &first["warnings"]), (&json!("default"), &json!([])));
@@ -217,7 +217,7 @@ async fn a_conversation_is_kept_in_the_memory_that_every_namespace_has() {
     assert_eq!((&memory["managedBy"], &memory["spec"]["maxMessages"]), (&json!("server"), &json!(50)));
     let read = world.get("/v1/memories/default/conversations/c/messages").await.ok();
     assert_eq!(read["total"], 4);
-    // Who names no conversation begins none that nobody could go on with.
+    // A query that names no conversation begins none: no client could continue it.
     let alone = ask(&world, "alone", &json!({"input": "Hello"})).await;
     assert_eq!(alone["memory"], Value::Null);
     assert_eq!(world.get("/v1/conversations").await.ok()["total"], 1);
@@ -225,7 +225,7 @@ async fn a_conversation_is_kept_in_the_memory_that_every_namespace_has() {
 
 #[tokio::test(start_paused = true)]
 async fn a_short_lived_query_does_not_take_a_conversation_with_it() {
-    let world = World::new(talking()).await;
+    let world = TestServer::new(talking()).await;
     let fields = |ttl: &str| json!({"memory": "long", "conversationId": "c", "ttl": ttl});
     ask(&world, "lasting", &fields("10h")).await;
     ask(&world, "brief", &fields("1ms")).await;

@@ -1,4 +1,4 @@
-//! Posting results: every verdict, single and in batches, and what the model is told.
+//! Posting results: every verdict, single and in batches, and what the model reads.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 
 use super::{
     streaming::Events,
-    world::{Answer, World, assert_answer, calculating, with_calculator},
+    world::{HttpReply, TestServer, assert_answer, calculating, with_calculator},
 };
 
 const RESULTS: &str = "/v1/queries/q/tool-result";
 
 /// A query that waits for one calculator call; the id of the call.
-async fn paused() -> (World, String) {
-    let world = World::new(calculating()).await;
+async fn paused() -> (TestServer, String) {
+    let world = TestServer::new(calculating()).await;
     let waiting = world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let id = waiting["toolCall"]["id"].as_str().unwrap().to_owned();
     (world, id)
 }
 
 /// A query that waits for three calls: two of the calculator, one of the clock.
-async fn paused_on_three() -> (World, Vec<String>) {
-    let world = World::new(ScriptedModel::always(vec![
+async fn paused_on_three() -> (TestServer, Vec<String>) {
+    let world = TestServer::new(ScriptedModel::always(vec![
         Turn::call("calculator", &json!({"expression": "1"}))
             .and_call("calculator", r#"{"expression": "2"}"#)
             .and_call("clock", "{}"),
@@ -39,12 +39,12 @@ async fn paused_on_three() -> (World, Vec<String>) {
     (world, ids)
 }
 
-fn replayed(answer: &Answer) -> bool {
+fn replayed(answer: &HttpReply) -> bool {
     answer.header("idempotent-replayed") == Some("true")
 }
 
 /// What the model read as the result of the last call.
-fn told(world: &World) -> Vec<String> {
+fn told(world: &TestServer) -> Vec<String> {
     let requests = world.model.requests();
     let messages = &requests.last().unwrap().messages;
     messages
@@ -108,7 +108,7 @@ async fn a_result_for_an_ended_query_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn unknown_calls_are_not_found() {
     let (world, id) = paused().await;
-    let other = World::new(calculating()).await;
+    let other = TestServer::new(calculating()).await;
     let foreign = other.post("/v1/queries?wait=true", &with_calculator("q")).await.ok()["toolCall"]["id"].clone();
     for unknown in [foreign, json!("call_1"), json!("toolu_01"), json!(""), json!(format!("{id}x"))] {
         let answer = world.post(RESULTS, &json!({"toolCallId": unknown, "toolResult": "2108"})).await;
@@ -118,12 +118,12 @@ async fn unknown_calls_are_not_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inside_calls_are_nobodys_business_outside() {
+async fn inside_calls_cannot_be_answered_by_clients() {
     let script = ScriptedModel::always(vec![
         Turn::call("database_query", &json!({"table": "t"})).and_call("mine", "{}"),
         Turn::say("done"),
     ]);
-    let world = World::new(script).await;
+    let world = TestServer::new(script).await;
     let query = json!({
         "name": "q", "input": "x", "target": {"type": "agent", "name": "research-assistant"},
         "externalTools": [{"name": "mine"}],
@@ -272,7 +272,7 @@ async fn a_batch_of_which_nothing_counts_has_the_code_of_its_first_fault() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_query_goes_on_when_told_to() {
+async fn a_held_query_continues_on_request() {
     let (world, id) = paused().await;
     let held = json!({"toolCallId": id, "toolResult": "2108", "continueExecution": false});
     let answer = world.post(RESULTS, &held).await.ok();
@@ -285,7 +285,7 @@ async fn a_held_query_goes_on_when_told_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_query_that_nobody_continues_fails() {
+async fn a_held_query_that_is_not_continued_fails() {
     let (world, id) = paused().await;
     world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "1", "continueExecution": false})).await.ok();
     tokio::time::sleep(Duration::from_secs(602)).await;
@@ -294,7 +294,7 @@ async fn a_held_query_that_nobody_continues_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_waits_for_the_agents_next_action_unless_told_not_to() {
+async fn the_answer_waits_for_the_agents_next_action_by_default() {
     let script = || {
         ScriptedModel::always(vec![Turn::call("calculator", &json!({"expression": "1"})), Turn::default().hanging()])
     };
@@ -304,7 +304,7 @@ async fn the_answer_waits_for_the_agents_next_action_unless_told_not_to() {
         (format!("{RESULTS}?wait=2s"), json!(true), 2),
         (RESULTS.to_owned(), json!(false), 0),
     ] {
-        let world = World::new(script()).await;
+        let world = TestServer::new(script()).await;
         world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
         let before = tokio::time::Instant::now();
         let answer =

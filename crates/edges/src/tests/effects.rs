@@ -2,7 +2,7 @@
 //!
 //! The gate says whether a request is let through; this says what then happens. Each route of the table is asked with
 //! bodies that would change something, by keys with each right alone and with some pairs of them. A key that lacks what
-//! is needed changes nothing; a key without `read` sees nothing of what was asked, answered or remembered; nobody
+//! is needed changes nothing; a key without `read` sees nothing of what was asked, answered or remembered; no key
 //! sees a secret.
 
 use std::collections::BTreeSet;
@@ -22,10 +22,10 @@ use tower::ServiceExt as _;
 
 use super::{
     authorization::{key, policy},
-    world::World,
+    world::TestServer,
 };
 use crate::{
-    ark::routes::{RESOURCES, Route},
+    ark::routes::{RESOURCES, RouteEntry},
     auth::{
         Right::{self, Audit, Deliver, Manage, Read, Run},
         gate::Needs,
@@ -34,7 +34,7 @@ use crate::{
 
 /// What only `read` may see.
 const CONTENT: &[&str] = &["canary-input", "canary-answer", "canary-result", "canary-note", "canary-reason"];
-/// What nobody may see.
+/// A secret that no answer may contain.
 const SECRET: &str = "canary-secret";
 
 /// The rights of the keys that ask.
@@ -58,8 +58,8 @@ fn id_of(rights: &[Right]) -> String {
 }
 
 /// A server with a query in each state that a request can do something to, a conversation and stored resources.
-struct Stage {
-    world: World,
+struct PlantedServer {
+    world: TestServer,
     /// The calls of `done`, `waits` and `held`.
     calls: Vec<(&'static str, String)>,
 }
@@ -73,8 +73,8 @@ fn script() -> ScriptedModel {
         .on("mine", vec![Turn::say("my answer")])
 }
 
-async fn stage() -> Stage {
-    let world = World::storing(script()).await;
+async fn stage() -> PlantedServer {
+    let world = TestServer::storing(script()).await;
     let mut calls = Vec::new();
     for name in ["done", "waits", "held"] {
         let body = json!({
@@ -109,7 +109,7 @@ async fn stage() -> Stage {
         assert!(!answer.body.to_string().contains(SECRET), "{kind}: {}", answer.body);
     }
     let keys = KEYS.iter().map(|rights| key(&id_of(rights), &["default"], rights.iter().copied().collect())).collect();
-    Stage { world: world.guarded(&policy(keys)), calls }
+    PlantedServer { world: world.guarded(&policy(keys)), calls }
 }
 
 /// A model with keys in all the places where people write them.
@@ -129,14 +129,14 @@ fn secret_model() -> Value {
 
 /// One request, and what its effect needs beside what the route needs.
 #[derive(Debug)]
-struct Asked {
+struct SentRequest {
     path: String,
     media_type: &'static str,
     body: String,
     also: Option<Right>,
 }
 
-impl Asked {
+impl SentRequest {
     fn json(path: &str, body: &Value) -> Self {
         Self { path: path.to_owned(), media_type: "application/json", body: body.to_string(), also: None }
     }
@@ -147,7 +147,7 @@ impl Asked {
 }
 
 /// What is asked of a route. One without a row of its own is asked with an empty body.
-fn requests(route: &Route, calls: &[(&'static str, String)]) -> Vec<Asked> {
+fn requests(route: &RouteEntry, calls: &[(&'static str, String)]) -> Vec<SentRequest> {
     let whole = format!("/v1/namespaces/default{}", route.path);
     let path = whole
         .replace("{group}", "ark.mckinsey.com")
@@ -156,29 +156,29 @@ fn requests(route: &Route, calls: &[(&'static str, String)]) -> Vec<Asked> {
     if route.path.starts_with("/queries/{name}") {
         return calls.iter().flat_map(|(name, call)| of_query(route, &path, name, call)).collect();
     }
-    let one = |body: Value| vec![Asked::json(&path, &body)];
+    let one = |body: Value| vec![SentRequest::json(&path, &body)];
     match (route.method, route.path) {
         ("post", "/queries") => one(json!({
             "name": "new", "input": "mine", "target": {"type": "agent", "name": "math-assistant"}, "wait": "5s",
         })),
         ("post", "/models/{name}/query") => {
-            vec![Asked::json(&path.replace("{name}", "default"), &json!({"prompt": "mine"}))]
+            vec![SentRequest::json(&path.replace("{name}", "default"), &json!({"prompt": "mine"}))]
         }
         (_, "/memories/{name}/conversations/{id}/messages") => {
-            vec![Asked::json(&path.replace("{name}", "long").replace("{id}", "talk-done"), &json!({}))]
+            vec![SentRequest::json(&path.replace("{name}", "long").replace("{id}", "talk-done"), &json!({}))]
         }
         (_, sub) if sub.starts_with("/conversations") || sub.starts_with("/sessions") => {
-            vec![Asked::json(&path.replace("{name}", "done").replace("{id}", "talk-done"), &json!({}))]
+            vec![SentRequest::json(&path.replace("{name}", "done").replace("{id}", "talk-done"), &json!({}))]
         }
         ("post", _) => one(json!({"name": "new", "spec": {"description": "new"}})),
         ("put", _) => {
-            vec![Asked::json(&path.replace("{name}", "stored"), &json!({"spec": {"description": "changed"}}))]
+            vec![SentRequest::json(&path.replace("{name}", "stored"), &json!({"spec": {"description": "changed"}}))]
         }
-        _ => vec![Asked::json(&path.replace("{name}", "stored"), &json!({}))],
+        _ => vec![SentRequest::json(&path.replace("{name}", "stored"), &json!({}))],
     }
 }
 
-fn of_query(route: &Route, path: &str, name: &str, call: &str) -> Vec<Asked> {
+fn of_query(route: &RouteEntry, path: &str, name: &str, call: &str) -> Vec<SentRequest> {
     let path = path.replace("{name}", name).replace("{id}", call);
     match (route.method, route.path) {
         // A stream of a query that has not ended does not end either.
@@ -187,16 +187,16 @@ fn of_query(route: &Route, path: &str, name: &str, call: &str) -> Vec<Asked> {
             let mut asked: Vec<_> =
                 [json!({}), json!({"metadata": {"labels": {"a": "b"}}}), json!({"ttl": "2h"}), json!({"cancel": true})]
                     .iter()
-                    .map(|body| Asked::json(&path, body))
+                    .map(|body| SentRequest::json(&path, body))
                     .collect();
             for view in ["rfc", "ark"] {
-                asked.push(Asked::json(&format!("{path}?view={view}"), &json!({"metadata": {}})));
+                asked.push(SentRequest::json(&format!("{path}?view={view}"), &json!({"metadata": {}})));
             }
-            asked.push(Asked::json(&path, &json!({"ttl": "1ms"})).also(Manage));
-            asked.push(Asked::json(&path, &json!({"ttl": "59m", "cancel": true})).also(Manage));
+            asked.push(SentRequest::json(&path, &json!({"ttl": "1ms"})).also(Manage));
+            asked.push(SentRequest::json(&path, &json!({"ttl": "59m", "cancel": true})).also(Manage));
             asked
         }
-        ("put", _) => vec![Asked { path, media_type: "text/plain", body: "brought".into(), also: None }],
+        ("put", _) => vec![SentRequest { path, media_type: "text/plain", body: "brought".into(), also: None }],
         ("post", "/queries/{name}/tool-result") => {
             let one = json!({"toolName": "ask_client", "toolResult": "brought"});
             let batch = json!({"toolResults": [{"toolCallId": call, "toolResult": "canary-result"}]});
@@ -206,22 +206,22 @@ fn of_query(route: &Route, path: &str, name: &str, call: &str) -> Vec<Asked> {
             let batch = serde_json::from_str(batch.as_str().unwrap_or_default()).unwrap_or_default();
             ["", "?view=rfc", "?view=ark"]
                 .iter()
-                .flat_map(|view| [&one, &batch].map(|body| Asked::json(&format!("{path}{view}"), body)))
+                .flat_map(|view| [&one, &batch].map(|body| SentRequest::json(&format!("{path}{view}"), body)))
                 .collect()
         }
         ("get", "/queries/{name}") => ["", "?view=rfc", "?view=ark"]
             .iter()
-            .map(|view| Asked::json(&format!("{path}{view}"), &json!({})))
+            .map(|view| SentRequest::json(&format!("{path}{view}"), &json!({})))
             .collect(),
         _ => ["", "?view=rfc", "?view=ark"]
             .iter()
-            .map(|view| Asked::json(&format!("{path}{view}"), &json!({})))
+            .map(|view| SentRequest::json(&format!("{path}{view}"), &json!({})))
             .collect(),
     }
 }
 
 /// Everything that a request can change.
-async fn fingerprint(world: &World) -> String {
+async fn fingerprint(world: &TestServer) -> String {
     let namespace = Namespace::default();
     let page = Page { limit: 1_000, before: None, status: None };
     let listed = world.engine.list(&namespace, &page).await.unwrap();
@@ -233,7 +233,7 @@ async fn fingerprint(world: &World) -> String {
     format!("{queries:?} {} of {} {resources:?}", said.items.len(), said.total)
 }
 
-async fn send(world: &World, route: &Route, asked: &Asked, rights: &[Right]) -> (u16, String) {
+async fn send(world: &TestServer, route: &RouteEntry, asked: &SentRequest, rights: &[Right]) -> (u16, String) {
     let request = Request::builder()
         .method(route.method.to_uppercase().as_str())
         .uri(&asked.path)
@@ -286,16 +286,16 @@ async fn a_request_changes_and_shows_no_more_than_the_rights_of_its_key() {
             }
         }
     }
-    assert_eq!(without_effect, BTreeSet::new(), "a route whose effect nobody has seen proves nothing");
+    assert_eq!(without_effect, BTreeSet::new(), "a route whose effect was never observed proves nothing");
     assert!(checked > 1_000, "{checked}");
 }
 
 /// The matrix would pass if there were nothing to see.
 #[tokio::test]
-async fn whoever_may_read_sees_what_was_planted() {
+async fn a_key_with_read_sees_what_was_planted() {
     let stage = stage().await;
     let get = RESOURCES.iter().find(|route| route.method == "get" && route.path == "/queries/{name}").unwrap();
-    let asked = Asked::json("/v1/namespaces/default/queries/done?view=ark", &json!({}));
+    let asked = SentRequest::json("/v1/namespaces/default/queries/done?view=ark", &json!({}));
     let (_, text) = send(&stage.world, get, &asked, &[Read]).await;
     for content in ["canary-input", "canary-answer", "canary-result", "canary-note"] {
         assert!(text.contains(content), "{content} in {text}");
@@ -312,7 +312,7 @@ async fn without_read_an_answer_has_the_state_and_the_calls() {
         ("ark", json!({"state": "waiting", "status": {"phase": "input-required"}})),
     ] {
         let put = RESOURCES.iter().find(|route| route.method == "put" && route.path == "/queries/{name}").unwrap();
-        let asked = Asked::json(&format!("/v1/namespaces/default/queries/waits?view={view}"), &json!({}));
+        let asked = SentRequest::json(&format!("/v1/namespaces/default/queries/waits?view={view}"), &json!({}));
         let (_, text) = send(&stage.world, put, &asked, &[Run]).await;
         let body: Value = serde_json::from_str(text.split_once('\n').unwrap().1).unwrap();
         let mut names: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
@@ -329,9 +329,9 @@ async fn without_read_an_answer_has_the_state_and_the_calls() {
             &body["status"]["toolCalls"]
         };
         assert_eq!(calls[0]["arguments"], json!({"question": "argument"}), "what to run");
-        assert_eq!(body["warnings"], json!([]), "what its creator was warned of is not told");
+        assert_eq!(body["warnings"], json!([]), "the warnings of its creator are not shown");
     }
-    let asked = Asked::json("/v1/namespaces/default/queries/held/continue", &json!({}));
+    let asked = SentRequest::json("/v1/namespaces/default/queries/held/continue", &json!({}));
     let (status, text) = send(&stage.world, cancel, &asked, &[Run]).await;
     assert_eq!(status, 200);
     assert!(text.contains("\"completed\"") && !text.contains("canary"), "{text}");
@@ -340,7 +340,7 @@ async fn without_read_an_answer_has_the_state_and_the_calls() {
 /// What was hidden is refused when it comes back, and the secret stays what it was.
 #[tokio::test]
 async fn a_shown_resource_that_is_sent_back_does_not_overwrite_its_secrets() {
-    let world = World::storing(script()).await;
+    let world = TestServer::storing(script()).await;
     world.post("/v1/models", &json!({"name": "m", "spec": secret_model()})).await.ok();
     let shown = world.get("/v1/models/m").await.ok();
     let base = shown["config"]["openai"]["baseUrl"]["value"].as_str().unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bosun_engine::metrics::{FAMILIES, Family, Kind};
 
-use super::world::{World, calculating, with_calculator};
+use super::world::{TestServer, calculating, with_calculator};
 use crate::http::metrics;
 
 const PAGE: &str = include_str!("../../../../docs/metrics.md");
@@ -37,7 +37,7 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
             None => (series, ""),
         };
         let suffixes: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
-        assert!(suffixes.iter().any(|suffix| name == format!("{family}{suffix}")), "{name} stands under {family}");
+        assert!(suffixes.iter().any(|suffix| name == format!("{family}{suffix}")), "{name} is listed under {family}");
         assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
         check_labels(labels);
         let value: f64 = value.parse().expect("a number");
@@ -82,7 +82,7 @@ fn check_histograms(samples: &BTreeMap<String, f64>) {
 
 #[tokio::test(start_paused = true)]
 async fn figures_are_what_happened() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=5s", &with_calculator("a")).await.ok();
     world.post("/v1/queries?wait=5s", &with_calculator("b")).await.ok();
     let body = serde_json::json!({"toolName": "calculator", "toolResult": "2108", "wait": "5s"});
@@ -117,7 +117,7 @@ async fn figures_are_what_happened() {
 
 #[tokio::test(start_paused = true)]
 async fn the_page_lists_every_family_and_no_other() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=5s", &with_calculator("a")).await.ok();
     let text = world.get("/metrics").await.body.as_str().expect("a text").to_owned();
     let families = all_families();
@@ -132,7 +132,7 @@ async fn the_page_lists_every_family_and_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_keeps_the_id_that_it_brings() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let answer = world.send("GET", "/health", &[("x-request-id", "mine-1")], "").await;
     assert_eq!(answer.header("x-request-id"), Some("mine-1"));
     let (first, second) = (world.get("/health").await, world.get("/health").await);

@@ -20,18 +20,18 @@ use serde_json::{Value, json};
 
 use super::{
     streaming::Events,
-    world::{Answer, World, assert_answer, calculating, with_calculator},
+    world::{HttpReply, TestServer, assert_answer, calculating, with_calculator},
 };
 
-type Headers = &'static [(&'static str, &'static str)];
+type HeaderList = &'static [(&'static str, &'static str)];
 
-const TEXT: Headers = &[("content-type", "text/plain")];
-const JSON: Headers = &[("content-type", "application/json")];
+const TEXT: HeaderList = &[("content-type", "text/plain")];
+const JSON: HeaderList = &[("content-type", "application/json")];
 const MIB: usize = 1 << 20;
 
 /// A query that waits for one calculator call; where its result goes.
-async fn paused() -> (World, String) {
-    let world = World::new(calculating()).await;
+async fn paused() -> (TestServer, String) {
+    let world = TestServer::new(calculating()).await;
     let waiting = world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let id = waiting["toolCall"]["id"].as_str().unwrap().to_owned();
     (world, format!("/v1/queries/q/tool-calls/{id}/result"))
@@ -53,15 +53,15 @@ fn chunked(text: &str) -> Body {
     Body::from_stream(stream::iter(pieces))
 }
 
-async fn put(world: &World, path: &str, headers: Headers, body: impl Into<Body>) -> Answer {
+async fn put(world: &TestServer, path: &str, headers: HeaderList, body: impl Into<Body>) -> HttpReply {
     world.send("PUT", path, headers, body).await
 }
 
-fn replayed(answer: &Answer) -> bool {
+fn replayed(answer: &HttpReply) -> bool {
     answer.header("idempotent-replayed") == Some("true")
 }
 
-async fn recorded(world: &World) -> std::sync::Arc<bosun_core::Outcome> {
+async fn recorded(world: &TestServer) -> std::sync::Arc<bosun_core::Outcome> {
     let journal = world.journal("q").await;
     let outcome = journal.iter().find_map(|entry| match &entry.event {
         Event::CallResolved { outcome, .. } => Some(outcome.clone()),
@@ -102,11 +102,11 @@ async fn the_same_body_again_is_a_replay_and_another_one_is_refused() {
     assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap().len(), 1, "what was refused was not kept");
 }
 
-/// What a post could bring is the same result by either way, whoever comes first.
+/// What a post could bring is the same result by either way, in either order.
 #[tokio::test(start_paused = true)]
 async fn a_small_body_is_the_same_result_as_a_post() {
     let long = "x".repeat(INLINE_BYTES + 1);
-    let cases: &[(Headers, String, Value)] = &[
+    let cases: &[(HeaderList, String, Value)] = &[
         (TEXT, "2108".into(), json!("2108")),
         (TEXT, String::new(), json!("")),
         (JSON, "\"2108\"".into(), json!("2108")),
@@ -177,7 +177,7 @@ async fn a_large_text_keeps_its_media_type() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_told_in_the_url() {
+async fn a_failure_is_reported_in_the_url() {
     let cases = [
         (
             "?success=false",
@@ -196,7 +196,7 @@ async fn a_failure_is_told_in_the_url() {
         ("?error=no&errorCode=E42&success=false", JSON, "[1]", json!({"code": "E42", "message": "no"}), Some("[1]")),
         ("?error=no", TEXT, "", json!({"code": "tool_failed", "message": "no"}), None),
         ("?error=no", JSON, "", json!({"code": "tool_failed", "message": "no"}), None),
-        ("?error=no", &[] as Headers, "", json!({"code": "tool_failed", "message": "no"}), None),
+        ("?error=no", &[] as HeaderList, "", json!({"code": "tool_failed", "message": "no"}), None),
         ("?error=no", JSON, "null", json!({"code": "tool_failed", "message": "no"}), None),
     ];
     for (parameters, headers, body, error, content) in cases {
@@ -248,7 +248,7 @@ async fn what_is_refused_leaves_nothing_behind() {
         Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
     ]));
     let cut_early = Body::from_stream(stream::iter([Err::<Bytes, _>(std::io::Error::other("gone"))]));
-    let cases: Vec<(Headers, Body, (u16, &str))> = vec![
+    let cases: Vec<(HeaderList, Body, (u16, &str))> = vec![
         (&[], long.clone().into(), bad_media),
         (&[], "".into(), bad_media),
         (&[("content-type", "application/octet-stream")], long.clone().into(), bad_media),
@@ -298,12 +298,12 @@ fn endless() -> Body {
 /// A body that must not be taken.
 fn untouchable() -> Body {
     Body::from_stream(stream::poll_fn(|_| -> std::task::Poll<Option<Result<Bytes, std::io::Error>>> {
-        panic!("the body was taken although nobody waits for it")
+        panic!("the body was read although no call waits for it")
     }))
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_sends_a_body_that_nobody_waits_for() {
+async fn a_result_that_no_call_waits_for_is_refused_before_its_body() {
     let (world, path) = paused().await;
     let (other, foreign) = paused().await;
     drop(other);
@@ -351,7 +351,7 @@ async fn a_slow_client_is_not_waited_for_for_ever() {
         limits: bosun_core::Limits { external_timeout: Duration::from_secs(3_600), ..bosun_core::Limits::default() },
         ..Settings::default()
     };
-    let world = World::with(calculating(), Ledger::open(), settings).await;
+    let world = TestServer::with(calculating(), Ledger::open(), settings).await;
     let waiting = world.post("/v1/queries?wait=true", &query).await.ok();
     let path = format!("/v1/queries/slow/tool-calls/{}/result", waiting["toolCall"]["id"].as_str().unwrap());
     let trickle = stream::unfold((), |()| async {
@@ -425,7 +425,7 @@ async fn a_stream_and_a_view_have_references_instead_of_megabytes() {
             Turn::call("database_query", &json!({"table": "t"})).and_call("mine", "{}"),
             Turn::say("done"),
         ]);
-        let world = World::with(script, Ledger::giving(content.as_str()), Settings::default()).await;
+        let world = TestServer::with(script, Ledger::giving(content.as_str()), Settings::default()).await;
         let query = json!({
             "name": "q", "input": "x", "target": {"type": "agent", "name": "research-assistant"},
             "externalTools": [{"name": "mine"}],

@@ -8,11 +8,11 @@ use futures_util::stream;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::world::{World, calculating, fixture, plain, with_calculator};
+use super::world::{TestServer, calculating, fixture, plain, with_calculator};
 
-type Headers = &'static [(&'static str, &'static str)];
+type HeaderPairs = &'static [(&'static str, &'static str)];
 
-const JSON: Headers = &[("content-type", "application/json")];
+const JSON: HeaderPairs = &[("content-type", "application/json")];
 const QUERIES: &str = "/v1/queries";
 const RESULTS: &str = "/v1/queries/q/tool-result";
 /// The rest of a body that is right but for what is put in front of it.
@@ -21,7 +21,7 @@ const GOOD: &str = r#""input":"x","target":{"type":"agent","name":"math-assistan
 /// Requests that are refused alike: each of `requests` with each of `headers` and of `bodies`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Group {
+struct RowGroup {
     what: String,
     status: u16,
     code: String,
@@ -38,15 +38,15 @@ struct Group {
 }
 
 /// One request that is refused.
-struct Row {
+struct MalformedRow {
     method: String,
     path: String,
     headers: Vec<(String, String)>,
     body: String,
 }
 
-impl Group {
-    fn rows(&self) -> Vec<Row> {
+impl RowGroup {
+    fn rows(&self) -> Vec<MalformedRow> {
         let mut bodies = self.bodies.clone();
         bodies.extend(self.fields.iter().map(|fields| format!("{{{fields},{GOOD}")));
         let has_body = !bodies.is_empty();
@@ -61,7 +61,7 @@ impl Group {
         for request in &self.requests {
             let (method, path) = request.split_once(' ').expect("a method and a target");
             for headers in &headers {
-                rows.extend(bodies.iter().map(|body| Row {
+                rows.extend(bodies.iter().map(|body| MalformedRow {
                     method: method.into(),
                     path: path.into(),
                     headers: headers.clone(),
@@ -78,8 +78,8 @@ fn to_headers(headers: &serde_json::Map<String, Value>) -> Vec<(String, String)>
 }
 
 /// A query that waits, one that is done and one that was cancelled, and what rows call their parts.
-async fn world() -> (World, Vec<(&'static str, String)>) {
-    let world = World::new(calculating()).await;
+async fn world() -> (TestServer, Vec<(&'static str, String)>) {
+    let world = TestServer::new(calculating()).await;
     let mut parts = Vec::new();
     for (name, call) in [("q", "{call}"), ("done", "{done call}"), ("cancelled", "{cancelled call}")] {
         let query = world.post("/v1/queries?wait=true", &with_calculator(name)).await.ok();
@@ -117,7 +117,7 @@ fn says_the_same(body: &Value) -> bool {
 async fn every_row_is_refused_with_its_status_and_code_and_changes_nothing() {
     let (world, parts) = world().await;
     let fill = |text: &str| parts.iter().fold(text.to_owned(), |text, (part, value)| text.replace(part, value));
-    let groups: Vec<Group> = serde_json::from_value(fixture("malformed")).expect("groups");
+    let groups: Vec<RowGroup> = serde_json::from_value(fixture("malformed")).expect("groups");
     let before = [world.journal("q").await, world.journal("done").await, world.journal("cancelled").await];
     let (mut sent, mut complaints) = (0, Vec::new());
     for group in &groups {
@@ -162,7 +162,7 @@ async fn media_types_that_are_taken() {
     let (world, _) = world().await;
     for headers in [
         JSON,
-        &[("content-type", "Application/JSON; charset=UTF-8")] as Headers,
+        &[("content-type", "Application/JSON; charset=UTF-8")] as HeaderPairs,
         &[("content-type", "application/json;charset=\"utf-8\"")],
         &[("content-type", "application/x-www-form-urlencoded")],
         &[("content-type", "application/json"), ("origin", "http://localhost:8080")],

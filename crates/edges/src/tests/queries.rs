@@ -9,7 +9,7 @@ use bosun_engine::{
 };
 use serde_json::{Value, json};
 
-use super::world::{World, assert_answer, calculating, fixture, plain, with_calculator};
+use super::world::{TestServer, assert_answer, calculating, fixture, plain, with_calculator};
 
 fn saying() -> ScriptedModel {
     ScriptedModel::always(vec![Turn::say("Hello!")])
@@ -21,7 +21,7 @@ fn hanging() -> ScriptedModel {
 
 #[tokio::test(start_paused = true)]
 async fn a_query_with_its_own_tools_answers_in_the_rfcs_shape() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let waiting = world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     assert_answer("rfc_waiting", &waiting);
     let result = json!({"toolName": "calculator", "toolResult": "2108"});
@@ -31,13 +31,13 @@ async fn a_query_with_its_own_tools_answers_in_the_rfcs_shape() {
 
 #[tokio::test(start_paused = true)]
 async fn a_query_without_answers_in_arks_shape() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     assert_answer("ark_completed", &world.post("/v1/queries?wait=true", &plain("q")).await.ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn either_can_be_read_in_the_other_view() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     assert_answer("ark_waiting", &world.get("/v1/queries/q?view=ark").await.ok());
     let created = world.post("/v1/queries?view=rfc", &plain("p")).await.ok();
@@ -47,14 +47,14 @@ async fn either_can_be_read_in_the_other_view() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_query_says_why_in_both_views() {
-    let world = World::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
     assert_answer("ark_failed", &world.post("/v1/queries?wait=true", &plain("q")).await.ok());
     assert_answer("rfc_failed", &world.get("/v1/queries/q?view=rfc").await.ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_query_can_be_cancelled_with_either_method_and_stays_cancelled() {
-    let world = World::new(hanging()).await;
+    let world = TestServer::new(hanging()).await;
     world.post("/v1/queries", &plain("q")).await.ok();
     let cancelled = world.send("PATCH", "/v1/queries/q/cancel", &[], "").await.ok();
     assert_answer("ark_cancelled", &cancelled);
@@ -69,13 +69,13 @@ async fn a_query_can_be_cancelled_with_either_method_and_stays_cancelled() {
 
 #[tokio::test(start_paused = true)]
 async fn without_wait_the_answer_comes_at_once() {
-    let world = World::new(hanging()).await;
+    let world = TestServer::new(hanging()).await;
     assert_eq!(world.post("/v1/queries", &plain("q")).await.ok()["state"], "running");
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_when_the_time_is_over() {
-    let world = World::new(hanging()).await;
+    let world = TestServer::new(hanging()).await;
     world.post("/v1/queries", &plain("q")).await.ok();
     for (wait, seconds) in [("20s", 20), ("3", 3), ("true", 25), ("1m", 60), ("0", 0), ("false", 0)] {
         let before = tokio::time::Instant::now();
@@ -92,7 +92,7 @@ async fn waiting_ends_when_the_time_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn the_body_may_ask_for_waiting_too_and_the_url_outranks_it() {
-    let world = World::new(hanging()).await;
+    let world = TestServer::new(hanging()).await;
     for (name, url, wait, seconds) in [
         ("a", "/v1/queries", json!(true), 25),
         ("b", "/v1/queries", json!("2s"), 2),
@@ -140,7 +140,7 @@ fn dialects() -> Vec<(&'static str, Value)> {
 
 #[tokio::test(start_paused = true)]
 async fn every_dialect_means_the_same() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     let mut seen = Vec::new();
     for (path, body) in dialects() {
         let mut query = world.post(path, &body).await.ok();
@@ -158,7 +158,7 @@ async fn every_dialect_means_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_may_stand_in_three_places_and_in_none() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     let target = json!({"type": "agent", "name": "math-assistant"});
     for (index, body) in [
         json!({"name": "n-0", "input": "x", "target": target}),
@@ -179,7 +179,7 @@ async fn a_name_may_stand_in_three_places_and_in_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_may_stand_in_the_metadata() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     let mut body = plain("q");
     body["metadata"] = json!({"namespace": "other"});
     assert_eq!(world.post("/v1/queries", &body).await.ok()["namespace"], "other");
@@ -190,7 +190,7 @@ async fn a_namespace_may_stand_in_the_metadata() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_fields_are_taken_and_said_to_be_unknown() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     let mut body = plain("q");
     body["colour"] = json!("red");
     body["metadata"] = json!({"generateName": "x-"});
@@ -214,7 +214,7 @@ async fn unknown_fields_are_taken_and_said_to_be_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn fields_of_ark_that_are_not_served_are_refused_by_name() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     let mut body = plain("q");
     for (field, value) in [
         ("serviceAccount", json!("x")),
@@ -232,8 +232,8 @@ async fn fields_of_ark_that_are_not_served_are_refused_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_faults_of_a_body_are_told_at_once() {
-    let world = World::new(saying()).await;
+async fn all_faults_of_a_body_are_reported_at_once() {
+    let world = TestServer::new(saying()).await;
     let body = json!({
         "kind": "Agent",
         "metadata": {"name": "Not A Name", "labels": {"a": 1}},
@@ -247,8 +247,8 @@ async fn all_faults_of_a_body_are_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tool_definitions_have_all_their_faults_told_in_the_clients_places() {
-    let world = World::new(saying()).await;
+async fn all_faults_of_tool_definitions_are_reported_with_their_paths() {
+    let world = TestServer::new(saying()).await;
     let mut body = plain("q");
     body["externalTools"] = json!([{"name": "ok"}, {"name": ""}]);
     body["tools"] = json!([
@@ -266,7 +266,7 @@ async fn tool_definitions_have_all_their_faults_told_in_the_clients_places() {
 
 /// The tools that the model was shown, by name and whether the client runs them.
 async fn shown(extra: Value) -> (Vec<(String, bool)>, Value) {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     let mut body = json!({"input": "x", "target": {"type": "agent", "name": "research-assistant"}, "wait": true});
     body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     let answer = world.post("/v1/queries", &body).await;
@@ -323,7 +323,7 @@ async fn an_unknown_tool_source_means_ark_and_is_said() {
 #[tokio::test(start_paused = true)]
 async fn limits_are_narrowed_and_said() {
     let limits = Limits { max_tool_calls: 5, ..Limits::default() };
-    let world = World::with(saying(), Ledger::open(), Settings { limits, ..Settings::default() }).await;
+    let world = TestServer::with(saying(), Ledger::open(), Settings { limits, ..Settings::default() }).await;
     let mut body = plain("q");
     body["timeout"] = json!("1h30m");
     body["toolTimeout"] = json!(10);
@@ -343,7 +343,7 @@ async fn limits_are_narrowed_and_said() {
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_is_the_session_too_and_is_kept() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     let mut body = plain("q");
     body["conversationId"] = json!("c");
     let query = world.post("/v1/queries", &body).await.ok();
@@ -353,7 +353,7 @@ async fn a_conversation_is_the_session_too_and_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_and_foreign_queries_look_the_same() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     let ask = async || {
         let (path, id) = ("/v1/namespaces/default/queries/q", [("x-request-id", "the-same")]);
         world.send("GET", path, &id, "").await
@@ -377,7 +377,7 @@ async fn unknown_and_foreign_queries_look_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_is_taken_once() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     world.post("/v1/queries", &plain("q")).await.ok();
     let mut other = plain("q");
     other["input"] = json!("something else");
@@ -388,13 +388,13 @@ async fn a_name_is_taken_once() {
 }
 
 /// Whether the answer says that the request repeats an earlier one.
-fn is_replay(answer: &super::world::Answer) -> bool {
+fn is_replay(answer: &super::world::HttpReply) -> bool {
     answer.header("idempotent-replayed") == Some("true")
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_query_again_is_the_same_query() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     let first = world.post("/v1/queries?wait=true", &plain("q")).await;
     assert!(!is_replay(&first));
     // However it is written, and however its answer is wanted.
@@ -419,7 +419,7 @@ async fn the_same_query_again_is_the_same_query() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_under_a_key_creates_one_query() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     let unnamed = |input: &str| {
         let mut body = plain("q");
         body.as_object_mut().unwrap().remove("name");
@@ -452,7 +452,7 @@ async fn a_request_under_a_key_creates_one_query() {
 
 #[tokio::test(start_paused = true)]
 async fn a_query_can_be_deleted_whatever_it_does_and_its_name_used_again() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let mut events = Box::pin(world.send("GET", "/v1/queries/q/events", &[], ""));
     assert!(futures_util::poll!(&mut events).is_pending());
@@ -470,7 +470,7 @@ async fn a_query_can_be_deleted_whatever_it_does_and_its_name_used_again() {
 #[tokio::test(start_paused = true)]
 async fn a_query_that_has_ended_is_kept_for_its_time() {
     let limits = Limits { ttl: Duration::from_secs(7_200), ..Limits::default() };
-    let world = World::with(saying(), Ledger::open(), Settings { limits, ..Settings::default() }).await;
+    let world = TestServer::with(saying(), Ledger::open(), Settings { limits, ..Settings::default() }).await;
     let mut short = plain("short");
     short["ttl"] = json!("1h");
     world.post("/v1/queries?wait=true", &short).await.ok();
@@ -492,7 +492,7 @@ async fn a_query_that_has_ended_is_kept_for_its_time() {
 async fn spent_tokens_end_a_query_that_wants_more() {
     let turns = vec![Turn::call("calculator", &json!({"expression": "1+1"})), Turn::say("Two.")];
     for (limit, state) in [(1, "failed"), (1_000_000, "completed")] {
-        let world = World::new(ScriptedModel::always(turns.clone())).await;
+        let world = TestServer::new(ScriptedModel::always(turns.clone())).await;
         let mut body = plain("q");
         body["maxTokens"] = json!(limit);
         let ended = world.post("/v1/queries?wait=true&view=rfc", &body).await.ok();
@@ -505,7 +505,8 @@ async fn spent_tokens_end_a_query_that_wants_more() {
 #[tokio::test(start_paused = true)]
 async fn queries_are_listed_in_pages_newest_first() {
     let world =
-        World::new(ScriptedModel::always(vec![Turn::default().hanging()]).on("Hello", vec![Turn::say("Hi")])).await;
+        TestServer::new(ScriptedModel::always(vec![Turn::default().hanging()]).on("Hello", vec![Turn::say("Hi")]))
+            .await;
     for name in ["a", "b", "c", "d", "e"] {
         tokio::time::advance(Duration::from_millis(1)).await;
         world.post("/v1/queries?wait=true", &plain(name)).await.ok();
@@ -527,7 +528,7 @@ async fn queries_are_listed_in_pages_newest_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_can_be_of_one_state_and_is_ark_shaped_always() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("waits")).await.ok();
     let page = world.get("/v1/queries?state=waiting&view=rfc").await.ok();
     assert_eq!(page["items"][0]["status"]["phase"], "input-required");
@@ -536,7 +537,7 @@ async fn a_list_can_be_of_one_state_and_is_ark_shaped_always() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_has_the_whole_status_of_each_query_but_for_what_was_said() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     for name in ["done", "cancelled", "waits"] {
         world.post("/v1/queries?wait=true", &with_calculator(name)).await.ok();
     }
@@ -563,7 +564,7 @@ async fn a_list_has_the_whole_status_of_each_query_but_for_what_was_said() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_query_has_said_is_there_as_messages_once_it_has_ended() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let waiting = world.post("/v1/queries?wait=true&view=ark", &with_calculator("q")).await.ok();
     assert_eq!(waiting["status"].get("response"), None);
     let (id, arguments) = (&waiting["status"]["toolCalls"][0]["id"], &waiting["status"]["toolCalls"][0]["arguments"]);
@@ -583,7 +584,7 @@ async fn what_a_query_has_said_is_there_as_messages_once_it_has_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn the_published_n8n_nodes_find_what_they_read() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("4")])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::say("4")])).await;
     for file in ["n8n-agent", "n8n-agent-advanced", "n8n-agent-tool"] {
         let body = fixture(file);
         let created = world.post("/v1/queries", &body).await.ok();
@@ -608,7 +609,7 @@ async fn the_published_n8n_nodes_find_what_they_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_shuts_down_takes_nothing_on_and_says_when_to_come_back() {
-    let world = World::new(saying()).await;
+    let world = TestServer::new(saying()).await;
     world.engine.draining().cancel();
     let answer = world.post("/v1/queries", &plain("q")).await;
     assert_eq!(answer.refusal(), (503, "shutting_down"));

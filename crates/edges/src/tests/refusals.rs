@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use super::{
     authorization::{keys, policy},
-    world::{World, calculating},
+    world::{TestServer, calculating},
 };
 
-async fn ask(world: &World, path: &str, key: Option<&str>) -> u16 {
+async fn ask(world: &TestServer, path: &str, key: Option<&str>) -> u16 {
     let authorization = key.map(|key| format!("Bearer sk-{key}"));
     let headers: Vec<_> = authorization.iter().map(|value| ("authorization", value.as_str())).collect();
     world.send("GET", path, &headers, Body::empty()).await.status.as_u16()
 }
 
 /// What is on record of refusals, oldest first.
-async fn recorded(world: &World) -> Vec<Value> {
+async fn recorded(world: &TestServer) -> Vec<Value> {
     let headers = [("authorization", "Bearer sk-any")];
     let path = "/v1/namespaces/bosun-server/audit?limit=1000";
     let page = world.send("GET", path, &headers, Body::empty()).await.ok();
@@ -25,14 +25,14 @@ async fn recorded(world: &World) -> Vec<Value> {
     page["items"].as_array().unwrap().iter().rev().filter(refused).cloned().collect()
 }
 
-fn guarded(world: World) -> World {
+fn guarded(world: TestServer) -> TestServer {
     let policy = Arc::new(policy(keys()));
     world.guarded(&policy)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_on_record_with_the_key_and_the_route() {
-    let world = guarded(World::new(calculating()).await);
+    let world = guarded(TestServer::new(calculating()).await);
     assert_eq!(ask(&world, "/v1/queries/secret-name", None).await, 401);
     assert_eq!(ask(&world, "/v1/queries", Some("unknown")).await, 401);
     assert_eq!(ask(&world, "/v1/queries", Some("only-run")).await, 403);
@@ -59,7 +59,7 @@ async fn a_refusal_is_on_record_with_the_key_and_the_route() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_refusals_leaves_a_few_records_and_a_count() {
-    let world = guarded(World::new(calculating()).await);
+    let world = guarded(TestServer::new(calculating()).await);
     for _ in 0..500 {
         assert_eq!(ask(&world, "/v1/queries", None).await, 401);
         assert_eq!(ask(&world, "/v1/queries", Some("only-run")).await, 403);
@@ -79,7 +79,7 @@ async fn a_flood_of_refusals_leaves_a_few_records_and_a_count() {
     assert_eq!(counted + listed.count() as u64, 1_002, "every refusal is on record or counted");
 }
 
-/// How many refusals a record stands for that are not on record themselves.
+/// How many further refusals a record counts.
 fn suppressed(detail: &str) -> Option<u64> {
     detail.split_once(" further refusals")?.0.parse().ok()
 }

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{
     streaming::{Events, is_part_of},
-    world::{World, calculating, fixture},
+    world::{TestServer, calculating, fixture},
 };
 
 /// The RFC's node: creates the query, runs tools while they are asked for, returns the last answer.
-async fn run_node(world: &World, query: &Value, run: impl Fn(&str, &Value) -> String) -> Value {
+async fn run_node(world: &TestServer, query: &Value, run: impl Fn(&str, &Value) -> String) -> Value {
     let mut result = world.post("/v1/namespaces/default/queries", query).await.ok();
     while result["status"] == "tool_call_required" {
         let name = result["toolCall"]["name"].as_str().unwrap();
@@ -26,7 +26,7 @@ async fn run_node(world: &World, query: &Value, run: impl Fn(&str, &Value) -> St
 
 #[tokio::test(start_paused = true)]
 async fn the_rfcs_loop_runs_its_query_to_the_end() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let result = run_node(&world, &fixture("rfc-query"), |name, arguments| {
         assert_eq!((name, arguments), ("calculator", &json!({"expression": "0.25 * 8432"})));
         "2108".into()
@@ -42,7 +42,7 @@ async fn the_rfcs_loop_runs_its_query_to_the_end() {
 async fn example_1_ends_with_its_answer() {
     let example = fixture("rfc-example-1");
     let text = |field: &str| example[field].as_str().unwrap().to_owned();
-    let world = World::new(
+    let world = TestServer::new(
         ScriptedModel::default()
             .on(&text("input"), vec![Turn::call(&text("tool"), &example["arguments"]), Turn::say(&text("response"))]),
     )
@@ -61,7 +61,7 @@ async fn example_1_ends_with_its_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn the_pause_is_the_rfcs_pause() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let paused = world.post("/v1/namespaces/default/queries", &fixture("rfc-query")).await.ok();
     let expect = json!({
         "status": "tool_call_required",
@@ -73,7 +73,7 @@ async fn the_pause_is_the_rfcs_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn external_tools_and_the_callback_are_taken_as_printed() {
-    let world = World::new(ScriptedModel::always(vec![
+    let world = TestServer::new(ScriptedModel::always(vec![
         Turn::call("web_search", &json!({"query": "n8n vs zapier"})),
         Turn::say("Based on the search results..."),
     ]))
@@ -91,7 +91,7 @@ async fn the_stream_is_the_rfcs_transcript() {
     let transcript = transcript.as_array().unwrap();
     let (call, response) = (&transcript[1]["data"], &transcript[3]["data"]["response"]);
     let world = Arc::new(
-        World::new(ScriptedModel::always(vec![
+        TestServer::new(ScriptedModel::always(vec![
             Turn::call(call["name"].as_str().unwrap(), &call["args"]),
             Turn::say(response.as_str().unwrap()),
         ]))
@@ -122,7 +122,7 @@ async fn the_stream_is_the_rfcs_transcript() {
 #[tokio::test(start_paused = true)]
 async fn the_rfcs_second_tool_is_shown_to_the_model_as_it_was_sent() {
     let tool = fixture("rfc-http-request-tool");
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let mut query = fixture("rfc-query");
     query["spec"]["tools"] = json!([tool]);
     query["spec"]["wait"] = json!("1s");

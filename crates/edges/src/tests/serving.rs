@@ -13,12 +13,12 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    streaming::{Event, Parser, told_by_journal},
-    world::{World, calculating, plain, with_calculator},
+    streaming::{ParsedSseEvent, SseParser, told_by_journal},
+    world::{TestServer, calculating, plain, with_calculator},
 };
-use crate::{App, Terms, auth::Access, http::door, serve};
+use crate::{AppState, ConnectionLimits, auth::Access, http::middleware, serve};
 
-/// A server that runs until it is told to stop.
+/// A server that runs until it is stopped.
 struct Running {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
@@ -27,10 +27,10 @@ struct Running {
 
 impl Running {
     async fn start(router: Router, grace: Duration) -> Self {
-        Self::start_on(router, Terms { max_connections: 16 * 1024, grace }).await
+        Self::start_on(router, ConnectionLimits { max_connections: 16 * 1024, grace }).await
     }
 
-    async fn start_on(router: Router, terms: Terms) -> Self {
+    async fn start_on(router: Router, terms: ConnectionLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -49,7 +49,7 @@ impl Running {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Sends one request as it stands and reads what comes until the server closes.
+    /// Sends the bytes of one request and reads until the server closes.
     async fn raw(&self, request: &str) -> String {
         let mut stream = self.connect().await;
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -75,9 +75,9 @@ async fn read_to_end(stream: &mut TcpStream) -> String {
 }
 
 /// A pseudo-random sequence that is the same in every run.
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn roll(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % below
@@ -86,14 +86,14 @@ impl Dice {
 
 /// Reads at most `budget` bytes of a stream, whatever they cut apart, and runs the tools that are asked
 /// for in them. Gives the whole events, and whether the stream ended by itself.
-async fn read_some(server: &Running, name: &str, last: Option<&str>, budget: usize) -> (Vec<Event>, bool) {
+async fn read_some(server: &Running, name: &str, last: Option<&str>, budget: usize) -> (Vec<ParsedSseEvent>, bool) {
     let mut stream = server.connect().await;
     let cursor = last.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
     let path = format!("/v1/queries/{name}");
     let request = format!("GET {path}/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{cursor}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
-    let mut events: Vec<Event> = Vec::new();
+    let mut events: Vec<ParsedSseEvent> = Vec::new();
     let mut buffer = [0; 512];
     while bytes.len() < budget {
         let wanted = buffer.len().min(budget - bytes.len());
@@ -103,7 +103,7 @@ async fn read_some(server: &Running, name: &str, last: Option<&str>, budget: usi
         }
         bytes.extend(&buffer[..read]);
         let body = bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(&[][..], |end| &bytes[end + 4..]);
-        let all = Parser::default().events(&unchunk(body));
+        let all = SseParser::default().events(&unchunk(body));
         for event in all[events.len()..].iter().filter(|event| event.event == "tool_call") {
             let result = json!({"toolCallId": event.data["id"], "toolResult": event.data["args"]["n"]});
             server.post(&format!("{path}/tool-result?wait=0"), &result).await;
@@ -139,9 +139,9 @@ fn eventful() -> ScriptedModel {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_is_cut_at_random_and_resumed_is_the_journal() {
     const CUTS: usize = 150;
-    let world = World::new(eventful()).await;
+    let world = TestServer::new(eventful()).await;
     let server = Running::start(world.router.clone(), Duration::ZERO).await;
-    let mut dice = Dice(2026);
+    let mut dice = SeededRandom(2026);
     let (mut cuts, mut queries) = (0, 0);
     while cuts < CUTS {
         queries += 1;
@@ -151,7 +151,7 @@ async fn a_stream_that_is_cut_at_random_and_resumed_is_the_journal() {
             "externalTools": [{"name": "mine", "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}}}],
         });
         server.post("/v1/queries", &query).await;
-        let mut seen: Vec<Event> = Vec::new();
+        let mut seen: Vec<ParsedSseEvent> = Vec::new();
         let mut texts = std::collections::BTreeMap::<(u64, u64), String>::new();
         while seen.last().is_none_or(|event| event.event != "complete") {
             let last = seen.last().and_then(|event| event.id.clone());
@@ -180,7 +180,7 @@ async fn a_stream_that_is_cut_at_random_and_resumed_is_the_journal() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_is_slow_to_ask_is_dropped() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let server = Running::start(world.router.clone(), Duration::ZERO).await;
     let before = tokio::time::Instant::now();
     server.raw("GET /health HTTP/1.1\r\nhost: local").await;
@@ -189,7 +189,7 @@ async fn a_client_that_is_slow_to_ask_is_dropped() {
 
 #[tokio::test]
 async fn headers_have_a_limit() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let server = Running::start(world.router.clone(), Duration::ZERO).await;
     let request = |bytes: usize| {
         format!("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-long: {}\r\n\r\n", "x".repeat(bytes))
@@ -202,7 +202,7 @@ async fn headers_have_a_limit() {
 
 #[tokio::test]
 async fn a_request_in_hand_is_answered_before_the_server_ends() {
-    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     let server = Running::start(world.router.clone(), Duration::from_secs(60)).await;
     server.post("/v1/queries", &plain("q")).await;
     let mut stream = server.connect().await;
@@ -240,8 +240,8 @@ async fn ask(stream: &mut TcpStream, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_request_on_a_connection_that_was_kept_is_told_that_the_server_stops() {
-    let world = World::new(calculating()).await;
+async fn a_request_on_a_kept_connection_gets_a_503_while_the_server_stops() {
+    let world = TestServer::new(calculating()).await;
     let server = Running::start(world.router.clone(), Duration::from_secs(60)).await;
     let mut connections = Vec::new();
     for _ in 0..4 {
@@ -269,8 +269,8 @@ async fn a_request_on_a_connection_that_was_kept_is_told_that_the_server_stops()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_nobody_uses_does_not_keep_the_server() {
-    let world = World::new(calculating()).await;
+async fn an_idle_connection_does_not_delay_the_shutdown() {
+    let world = TestServer::new(calculating()).await;
     let server = Running::start(world.router.clone(), Duration::from_secs(60)).await;
     let mut idle = server.connect().await;
     ask(&mut idle, "GET /health").await;
@@ -282,7 +282,7 @@ async fn a_connection_that_nobody_uses_does_not_keep_the_server() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_does_not_end_is_cut() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let server = Running::start(world.router.clone(), Duration::from_secs(5)).await;
     server.post("/v1/queries?wait=true", &with_calculator("q")).await;
     let mut events = server.connect().await;
@@ -301,9 +301,9 @@ async fn a_panic_is_an_answer_without_a_reason() {
     async fn broken() -> &'static str {
         panic!("the secret reason")
     }
-    let world = World::new(calculating()).await;
-    let app = App::new(world.engine.clone(), Access::open(), Vec::new());
-    let router = door::behind(Router::new().route("/broken", get(broken)), app);
+    let world = TestServer::new(calculating()).await;
+    let app = AppState::new(world.engine.clone(), Access::open(), Vec::new());
+    let router = middleware::wrap(Router::new().route("/broken", get(broken)), app);
     let server = Running::start(router, Duration::ZERO).await;
     let request = "GET /broken HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let answer = server.raw(request).await;
@@ -313,7 +313,7 @@ async fn a_panic_is_an_answer_without_a_reason() {
 
 #[tokio::test]
 async fn curl_works_as_printed() {
-    let world = Arc::new(World::new(calculating()).await);
+    let world = Arc::new(TestServer::new(calculating()).await);
     let server = Running::start(world.router.clone(), Duration::ZERO).await;
     let body = with_calculator("q").to_string();
     let head = "POST /v1/namespaces/default/queries?wait=true HTTP/1.1\r\nHost: localhost:8080\r\nUser-Agent: curl/8.5.0\r\nAccept: */*";
@@ -326,7 +326,7 @@ async fn curl_works_as_printed() {
 
 #[tokio::test]
 async fn a_client_that_is_answered_before_it_has_sent_everything_gets_the_answer() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let server = Running::start(world.router.clone(), Duration::from_secs(5)).await;
     let body = vec![b'x'; 16 << 20];
     for length in [format!("content-length: {}", body.len()), format!("content-length: {}", 1_u64 << 40)] {
@@ -348,7 +348,7 @@ async fn a_client_that_is_answered_before_it_has_sent_everything_gets_the_answer
 
 #[tokio::test]
 async fn there_are_at_most_a_hundred_headers() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let server = Running::start(world.router.clone(), Duration::ZERO).await;
     let request = |count: usize| {
         let headers: String = (0..count).map(|number| format!("x-{number}: 1\r\n")).collect();
@@ -362,9 +362,9 @@ async fn there_are_at_most_a_hundred_headers() {
 /// `BOSUN_SLOW_SOCKETS` of them, each with a beginning that never ends: of a request line, of a header, of a
 /// body. Others are served meanwhile, and when their time is over, all of them are gone.
 #[tokio::test]
-async fn a_crowd_of_slow_clients_stands_in_nobodys_way() {
+async fn many_slow_clients_do_not_delay_others() {
     let crowd = std::env::var("BOSUN_SLOW_SOCKETS").map_or(100, |text| text.parse().unwrap());
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let server = Running::start(world.router.clone(), Duration::ZERO).await;
     let beginnings = [
         "",
@@ -383,7 +383,7 @@ async fn a_crowd_of_slow_clients_stands_in_nobodys_way() {
         let answer = server.raw("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
-    // From here on time passes as soon as nobody has anything to do.
+    // From here on the clock advances as soon as all tasks are idle.
     tokio::time::pause();
     let before = tokio::time::Instant::now();
     for (number, stream) in slow.iter_mut().enumerate() {
@@ -397,9 +397,9 @@ async fn a_crowd_of_slow_clients_stands_in_nobodys_way() {
 /// Five that are slow and three that are honest take all places. Others are told so, whatever they send; the honest
 /// ones go on being served; and when the slow ones' time is over, there is room again.
 #[tokio::test]
-async fn who_finds_no_place_is_told_and_those_who_are_in_are_served() {
-    let world = World::new(calculating()).await;
-    let terms = Terms { max_connections: 8, grace: Duration::ZERO };
+async fn connections_above_the_limit_get_a_503_and_others_are_served() {
+    let world = TestServer::new(calculating()).await;
+    let terms = ConnectionLimits { max_connections: 8, grace: Duration::ZERO };
     let server = Running::start_on(world.router.clone(), terms).await;
     let mut honest = Vec::new();
     for _ in 0..3 {
@@ -428,7 +428,7 @@ async fn who_finds_no_place_is_told_and_those_who_are_in_are_served() {
             assert!(ask(connection, "GET /v1/queries").await.starts_with("HTTP/1.1 200 "));
         }
     }
-    // A crowd before the door: each is told, or shut out at once, and nobody is kept waiting.
+    // Many clients above the limit: each gets a 503 or is disconnected at once, and none is kept waiting.
     let mut crowd = Vec::new();
     for _ in 0..400 {
         crowd.push(server.connect().await);
@@ -442,7 +442,7 @@ async fn who_finds_no_place_is_told_and_those_who_are_in_are_served() {
     for connection in &mut honest {
         assert!(ask(connection, "GET /v1/queries").await.starts_with("HTTP/1.1 200 "));
     }
-    // From here on time passes as soon as nobody has anything to do.
+    // From here on the clock advances as soon as all tasks are idle.
     tokio::time::pause();
     for mut connection in slow {
         assert_eq!(read_to_end(&mut connection).await, "");
@@ -453,7 +453,7 @@ async fn who_finds_no_place_is_told_and_those_who_are_in_are_served() {
 
 #[tokio::test]
 async fn what_is_not_json_and_a_preflight_are_refused() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     for kind in ["text/plain", "multipart/form-data", "application/x-ndjson", "application/json; charset=latin1", ""] {
         let answer = world.send("POST", "/v1/queries", &[("content-type", kind)], plain("q").to_string()).await;
         assert_eq!(answer.refusal(), (415, "unsupported_media_type"), "{kind}");

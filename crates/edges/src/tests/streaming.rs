@@ -15,18 +15,18 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::world::{World, assert_answer, calculating, plain, with_calculator};
-use crate::ark::stream::Narrator;
+use super::world::{TestServer, assert_answer, calculating, plain, with_calculator};
+use crate::ark::answering::stream::EventTranslator;
 
 /// One event, as a client reads it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Event {
+pub(super) struct ParsedSseEvent {
     pub(super) id: Option<String>,
     pub(super) event: String,
     pub(super) data: Value,
 }
 
-impl Event {
+impl ParsedSseEvent {
     /// What it says beside which query it is of.
     fn own_data(&self) -> Value {
         let mut data = self.data.clone();
@@ -39,20 +39,20 @@ impl Event {
 
 /// One block of a stream.
 #[derive(Debug)]
-enum Block {
-    Event(Event),
+enum SseBlock {
+    Event(ParsedSseEvent),
     Comment,
     Retry(String),
 }
 
 /// Cuts bytes into blocks; what has no end yet is kept.
 #[derive(Debug, Default)]
-pub(super) struct Parser {
+pub(super) struct SseParser {
     text: Vec<u8>,
 }
 
-impl Parser {
-    fn feed(&mut self, bytes: &[u8]) -> Vec<Block> {
+impl SseParser {
+    fn feed(&mut self, bytes: &[u8]) -> Vec<SseBlock> {
         self.text.extend(bytes);
         let mut blocks = Vec::new();
         while let Some(end) = self.text.windows(2).position(|pair| pair == b"\n\n") {
@@ -62,27 +62,27 @@ impl Parser {
         blocks
     }
 
-    fn parse(block: &str) -> Block {
-        let mut event = Event::default();
+    fn parse(block: &str) -> SseBlock {
+        let mut event = ParsedSseEvent::default();
         for line in block.lines().filter(|line| !line.is_empty()) {
             let (field, value) = line.split_once(':').unwrap();
             let value = value.strip_prefix(' ').unwrap_or(value);
             match field {
-                "" => return Block::Comment,
-                "retry" => return Block::Retry(value.to_owned()),
+                "" => return SseBlock::Comment,
+                "retry" => return SseBlock::Retry(value.to_owned()),
                 "id" => event.id = Some(value.to_owned()),
                 "event" => value.clone_into(&mut event.event),
                 "data" => event.data = serde_json::from_str(value).unwrap(),
                 other => panic!("unknown field {other}"),
             }
         }
-        Block::Event(event)
+        SseBlock::Event(event)
     }
 
-    pub(super) fn events(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub(super) fn events(&mut self, bytes: &[u8]) -> Vec<ParsedSseEvent> {
         let only_events = |block| match block {
-            Block::Event(event) => Some(event),
-            Block::Comment | Block::Retry(_) => None,
+            SseBlock::Event(event) => Some(event),
+            SseBlock::Comment | SseBlock::Retry(_) => None,
         };
         self.feed(bytes).into_iter().filter_map(only_events).collect()
     }
@@ -93,12 +93,18 @@ pub(super) struct Events {
     pub(super) status: StatusCode,
     headers: HeaderMap,
     body: BodyDataStream,
-    parser: Parser,
-    blocks: VecDeque<Block>,
+    parser: SseParser,
+    blocks: VecDeque<SseBlock>,
 }
 
 impl Events {
-    pub(super) async fn open(world: &World, method: &str, path: &str, headers: &[(&str, &str)], body: Body) -> Self {
+    pub(super) async fn open(
+        world: &TestServer,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Body,
+    ) -> Self {
         let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -109,12 +115,12 @@ impl Events {
             status: parts.status,
             headers: parts.headers,
             body: body.into_data_stream(),
-            parser: Parser::default(),
+            parser: SseParser::default(),
             blocks: VecDeque::new(),
         }
     }
 
-    pub(super) async fn of(world: &World, name: &str, last: Option<&str>) -> Self {
+    pub(super) async fn of(world: &TestServer, name: &str, last: Option<&str>) -> Self {
         let headers: Vec<_> = last.map(|id| ("last-event-id", id)).into_iter().collect();
         Self::open(world, "GET", &format!("/v1/queries/{name}/events"), &headers, Body::empty()).await
     }
@@ -123,7 +129,7 @@ impl Events {
         self.headers.get(name).map(|value| value.to_str().unwrap().to_owned())
     }
 
-    async fn block(&mut self) -> Option<Block> {
+    async fn block(&mut self) -> Option<SseBlock> {
         loop {
             if let Some(block) = self.blocks.pop_front() {
                 return Some(block);
@@ -133,15 +139,15 @@ impl Events {
         }
     }
 
-    pub(super) async fn next(&mut self) -> Option<Event> {
+    pub(super) async fn next(&mut self) -> Option<ParsedSseEvent> {
         loop {
-            if let Block::Event(event) = self.block().await? {
+            if let SseBlock::Event(event) = self.block().await? {
                 return Some(event);
             }
         }
     }
 
-    pub(super) async fn rest(mut self) -> Vec<Event> {
+    pub(super) async fn rest(mut self) -> Vec<ParsedSseEvent> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);
@@ -161,15 +167,15 @@ pub(super) fn is_part_of(part: &Value, whole: &Value) -> bool {
 }
 
 /// What a stream of the whole journal must have sent with an id.
-pub(super) async fn told_by_journal(world: &World, name: &str) -> Vec<Event> {
+pub(super) async fn told_by_journal(world: &TestServer, name: &str) -> Vec<ParsedSseEvent> {
     let key = (bosun_core::Namespace::default(), name.parse().unwrap());
     let snapshot = world.engine.get(&key, None).await.unwrap();
-    let mut narrator = Narrator::new(&snapshot);
+    let mut translator = EventTranslator::new(&snapshot);
     let entries = world.journal(name).await;
-    let messages = entries.into_iter().flat_map(|entry| narrator.tell(&Watched::Entry(entry.into())));
+    let messages = entries.into_iter().flat_map(|entry| translator.translate(&Watched::Entry(entry.into())));
     messages
         .filter(|message| message.id.is_some())
-        .map(|message| Event { id: message.id, event: message.event.to_owned(), data: message.data })
+        .map(|message| ParsedSseEvent { id: message.id, event: message.event.to_owned(), data: message.data })
         .collect()
 }
 
@@ -193,7 +199,7 @@ fn eventful_query(name: &str) -> Value {
 }
 
 /// Posts the result of every call that `event` asks for.
-async fn serve_call(world: &World, name: &str, event: &Event) {
+async fn serve_call(world: &TestServer, name: &str, event: &ParsedSseEvent) {
     if event.event == "tool_call" {
         let result = json!({"toolCallId": event.data["id"], "toolResult": event.data["args"]["n"]});
         world.post(&format!("/v1/queries/{name}/tool-result?wait=0"), &result).await.ok();
@@ -201,8 +207,8 @@ async fn serve_call(world: &World, name: &str, event: &Event) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_run_is_told_in_order() {
-    let world = World::new(eventful()).await;
+async fn a_whole_run_is_streamed_in_order() {
+    let world = TestServer::new(eventful()).await;
     world.post("/v1/queries?wait=true", &eventful_query("q")).await.ok();
     let mut stream = Events::of(&world, "q", None).await;
     let mut seen = Vec::new();
@@ -218,8 +224,8 @@ async fn a_whole_run_is_told_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_readers_are_told_the_same_as_one() {
-    let world = World::new(eventful()).await;
+async fn many_subscribers_get_the_same_events_as_one() {
+    let world = TestServer::new(eventful()).await;
     world.post("/v1/queries?wait=true", &eventful_query("q")).await.ok();
     // Some see it all, some come back in the middle; one reads nothing until the end.
     let from = told_by_journal(&world, "q").await.swap_remove(1).id;
@@ -249,7 +255,7 @@ async fn many_readers_are_told_the_same_as_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_begins_when_the_query_is_durable_and_says_its_name() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     let mut query = with_calculator("q");
     query["colour"] = json!("red");
     for (name, path, accept) in [
@@ -276,8 +282,8 @@ async fn a_stream_begins_when_the_query_is_durable_and_says_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_takes_json_gets_json() {
-    let world = World::new(calculating()).await;
+async fn a_client_that_accepts_json_gets_json() {
+    let world = TestServer::new(calculating()).await;
     let json = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
     let answer = world.send("POST", "/v1/queries", &json, with_calculator("q").to_string()).await;
     assert_eq!(answer.ok()["name"], "q");
@@ -288,13 +294,14 @@ async fn whoever_takes_json_gets_json() {
 
 #[tokio::test(start_paused = true)]
 async fn from_every_id_on_a_stream_has_exactly_the_rest() {
-    let world = World::new(eventful()).await;
+    let world = TestServer::new(eventful()).await;
     world.post("/v1/queries?wait=true", &eventful_query("q")).await.ok();
     for call in world.get("/v1/queries/q").await.ok()["toolCalls"].as_array().unwrap() {
         let result = json!({"toolCallId": call["id"], "toolResult": 1});
         world.post("/v1/queries/q/tool-result", &result).await.ok();
     }
-    let durable = |events: Vec<Event>| -> Vec<_> { events.into_iter().filter(|event| event.id.is_some()).collect() };
+    let durable =
+        |events: Vec<ParsedSseEvent>| -> Vec<_> { events.into_iter().filter(|event| event.id.is_some()).collect() };
     let whole = durable(Events::of(&world, "q", None).await.rest().await);
     assert_eq!(whole, told_by_journal(&world, "q").await);
     for (index, event) in whole.iter().enumerate() {
@@ -313,7 +320,7 @@ async fn from_every_id_on_a_stream_has_exactly_the_rest() {
 
 #[tokio::test(start_paused = true)]
 async fn ids_of_other_queries_and_of_the_future_are_refused() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let other = world.post("/v1/queries?wait=true", &with_calculator("p")).await.ok();
     let uid = world.get("/v1/queries/q").await.ok()["uid"].as_str().unwrap().to_owned();
@@ -340,7 +347,7 @@ async fn ids_of_other_queries_and_of_the_future_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_query_ends_with_its_error() {
-    let world = World::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
     world.post("/v1/queries?wait=true", &plain("q")).await.ok();
     let events = Events::of(&world, "q", None).await.rest().await;
     let ending: Vec<_> =
@@ -351,7 +358,7 @@ async fn a_failed_query_ends_with_its_error() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_query_ends_with_its_reason() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     world.post("/v1/queries/q/cancel", &json!({"reason": "changed my mind"})).await.ok();
     let events = Events::of(&world, "q", None).await.rest().await;
@@ -359,8 +366,8 @@ async fn a_cancelled_query_ends_with_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_call_is_told_as_finished_without_success() {
-    let world = World::new(calculating()).await;
+async fn an_expired_call_is_streamed_as_finished_without_success() {
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let events = Events::of(&world, "q", None).await.rest().await;
     let finished = events.iter().find(|event| event.event == "tool_finished").unwrap();
@@ -371,7 +378,7 @@ async fn an_expired_call_is_told_as_finished_without_success() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_begins_again_says_so() {
-    let world = World::new(ScriptedModel::always(vec![Turn::stream(&["one ", "two"]).breaking_off()])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::stream(&["one ", "two"]).breaking_off()])).await;
     world.post("/v1/queries?wait=true", &plain("q")).await.ok();
     let events = Events::of(&world, "q", None).await.rest().await;
     let attempts: Vec<_> = events
@@ -385,7 +392,7 @@ async fn a_turn_that_begins_again_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn deltas_carry_turn_attempt_and_offset_and_no_id() {
-    let world = World::new(ScriptedModel::always(vec![Turn::stream(&["one ", "two"]).hanging()])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::stream(&["one ", "two"]).hanging()])).await;
     world.post("/v1/queries?wait=1s", &plain("q")).await.ok();
     let mut stream = Events::of(&world, "q", None).await;
     assert_eq!(stream.next().await.unwrap().event, "agent_thinking");
@@ -396,27 +403,27 @@ async fn deltas_carry_turn_attempt_and_offset_and_no_id() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_stream_shows_that_it_lives() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let mut stream = Events::of(&world, "q", None).await;
     stream.next().await.unwrap();
     stream.next().await.unwrap();
     let before = tokio::time::Instant::now();
     for beat in 1..=3 {
-        assert!(matches!(stream.block().await, Some(Block::Comment)));
+        assert!(matches!(stream.block().await, Some(SseBlock::Comment)));
         assert_eq!(before.elapsed(), Duration::from_secs(15 * beat));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_shuts_down_asks_its_readers_to_come_back() {
-    let world = World::new(calculating()).await;
+    let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let mut stream = Events::of(&world, "q", None).await;
     stream.next().await.unwrap();
     stream.next().await.unwrap();
     world.engine.shut_down(Duration::ZERO).await.unwrap();
-    assert!(matches!(stream.block().await, Some(Block::Retry(millis)) if millis == "1000"));
+    assert!(matches!(stream.block().await, Some(SseBlock::Retry(millis)) if millis == "1000"));
     assert!(stream.block().await.is_none());
 }
 
@@ -427,7 +434,7 @@ async fn every_event_says_which_query_it_is_of() {
         Turn::call("database_query", &json!({"table": "t"})),
         Turn::refuse(400, "no"),
     ]);
-    let world = World::new(model).await;
+    let world = TestServer::new(model).await;
     let mut body = with_calculator("q");
     body.as_object_mut().unwrap().remove("name");
     body["target"]["name"] = json!("research-assistant");
@@ -464,7 +471,7 @@ async fn every_event_says_which_query_it_is_of() {
 }
 
 /// All events of a query that has ended, each as it is on the wire.
-async fn on_the_wire(world: &World, name: &str) -> Vec<String> {
+async fn on_the_wire(world: &TestServer, name: &str) -> Vec<String> {
     let answer = world.get(&format!("/v1/queries/{name}/events")).await;
     let text = answer.body.as_str().unwrap().to_owned();
     text.split_inclusive("\n\n").map(str::to_owned).collect()
@@ -480,7 +487,7 @@ async fn no_event_is_larger_than_its_ceiling() {
         .on("said", vec![Turn::stream(&[&text])])
         .on("called", vec![Turn::stream(&[&text]).and_call("calculator", &arguments.to_string())])
         .on("refused", vec![Turn::call(&"n".repeat(CALL_NAME_BYTES), &arguments), Turn::say("")]);
-    let world = World::new(script).await;
+    let world = TestServer::new(script).await;
     for name in ["said", "called", "refused"] {
         let mut body = with_calculator(name);
         body["input"] = name.into();

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 
 use super::{
     streaming::Events,
-    world::{Answer, World},
+    world::{HttpReply, TestServer},
 };
 
-async fn put(world: &World, body: &Value) -> Answer {
+async fn put(world: &TestServer, body: &Value) -> HttpReply {
     world.send("PUT", "/v1/queries/q", &[("content-type", "application/json")], body.to_string()).await
 }
 
 /// A query with everything that an answer shows, which does not end by itself.
-async fn asked() -> World {
-    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+async fn asked() -> TestServer {
+    let world = TestServer::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     let body = json!({
         "name": "q", "input": "Hello {{.who}}", "target": {"type": "agent", "name": "math-assistant"},
         "parameters": [{"name": "who", "value": "Ada"}], "sessionId": "s", "timeout": "90s", "ttl": "2h",

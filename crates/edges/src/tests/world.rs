@@ -23,11 +23,11 @@ use tokio::sync::watch;
 use tower::ServiceExt;
 
 use crate::{
-    App,
+    AppState,
     auth::{Access, Policy},
 };
 
-pub(super) struct World {
+pub(super) struct TestServer {
     pub(super) engine: Engine,
     pub(super) router: Router,
     pub(super) store: Arc<Memory>,
@@ -71,13 +71,13 @@ impl Assemble for Lenient {
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpReply {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Value,
 }
 
-impl Answer {
+impl HttpReply {
     /// The status and the code of an error.
     pub(super) fn refusal(&self) -> (u16, &str) {
         (self.status.as_u16(), self.body["error"]["code"].as_str().unwrap_or_default())
@@ -94,7 +94,7 @@ impl Answer {
     }
 }
 
-impl World {
+impl TestServer {
     pub(super) async fn new(model: ScriptedModel) -> Self {
         Self::with(model, Ledger::open(), Settings::default()).await
     }
@@ -130,14 +130,14 @@ impl World {
         )
         .await
         .unwrap();
-        let router = crate::router(App::new(engine.clone(), Access::open(), Vec::new()));
+        let router = crate::router(AppState::new(engine.clone(), Access::open(), Vec::new()));
         Self { engine, router, store, blobs, model, ledger, clock }
     }
 
     /// The same server with keys: who may do what is the last that was sent.
     pub(super) fn guarded(mut self, policy: &watch::Sender<Arc<Policy>>) -> Self {
         let access = Access::new(policy.subscribe(), Arc::clone(&self.clock) as _, Arc::default());
-        self.router = crate::router(App::new(self.engine.clone(), access, Vec::new()));
+        self.router = crate::router(AppState::new(self.engine.clone(), access, Vec::new()));
         self
     }
 
@@ -148,7 +148,7 @@ impl World {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Body>,
-    ) -> Answer {
+    ) -> HttpReply {
         let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(path);
         if !headers.iter().any(|(name, _)| *name == "host") {
             request = request.header(header::HOST, "localhost:8080");
@@ -159,7 +159,7 @@ impl World {
         self.request(request.body(body.into()).unwrap()).await
     }
 
-    pub(super) async fn request(&self, request: Request<Body>) -> Answer {
+    pub(super) async fn request(&self, request: Request<Body>) -> HttpReply {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = to_bytes(body, usize::MAX).await.unwrap();
@@ -168,14 +168,14 @@ impl World {
         } else {
             serde_json::from_slice(&body).unwrap_or_else(|_| Value::from(str::from_utf8(&body).unwrap()))
         };
-        Answer { status: parts.status, headers: parts.headers, body }
+        HttpReply { status: parts.status, headers: parts.headers, body }
     }
 
-    pub(super) async fn get(&self, path: &str) -> Answer {
+    pub(super) async fn get(&self, path: &str) -> HttpReply {
         self.send("GET", path, &[], Body::empty()).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(super) async fn post(&self, path: &str, body: &Value) -> HttpReply {
         self.send("POST", path, &[("content-type", "application/json")], body.to_string()).await
     }
 

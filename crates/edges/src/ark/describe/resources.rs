@@ -4,13 +4,18 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Body, Operation, schema};
+use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
 use crate::{
     ark::{
-        about, events, namespaces,
-        resource::wire::{
-            Agent, Deleted, ListedAgent, ListedMemory, ListedModel, ListedTeam, ListedTool, McpServer, McpServerDetail,
-            Memory, Model, Raw, RawList, Team, Tool,
+        handlers::{capabilities, events, namespaces},
+        params::{EventFilter, name_schema},
+        reading::fields::{duration_schema, texts_schema},
+        resource::{
+            self, raw,
+            wire::{
+                Agent, Deleted, ListedAgent, ListedMemory, ListedModel, ListedTeam, ListedTool, McpServer,
+                McpServerDetail, Memory, Model, Raw, RawList, Team, Tool,
+            },
         },
         wire::List,
     },
@@ -41,9 +46,9 @@ macro_rules! operations {
                     path: concat!("/", $plural),
                     id: concat!("list", $ids),
                     summary: concat!("The ", $words, "s of a namespace"),
-                    parameters: &["limit", "after"],
-                    body: Body::None,
-                    answer: Answer::Json(schema::<List<$item>>),
+                    parameters: declared::<resource::ResourceListParams>,
+                    body: DescribedBody::None,
+                    answer: DescribedAnswer::Json(schema::<List<$item>>),
                     errors: &[Code::NamespaceNotFound],
                 },
                 Operation {
@@ -51,9 +56,9 @@ macro_rules! operations {
                     path: concat!("/", $plural),
                     id: concat!("create", $id),
                     summary: concat!("Store a new ", $words),
-                    parameters: &[],
-                    body: Body::Required($create),
-                    answer: Answer::Json(schema::<$detail>),
+                    parameters: declared::<()>,
+                    body: DescribedBody::Required($create),
+                    answer: DescribedAnswer::Json(schema::<$detail>),
                     errors: CREATING,
                 },
                 Operation {
@@ -61,9 +66,9 @@ macro_rules! operations {
                     path: concat!("/", $plural, "/{name}"),
                     id: concat!("get", $id),
                     summary: concat!("One ", $words, ", and whether what it refers to exists"),
-                    parameters: &["name"],
-                    body: Body::None,
-                    answer: Answer::Json(schema::<$detail>),
+                    parameters: declared::<()>,
+                    body: DescribedBody::None,
+                    answer: DescribedAnswer::Json(schema::<$detail>),
                     errors: READING,
                 },
                 Operation {
@@ -71,9 +76,9 @@ macro_rules! operations {
                     path: concat!("/", $plural, "/{name}"),
                     id: concat!("update", $id),
                     summary: concat!("Change what the body names of a stored ", $words),
-                    parameters: &["name"],
-                    body: Body::Required($update),
-                    answer: Answer::Json(schema::<$detail>),
+                    parameters: declared::<()>,
+                    body: DescribedBody::Required($update),
+                    answer: DescribedAnswer::Json(schema::<$detail>),
                     errors: CHANGING,
                 },
                 Operation {
@@ -81,8 +86,8 @@ macro_rules! operations {
                     path: concat!("/", $plural, "/{name}"),
                     id: concat!("delete", $id),
                     summary: concat!("Remove a stored ", $words),
-                    parameters: &["name"],
-                    body: Body::None,
+                    parameters: declared::<()>,
+                    body: DescribedBody::None,
                     answer: $deleted,
                     errors: DELETING,
                 },
@@ -93,31 +98,31 @@ macro_rules! operations {
 }
 
 operations! {
-    "agents" "Agents" "Agent" "agent" ListedAgent, Agent, new_agent, agent, Answer::Nothing;
-    "models" "Models" "Model" "model" ListedModel, Model, new_model, model, Answer::Nothing;
-    "tools" "Tools" "Tool" "tool" ListedTool, Tool, new_tool, tool, Answer::Nothing;
-    "memories" "Memories" "Memory" "memory" ListedMemory, Memory, new_memory, memory, Answer::Json(schema::<Deleted>);
-    "teams" "Teams" "Team" "team" ListedTeam, Team, new_team, team, Answer::Nothing;
-    "mcp-servers" "McpServers" "McpServer" "MCP server" McpServer, McpServerDetail, new_server, server, Answer::Nothing;
+    "agents" "Agents" "Agent" "agent" ListedAgent, Agent, new_agent, agent, DescribedAnswer::Nothing;
+    "models" "Models" "Model" "model" ListedModel, Model, new_model, model, DescribedAnswer::Nothing;
+    "tools" "Tools" "Tool" "tool" ListedTool, Tool, new_tool, tool, DescribedAnswer::Nothing;
+    "memories" "Memories" "Memory" "memory" ListedMemory, Memory, new_memory, memory, DescribedAnswer::Json(schema::<Deleted>);
+    "teams" "Teams" "Team" "team" ListedTeam, Team, new_team, team, DescribedAnswer::Nothing;
+    "mcp-servers" "McpServers" "McpServer" "MCP server" McpServer, McpServerDetail, new_server, server, DescribedAnswer::Nothing;
     {
-        raw("get", "/resources/api/{version}/{kind}", "listCoreResources", &["version", "kind", "limit", "continue"]),
-        raw("post", "/resources/api/{version}/{kind}", "createCoreResource", &["version", "kind"]),
-        raw("get", "/resources/api/{version}/{kind}/{name}", "getCoreResource", &["version", "kind", "name"]),
-        raw("put", "/resources/api/{version}/{kind}/{name}", "replaceCoreResource", &["version", "kind", "name"]),
-        raw("delete", "/resources/api/{version}/{kind}/{name}", "deleteCoreResource", &["version", "kind", "name"]),
-        raw("get", "/resources/apis/{group}/{version}/{kind}", "listResources", &["group", "version", "kind", "limit", "continue"]),
-        raw("post", "/resources/apis/{group}/{version}/{kind}", "createResource", &["group", "version", "kind"]),
-        raw("get", "/resources/apis/{group}/{version}/{kind}/{name}", "getResource", &["group", "version", "kind", "name"]),
-        raw("put", "/resources/apis/{group}/{version}/{kind}/{name}", "replaceResource", &["group", "version", "kind", "name"]),
-        raw("delete", "/resources/apis/{group}/{version}/{kind}/{name}", "deleteResource", &["group", "version", "kind", "name"]),
+        raw_operation("get", "/resources/api/{version}/{kind}", "listCoreResources", declared::<raw::RawListParams>),
+        raw_operation("post", "/resources/api/{version}/{kind}", "createCoreResource", declared::<()>),
+        raw_operation("get", "/resources/api/{version}/{kind}/{name}", "getCoreResource", declared::<()>),
+        raw_operation("put", "/resources/api/{version}/{kind}/{name}", "replaceCoreResource", declared::<()>),
+        raw_operation("delete", "/resources/api/{version}/{kind}/{name}", "deleteCoreResource", declared::<()>),
+        raw_operation("get", "/resources/apis/{group}/{version}/{kind}", "listResources", declared::<raw::RawListParams>),
+        raw_operation("post", "/resources/apis/{group}/{version}/{kind}", "createResource", declared::<()>),
+        raw_operation("get", "/resources/apis/{group}/{version}/{kind}/{name}", "getResource", declared::<()>),
+        raw_operation("put", "/resources/apis/{group}/{version}/{kind}/{name}", "replaceResource", declared::<()>),
+        raw_operation("delete", "/resources/apis/{group}/{version}/{kind}/{name}", "deleteResource", declared::<()>),
         Operation {
             method: "get",
             path: "/events",
             id: "listEvents",
             summary: "What happened to a query, or to the latest ones",
-            parameters: &["query", "type", "reason", "objectKind", "objectName", "limit", "page"],
-            body: Body::None,
-            answer: Answer::Json(schema::<List<events::QueryEvent>>),
+            parameters: declared::<EventFilter>,
+            body: DescribedBody::None,
+            answer: DescribedAnswer::Json(schema::<List<events::QueryEvent>>),
             errors: &[Code::NamespaceNotFound, Code::QueryUnreadable],
         },
         Operation {
@@ -125,17 +130,17 @@ operations! {
             path: "/events/{name}",
             id: "getEvent",
             summary: "One thing that happened to a query",
-            parameters: &["name"],
-            body: Body::None,
-            answer: Answer::Json(schema::<events::QueryEvent>),
+            parameters: declared::<()>,
+            body: DescribedBody::None,
+            answer: DescribedAnswer::Json(schema::<events::QueryEvent>),
             errors: &[Code::ResourceNotFound, Code::QueryUnreadable],
         },
         Operation {
             errors: &[Code::NamespaceNotFound],
-            ..about("/context", "getContext", "The namespace that is meant where none is named", Answer::Json(schema::<about::Context>))
+            ..of_server("/context", "getContext", "The namespace that is meant where none is named", DescribedAnswer::Json(schema::<capabilities::Context>))
         },
-        about("/system-info", "getSystemInfo", "The version of the server", Answer::Json(schema::<about::SystemInfo>)),
-        about("/capabilities", "getCapabilities", "What this server can do", Answer::Json(schema::<about::Capabilities>)),
+        of_server("/system-info", "getSystemInfo", "The version of the server", DescribedAnswer::Json(schema::<capabilities::SystemInfo>)),
+        of_server("/capabilities", "getCapabilities", "What this server can do", DescribedAnswer::Json(schema::<capabilities::Capabilities>)),
     }
 }
 
@@ -146,9 +151,9 @@ pub(super) const ON_NAMESPACES: &[Operation] = &[
         path: "/namespaces",
         id: "listNamespaces",
         summary: "All namespaces",
-        parameters: &[],
-        body: Body::None,
-        answer: Answer::Json(schema::<List<namespaces::Namespace>>),
+        parameters: declared::<()>,
+        body: DescribedBody::None,
+        answer: DescribedAnswer::Json(schema::<List<namespaces::ListedNamespace>>),
         errors: &[],
     },
     Operation {
@@ -156,9 +161,9 @@ pub(super) const ON_NAMESPACES: &[Operation] = &[
         path: "/namespaces",
         id: "createNamespace",
         summary: "Make a namespace",
-        parameters: &[],
-        body: Body::Required(new_namespace),
-        answer: Answer::Json(schema::<namespaces::Namespace>),
+        parameters: declared::<()>,
+        body: DescribedBody::Required(new_namespace),
+        answer: DescribedAnswer::Json(schema::<namespaces::ListedNamespace>),
         errors: &[Code::ResourceExists],
     },
 ];
@@ -178,37 +183,41 @@ const RAW_CHANGING: &[Code] = &[
 const RAW_DELETING: &[Code] =
     &[Code::ResourceNotFound, Code::ManagedByFile, Code::ManagedByServer, Code::InvalidResource];
 
-const fn raw(
+const fn raw_operation(
     method: &'static str,
     path: &'static str,
     id: &'static str,
-    parameters: &'static [&'static str],
+    parameters: fn() -> Vec<Value>,
 ) -> Operation {
     // Only what is in a path of one resource is the name of one.
     let is_list = path.as_bytes()[path.len() - 2] == b'd';
-    let one = Answer::Manifest(schema::<Raw>);
+    let one = DescribedAnswer::Manifest(schema::<Raw>);
     let (summary, body, answer, errors) = match method.as_bytes() {
-        b"post" => ("Store a resource as Kubernetes has it", Body::Required(any_manifest), one, RAW_CREATING),
-        b"put" => ("Replace a stored resource as a whole", Body::Required(any_manifest), one, RAW_CHANGING),
-        b"delete" => ("Remove a stored resource", Body::None, Answer::Nothing, RAW_DELETING),
-        _ if is_list => {
-            ("Resources as Kubernetes has them", Body::None, Answer::Manifest(schema::<RawList>), RAW_LISTING)
-        }
-        _ => ("A resource as Kubernetes has it", Body::None, one, RAW_READING),
+        b"post" => ("Store a resource as Kubernetes has it", DescribedBody::Required(any_manifest), one, RAW_CREATING),
+        b"put" => ("Replace a stored resource as a whole", DescribedBody::Required(any_manifest), one, RAW_CHANGING),
+        b"delete" => ("Remove a stored resource", DescribedBody::None, DescribedAnswer::Nothing, RAW_DELETING),
+        _ if is_list => (
+            "Resources as Kubernetes has them",
+            DescribedBody::None,
+            DescribedAnswer::Manifest(schema::<RawList>),
+            RAW_LISTING,
+        ),
+        _ => ("A resource as Kubernetes has it", DescribedBody::None, one, RAW_READING),
     };
     Operation { method, path, id, summary, parameters, body, answer, errors }
 }
 
-const fn about(path: &'static str, id: &'static str, summary: &'static str, answer: Answer) -> Operation {
-    Operation { method: "get", path, id, summary, parameters: &[], body: Body::None, answer, errors: &[] }
-}
-
-fn name() -> Value {
-    json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253})
-}
-
-fn texts() -> Value {
-    json!({"type": "object", "additionalProperties": {"type": "string"}})
+const fn of_server(path: &'static str, id: &'static str, summary: &'static str, answer: DescribedAnswer) -> Operation {
+    Operation {
+        method: "get",
+        path,
+        id,
+        summary,
+        parameters: declared::<()>,
+        body: DescribedBody::None,
+        answer,
+        errors: &[],
+    }
 }
 
 fn reference() -> Value {
@@ -230,11 +239,11 @@ fn value_source() -> Value {
 /// A body: flat, or with `spec` and `metadata`.
 fn either_form(spec: Value, is_new: bool) -> Value {
     let mut properties = spec.clone();
-    properties["name"] = name();
-    properties["labels"] = texts();
-    properties["annotations"] = texts();
+    properties["name"] = name_schema();
+    properties["labels"] = texts_schema();
+    properties["annotations"] = texts_schema();
     properties["spec"] = json!({"type": "object", "properties": spec});
-    let metadata = json!({"name": name(), "labels": texts(), "annotations": texts()});
+    let metadata = json!({"name": name_schema(), "labels": texts_schema(), "annotations": texts_schema()});
     properties["metadata"] = json!({"type": "object", "properties": metadata});
     let mut body = json!({"type": "object", "properties": properties});
     if is_new {
@@ -336,7 +345,7 @@ fn server_spec() -> Value {
         "address": {"anyOf": [{"type": "string"}, value_source()]},
         "transport": {"enum": ["http", "sse"]},
         "description": {"type": "string"},
-        "timeout": {"type": "string"},
+        "timeout": duration_schema(),
         "headers": {"type": "array", "items": {"type": "object"}},
     })
 }
@@ -349,9 +358,9 @@ fn any_manifest() -> Value {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object", "required": ["name"],
-                "properties": {"name": name(), "labels": texts(), "annotations": texts()}},
+                "properties": {"name": name_schema(), "labels": texts_schema(), "annotations": texts_schema()}},
             "spec": {"type": "object"},
-            "data": texts(),
+            "data": texts_schema(),
         },
     })
 }

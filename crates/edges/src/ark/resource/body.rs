@@ -2,33 +2,30 @@
 //!
 //! A body is flat (`{name, prompt, …}`), or has a `spec` with or without `metadata` beside it, or is a
 //! whole Kubernetes object. [`Object::absorb`] makes one form of them. What differs by kind is in one
-//! table: texts that stand for an object, and fields that only an answer has. Everything else goes into
-//! the manifest as it is, and whoever reads manifests says what is wrong with it.
+//! table: strings in place of an object, and fields that only an answer has. Everything else goes into
+//! the manifest as it is, and the reader of manifests reports its faults.
 
 use std::collections::BTreeMap;
 
-use bosun_core::schema::path::with_key;
+use bosun_core::{Namespace, schema::path::with_key};
 use bosun_engine::resource::{Amendment, Description, Kind, Manifest, ResourceKey};
 use serde_json::{Map, Value, json};
 
 use super::secrets;
-use crate::{
-    ark::options::Options,
-    http::{
-        echo::HIDDEN,
-        error::{ApiError, Code, clip},
-        json::{Findings, Object},
-    },
+use crate::http::{
+    error::{ApiError, Code, clip},
+    error_echo::HIDDEN,
+    json::{Object, RequestFindings},
 };
 
 /// What was read, and what the client should know.
 #[derive(Debug)]
-pub(super) struct Read<T> {
+pub(super) struct BodyRead<T> {
     pub(super) value: T,
     pub(super) warnings: Vec<String>,
 }
 
-/// Fields of answers. A client that sends back what it has read means nothing by them.
+/// Fields of answers. They are ignored: clients send back what they have read.
 const OF_ANSWERS: &[&str] = &[
     "available",
     "status",
@@ -45,7 +42,7 @@ const OF_ANSWERS: &[&str] = &[
     "discovering",
 ];
 
-/// Where a text stands for an object: the way to the field, `*` for any name, and the name that the text
+/// Where a string may be in place of an object: the path of the field, `*` for any name, and the name that the text
 /// gets in the object.
 const SHORT_FORMS: &[(Kind, &[&str], &str)] = &[
     (Kind::Agent, &["modelRef"], "name"),
@@ -58,10 +55,15 @@ const SHORT_FORMS: &[(Kind, &[&str], &str)] = &[
 ];
 
 /// A new resource.
-pub(super) fn create(kind: Kind, options: &Options, body: Value) -> Result<Read<Manifest>, ApiError> {
-    let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
+pub(super) fn create(
+    kind: Kind,
+    namespace: &Namespace,
+    warnings: Vec<String>,
+    body: Value,
+) -> Result<BodyRead<Manifest>, ApiError> {
+    let mut findings = RequestFindings::new(Code::InvalidRequest, warnings);
     let mut fields = Object::body(body)?;
-    let head = read_head(kind, options, &mut fields, &mut findings);
+    let head = read_head(kind, namespace, &mut fields, &mut findings);
     let missing = !fields.has("name");
     let name = fields.text("name", &mut findings).unwrap_or_default();
     if missing {
@@ -69,15 +71,15 @@ pub(super) fn create(kind: Kind, options: &Options, body: Value) -> Result<Read<
     }
     let spec = read_spec(kind, fields, &mut findings);
     let warnings = findings.conclude()?;
-    let key = ResourceKey::new(kind, options.namespace(), name);
+    let key = ResourceKey::new(kind, namespace.clone(), name);
     let said = Amendment { labels: head.labels, annotations: head.annotations, spec };
-    Ok(Read { value: Manifest { key, description: whole(said) }, warnings })
+    Ok(BodyRead { value: Manifest { key, description: whole(said) }, warnings })
 }
 
-/// What is to stand in place of a resource.
-pub(super) fn replace(key: ResourceKey, options: &Options, body: Value) -> Result<Read<Manifest>, ApiError> {
-    let Read { value, warnings } = update(&key, options, body)?;
-    Ok(Read { value: Manifest { key, description: whole(value) }, warnings })
+/// What replaces a resource.
+pub(super) fn replace(key: ResourceKey, warnings: Vec<String>, body: Value) -> Result<BodyRead<Manifest>, ApiError> {
+    let BodyRead { value, warnings } = update(&key, warnings, body)?;
+    Ok(BodyRead { value: Manifest { key, description: whole(value) }, warnings })
 }
 
 /// A description that keeps nothing of an earlier one, so that there is nothing to be removed.
@@ -90,26 +92,31 @@ fn whole(said: Amendment) -> Description {
 }
 
 /// What is to be changed of a resource.
-pub(super) fn update(key: &ResourceKey, options: &Options, body: Value) -> Result<Read<Amendment>, ApiError> {
-    let mut findings = Findings::new(Code::InvalidRequest, options.warnings.clone());
+pub(super) fn update(key: &ResourceKey, warnings: Vec<String>, body: Value) -> Result<BodyRead<Amendment>, ApiError> {
+    let mut findings = RequestFindings::new(Code::InvalidRequest, warnings);
     let mut fields = Object::body(body)?;
-    let head = read_head(key.kind, options, &mut fields, &mut findings);
+    let head = read_head(key.kind, &key.namespace, &mut fields, &mut findings);
     let path = fields.path_of("name");
     if let Some(name) = fields.text("name", &mut findings).filter(|name| *name != key.name) {
         findings.fault(path, "mismatch", format!("is `{}`, and the path says `{}`", clip(&name), clip(&key.name)));
     }
     let spec = read_spec(key.kind, fields, &mut findings);
     let warnings = findings.conclude()?;
-    Ok(Read { value: Amendment { labels: head.labels, annotations: head.annotations, spec }, warnings })
+    Ok(BodyRead { value: Amendment { labels: head.labels, annotations: head.annotations, spec }, warnings })
 }
 
-struct Head {
+struct ResourceMetadata {
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
 }
 
 /// Makes the body flat, and takes out what is not the spec.
-fn read_head(kind: Kind, options: &Options, fields: &mut Object, findings: &mut Findings) -> Head {
+fn read_head(
+    kind: Kind,
+    namespace: &Namespace,
+    fields: &mut Object,
+    findings: &mut RequestFindings,
+) -> ResourceMetadata {
     for (name, expected) in [("kind", kind.as_str()), ("apiVersion", kind.api_version())] {
         let path = fields.path_of(name);
         if let Some(other) = fields.text(name, findings).filter(|text| text != expected) {
@@ -120,9 +127,8 @@ fn read_head(kind: Kind, options: &Options, fields: &mut Object, findings: &mut 
         fields.absorb(metadata, findings);
     }
     let path = fields.path_of("namespace");
-    if let Some(namespace) = fields.text("namespace", findings).filter(|name| *name != options.namespace().as_str()) {
-        let expected = options.namespace();
-        findings.fault(path, "mismatch", format!("is `{}`, and the path says `{expected}`", clip(&namespace)));
+    if let Some(other) = fields.text("namespace", findings).filter(|name| *name != namespace.as_str()) {
+        findings.fault(path, "mismatch", format!("is `{}`, and the path says `{namespace}`", clip(&other)));
     }
     for written in OF_ANSWERS {
         let _ = fields.take_any(written);
@@ -130,13 +136,13 @@ fn read_head(kind: Kind, options: &Options, fields: &mut Object, findings: &mut 
     for of_cluster in ["uid", "resourceVersion", "managedFields", "ownerReferences", "finalizers", "selfLink"] {
         let _ = fields.take_any(of_cluster);
     }
-    // A tool's own `annotations` stand in its spec; those of the resource stand outside.
+    // A tool's own `annotations` are in its spec; those of the resource are outside.
     let labels = texts(fields, "labels", findings);
     let annotations = texts(fields, "annotations", findings);
-    Head { labels, annotations }
+    ResourceMetadata { labels, annotations }
 }
 
-fn texts(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<BTreeMap<String, String>> {
+fn texts(fields: &mut Object, name: &str, findings: &mut RequestFindings) -> Option<BTreeMap<String, String>> {
     let path = fields.path_of(name);
     let object = fields.object(name, findings)?;
     let mut texts = BTreeMap::new();
@@ -155,7 +161,7 @@ fn texts(fields: &mut Object, name: &str, findings: &mut Findings) -> Option<BTr
 }
 
 /// What is left of the body is the spec: in `spec`, beside it, or both.
-fn read_spec(kind: Kind, mut fields: Object, findings: &mut Findings) -> Map<String, Value> {
+fn read_spec(kind: Kind, mut fields: Object, findings: &mut RequestFindings) -> Map<String, Value> {
     let inner = fields.object("spec", findings);
     let mut spec = inner.map(Object::into_members).unwrap_or_default();
     for (name, value) in fields.into_members() {
@@ -195,7 +201,7 @@ fn read_spec(kind: Kind, mut fields: Object, findings: &mut Findings) -> Map<Str
 
 /// ARK's API has the settings of a memory in `config`, where a manifest has them in its `spec`. Answers show
 /// both, so both may come back.
-fn absorb_config(spec: &mut Map<String, Value>, findings: &mut Findings) {
+fn absorb_config(spec: &mut Map<String, Value>, findings: &mut RequestFindings) {
     let Some(Value::Object(config)) = spec.get("config").cloned() else { return };
     spec.shift_remove("config");
     for (name, value) in config {

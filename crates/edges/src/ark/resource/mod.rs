@@ -21,56 +21,82 @@ use bosun_engine::{
 };
 use serde::Serialize;
 
-use super::{namespaces, options::Options, routes::with_warnings, wire::List};
-use crate::{
-    App,
-    http::{answer::Json, error::ApiError, extract::JsonBody},
+use super::{
+    handlers::namespaces,
+    params::{NameToken, Paging, Params, path::ResourcePath},
+    wire::List,
 };
+use crate::{
+    AppState,
+    auth::gate::{Caller, RequestNamespace},
+    http::{answer::Json, error::ApiError, extract::JsonBody, warning::with_warnings},
+};
+
+/// Pages of resources.
+pub(crate) type ResourceListParams = Paging<NameToken>;
 
 /// The five operations of each kind, under the names that the table of routes uses.
 macro_rules! operations {
     ($($kind:ident $list:ident $create:ident $get:ident $update:ident $delete:ident $item:path, $detail:path;)*) => {$(
         #[doc = concat!("`GET …`: the resources of kind ", stringify!($kind))]
-        pub(super) async fn $list(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
-            namespaces::require(&app, &options).await?;
-            Ok(list(Kind::$kind, &app, &options, $item))
+        pub(super) async fn $list(
+            State(app): State<AppState>,
+            caller: Caller,
+            namespace: RequestNamespace,
+            Params { given: paging, warnings }: Params<ResourceListParams>,
+        ) -> Result<Response, ApiError> {
+            namespaces::require(&app, &caller, &namespace).await?;
+            Ok(with_warnings(list(Kind::$kind, &app, &namespace, &paging, $item), &warnings))
         }
 
         #[doc = concat!("`POST …`: a new resource of kind ", stringify!($kind))]
         pub(super) async fn $create(
-            State(app): State<App>,
-            options: Options,
+            State(app): State<AppState>,
+            caller: Caller,
+            namespace: RequestNamespace,
+            Params { warnings, .. }: Params,
             body: JsonBody,
         ) -> Result<Response, ApiError> {
-            let read = body.read(|body| body::create(Kind::$kind, &options, body))?;
-            let changed = app.engine.create_resource(options.actor().clone(), read.value).await?;
+            let read = body.read(|body| body::create(Kind::$kind, &namespace, warnings, body))?;
+            let changed = app.engine.create_resource(caller.actor, read.value).await?;
             Ok(changed_answer(changed, read.warnings, $detail))
         }
 
         #[doc = concat!("`GET …/{name}`: one resource of kind ", stringify!($kind))]
-        pub(super) async fn $get(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
+        pub(super) async fn $get(
+            State(app): State<AppState>,
+            Params { warnings, .. }: Params,
+            path: ResourcePath,
+        ) -> Result<Response, ApiError> {
             let registry = app.engine.registry();
-            let resource = find(&registry, Kind::$kind, &options.namespace(), &options.name)?;
-            Ok(with_warnings(Json($detail(&registry, &resource, Vec::new())), &options.warnings))
+            let resource = find(&registry, Kind::$kind, &path)?;
+            Ok(with_warnings(Json($detail(&registry, &resource, Vec::new())), &warnings))
         }
 
         #[doc = concat!("`PUT …/{name}`: changes what the body names of a resource of kind ", stringify!($kind))]
         pub(super) async fn $update(
-            State(app): State<App>,
-            options: Options,
+            State(app): State<AppState>,
+            caller: Caller,
+            Params { warnings, .. }: Params,
+            ResourcePath { namespace, name }: ResourcePath,
             body: JsonBody,
         ) -> Result<Response, ApiError> {
-            let key = ResourceKey::new(Kind::$kind, options.namespace(), options.name.clone());
-            let read = body.read(|body| body::update(&key, &options, body))?;
-            let changed = app.engine.update_resource(options.actor().clone(), key, read.value).await?;
+            let key = ResourceKey::new(Kind::$kind, namespace, name);
+            let read = body.read(|body| body::update(&key, warnings, body))?;
+            let changed = app.engine.update_resource(caller.actor, key, read.value).await?;
             Ok(changed_answer(changed, read.warnings, $detail))
         }
 
         #[doc = concat!("`DELETE …/{name}`: a resource of kind ", stringify!($kind))]
-        pub(super) async fn $delete(State(app): State<App>, options: Options) -> Result<Response, ApiError> {
-            let key = ResourceKey::new(Kind::$kind, options.namespace(), options.name.clone());
-            app.engine.delete_resource(options.actor().clone(), key).await?;
-            Ok(with_warnings(deleted(Kind::$kind, &options.name), &options.warnings))
+        pub(super) async fn $delete(
+            State(app): State<AppState>,
+            caller: Caller,
+            Params { warnings, .. }: Params,
+            ResourcePath { namespace, name }: ResourcePath,
+        ) -> Result<Response, ApiError> {
+            let key = ResourceKey::new(Kind::$kind, namespace, name.clone());
+            app.engine.delete_resource(caller.actor, key).await?;
+            Ok(with_warnings(deleted(Kind::$kind, &name), &warnings))
         }
     )*};
 }
@@ -84,51 +110,52 @@ operations! {
     McpServer list_servers create_server get_server update_server delete_server show::server, show::server_detail;
 }
 
-fn list<Item: Serialize>(kind: Kind, app: &App, options: &Options, item: fn(&Registry, &Resource) -> Item) -> Response {
+fn list<Item: Serialize>(
+    kind: Kind,
+    app: &AppState,
+    namespace: &Namespace,
+    paging: &ResourceListParams,
+    item: fn(&Registry, &Resource) -> Item,
+) -> Json<List<Item>> {
     let registry = app.engine.registry();
-    let Page { resources, total, continue_token, remaining } = page(&registry, kind, options);
+    let ResourcePage { resources, total, continue_token, remaining } = page(&registry, kind, namespace, paging);
     let items: Vec<_> = resources.iter().map(|resource| item(&registry, resource)).collect();
-    let list = List { count: items.len(), total, items, continue_token, remaining_item_count: remaining };
-    with_warnings(Json(list), &options.warnings)
+    Json(List { count: items.len(), total, items, continue_token, remaining_item_count: remaining })
 }
 
 /// Part of the resources of a kind, in the order of their names.
-struct Page {
+struct ResourcePage {
     resources: Vec<Arc<Resource>>,
     /// Of all pages.
     total: u64,
     /// The name that this page ends with, if there are more.
     continue_token: Option<String>,
-    /// How many come after this page; unknown to whoever has not asked for pages.
+    /// How many come after this page; absent if the client has not asked for pages.
     remaining: Option<u64>,
 }
 
 /// What a request asks for of a kind: all of it, unless it says how much.
-fn page(registry: &Registry, kind: Kind, options: &Options) -> Page {
-    let mut resources = registry.resources(kind, &options.namespace());
+fn page<T>(registry: &Registry, kind: Kind, namespace: &Namespace, paging: &Paging<T>) -> ResourcePage {
+    let mut resources = registry.resources(kind, namespace);
     let total = resources.len() as u64;
-    if let Some(last) = &options.continue_token {
+    if let Some(last) = &paging.continue_token {
         resources.retain(|resource| resource.manifest.key.name > *last);
     }
     let (mut continue_token, mut remaining) = (None, None);
-    if let Some(limit) = options.asked_limit {
+    if let Some(limit) = paging.asked_limit {
         let rest = resources.len().saturating_sub(limit);
         resources.truncate(limit);
         remaining = Some(rest as u64);
         continue_token = resources.last().filter(|_| rest > 0).map(|last| last.manifest.key.name.clone());
     }
-    Page { resources, total, continue_token, remaining }
+    ResourcePage { resources, total, continue_token, remaining }
 }
 
-pub(super) fn find(
-    registry: &Registry,
-    kind: Kind,
-    namespace: &Namespace,
-    name: &str,
-) -> Result<Arc<Resource>, ApiError> {
+fn find(registry: &Registry, kind: Kind, path: &ResourcePath) -> Result<Arc<Resource>, ApiError> {
+    let ResourcePath { namespace, name } = path;
     let found = registry.resource(kind, namespace, name);
     found.ok_or_else(|| {
-        let key = ResourceKey::new(kind, namespace.clone(), name);
+        let key = ResourceKey::new(kind, namespace.clone(), name.as_str());
         bosun_engine::EngineError::from(ResourceError::NotFound(key)).into()
     })
 }

@@ -1,7 +1,7 @@
 //! Resources as Kubernetes has them: `/v1/resources/api/{version}/{kind}` and
 //! `/v1/resources/apis/{group}/{version}/{kind}`.
 //!
-//! The kind is its name or its plural, in any case. Whoever accepts YAML gets YAML. Queries can be read here as
+//! The kind is its name or its plural, in any case. A client that accepts YAML gets YAML. Queries can be read here as
 //! the custom resources that they are in ARK; to ask one has a route of its own.
 
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use bosun_core::{Head, query::Spec};
+use bosun_core::{Head, Namespace, query::Spec};
 use bosun_engine::{
     Registry,
     resource::{ChangedResource, Kind, Origin, Resource, ResourceKey},
@@ -20,14 +20,23 @@ use bosun_engine::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Page, body, find, page, show, wire, yaml};
+use super::{ResourcePage, body, find, page, show, wire, yaml};
 use crate::{
-    App,
-    ark::{convert, namespaces, options::Options, routes::with_warnings},
+    AppState,
+    ark::{
+        answering::convert,
+        handlers::namespaces,
+        params::{
+            KubernetesToken, Paging, Params, StateFilter,
+            path::{QueryPath, ResourcePath},
+        },
+    },
+    auth::gate::{Caller, RequestNamespace},
     http::{
         answer::Json,
         error::{ApiError, Code, clip, internal},
         extract::JsonBody,
+        warning::with_warnings,
     },
 };
 
@@ -46,20 +55,23 @@ pub(in crate::ark) struct KindPath {
     kind: String,
 }
 
-/// What stands under a path.
+/// Pages of resources or queries as Kubernetes has them.
+pub(crate) type RawListParams = (Paging<KubernetesToken>, StateFilter);
+
+/// What a path names.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum RawKind {
     Resources(Kind),
     Queries,
 }
 
 impl KindPath {
-    fn read(&self) -> Result<Asked, ApiError> {
+    fn read(&self) -> Result<RawKind, ApiError> {
         let version =
             if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) };
         let word = self.kind.to_ascii_lowercase();
         if version == QUERY_VERSION && (word == QUERIES || word.eq_ignore_ascii_case(QUERY)) {
-            return Ok(Asked::Queries);
+            return Ok(RawKind::Queries);
         }
         let is_meant = |kind: &Kind| {
             let (name, plural) = (kind.as_str().to_ascii_lowercase(), kind.plural().replace('-', ""));
@@ -69,15 +81,15 @@ impl KindPath {
             let message = format!("kind '{}' of '{}' is not served here", clip(&self.kind), clip(&version));
             ApiError::new(Code::ResourceNotFound, message)
         })?;
-        Ok(Asked::Resources(kind))
+        Ok(RawKind::Resources(kind))
     }
 
     /// The kind of what can be written under a path. A query has rights, waiting and streams of its own, so it
     /// is not written here.
     fn written(&self) -> Result<Kind, ApiError> {
         match self.read()? {
-            Asked::Resources(kind) => Ok(kind),
-            Asked::Queries => {
+            RawKind::Resources(kind) => Ok(kind),
+            RawKind::Queries => {
                 let message = "queries are only read here; they are asked, cancelled and deleted at `…/queries`";
                 Err(ApiError::new(Code::InvalidResource, message))
             }
@@ -87,22 +99,29 @@ impl KindPath {
 
 /// `GET …/resources/…/{kind}`
 pub(in crate::ark) async fn list_raw(
-    State(app): State<App>,
+    State(app): State<AppState>,
+    caller: Caller,
+    namespace: RequestNamespace,
+    Params { given: (paging, filter), warnings }: Params<RawListParams>,
     Path(path): Path<KindPath>,
-    options: Options,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let asked = path.read()?;
-    namespaces::require(&app, &options).await?;
-    let list = match asked {
-        Asked::Resources(kind) => list_resources(&app.engine.registry(), kind, &options),
-        Asked::Queries => list_queries(&app, &options).await?,
+    let kind = path.read()?;
+    namespaces::require(&app, &caller, &namespace).await?;
+    let list = match kind {
+        RawKind::Resources(kind) => list_resources(&app.engine.registry(), kind, &namespace, &paging),
+        RawKind::Queries => list_queries(&app, &namespace, &paging, filter).await?,
     };
-    Ok(with_warnings(in_wanted_form(&headers, list), &options.warnings))
+    Ok(with_warnings(in_wanted_form(&headers, list), &warnings))
 }
 
-fn list_resources(registry: &Registry, kind: Kind, options: &Options) -> wire::RawList {
-    let Page { resources, continue_token, remaining, .. } = page(registry, kind, options);
+fn list_resources(
+    registry: &Registry,
+    kind: Kind,
+    namespace: &Namespace,
+    paging: &Paging<KubernetesToken>,
+) -> wire::RawList {
+    let ResourcePage { resources, continue_token, remaining, .. } = page(registry, kind, namespace, paging);
     wire::RawList {
         api_version: kind.api_version(),
         kind: format!("{}List", kind.as_str()),
@@ -111,9 +130,14 @@ fn list_resources(registry: &Registry, kind: Kind, options: &Options) -> wire::R
     }
 }
 
-async fn list_queries(app: &App, options: &Options) -> Result<wire::RawList, ApiError> {
-    let page = store::Page { limit: options.limit(), before: options.before()?, status: options.state };
-    let listed = app.engine.list(&options.namespace(), &page).await?;
+async fn list_queries(
+    app: &AppState,
+    namespace: &Namespace,
+    paging: &Paging<KubernetesToken>,
+    filter: StateFilter,
+) -> Result<wire::RawList, ApiError> {
+    let page = store::Page { limit: paging.limit(), before: paging.before()?, status: filter.state };
+    let listed = app.engine.list(namespace, &page).await?;
     let continue_token = listed.next.map(|uid| uid.to_string());
     let mut items = Vec::with_capacity(listed.queries.len());
     for (head, entries) in &listed.queries {
@@ -132,52 +156,58 @@ async fn list_queries(app: &App, options: &Options) -> Result<wire::RawList, Api
 
 /// `GET …/resources/…/{kind}/{name}`
 pub(in crate::ark) async fn get_raw(
-    State(app): State<App>,
-    Path(path): Path<KindPath>,
-    options: Options,
+    State(app): State<AppState>,
+    Params { warnings, .. }: Params,
+    Path(kind): Path<KindPath>,
+    path: ResourcePath,
+    query: QueryPath,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let found = match path.read()? {
-        Asked::Resources(kind) => {
+    let found = match kind.read()? {
+        RawKind::Resources(kind) => {
             let registry = app.engine.registry();
-            let resource = find(&registry, kind, &options.namespace(), &options.name)?;
+            let resource = find(&registry, kind, &path)?;
             raw(&registry, &resource)
         }
-        Asked::Queries => {
-            let snapshot = app.engine.get(&options.key()?, None).await?;
+        RawKind::Queries => {
+            let snapshot = app.engine.get(&query.key()?, None).await?;
             let (head, transcript) = (&*snapshot.head, &*snapshot.transcript);
             let status = wire::RawStatus::Query(Box::new(convert::ark_status(head, transcript)));
             raw_query(head, &transcript.spec, status)?
         }
     };
-    Ok(with_warnings(in_wanted_form(&headers, found), &options.warnings))
+    Ok(with_warnings(in_wanted_form(&headers, found), &warnings))
 }
 
 /// `POST …/resources/…/{kind}`
 pub(in crate::ark) async fn create_raw(
-    State(app): State<App>,
+    State(app): State<AppState>,
+    caller: Caller,
+    namespace: RequestNamespace,
+    Params { warnings, .. }: Params,
     Path(path): Path<KindPath>,
-    options: Options,
     headers: HeaderMap,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let kind = path.written()?;
-    let read = body.read(|body| body::create(kind, &options, body))?;
-    let changed = app.engine.create_resource(options.actor().clone(), read.value).await?;
+    let read = body.read(|body| body::create(kind, &namespace, warnings, body))?;
+    let changed = app.engine.create_resource(caller.actor, read.value).await?;
     Ok(changed_answer(&headers, changed, read.warnings))
 }
 
 /// `PUT …/resources/…/{kind}/{name}`: the whole object, as Kubernetes takes it; what is not in it is gone.
 pub(in crate::ark) async fn replace_raw(
-    State(app): State<App>,
-    Path(path): Path<KindPath>,
-    options: Options,
+    State(app): State<AppState>,
+    caller: Caller,
+    Params { warnings, .. }: Params,
+    Path(kind): Path<KindPath>,
+    ResourcePath { namespace, name }: ResourcePath,
     headers: HeaderMap,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let key = ResourceKey::new(path.written()?, options.namespace(), options.name.clone());
-    let read = body.read(|body| body::replace(key, &options, body))?;
-    let changed = app.engine.replace_resource(options.actor().clone(), read.value).await?;
+    let key = ResourceKey::new(kind.written()?, namespace, name);
+    let read = body.read(|body| body::replace(key, warnings, body))?;
+    let changed = app.engine.replace_resource(caller.actor, read.value).await?;
     Ok(changed_answer(&headers, changed, read.warnings))
 }
 
@@ -188,13 +218,15 @@ fn changed_answer(headers: &HeaderMap, changed: ChangedResource, mut warnings: V
 
 /// `DELETE …/resources/…/{kind}/{name}`
 pub(in crate::ark) async fn delete_raw(
-    State(app): State<App>,
-    Path(path): Path<KindPath>,
-    options: Options,
+    State(app): State<AppState>,
+    caller: Caller,
+    Params { warnings, .. }: Params,
+    Path(kind): Path<KindPath>,
+    ResourcePath { namespace, name }: ResourcePath,
 ) -> Result<Response, ApiError> {
-    let key = ResourceKey::new(path.written()?, options.namespace(), options.name.clone());
-    app.engine.delete_resource(options.actor().clone(), key).await?;
-    Ok(with_warnings(StatusCode::NO_CONTENT, &options.warnings))
+    let key = ResourceKey::new(kind.written()?, namespace, name);
+    app.engine.delete_resource(caller.actor, key).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
 }
 
 fn raw(registry: &Registry, resource: &Resource) -> wire::Raw {
@@ -251,7 +283,7 @@ fn raw_query(head: &Head, spec: &Spec, status: wire::RawStatus) -> Result<wire::
     })
 }
 
-/// YAML for whoever asks for it and not for JSON.
+/// YAML for clients that accept it and not JSON.
 fn in_wanted_form(headers: &HeaderMap, answer: impl Serialize + Debug) -> Response {
     let accepts = |media_type: &str| {
         let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());

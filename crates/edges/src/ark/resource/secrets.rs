@@ -1,4 +1,4 @@
-//! Keys that somebody wrote into a manifest instead of referring to them.
+//! Secrets that a manifest contains instead of referring to them.
 //!
 //! They are never shown. What is shown in their place is refused when it comes back, so that a client
 //! that reads, changes and writes a resource does not overwrite a key with it. What looks like a key is for
@@ -7,12 +7,12 @@
 use bosun_core::audit::{begins_with_url, hide_in_urls, is_secret_name};
 use serde_json::Value;
 
-use crate::http::echo::HIDDEN;
+use crate::http::error_echo::HIDDEN;
 
 /// Schemas say what values are like, and have none; and what is written for people or models is theirs to read.
 const SHOWN: &[&str] = &["inputSchema", "outputSchema", "prompt", "description"];
 
-/// Replaces what stands under a name that means a secret, the text of every header, since that is where other keys are,
+/// Replaces the value under a name that means a secret, the text of every header, since that is where other keys are,
 /// and what URLs have of users and parameters.
 pub(super) fn hide(value: &mut Value) {
     match value {

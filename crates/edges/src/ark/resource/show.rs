@@ -1,7 +1,7 @@
 //! Resources in the words of their readers.
 //!
 //! Nothing is decided here: what a manifest says and whether its resource is available come from the
-//! registry. Keys that stand in a manifest are hidden.
+//! registry. Secrets in a manifest are hidden.
 
 use bosun_engine::{
     Registry,
@@ -244,7 +244,7 @@ pub(crate) fn team(registry: &Registry, resource: &Resource, warnings: Vec<Strin
     }
 }
 
-/// Where a server for tools is; nobody asks it.
+/// The address of an MCP server, which is not contacted.
 fn endpoint(resource: &Resource, availability: Availability) -> wire::Endpoint {
     let spec = spec(resource);
     wire::Endpoint {

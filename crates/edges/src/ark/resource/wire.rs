@@ -1,6 +1,6 @@
-//! Resources as they stand on the wire, in ARK's spelling.
+//! Resources on the wire, in ARK's spelling.
 //!
-//! What a manifest says is shown as it was written, in `spec`; beside it stand the flat fields that
+//! What a manifest says is shown as it was written, in `spec`; beside it are the flat fields that
 //! clients of ARK's API read.
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ pub(crate) struct Listed {
     pub(super) annotations: Texts,
 }
 
-/// What every resource has where it stands alone.
+/// What every resource has where it is shown alone.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Detail {
     #[serde(flatten)]
@@ -243,7 +243,7 @@ pub(crate) struct Raw {
     pub(super) status: Option<RawStatus>,
 }
 
-/// Where something stands, in the words of its kind.
+/// The status of an object, in the form of its kind.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(in crate::ark) enum RawStatus {

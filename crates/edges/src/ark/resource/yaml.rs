@@ -1,6 +1,6 @@
 //! JSON written as YAML, for people.
 //!
-//! Mappings and lists stand in blocks. Texts are in double quotes, with JSON's escapes, which YAML reads
+//! Mappings and lists are in block style. Texts are in double quotes, with JSON's escapes, which YAML reads
 //! the same; so nothing is ever taken for a number or a date.
 
 use std::fmt::Write as _;
@@ -71,7 +71,7 @@ fn indent(text: &mut String, depth: usize) {
     text.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// A name that nothing else can be meant by stands without quotes.
+/// A name that cannot be mistaken for another scalar is not quoted.
 fn key(name: &str) -> String {
     let is_plain = name.starts_with(|letter: char| letter.is_ascii_alphabetic())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter))

@@ -1,0 +1,421 @@
+//! A query as its clients read it.
+//!
+//! The engine has one state; ARK's clients and the RFC's have each their own word for it and their
+//! own shape around it. Both are made here from the same snapshot, and nothing is decided here.
+
+use bosun_core::{
+    CallId, Head, Outcome, Status, Transcript,
+    content::Large,
+    event::{Entry, Route},
+    message,
+    query::{Spec, Usage, View},
+    transcript::{Call, Ending, Recorded},
+};
+use bosun_engine::{Snapshot, store::Listed};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::messages;
+use crate::{
+    ark::{duration, wire},
+    auth::{Right, Rights},
+    http::warning::Warnings,
+};
+
+/// A query in either shape.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum QueryAnswer {
+    Rfc(Box<wire::RfcQuery>),
+    Ark(Box<wire::ArkQuery>),
+    BriefRfc(Box<wire::BriefRfcQuery>),
+    BriefArk(Box<wire::BriefArkQuery>),
+}
+
+/// How much of a query its reader may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visibility {
+    Everything,
+    /// Its state, and the calls that a client has to run: without `read`, a request does what its right is for, and
+    /// its answer reports the outcome of that.
+    StateAndCalls,
+}
+
+impl Visibility {
+    pub(crate) fn of(rights: Rights) -> Self {
+        if rights.has(Right::Read) { Self::Everything } else { Self::StateAndCalls }
+    }
+}
+
+/// The query as far as its reader may see it, in the view that was asked for or else in its own.
+pub(crate) fn query(
+    snapshot: &Snapshot,
+    view: Option<View>,
+    visibility: Visibility,
+    results: Option<Vec<wire::PostedResult>>,
+    warnings: &[String],
+) -> QueryAnswer {
+    let (head, transcript) = (&*snapshot.head, &*snapshot.transcript);
+    let view = view.unwrap_or(head.view);
+    if visibility == Visibility::StateAndCalls {
+        // What its creator was warned of quotes the request.
+        return brief(head, transcript, view, results, warnings.to_vec());
+    }
+    let mut all = Warnings::from(transcript.spec.warnings.clone());
+    warnings.iter().for_each(|warning| all.add(warning.as_str()));
+    let all = all.into();
+    match view {
+        View::Rfc => QueryAnswer::Rfc(Box::new(rfc(head, transcript, results, all))),
+        View::Ark => QueryAnswer::Ark(Box::new(ark(head, transcript, results, all))),
+    }
+}
+
+fn brief(
+    head: &Head,
+    transcript: &Transcript,
+    view: View,
+    results: Option<Vec<wire::PostedResult>>,
+    warnings: Vec<String>,
+) -> QueryAnswer {
+    let (identity, tool_calls) = (identity(head), open_calls(head, transcript));
+    match view {
+        View::Rfc => QueryAnswer::BriefRfc(Box::new(wire::BriefRfcQuery {
+            identity,
+            status: rfc_status(head.status()),
+            tool_call: tool_calls.first().cloned(),
+            tool_calls,
+            results,
+            warnings,
+        })),
+        View::Ark => {
+            let status = wire::BriefArkStatus { phase: ark_phase(head.status()), tool_calls };
+            QueryAnswer::BriefArk(Box::new(wire::BriefArkQuery { identity, status, results, warnings }))
+        }
+    }
+}
+
+fn rfc(
+    head: &Head,
+    transcript: &Transcript,
+    results: Option<Vec<wire::PostedResult>>,
+    warnings: Vec<String>,
+) -> wire::RfcQuery {
+    let tool_calls = open_calls(head, transcript);
+    wire::RfcQuery {
+        identity: identity(head),
+        status: rfc_status(head.status()),
+        tool_call: tool_calls.first().cloned(),
+        response: transcript.response().map(str::to_owned),
+        output: transcript.output(),
+        error: failure(transcript),
+        tool_execution_history: transcript.calls().filter_map(execution).collect(),
+        usage: usage(head.usage),
+        duration: whole_duration(head, transcript),
+        metadata: wire::RfcMetadata {
+            query_name: head.name.to_string(),
+            waiting_for_tool: !tool_calls.is_empty(),
+            labels: metadata(head, &transcript.spec),
+        },
+        session: Some(session(&transcript.spec)).filter(|session| session.conversation_id.is_some()),
+        creation_timestamp: head.created_at.to_rfc3339(),
+        tool_calls,
+        results,
+        warnings,
+    }
+}
+
+fn ark(
+    head: &Head,
+    transcript: &Transcript,
+    results: Option<Vec<wire::PostedResult>>,
+    warnings: Vec<String>,
+) -> wire::ArkQuery {
+    wire::ArkQuery {
+        identity: identity(head),
+        spec: query_spec(head, &transcript.spec),
+        metadata: metadata(head, &transcript.spec),
+        creation_timestamp: head.created_at.to_rfc3339(),
+        status: ark_status(head, transcript),
+        results,
+        warnings,
+    }
+}
+
+/// What a query was asked with, as its custom resource has it.
+pub(crate) fn query_spec(head: &Head, spec: &Spec) -> wire::QuerySpec {
+    wire::QuerySpec {
+        kind: kind(spec),
+        input: input(spec),
+        parameters: Some(&spec.parameters).filter(|parameters| !parameters.is_empty()).map(|parameters| {
+            let parameters = parameters.iter();
+            parameters.map(|(name, value)| wire::Parameter { name: name.clone(), value: value.clone() }).collect()
+        }),
+        target: target(spec),
+        targets: vec![target(spec)],
+        selector: spec.selector.as_deref().cloned(),
+        model_ref: Some(&spec.model)
+            .filter(|model| !model.is_empty())
+            .map(|model| wire::ModelRef { name: model.clone() }),
+        memory: memory(spec),
+        session: session(spec),
+        timeout: duration::format(head.limits.query_timeout),
+        ttl: duration::format(head.limits.ttl),
+        cancel: head.status() == Status::Cancelled,
+        service_account: wire::Never(()),
+        overrides: wire::Never(()),
+    }
+}
+
+/// The whole status of a query as ARK has it, from the whole transcript.
+pub(crate) fn ark_status(head: &Head, transcript: &Transcript) -> wire::ArkStatus {
+    let mut status = listed_status(head, transcript);
+    if let Some(response) = &mut status.response {
+        response.raw = messages::raw(transcript);
+    }
+    status
+}
+
+/// The same but for what was said on the way: of the transcript, the end is enough.
+pub(crate) fn listed_status(head: &Head, transcript: &Transcript) -> wire::ArkStatus {
+    let phase = ark_phase(head.status());
+    let target = target(&transcript.spec);
+    let response = ark_content(transcript).map(|content| wire::ArkResponse { target, content, raw: None, phase });
+    wire::ArkStatus {
+        phase,
+        responses: response.clone().map(|response| vec![response]),
+        response,
+        output: transcript.output(),
+        error: failure(transcript),
+        tool_calls: open_calls(head, transcript),
+        token_usage: usage(head.usage),
+        conversation_id: session(&transcript.spec).conversation_id,
+        conditions: vec![condition(head, transcript)],
+        duration: whole_duration(head, transcript),
+    }
+}
+
+/// One page of a list.
+pub(crate) fn list(listed: &Listed) -> wire::List<wire::ListedQuery> {
+    let continue_token = listed.next.map(|uid| uid.to_string());
+    let items: Vec<_> = listed
+        .queries
+        .iter()
+        .filter_map(|(head, entries)| Some(listed_query(head, &beginning_and_end(entries)?)))
+        .collect();
+    wire::List { count: items.len(), items, total: listed.total, continue_token, remaining_item_count: None }
+}
+
+/// What is in a list of a transcript: what was asked, and what the query ended with or waits for.
+pub(crate) fn beginning_and_end(entries: &[Entry]) -> Option<Transcript> {
+    let (created, latest) = entries.split_first()?;
+    let mut transcript = Transcript::new(created)?;
+    latest.iter().for_each(|entry| transcript.apply(entry));
+    Some(transcript)
+}
+
+fn listed_query(head: &Head, transcript: &Transcript) -> wire::ListedQuery {
+    let spec = &transcript.spec;
+    wire::ListedQuery {
+        identity: identity(head),
+        kind: kind(spec),
+        session: session(spec),
+        memory: memory(spec),
+        metadata: metadata(head, spec),
+        input: input(spec),
+        target: target(spec),
+        targets: vec![target(spec)],
+        creation_timestamp: head.created_at.to_rfc3339(),
+        status: listed_status(head, transcript),
+    }
+}
+
+pub(crate) fn rfc_status(status: Status) -> &'static str {
+    match status {
+        Status::Queued => "pending",
+        Status::Running => "running",
+        Status::Waiting => "tool_call_required",
+        Status::Held => "paused",
+        Status::Completed => "completed",
+        Status::Failed => "failed",
+        Status::Cancelled => "cancelled",
+    }
+}
+
+fn ark_phase(status: Status) -> &'static str {
+    match status {
+        Status::Queued => "pending",
+        Status::Running => "running",
+        // ARK has one word for everything that waits for a client.
+        Status::Waiting | Status::Held => "input-required",
+        Status::Completed => "done",
+        Status::Failed => "error",
+        Status::Cancelled => "canceled",
+    }
+}
+
+fn identity(head: &Head) -> wire::Identity {
+    wire::Identity {
+        name: head.name.to_string(),
+        namespace: head.namespace.to_string(),
+        uid: head.uid.to_string(),
+        state: head.status().as_str(),
+    }
+}
+
+fn session(spec: &Spec) -> wire::Session {
+    let conversation = spec.conversation.as_ref().map(|conversation| conversation.key.id.clone());
+    wire::Session { session_id: spec.session_id.clone(), conversation_id: conversation.or(spec.session_id.clone()) }
+}
+
+fn memory(spec: &Spec) -> Option<wire::MemoryRef> {
+    spec.conversation.as_ref().map(|conversation| wire::MemoryRef { name: conversation.key.memory.clone() })
+}
+
+fn kind(spec: &Spec) -> &'static str {
+    if spec.messages.is_empty() { "user" } else { "messages" }
+}
+
+/// The text as the client wrote it, with its places still open.
+fn written(spec: &Spec) -> &str {
+    spec.template.as_deref().unwrap_or(&spec.input)
+}
+
+fn input(spec: &Spec) -> Value {
+    if spec.messages.is_empty() {
+        Value::from(written(spec))
+    } else {
+        spec.messages.iter().map(message::write).collect()
+    }
+}
+
+/// ARK's one condition of a query: true when it has ended, however it did.
+fn condition(head: &Head, transcript: &Transcript) -> wire::QueryCondition {
+    let (status, reason, message) = match transcript.end.as_ref().map(|end| &end.how) {
+        None => ("False", "QueryRunning".to_owned(), format!("the query is {}", head.status().as_str())),
+        Some(Ending::Completed) => ("True", "QuerySucceeded".to_owned(), "the query completed".to_owned()),
+        Some(Ending::Failed { code, message }) => ("True", camel_case(code), message.clone()),
+        Some(Ending::Cancelled { .. }) => ("True", "QueryCanceled".to_owned(), "the query was cancelled".to_owned()),
+    };
+    let since = transcript.end.as_ref().map_or(head.updated_at, |end| end.at);
+    wire::QueryCondition { kind: "Completed", status, reason, message, last_transition_time: since.to_rfc3339() }
+}
+
+/// A code in the spelling that conditions have: `query_timeout` is `QueryTimeout`.
+fn camel_case(code: &str) -> String {
+    let words = code.split('_').map(|word| {
+        let mut letters = word.chars();
+        letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
+    });
+    words.collect()
+}
+
+fn metadata(head: &Head, spec: &Spec) -> wire::Metadata {
+    wire::Metadata { labels: head.labels(spec).clone(), annotations: head.annotations(spec).clone() }
+}
+
+fn target(spec: &Spec) -> wire::Target {
+    wire::Target { kind: spec.target_kind.as_str(), name: spec.target.clone() }
+}
+
+pub(crate) fn usage(usage: Usage) -> wire::TokenUsage {
+    wire::TokenUsage {
+        prompt_tokens: usage.prompt_tokens,
+        completion_tokens: usage.completion_tokens,
+        total_tokens: usage.total(),
+        cached_tokens: Some(usage.cached_tokens).filter(|tokens| *tokens > 0),
+        cache_write_tokens: Some(usage.cache_write_tokens).filter(|tokens| *tokens > 0),
+    }
+}
+
+/// The calls that the client must run, in the order in which the model asked.
+fn open_calls(head: &Head, transcript: &Transcript) -> Vec<wire::ToolCall> {
+    head.waiting()
+        .filter_map(|(call, deadline)| {
+            let asked = &transcript.call(call.id)?.asked;
+            Some(wire::ToolCall {
+                id: call.id.to_string(),
+                name: asked.tool.clone(),
+                arguments: asked.arguments.clone(),
+                deadline: deadline.to_rfc3339(),
+                traceparent: transcript.spec.trace.as_ref().map(ToString::to_string),
+                tracestate: transcript.spec.trace.as_ref().and_then(|trace| trace.state()).map(str::to_owned),
+            })
+        })
+        .collect()
+}
+
+fn execution(call: &Call) -> Option<wire::Execution> {
+    let Recorded { outcome, at } = call.result.as_ref()?;
+    Some(wire::Execution {
+        tool_call_id: call.asked.call.to_string(),
+        tool_name: call.asked.tool.clone(),
+        execution_mode: match call.asked.route {
+            Route::Outside { .. } => Some("external"),
+            Route::Inside { .. } => Some("internal"),
+            Route::Refused { .. } => None,
+        },
+        success: outcome.is_success(),
+        duration: duration::format(at.since(call.started_at.unwrap_or(call.asked_at))),
+        error: outcome_error(outcome),
+        large_result: outcome.large().map(|large| large_result(call.asked.call, large)),
+        dropped_arguments: call.asked.dropped.clone(),
+        deprecated: call.asked.deprecated.clone(),
+    })
+}
+
+pub(crate) fn large_result(call: CallId, large: &Large) -> wire::LargeResult {
+    wire::LargeResult {
+        handle: call.to_string(),
+        size: large.size,
+        media_type: large.media_type.to_string(),
+        sha256: large.hash.to_string(),
+    }
+}
+
+pub(crate) fn outcome_error(outcome: &Outcome) -> Option<wire::Error> {
+    match outcome {
+        Outcome::Success { .. } => None,
+        Outcome::Failure { code, message, .. } => Some(wire::Error { code: code.clone(), message: message.clone() }),
+    }
+}
+
+pub(crate) fn failure(transcript: &Transcript) -> Option<wire::Error> {
+    match &transcript.end.as_ref()?.how {
+        Ending::Failed { code, message } => Some(wire::Error { code: code.clone(), message: message.clone() }),
+        Ending::Completed | Ending::Cancelled { .. } => None,
+    }
+}
+
+/// ARK's clients look for the text in one place, whether it is an answer or the reason why there is none.
+fn ark_content(transcript: &Transcript) -> Option<String> {
+    match &transcript.end.as_ref()?.how {
+        Ending::Completed => transcript.response().map(str::to_owned),
+        Ending::Failed { message, .. } => Some(message.clone()),
+        Ending::Cancelled { reason } => Some(reason.clone().unwrap_or_else(|| "the query was cancelled".into())),
+    }
+}
+
+/// From creation to the end, as a person would measure it: waiting for tools included, and steps of the server's clock not.
+pub(crate) fn whole_duration(head: &Head, transcript: &Transcript) -> Option<String> {
+    let created_at = transcript.created_at.shifted(head.clock.stepped_ms);
+    transcript.end.as_ref().map(|end| duration::format(end.at.since(created_at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(cached_tokens: u64, cache_write_tokens: u64, expect: &str) {
+        let counted = Usage { prompt_tokens: 90, completion_tokens: 9, cached_tokens, cache_write_tokens };
+        assert_eq!(serde_json::to_string(&usage(counted)).unwrap(), expect);
+    }
+
+    #[test]
+    fn tokens_of_caches_stand_only_where_an_api_reports_them() {
+        check(0, 0, r#"{"promptTokens":90,"completionTokens":9,"totalTokens":99}"#);
+        check(40, 0, r#"{"promptTokens":90,"completionTokens":9,"totalTokens":99,"cachedTokens":40}"#);
+        check(0, 50, r#"{"promptTokens":90,"completionTokens":9,"totalTokens":99,"cacheWriteTokens":50}"#);
+    }
+}

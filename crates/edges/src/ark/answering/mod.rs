@@ -1,0 +1,8 @@
+//! What the engine returns, as ARK's API writes it.
+
+pub(crate) mod audit;
+pub(crate) mod convert;
+pub(crate) mod messages;
+mod sse_cache;
+pub(crate) mod stream;
+pub(crate) mod usage;

@@ -1,0 +1,261 @@
+//! Handlers of conversations: list, read and delete them.
+//!
+//! ARK has called the key of a conversation `sessionId` first and `conversationId` since, and its lists after
+//! them; its memory service shows messages one by one, each with its position. Both names, both paths and both
+//! lists are served from what the store has: the messages of completed queries.
+
+use axum::{extract::State, http::StatusCode, response::Response};
+use bosun_core::{Namespace, message};
+use bosun_engine::{
+    Engine,
+    store::conversations::{Listing, Said, Wanted},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::namespaces;
+use crate::{
+    AppState,
+    ark::{
+        params::{
+            ConversationFilter, MemoryFilter, Paging, Params, QueryToken, SaidBy,
+            path::{ConversationPath, ConversationQueryPath, MemoryConversationPath},
+        },
+        wire,
+    },
+    auth::gate::{Caller, RequestNamespace},
+    http::{
+        answer::Json,
+        error::{ApiError, Code, clip, memory_not_found},
+        warning::with_warnings,
+    },
+};
+
+/// Which conversations a list is of.
+pub(crate) type ConversationListParams = (Paging<QueryToken>, MemoryFilter, ConversationFilter, SaidBy);
+/// Which conversations are deleted.
+pub(crate) type DeleteParams = (MemoryFilter, ConversationFilter, SaidBy);
+/// Which messages of one conversation.
+pub(crate) type GetParams = (Paging<QueryToken>, MemoryFilter, SaidBy);
+/// Which messages of one conversation of one memory.
+pub(crate) type GetInMemoryParams = (Paging<QueryToken>, SaidBy);
+
+/// A conversation in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListedConversation {
+    conversation_id: String,
+    /// The same by its older name.
+    session_id: String,
+    memory_name: String,
+    /// How many it has.
+    messages: u64,
+    /// The query that added to it last.
+    last_query_id: String,
+    last_updated: String,
+}
+
+/// One message with its position.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StoredMessage {
+    timestamp: String,
+    memory_name: String,
+    conversation_id: String,
+    /// The same by its older name.
+    session_id: String,
+    query_id: String,
+    query_name: String,
+    /// In OpenAI's form.
+    message: Value,
+    /// Its number in the conversation; the first is 1.
+    sequence: u64,
+}
+
+/// One conversation with what was said in it, from the beginning, in pages.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ConversationPage {
+    conversation_id: String,
+    /// Absent if several memories have a conversation of this name; each message says which it is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_name: Option<String>,
+    messages: Vec<StoredMessage>,
+    /// Of this page.
+    count: usize,
+    /// Of the whole conversation.
+    total: u64,
+    #[serde(rename = "continue_token", skip_serializing_if = "Option::is_none")]
+    continue_token: Option<String>,
+}
+
+/// `GET …/conversations`
+pub(crate) async fn list_conversations(
+    State(app): State<AppState>,
+    caller: Caller,
+    namespace: RequestNamespace,
+    Params { given: (paging, memory, conversation, said_by), warnings }: Params<ConversationListParams>,
+) -> Result<Response, ApiError> {
+    namespaces::require(&app, &caller, &namespace).await?;
+    let wanted = Wanted { memory: memory.memory, id: conversation.conversation, query: said_by.query };
+    let listed = app.engine.conversations(&namespace, &wanted, paging.before()?, paging.limit()).await?;
+    let continue_token = listed.items.last().filter(|_| listed.more).map(|last| last.latest.to_string());
+    let items: Vec<_> = listed
+        .items
+        .into_iter()
+        .map(|conversation| ListedConversation {
+            session_id: conversation.key.id.clone(),
+            conversation_id: conversation.key.id,
+            memory_name: conversation.key.memory,
+            messages: conversation.messages,
+            last_query_id: conversation.latest.to_string(),
+            last_updated: conversation.updated_at.to_rfc3339(),
+        })
+        .collect();
+    let count = items.len();
+    let list = wire::List { count, items, total: listed.total, continue_token, remaining_item_count: None };
+    Ok(with_warnings(Json(list), &warnings))
+}
+
+/// `GET …/memory-messages`
+pub(crate) async fn list_messages(
+    State(app): State<AppState>,
+    caller: Caller,
+    namespace: RequestNamespace,
+    Params { given: (paging, memory, conversation, said_by), warnings }: Params<ConversationListParams>,
+) -> Result<Response, ApiError> {
+    namespaces::require(&app, &caller, &namespace).await?;
+    let wanted = Wanted { memory: memory.memory, id: conversation.conversation, query: said_by.query };
+    let said = app.engine.said(&namespace, &wanted, paging.before()?, paging.limit()).await?;
+    let continue_token = token(&said);
+    let items: Vec<_> = said.items.iter().flat_map(stored).collect();
+    let count = items.len();
+    let list = wire::List { count, items, total: said.total, continue_token, remaining_item_count: None };
+    Ok(with_warnings(Json(list), &warnings))
+}
+
+/// `GET …/conversations/{id}`
+pub(crate) async fn get_conversation(
+    State(app): State<AppState>,
+    Params { given: (paging, memory, said_by), warnings }: Params<GetParams>,
+    path: ConversationPath,
+) -> Result<Response, ApiError> {
+    let wanted = Wanted { memory: memory.memory, id: Some(path.conversation_id.clone()), query: said_by.query };
+    Ok(with_warnings(Json(read(&app.engine, &path, &paging, wanted).await?), &warnings))
+}
+
+/// `GET …/memories/{name}/conversations/{id}/messages`
+pub(crate) async fn get_memory_messages(
+    State(app): State<AppState>,
+    Params { given: (paging, said_by), warnings }: Params<GetInMemoryParams>,
+    MemoryConversationPath { memory, conversation }: MemoryConversationPath,
+) -> Result<Response, ApiError> {
+    if app.engine.registry().window(&conversation.namespace, &memory).is_none() {
+        return Err(memory_not_found(conversation.namespace.as_str(), &memory));
+    }
+    let wanted = Wanted { memory: Some(memory), id: Some(conversation.conversation_id.clone()), query: said_by.query };
+    Ok(with_warnings(Json(read(&app.engine, &conversation, &paging, wanted).await?), &warnings))
+}
+
+/// `DELETE …/conversations`
+pub(crate) async fn delete_conversations(
+    State(app): State<AppState>,
+    caller: Caller,
+    namespace: RequestNamespace,
+    Params { given: (memory, conversation, said_by), warnings }: Params<DeleteParams>,
+) -> Result<Response, ApiError> {
+    let wanted = Wanted { memory: memory.memory, id: conversation.conversation, query: said_by.query };
+    app.engine.forget(caller.actor, Namespace::clone(&namespace), wanted).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
+}
+
+/// `DELETE …/conversations/{id}`
+pub(crate) async fn delete_conversation(
+    State(app): State<AppState>,
+    caller: Caller,
+    Params { given: memory, warnings }: Params<MemoryFilter>,
+    path: ConversationPath,
+) -> Result<Response, ApiError> {
+    forget(&app.engine, caller, &path, memory, None).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
+}
+
+/// `DELETE …/conversations/{id}/queries/{name}/messages`
+pub(crate) async fn delete_conversation_messages(
+    State(app): State<AppState>,
+    caller: Caller,
+    Params { given: memory, warnings }: Params<MemoryFilter>,
+    ConversationQueryPath { conversation, query }: ConversationQueryPath,
+) -> Result<Response, ApiError> {
+    forget(&app.engine, caller, &conversation, memory, Some(query)).await?;
+    Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
+}
+
+async fn read(
+    engine: &Engine,
+    path: &ConversationPath,
+    paging: &Paging<QueryToken>,
+    wanted: Wanted,
+) -> Result<ConversationPage, ApiError> {
+    let said = engine.said(&path.namespace, &wanted, paging.before()?, paging.limit()).await?;
+    if said.total == 0 {
+        return Err(not_found(path));
+    }
+    let mut memories: Vec<_> = said.items.iter().map(|said| &said.key.memory).collect();
+    memories.dedup();
+    let continue_token = token(&said);
+    let memory_name =
+        wanted.memory.or_else(|| memories.first().filter(|_| memories.len() == 1).map(|name| (*name).clone()));
+    let messages: Vec<_> = said.items.iter().flat_map(stored).collect();
+    Ok(ConversationPage {
+        conversation_id: path.conversation_id.clone(),
+        memory_name,
+        count: messages.len(),
+        messages,
+        total: said.total,
+        continue_token,
+    })
+}
+
+/// Deletes the messages of a conversation, or those of one query in it.
+async fn forget(
+    engine: &Engine,
+    caller: Caller,
+    path: &ConversationPath,
+    memory: MemoryFilter,
+    query: Option<String>,
+) -> Result<(), ApiError> {
+    let wanted = Wanted { memory: memory.memory, id: Some(path.conversation_id.clone()), query };
+    match engine.forget(caller.actor, path.namespace.clone(), wanted).await? {
+        0 => Err(not_found(path)),
+        _ => Ok(()),
+    }
+}
+
+/// Pages end between queries.
+fn token(said: &Listing<Said>) -> Option<String> {
+    said.items.last().filter(|_| said.more).map(|last| last.query.to_string())
+}
+
+fn stored(said: &Said) -> impl Iterator<Item = StoredMessage> {
+    (said.first..).zip(said.messages.iter()).map(|(sequence, message)| StoredMessage {
+        timestamp: said.at.to_rfc3339(),
+        memory_name: said.key.memory.clone(),
+        conversation_id: said.key.id.clone(),
+        session_id: said.key.id.clone(),
+        query_id: said.query.to_string(),
+        query_name: said.name.to_string(),
+        message: message::write(message),
+        sequence,
+    })
+}
+
+/// One error for a conversation that never existed, one of another namespace, and a query without messages in it.
+fn not_found(path: &ConversationPath) -> ApiError {
+    let id = clip(&path.conversation_id);
+    ApiError::new(
+        Code::ConversationNotFound,
+        format!("Conversation '{id}' not found in namespace {}, or without such messages", path.namespace),
+    )
+}

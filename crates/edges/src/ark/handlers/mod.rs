@@ -1,0 +1,10 @@
+//! The handlers of routes: read the request, call the engine, answer.
+
+pub(crate) mod audit;
+pub(crate) mod capabilities;
+pub(crate) mod conversations;
+pub(crate) mod events;
+pub(crate) mod model_query;
+pub(crate) mod namespaces;
+pub(crate) mod queries;
+pub(crate) mod server;

@@ -1,0 +1,236 @@
+//! What a request looks for in the audit log, or in the counts of usage.
+//!
+//! A time is RFC 3339, a date, or a duration that counts back from now.
+
+use std::time::Duration;
+
+use bosun_core::{QueryName, Timestamp, audit::Action, tool::parse_duration, usage::Hour};
+use bosun_engine::store::Search;
+use serde_json::{Value, json};
+
+use super::{
+    Expected, ParamGroup, QueryParameter, name_schema,
+    paging::{LIMIT, limit_or_default, limit_schema, read_limit},
+    text_schema,
+};
+use crate::ark::reading::fields::DURATION;
+
+/// How far back usage is counted by default.
+const DEFAULT_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+/// The coverage is of this many of the most used tools by default.
+const DEFAULT_TOP: usize = 10;
+const MOST_TOP: usize = 1_000;
+
+/// A time, or how long ago it was.
+#[derive(Clone, Copy, Debug)]
+enum PointInTime {
+    At(Timestamp),
+    Ago(Duration),
+}
+
+impl PointInTime {
+    fn parse(text: &str) -> Option<Self> {
+        Timestamp::from_rfc3339(text).map(Self::At).or_else(|| parse_duration(text).map(Self::Ago))
+    }
+
+    fn read(text: &str) -> Result<Self, Expected> {
+        const TIME: &str = "a time such as `2026-11-15T08:00:00Z`, or a duration such as `24h`";
+        Self::parse(text).ok_or(TIME.into())
+    }
+
+    fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(duration) => {
+                Timestamp(now.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+            }
+        }
+    }
+
+    fn schema() -> Value {
+        const DATE: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
+        const TIME: &str = "T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})";
+        json!({"type": "string", "pattern": format!("^({DATE}({TIME})?|{DURATION})$")})
+    }
+}
+
+/// Which audit records.
+#[derive(Debug, Default)]
+pub(crate) struct AuditFilter {
+    actor: Option<String>,
+    tool: Option<String>,
+    query: Option<QueryName>,
+    action: Option<Action>,
+    from: Option<PointInTime>,
+    to: Option<PointInTime>,
+    cursor: Option<u64>,
+    limit: Option<usize>,
+}
+
+impl ParamGroup for AuditFilter {
+    const QUERY: &'static [QueryParameter<Self>] = &[
+        QueryParameter {
+            names: &["actor"],
+            description: "Only what this actor did",
+            schema: text_schema,
+            read: |this, value, _| {
+                this.actor = Some(value.to_owned());
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["tool"],
+            description: "Only what concerns this tool",
+            schema: text_schema,
+            read: |this, value, _| {
+                this.tool = Some(value.to_owned());
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["query"],
+            description: "Only what concerns this query",
+            schema: name_schema,
+            read: |this, value, _| {
+                this.query = Some(value.parse().map_err(|_| "the name of a query")?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["action"],
+            description: "Only records of this action",
+            schema: || json!({"type": "string", "examples": ["call.delivered"]}),
+            read: |this, value, _| {
+                this.action = Some(read_action(value).ok_or("an action such as `call.delivered`")?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["from"],
+            description: "Not before this time, or this long ago",
+            schema: PointInTime::schema,
+            read: |this, value, _| {
+                this.from = Some(PointInTime::read(value)?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["to"],
+            description: "Before this time",
+            schema: PointInTime::schema,
+            read: |this, value, _| {
+                this.to = Some(PointInTime::read(value)?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["cursor"],
+            description: "The `next` of the previous page",
+            schema: || json!({"type": "integer", "minimum": 0}),
+            read: |this, value, _| {
+                this.cursor = Some(value.parse().map_err(|_| "the `next` of an earlier page")?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["limit"],
+            description: LIMIT,
+            schema: limit_schema,
+            read: |this, value, _| {
+                this.limit = Some(read_limit(value)?);
+                Ok(())
+            },
+        },
+    ];
+}
+
+impl AuditFilter {
+    pub(crate) fn search(&self, now: Timestamp) -> Search {
+        Search {
+            actor: self.actor.clone(),
+            tool: self.tool.clone(),
+            query: self.query.clone(),
+            action: self.action,
+            from: self.from.map(|time| time.at(now)),
+            to: self.to.map(|time| time.at(now)),
+            before: self.cursor,
+            limit: limit_or_default(self.limit),
+        }
+    }
+}
+
+/// An action by the name that records have for it.
+fn read_action(text: &str) -> Option<Action> {
+    serde_json::from_value(Value::from(text)).ok()
+}
+
+/// Which counts of usage.
+#[derive(Debug, Default)]
+pub(crate) struct UsageFilter {
+    since: Option<PointInTime>,
+    top: Option<usize>,
+}
+
+impl ParamGroup for UsageFilter {
+    const QUERY: &'static [QueryParameter<Self>] = &[
+        QueryParameter {
+            names: &["since"],
+            description: "From the hour of this time on; `24h` by default",
+            schema: PointInTime::schema,
+            read: |this, value, _| {
+                this.since = Some(PointInTime::read(value)?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["top"],
+            description: "How many of the most used tools the coverage is of",
+            schema: || json!({"type": "integer", "minimum": 1, "maximum": MOST_TOP}),
+            read: |this, value, _| {
+                let top = value.parse().ok().filter(|top| (1..=MOST_TOP).contains(top));
+                this.top = Some(top.ok_or("a number from 1 to 1000")?);
+                Ok(())
+            },
+        },
+    ];
+}
+
+impl UsageFilter {
+    /// The first hour that is counted.
+    pub(crate) fn since(&self, now: Timestamp) -> Hour {
+        Hour::of(self.since.unwrap_or(PointInTime::Ago(DEFAULT_WINDOW)).at(now))
+    }
+
+    pub(crate) fn top(&self) -> usize {
+        self.top.unwrap_or(DEFAULT_TOP)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_794_700_800_000);
+
+    #[track_caller]
+    fn check(text: &str, expect: Option<i64>) {
+        assert_eq!(PointInTime::parse(text).map(|time| time.at(NOW).0), expect, "{text}");
+    }
+
+    #[test]
+    fn a_time_is_absolute_or_relative_to_now() {
+        check("2026-11-15T00:00:00Z", Some(NOW.0));
+        check("2026-11-15", Some(NOW.0));
+        check("24h", Some(NOW.0 - 86_400_000));
+        check("90s", Some(NOW.0 - 90_000));
+        check("yesterday", None);
+        check("", None);
+        check("-1h", None);
+    }
+
+    #[test]
+    fn usage_is_of_the_last_day_and_of_ten_tools_by_default() {
+        assert_eq!(UsageFilter::default().since(NOW), Hour::of(Timestamp(NOW.0 - 86_400_000)));
+        assert_eq!(UsageFilter::default().top(), 10);
+    }
+}

@@ -1,0 +1,63 @@
+//! In which form a query is answered: its view, and JSON or a stream.
+
+use axum::http::{HeaderMap, header};
+use bosun_core::query::View;
+use serde_json::json;
+
+use super::{ParamGroup, QueryParameter, flag, flag_schema};
+use crate::http::json::RequestFindings;
+
+/// `view`
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ViewChoice {
+    pub(crate) view: Option<View>,
+}
+
+impl ParamGroup for ViewChoice {
+    const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
+        names: &["view"],
+        description: "In which shape the query is shown",
+        schema: || json!({"enum": ["rfc", "ark"]}),
+        read: |this, value, _| {
+            this.view = Some(match value {
+                "rfc" => View::Rfc,
+                "ark" => View::Ark,
+                _ => return Err("`rfc` or `ark`".into()),
+            });
+            Ok(())
+        },
+    }];
+}
+
+/// `stream`, or `Accept: text/event-stream`
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Streaming {
+    pub(crate) stream: Option<bool>,
+}
+
+impl ParamGroup for Streaming {
+    const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
+        names: &["stream"],
+        description: "Answer with server-sent events",
+        schema: flag_schema,
+        read: |this, value, _| {
+            this.stream = Some(flag(value)?);
+            Ok(())
+        },
+    }];
+
+    fn finish(&mut self, headers: &HeaderMap, _: &mut RequestFindings) {
+        self.stream = self.stream.or_else(|| accepts_only_events(headers).then_some(true));
+    }
+}
+
+/// Whether `Accept` asks for a stream. A client that accepts JSON as well gets JSON.
+fn accepts_only_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let ranges: Vec<&str> = accept
+        .flat_map(|value| value.split(','))
+        .map(|range| range.split(';').next().unwrap_or_default().trim())
+        .collect();
+    let accepts = |wanted: &str| ranges.iter().any(|range| range.eq_ignore_ascii_case(wanted));
+    accepts("text/event-stream") && !accepts("application/json")
+}

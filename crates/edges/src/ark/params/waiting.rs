@@ -1,0 +1,67 @@
+//! `wait`: how long a request may wait for the next state of a query before it is answered.
+
+use std::time::Duration;
+
+use bosun_core::{ceiling, duration, tool::duration_from_json};
+use serde_json::{Value, json};
+
+use super::{ParamGroup, QueryParameter};
+use crate::{ark::reading::fields::DURATION, http::json::RequestFindings};
+
+/// How long `wait=true` waits: less than the 30 s after which many clients give up by themselves.
+pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(25);
+/// No request waits longer.
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(ceiling::WAIT_SECONDS as u64);
+
+/// How long the client wants to wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WaitTime {
+    /// `Some(0)`: not at all.
+    wait: Option<Duration>,
+}
+
+impl ParamGroup for WaitTime {
+    const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
+        names: &["wait"],
+        description: "How long to hold the answer back",
+        schema: || json!({"type": "string", "pattern": format!("^(true|false|0|0s|[1-9][0-9]*|{DURATION})$")}),
+        read: |this, value, findings| {
+            let wait = read_wait(&Value::from(value)).ok_or("true, false or a duration such as `20s`")?;
+            this.wait = Some(clamp_wait(wait, findings));
+            Ok(())
+        },
+    }];
+}
+
+impl WaitTime {
+    /// How long the engine should wait: as the query string says, or else `default`.
+    pub(crate) fn or(self, default: Option<Duration>) -> Option<Duration> {
+        self.wait.or(default).filter(|wait| !wait.is_zero())
+    }
+}
+
+/// Reads `true`, `20`, `"20s"`; zero means not at all.
+pub(crate) fn read_wait(value: &Value) -> Option<Duration> {
+    match value {
+        Value::Bool(true) => Some(DEFAULT_WAIT),
+        Value::Bool(false) => Some(Duration::ZERO),
+        Value::Number(number) if number.as_u64() == Some(0) => Some(Duration::ZERO),
+        Value::String(text) => match text.as_str() {
+            "true" => Some(DEFAULT_WAIT),
+            "false" | "0" | "0s" => Some(Duration::ZERO),
+            _ => duration_from_json(value),
+        },
+        _ => duration_from_json(value),
+    }
+}
+
+pub(crate) fn clamp_wait(wait: Duration, findings: &mut RequestFindings) -> Duration {
+    if wait > MAX_WAIT {
+        findings.warn(format!(
+            "`wait` of {} was shortened to {}, the longest that is served",
+            duration::format(wait),
+            duration::format(MAX_WAIT)
+        ));
+    }
+    wait.min(MAX_WAIT)
+}

@@ -1,0 +1,90 @@
+//! The description of the API and the readers of bodies have the same fields.
+//!
+//! That a reader takes no field that is not described is checked in every test: `Object::with_fields` panics on it.
+
+use std::sync::Arc;
+
+use bosun_core::schema::Schema;
+use serde_json::{Value, json};
+
+use super::world::{HttpReply, TestServer, calculating, plain, with_calculator};
+
+/// The schema of the body of an operation.
+fn body_schema(document: &Value, method: &str, path: &str) -> Value {
+    document["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"].clone()
+}
+
+async fn send(world: &TestServer, method: &str, path: &str, body: &Value) -> HttpReply {
+    world.send(&method.to_uppercase(), path, &[("content-type", "application/json")], body.to_string()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_field_that_is_described_is_read() {
+    let world = TestServer::new(calculating()).await;
+    let document = world.get("/openapi.json").await.ok();
+    let mut read = 0;
+    for (method, path, base) in [
+        ("post", "/v1/queries", plain("x")),
+        ("put", "/v1/queries/{name}", json!({})),
+        ("patch", "/v1/queries/{name}/cancel", json!({})),
+        ("post", "/v1/queries/{name}/continue", json!({})),
+        ("post", "/v1/queries/{name}/tool-result", json!({"toolName": "calculator", "toolResult": 1, "wait": false})),
+        ("post", "/v1/models/{name}/query", json!({"prompt": "Hi", "wait": false})),
+    ] {
+        let schema = body_schema(&document, method, path);
+        for field in schema["properties"].as_object().unwrap().keys() {
+            let name = format!("{}{read}", method);
+            let query = format!("q{read}");
+            world.post("/v1/queries", &with_calculator(&query)).await.ok();
+            let mut body = base.clone();
+            if path == "/v1/queries" {
+                body["name"] = json!(name);
+            }
+            // Of no use to most fields, and then a fault with the field's name; an unknown field is a warning instead.
+            body[field] = json!({"x": []});
+            let address = path.replace("/models/{name}", "/models/default").replace("{name}", &query);
+            let answer = send(&world, method, &address, &body).await;
+            let warnings: Vec<_> =
+                answer.headers.get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+            let unknown = format!("unknown field `{field}`");
+            assert!(!warnings.iter().any(|warning| warning.contains(&unknown)), "{method} {path}: {warnings:?}");
+            read += 1;
+        }
+    }
+    assert!(read > 50, "{read}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_reader_takes_is_valid_by_its_description() {
+    let world = TestServer::new(calculating()).await;
+    let document = world.get("/openapi.json").await.ok();
+    let schema = Schema::compile(&Arc::new(body_schema(&document, "post", "/v1/queries"))).unwrap();
+    let spec = plain("x");
+    for (index, more) in [
+        json!({"timeout": "1h30m", "toolTimeout": "1.5s", "externalTimeout": 30, "ttl": "250ms"}),
+        json!({"wait": true}),
+        json!({"wait": "0s"}),
+        json!({"wait": 0.5}),
+        json!({"tools": ["calculator"]}),
+        json!({"tools": [{"name": "calculator", "executionMode": "internal"}]}),
+        json!({"externalTools": [{"type": "function", "function": {"name": "t", "parameters": {"type": "object"}}}]}),
+        json!({"externalTools": [{"name": "t", "timeout": "1m30s"}]}),
+        json!({"modelRef": {"name": "default", "namespace": "default"}}),
+        json!({"parameters": [{"name": "p", "value": "v"}]}),
+        json!({"kind": "Query", "metadata": {"labels": {"a": "b"}, "namespace": "default"}, "spec": spec}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut body = if more.get("spec").is_some() { json!({}) } else { plain("x") };
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let violations = schema.validate(&body);
+        assert!(violations.is_empty(), "{body}: {violations:?}");
+        let named = if body.get("spec").is_some() { &mut body["spec"]["name"] } else { &mut body["name"] };
+        *named = json!(format!("x{index}"));
+        let answer = world.post("/v1/queries", &body).await;
+        assert!(matches!(answer.refusal().1, "" | "tools_not_found" | "model_not_found"), "{body}: {}", answer.body);
+    }
+}
