@@ -1,13 +1,12 @@
-//! Runs the official test suite of JSON Schema against the check of arguments.
+//! Runs the official JSON Schema test suite against the validation of arguments.
 //!
 //! ```sh
 //! json_schema_suite <folder `tests` of the suite> <differences.json>
 //! ```
 //!
-//! Prints a line for each draft. What is not as the suite expects must be listed in the second file
-//! with its reason: a code with which schemas are refused on purpose, or a single verdict. A
-//! difference that is not listed, and an entry that is no longer true, make the run fail.
-//! `interop/json-schema/run.sh` fetches the suite.
+//! Prints a line for each draft. Results that differ from the suite's must be listed in the second file with a reason:
+//! a code with which schemas are rejected on purpose, or a single verdict. A difference that is not listed, and an
+//! entry that is no longer true, make the run fail. `interop/json-schema/run.sh` fetches the suite.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,14 +42,14 @@ struct Case {
     valid: bool,
 }
 
-/// What is known to differ.
+/// The known differences.
 #[derive(Deserialize)]
 struct Differences {
     refused: BTreeMap<String, Refused>,
     verdicts: Vec<Verdict>,
 }
 
-/// Schemas that are not taken, by the code of the refusal.
+/// Rejected schemas, by the code of the rejection.
 #[derive(Deserialize)]
 struct Refused {
     reason: String,
@@ -64,7 +63,7 @@ struct Verdict {
     reason: String,
 }
 
-/// How one part of a draft went.
+/// The result of one part of a draft.
 #[derive(Default)]
 struct Score {
     tests: usize,
@@ -148,7 +147,7 @@ fn run(folder: &Path, shown: &str, draft: &str) -> Result<Score, Box<dyn Error>>
     Ok(score)
 }
 
-/// The suite leaves the draft to whoever runs it; a schema here says its own.
+/// The suite leaves the draft to its runner; a schema here declares its own.
 fn with_draft(mut schema: Value, draft: &str) -> Value {
     if let Value::Object(fields) = &mut schema
         && !fields.contains_key("$schema")

@@ -1,9 +1,9 @@
-//! Who asks: a key, and the end user that it acts for.
+//! The caller's identity: a key, and the end user that it acts for.
 //!
-//! An edge makes an actor of what a request proves, and everything that is done carries it: journals
-//! say who did what, and what one actor may repeat or reuse is nothing to another. A server without
-//! authentication knows one actor, the local one, which leaves no trace in a journal. What an actor
-//! may do is no part of it: that is decided before there is one.
+//! An edge derives an actor from the credentials of a request, and every action carries it: journals record who did
+//! what, and idempotency keys and caches are scoped to one actor. A server without authentication has one actor, the
+//! local one, which is omitted from journals. Permissions are not part of an actor: they are checked before one is
+//! made.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const LONGEST_KEY: usize = 64;
 const LONGEST_USER: usize = 256;
 
-/// Who asks.
+/// The identity of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Actor(Option<Arc<Identity>>);
 
@@ -25,12 +25,12 @@ struct Identity {
     key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
-    /// `ci`, `ci/alice`. A key has no `/`, so what is before the first one is the key.
+    /// `ci`, `ci/alice`. A key contains no `/`, so everything before the first one is the key.
     #[serde(skip)]
     name: Arc<str>,
 }
 
-/// An identity as it stands in a journal.
+/// An identity as it is stored in a journal.
 #[derive(Deserialize)]
 struct Written {
     key: String,
@@ -45,7 +45,7 @@ impl From<Written> for Identity {
     }
 }
 
-/// Why nobody is called that.
+/// Why a name is not a valid identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActorError {
     #[error("a key must have an id of 1 to {LONGEST_KEY} characters of A-Z, a-z, 0-9, `.`, `_` and `-`")]
@@ -55,7 +55,7 @@ pub enum ActorError {
 }
 
 impl Actor {
-    /// Whoever reaches a server without authentication: all of them are one.
+    /// The caller of a server without authentication: all of them share one identity.
     #[must_use]
     pub fn local() -> Self {
         Self(None)
@@ -74,7 +74,7 @@ impl Actor {
         Ok(Self(Some(Arc::new(Written { key: id.to_owned(), user: None }.into()))))
     }
 
-    /// The same key, acting for `user`. The local actor has no key that could vouch for anybody, and stays local.
+    /// The same key, acting for `user`. The local actor has no key that could vouch for a user, and stays local.
     ///
     /// # Errors
     /// If `user` is empty, too long, or not printable.
@@ -86,7 +86,7 @@ impl Actor {
         Ok(Self(self.0.as_ref().map(|known| Arc::new(identity(known).into()))))
     }
 
-    /// For people: `local`, `ci`, `ci/alice`.
+    /// Display name: `local`, `ci`, `ci/alice`.
     #[must_use]
     pub fn name(&self) -> Arc<str> {
         static LOCAL: LazyLock<Arc<str>> = LazyLock::new(|| "local".into());
@@ -109,8 +109,8 @@ impl Actor {
         self.0.as_deref().and_then(|identity| identity.user.as_deref())
     }
 
-    /// One text for each actor, and another for every other: what rows are found by. The local actor's is
-    /// empty, as it was before there were others.
+    /// A unique text for each actor, by which rows are looked up. The local actor's is empty, as it was before there
+    /// were others.
     #[must_use]
     pub fn id(&self) -> String {
         self.0.as_deref().map(|identity| identity.name.to_string()).unwrap_or_default()
@@ -129,7 +129,7 @@ impl Serialize for Actor {
     }
 }
 
-/// Reads what was written, also by a version that took other names: a journal is believed.
+/// Accepts whatever was written, also by a version with other rules for names: a journal is trusted.
 impl<'de> Deserialize<'de> for Actor {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Option::<Identity>::deserialize(deserializer).map(|identity| Self(identity.map(Arc::new)))
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_could_be_taken_for_another_is_refused() {
+    fn an_ambiguous_name_is_refused() {
         for bad in ["", "a/b", "a b", "ä", "a\n", &"a".repeat(65)] {
             assert_eq!(Actor::of_key(bad), Err(ActorError::Key), "{bad:?}");
         }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_local_actor_vouches_for_nobody() {
+    fn the_local_actor_cannot_vouch_for_a_user() {
         assert_eq!(Actor::local().acting_for("alice"), Ok(Actor::local()));
     }
 

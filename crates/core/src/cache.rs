@@ -1,8 +1,7 @@
 //! A least-recently-used cache, bounded by the weight of its values in bytes.
 //!
-//! Counting entries bounds nothing when a client chooses how large they are. It has no lock of its own:
-//! those who share one put it behind theirs. Evicted values are handed back, so that they can be dropped
-//! outside of it.
+//! Counting entries bounds nothing when a client chooses how large they are. The cache has no lock of its own: callers
+//! that share one wrap it in theirs. Evicted values are returned, so that they can be dropped outside of that lock.
 
 use std::{
     borrow::Borrow,
@@ -10,12 +9,12 @@ use std::{
     hash::Hash,
 };
 
-/// Keeps what was used last, up to a sum of weights.
+/// An LRU cache with a maximum total weight.
 #[derive(Debug)]
 pub struct WeightedCache<K, V> {
     capacity: usize,
     weight: usize,
-    /// Counts uses; a clock that needs none.
+    /// Counts uses: a logical clock.
     now: u64,
     slots: HashMap<K, Slot<V>>,
     by_use: BTreeMap<u64, K>,
@@ -35,7 +34,7 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
         Self { capacity, weight: 0, now: 0, slots: HashMap::new(), by_use: BTreeMap::new() }
     }
 
-    /// The value of `key`, which is the last used from now on.
+    /// The value of `key`, which becomes the most recently used.
     pub fn get<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -49,8 +48,8 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
         Some(&slot.value)
     }
 
-    /// Keeps `value`, in place of an earlier one of its key and of those that were not used for longest. What has no
-    /// place any more is handed back; that may be `value` itself, if it is heavier than all of the cache.
+    /// Inserts `value`, replacing an earlier one of its key and evicting the least recently used ones. Returns what was
+    /// evicted; that may be `value` itself, if it is heavier than the capacity.
     #[must_use = "evicted values are dropped by the caller"]
     pub fn insert(&mut self, key: K, value: V, weight: usize) -> Vec<V> {
         let mut evicted: Vec<V> = self.remove(&key).into_iter().collect();
@@ -66,7 +65,7 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
         evicted
     }
 
-    /// Says what the value of `key` weighs, now that it is known.
+    /// Updates the weight of the value of `key`, now that it is known.
     #[must_use = "evicted values are dropped by the caller"]
     pub fn weigh<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, weight: usize) -> Vec<V>
     where
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_longest_is_evicted() {
+    fn the_least_recently_used_is_evicted() {
         let mut cache = WeightedCache::new(10);
         for key in ["a", "b", "c"] {
             assert_eq!(cache.insert(key, key, 3), Vec::<&str>::new());

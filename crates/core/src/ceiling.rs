@@ -1,9 +1,9 @@
-//! Price ceilings: what one request, model reply, journal, page or cache may cost at most.
+//! Ceilings: the maximum cost of one request, model reply, journal, page or cache.
 //!
-//! Each ceiling is a constant that the code compares with, and a row of [`ALL`], from which
-//! `docs/limits.md` is generated. What a ceiling refuses has a stable code; where there is none, the
-//! surplus is cut and counted, or the oldest is evicted. Limits that a query, an agent or the operator
-//! may choose are not here: they are [`Limits`](crate::Limits) and the settings of the server.
+//! Each ceiling is a constant that the code compares with, and a row of [`ALL`], from which `docs/limits.md` is
+//! generated. A rejection has a stable code; where there is none, the excess is dropped and counted, or the least
+//! recently used is evicted. Limits that a query, an agent or the operator may choose are not here: they are
+//! [`Limits`](crate::Limits) and the settings of the server.
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -47,15 +47,15 @@ pub enum Unit {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Above {
-    /// The request is refused, or the query fails, with this code.
+    /// The request is rejected, or the query fails, with this code.
     Code(&'static str),
-    /// The request is refused, with this code among the faults in `error.details`.
+    /// The request is rejected, with this code among the faults in `error.details`.
     Fault(&'static str),
-    /// The request is refused with this status before anything of it is read, so there is no code.
+    /// The request is rejected with this status before any of it is read, so there is no code.
     Status(u16),
     /// The call is refused with this code, which the model reads; the query goes on.
     ToldToModel(&'static str),
-    /// The surplus is left out and counted.
+    /// The excess is dropped and counted.
     Counted,
     /// The value is lowered to the ceiling, with a warning.
     Lowered,
@@ -63,7 +63,7 @@ pub enum Above {
     Cut,
     /// The rest comes with the next page.
     NextPage,
-    /// A reference stands in its place.
+    /// A reference replaces it.
     Referenced,
     /// The least recently used entries are evicted.
     Evicted,
@@ -88,9 +88,9 @@ macro_rules! ceilings {
 ceilings! {
     /// A body that is read as JSON
     BODY_BYTES: Request = MIB, Bytes, Above::Code("payload_too_large");
-    /// What the values of a body take in memory, once it is read
+    /// Memory that the values of a body take, once it is parsed
     JSON_MEMORY_BYTES: Request = 16 * MIB, Bytes, Above::Code("payload_too_large");
-    /// Objects and arrays inside each other, in a body or in arguments
+    /// Nesting of objects and arrays, in a body or in arguments
     JSON_DEPTH: Request = 64, Count, Above::Code("json_too_deep");
     /// The request line and all headers
     HEADER_BYTES: Request = 32 * KIB, Bytes, Above::Status(431);
@@ -104,17 +104,17 @@ ceilings! {
     REASON_BYTES: Request = 16 * KIB, Bytes, Above::Fault("too_large");
     /// The labels of a query, and its annotations
     LABELS_BYTES: Request = 256 * KIB, Bytes, Above::Fault("too_large");
-    /// A stored resource, with everything that was ever put into it
+    /// A stored resource, including every field that was ever set
     RESOURCE_BYTES: Request = MIB, Bytes, Above::Fault("too_large");
-    /// What the values of a stored resource take in memory
+    /// Memory that the values of a stored resource take
     RESOURCE_MEMORY_BYTES: Request = 4 * MIB, Bytes, Above::Fault("too_large");
     /// The values of all parameters of a query, once config maps are read
     PARAMETERS_BYTES: Request = MIB, Bytes, Above::Code("input_too_large");
     /// An input or a prompt, once its parameters are filled in
     RENDERED_BYTES: Request = MIB, Bytes, Above::Code("input_too_large");
-    /// Faults that one answer lists; the others are counted
+    /// Faults that one answer lists; further ones are counted
     FAULTS_LISTED: Request = 100, Count, Above::Counted;
-    /// Warnings that one request leaves behind; the others are counted
+    /// Warnings of one request; further ones are counted
     WARNINGS_KEPT: Request = 100, Count, Above::Counted;
     /// Results in one delivery
     RESULTS_DELIVERED: Request = 128, Count, Above::Code("too_many_results");
@@ -127,7 +127,7 @@ ceilings! {
     TOOL_DESCRIPTION_BYTES: Schema = 16 * KIB, Bytes, Above::Fault("too_big");
     /// One schema
     SCHEMA_BYTES: Schema = 256 * KIB, Bytes, Above::Fault("schema_too_large");
-    /// Objects and arrays inside each other, in a schema
+    /// Nesting of objects and arrays, in a schema
     SCHEMA_DEPTH: Schema = 64, Count, Above::Fault("schema_too_deep");
     /// Subschemas of one schema
     SUBSCHEMAS: Schema = 2_000, Count, Above::Fault("schema_too_many_subschemas");
@@ -150,7 +150,7 @@ ceilings! {
     CALL_NAME_BYTES: Model = 512, Bytes, Above::Code("model_malformed");
     /// Text of one reply, as a string of JSON: with its envelope it is an event of at most 1 MiB
     REPLY_TEXT_BYTES: Model = MIB - 4 * KIB, Bytes, Above::Code("model_output_limit");
-    /// Text, calls and whatever else the model API wants back, of one reply
+    /// Text, calls and opaque provider data of one reply
     REPLY_BYTES: Model = 4 * MIB, Bytes, Above::Code("model_output_limit");
     /// One result, as the model reads it
     RESULT_SHOWN_BYTES: Model = 256 * KIB, Bytes, Above::Cut;
@@ -161,25 +161,25 @@ ceilings! {
     JOURNAL_BYTES: Journal = 64 * MIB, Bytes, Above::Code("journal_full");
     /// Changes (`PUT`) in the journal of one query
     CHANGES_BYTES: Journal = 16 * MIB, Bytes, Above::Code("journal_full");
-    /// A result that stands in the journal; a larger one is a blob, and the journal refers to it
+    /// A result that is stored inline in the journal; a larger one is a blob, and the journal refers to it
     INLINE_RESULT_BYTES: Journal = 256 * KIB, Bytes, Above::Referenced;
 
-    /// One event of a stream; of results that are larger it has a reference
+    /// One event of a stream; larger results are replaced by a reference
     EVENT_BYTES: Answer = MIB, Bytes, Above::Referenced;
     /// Entries of one page of a list
     PAGE_ENTRIES: Answer = 1_000, Count, Above::Code("invalid_parameter");
     /// One page of a list
     PAGE_BYTES: Answer = 4 * MIB, Bytes, Above::NextPage;
 
-    /// Compiled schemas that are kept
+    /// Cached compiled schemas
     SCHEMA_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
-    /// Toolsets that are kept
+    /// Cached toolsets
     TOOLSET_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
-    /// Lists of tool definitions that were checked and are kept
+    /// Cached lists of validated tool definitions
     DEFINITION_CACHE_BYTES: Cache = 32 * MIB, Bytes, Above::Evicted;
-    /// Queries that wait for their client and are kept in memory
+    /// Waiting queries that are kept in memory
     WAITING_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
-    /// Entries of one query that are kept for its readers
+    /// Cached entries of one query, for its readers
     RECENT_ENTRIES_BYTES: Cache = MIB, Bytes, Above::Evicted;
 
     /// One result

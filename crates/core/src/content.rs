@@ -1,8 +1,7 @@
-//! What a tool gave back: the value itself, or where it is kept if it is large.
+//! The content of a result: the value itself, or a reference to a blob if it is large.
 //!
-//! A journal holds small content as JSON, as it came. Large content is bytes in a blob, and the
-//! journal holds what names and describes them. There is no I/O here: [`Large`] is a reference, and
-//! whoever has one knows that its bytes were kept before it was written down.
+//! A journal stores small content inline, as JSON. Large content is bytes in a blob, and the journal stores its hash,
+//! size and type. There is no I/O here: [`Large`] is a reference, and its bytes are always stored before it is written.
 
 mod check;
 mod media_type;
@@ -19,13 +18,13 @@ pub use check::{BadContent, ContentCheck};
 pub use media_type::{MediaType, NotTaken};
 pub use page::{Page, Window};
 
-/// Content of up to so many bytes stands in the journal itself.
+/// Maximum size of content that is stored inline in the journal.
 pub const INLINE_BYTES: usize = crate::ceiling::INLINE_RESULT_BYTES;
 
-/// No content is larger.
+/// Maximum size of any content.
 pub const LARGEST_BYTES: u64 = crate::ceiling::RESULT_BYTES as u64;
 
-/// So much of large content stands in the journal, for a first look at it.
+/// Maximum size of the excerpt of large content that is stored in the journal.
 pub const HEAD_BYTES: usize = 4 * 1024;
 
 /// The content of an outcome. In a journal, `content` is the value and `large` the reference.
@@ -37,7 +36,7 @@ pub enum Content {
     Large(Large),
 }
 
-/// A reference to content that is kept as a blob.
+/// A reference to content that is stored as a blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Large {
@@ -45,11 +44,11 @@ pub struct Large {
     pub hash: ContentHash,
     pub size: u64,
     pub media_type: MediaType,
-    /// The first [`HEAD_BYTES`], cut at the end of a character.
+    /// The first [`HEAD_BYTES`], cut at a character boundary.
     pub head: String,
 }
 
-/// Collects what a [`Large`] says of its bytes while they pass by.
+/// Builds a [`Large`] from bytes as they stream by.
 #[derive(Debug, Default)]
 pub struct Description {
     hash: Hashing,
@@ -58,7 +57,7 @@ pub struct Description {
 }
 
 impl Content {
-    /// Its bytes, where they are at hand: text as it is, anything else as compact JSON.
+    /// Its bytes, if they are in memory: text as it is, anything else as compact JSON.
     #[must_use]
     pub fn inline_text(&self) -> Option<Cow<'_, str>> {
         match self {
@@ -67,7 +66,7 @@ impl Content {
         }
     }
 
-    /// Whether it has to be kept as a blob before it may be written down.
+    /// Whether it has to be stored as a blob before it may be appended to a journal.
     #[must_use]
     pub fn is_too_large_inline(&self) -> bool {
         match self {
@@ -91,7 +90,7 @@ pub fn text_of(value: &Value) -> Cow<'_, str> {
 }
 
 impl Large {
-    /// The reference to a value that is at hand, and the text that is to be kept under it.
+    /// The reference to a value in memory, and the text to store as its blob.
     #[must_use]
     pub fn of(value: &Value) -> (Self, Cow<'_, str>) {
         let media_type = if value.is_string() { MediaType::plain_text() } else { MediaType::json() };
@@ -127,7 +126,7 @@ impl Description {
     }
 }
 
-/// Takes so many bytes and no more.
+/// A writer that accepts this many bytes and fails beyond.
 struct Room(usize);
 
 impl io::Write for Room {
@@ -157,7 +156,7 @@ mod tests {
         check(json!(null), false);
         check(json!("x".repeat(INLINE_BYTES)), false);
         check(json!("x".repeat(INLINE_BYTES + 1)), true);
-        // Escapes are JSON's, not the text's.
+        // Escapes are part of JSON, not of the text.
         check(json!("\n".repeat(INLINE_BYTES)), false);
         // `["` and `"]` are four bytes.
         check(json!(["x".repeat(INLINE_BYTES - 4)]), false);
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_described_as_the_whole() {
+    fn chunks_give_the_same_reference_as_the_whole() {
         let text = "wörter ".repeat(3_000);
         for step in [1, 7, 4_096, 10_000] {
             let mut description = Description::default();

@@ -1,20 +1,19 @@
-//! What several queries have said to each other.
+//! Conversations: the history that several queries share.
 //!
-//! A query that completes leaves its messages in its conversation; a later query of the same conversation
-//! is shown the last of them. A [`History`] is frozen by value when a query is taken on: whatever is added
-//! or deleted meanwhile does not reach it. It is cut between queries and never within one, so no call
-//! loses its result.
+//! A query that completes appends its messages to its conversation; a later query of the same conversation gets the
+//! last of them. A [`History`] is frozen by value when a query is accepted: messages that are added or deleted later do
+//! not reach it. It is cut between queries and never within one, so no call loses its result.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ContentHash, message, transcript::Message};
 
-/// Which conversation: a memory keeps many.
+/// The key of a conversation: a memory holds many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ConversationKey {
     /// The name of the memory.
     pub memory: String,
-    /// What the clients call the conversation.
+    /// The id that clients chose for the conversation.
     pub id: String,
 }
 
@@ -24,12 +23,12 @@ pub struct ConversationKey {
 pub struct Frozen {
     #[serde(flatten)]
     pub key: ConversationKey,
-    /// The document with what was said before; absent at the beginning of a conversation.
+    /// The document with the history; absent at the beginning of a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<ContentHash>,
 }
 
-/// What was said before a query.
+/// The messages before a query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
     #[serde(with = "message::openai")]
@@ -37,7 +36,7 @@ pub struct History {
 }
 
 impl History {
-    /// The form that is stored. Its hash is that of the text.
+    /// The stored form. Its hash is that of the text.
     ///
     /// # Errors
     /// Only if a message holds what JSON cannot, which none does.
@@ -54,9 +53,9 @@ impl History {
     }
 }
 
-/// How many tokens a message is about worth. There is no tokenizer here: four bytes of text are counted as
-/// one token, rounded up, and four tokens for the frame of each message. For English text this is a little
-/// too much, for other scripts too little.
+/// An estimate of a message's tokens. There is no tokenizer here: four bytes of text count as one token, rounded up,
+/// plus four tokens for the frame of each message. For English text this is a little too much, for other scripts too
+/// little.
 #[must_use]
 pub fn estimate_tokens(message: &Message) -> u64 {
     const FRAME: u64 = 4;

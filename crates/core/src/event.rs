@@ -1,9 +1,9 @@
 //! The journal of a query.
 //!
-//! A query *is* its journal: [`Head`](crate::Head) and [`Transcript`](crate::Transcript) are folds of
-//! it, and the SSE stream is a view of it, one SSE event at most for each entry. Entries are written
-//! as JSON with a `kind` and a version `v`; fields are only ever added. Token deltas are not here:
-//! they are not worth a disk write, and a reader that missed them gets the whole text.
+//! A query *is* its journal: [`Head`](crate::Head) and [`Transcript`](crate::Transcript) are folds of it, and the SSE
+//! stream is a view of it, at most one SSE event for each entry. Entries are written as JSON with a `kind` and a
+//! version `v`; fields are only ever added. Token deltas are not here: they are not worth a disk write, and a reader
+//! that missed them gets the whole text.
 
 use std::{collections::BTreeMap, io::Write as _, sync::Arc};
 
@@ -16,16 +16,16 @@ use crate::{
     query::{AskedLimits, Spec, Usage},
 };
 
-/// The place of an event in its query's journal; the first is 1.
+/// The sequence number of an event in its query's journal; the first is 1.
 pub type Seq = u64;
 
-/// The newest version of the event format that this code reads and writes. Version 2 has references to
-/// large results; version 3 has targets, messages, conversations and answers that do not fit; version 4 has
-/// changes of a query that is taken on; version 5 has orderly interruptions and steps of the clock. An entry is written
-/// with the oldest version that can hold it.
+/// The newest version of the event format that this code reads and writes. Version 2 has references to large results;
+/// version 3 has targets, messages, conversations and rejected answers; version 4 has changes of an accepted query;
+/// version 5 has clean shutdowns and steps of the clock. An entry is written with the oldest version that can represent
+/// it.
 pub const VERSION: u32 = 5;
 
-/// One entry: what happened, when, and as the how-manyth.
+/// One entry: what happened, when, and its sequence number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub seq: Seq,
@@ -38,15 +38,15 @@ pub struct Entry {
 pub enum Event {
     Created {
         spec: Arc<Spec>,
-        /// Who asked.
+        /// The caller that created it.
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
     },
-    /// The model is being asked. A higher `attempt` of the same turn means: forget what you saw of it.
+    /// The model is being asked. A higher `attempt` of the same turn replaces everything seen of the earlier one.
     TurnStarted {
         turn: u32,
         attempt: u32,
-        /// Whether the model may ask for tools; not on the last turn after the limit of calls.
+        /// Whether the model may call tools; not on the last turn after the limit of calls.
         tools: bool,
     },
     /// The model's stream ended cleanly. The calls it asked for follow as [`Event::CallAsked`], in the same append.
@@ -56,22 +56,22 @@ pub enum Event {
         text: Option<String>,
         #[serde(default)]
         usage: Usage,
-        /// How many calls follow.
+        /// The number of calls that follow.
         calls: u32,
-        /// What the model API said beside text and calls and wants to read again, in its own words.
+        /// Opaque data of the model API next to text and calls, which it expects back with the next request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider: Option<Arc<Value>>,
-        /// The model that answered, where it was not the query's own but one that stood in for it.
+        /// The model that answered, if it was a fallback and not the query's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answered_by: Option<String>,
-        /// The answer as it was checked, where an explicit `null` was left out of it.
+        /// The answer as it was validated, where an explicit `null` was dropped from it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<Arc<Value>>,
-        /// Why the text is not the answer that was asked for; the model is told.
+        /// Why the text failed validation against `outputSchema`; the model is told.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rejected: Option<String>,
     },
-    /// Shared with whoever reads the query: arguments may be large, and nobody changes them.
+    /// Shared with readers of the query: arguments may be large, and are never changed.
     CallAsked(Arc<AskedCall>),
     /// An inside call is about to be run. For a tool that must not run twice, this is durable before it does.
     CallStarted {
@@ -87,11 +87,11 @@ pub enum Event {
     CallResolved {
         call: CallId,
         outcome: Arc<Outcome>,
-        /// Who did it.
+        /// The caller that delivered it.
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
     },
-    /// Nobody delivered in time; the model is told.
+    /// No result was delivered before the deadline; the model is told.
     CallExpired {
         call: CallId,
     },
@@ -99,33 +99,33 @@ pub enum Event {
     LoopNoticed {
         call: CallId,
     },
-    /// The client wants the query to stay where it is until it says otherwise.
+    /// A client holds the query until it continues it.
     Held {
         until: Timestamp,
-        /// Who did it.
+        /// The caller that held it.
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
     },
     Continued {
-        /// Who did it.
+        /// The caller that continued it.
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
     },
-    /// Somebody changed what the query may use, or what is said about it. The only entry that may follow an end.
+    /// A caller changed the limits, labels or annotations of the query. The only entry that may follow an end.
     Changed(Box<Changed>),
-    /// The wall clock stepped by so much while the query ran: that is no running time. Always in front of the entries
-    /// that were appended when the step was noticed, in the same append.
+    /// The wall clock stepped by this much while the query ran: the step is not running time. Always precedes the
+    /// entries that were appended when the step was noticed, in the same append.
     ClockStepped {
         by_ms: i64,
     },
-    /// The process stops in an orderly way while work is in the middle: the one that takes it over counts no crash.
+    /// The process shuts down cleanly while work is in progress: the process that takes it over counts no crash.
     Interrupted,
-    /// A new process took over work that an earlier one left in the middle, or the same one did after a failed write.
+    /// A new process took over unfinished work of an earlier one, or the same process did after a failed write.
     Recovered {
-        /// No crash of a process is the reason, or it did not hit work of this query.
+        /// No crash of a process is the reason, or it did not interrupt work of this query.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         orderly: bool,
-        /// The query is retried in isolation: no other query that a crash has hit is retried meanwhile.
+        /// The query is retried in isolation: no other query that a crash interrupted is retried meanwhile.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         alone: bool,
     },
@@ -137,13 +137,13 @@ pub enum Event {
     Cancelled {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Who did it.
+        /// The caller that cancelled it.
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
     },
 }
 
-/// What became other than it was; what is absent stays as it is.
+/// The fields that a change sets; absent fields keep their value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed {
@@ -153,13 +153,13 @@ pub struct Changed {
     pub labels: Option<Arc<BTreeMap<String, String>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Arc<BTreeMap<String, String>>>,
-    /// Who did it.
+    /// The caller that changed it.
     #[serde(default, skip_serializing_if = "Actor::is_local")]
     pub by: Actor,
 }
 
 impl Changed {
-    /// What it is that changed, in the words of a request.
+    /// The names of the changed fields, as a request spells them.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         let labels = self.labels.as_ref().map(|_| "labels");
         let annotations = self.annotations.as_ref().map(|_| "annotations");
@@ -167,32 +167,32 @@ impl Changed {
     }
 }
 
-/// One call as the model asked for it and as it was checked.
+/// One call as the model asked for it and as it was validated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AskedCall {
     pub call: CallId,
     /// The id that the model API gave; only that API ever sees it again.
     pub provider_id: Arc<str>,
-    /// The real name of the tool, or what the model wrote where no such tool exists.
+    /// The real name of the tool, or what the model wrote if there is no such tool.
     pub tool: Arc<str>,
     /// The name that the model used.
     pub alias: Arc<str>,
     /// The arguments that will be run.
     pub arguments: Arc<Value>,
-    /// The model's own text, where it is not the compact form of `arguments`.
+    /// The model's own text, if it is not the compact form of `arguments`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<String>,
     /// Optional parameters that were dropped because the model sent `null` for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
-    /// Why the tool should not be used any more, where it is deprecated.
+    /// Why the tool should not be used any more, if it is deprecated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
     pub route: Route,
 }
 
-/// Where a call goes.
+/// How a call is run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "to", rename_all = "snake_case")]
 pub enum Route {
@@ -219,7 +219,7 @@ struct Version {
 }
 
 impl Event {
-    /// The text that a store keeps.
+    /// The text that a store persists.
     ///
     /// # Errors
     /// Only if the event holds a value that JSON cannot, which no event does.
@@ -228,7 +228,7 @@ impl Event {
         write!(body, "{{\"v\":{}", self.version()).map_err(serde::ser::Error::custom)?;
         let members = body.len();
         serde_json::to_writer(&mut body, self)?;
-        // The brace that opens the event: its members follow the version. An event is never an empty object.
+        // The opening brace of the event: its members follow the version. An event is never an empty object.
         body[members] = b',';
         String::from_utf8(body).map_err(serde::ser::Error::custom)
     }
@@ -244,7 +244,7 @@ impl Event {
         }
     }
 
-    /// Reads what [`Event::encode`] wrote, by this or an earlier version of the program.
+    /// Reads what [`Event::encode`] wrote, in this or an earlier version of the program.
     ///
     /// # Errors
     /// If a newer program wrote it, or the text is damaged: the query is parked, not the server.
@@ -273,13 +273,13 @@ impl Event {
         }
     }
 
-    /// Whether the query itself goes on by it, and not only what is known about it.
+    /// Whether the event is progress of the query itself, and not only a change of its metadata.
     #[must_use]
     pub fn moves(&self) -> bool {
         !matches!(self, Self::Changed(_))
     }
 
-    /// Whether the query does nothing more after it.
+    /// Whether the event ends the query.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed { .. } | Self::Cancelled { .. })
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_the_oldest_version_that_can_hold_it() {
+    fn an_entry_has_the_oldest_version_that_can_represent_it() {
         let small = resolved(json!("2108").into()).encode().unwrap();
         assert!(small.starts_with(r#"{"v":1,"kind":"call_resolved","#), "{small}");
         let event = resolved(Content::Large(Large::of(&json!("2108")).0));
@@ -307,13 +307,13 @@ mod tests {
         assert!(large.starts_with(r#"{"v":2,"kind":"call_resolved","#), "{large}");
         assert_eq!(Event::decode(&large).unwrap(), event);
         let changed = Event::Changed(Box::default()).encode().unwrap();
-        assert_eq!(changed, r#"{"v":4,"kind":"changed"}"#, "no earlier version knows of it");
+        assert_eq!(changed, r#"{"v":4,"kind":"changed"}"#, "no earlier version has it");
         let stepped = Event::ClockStepped { by_ms: -7 }.encode().unwrap();
         assert_eq!(stepped, r#"{"v":5,"kind":"clock_stepped","by_ms":-7}"#);
     }
 
     #[test]
-    fn what_a_model_api_wants_back_is_kept_and_older_entries_have_none() {
+    fn provider_data_is_kept_and_older_entries_have_none() {
         let old = r#"{"v":1,"kind":"turn_ended","turn":1,"usage":{"promptTokens":1,"completionTokens":2},"calls":0}"#;
         let event = Event::decode(old).unwrap();
         assert!(matches!(&event, Event::TurnEnded { provider: None, answered_by: None, .. }), "{event:?}");
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_of_an_earlier_version_is_one_after_a_crash() {
+    fn a_recovery_of_an_earlier_version_counts_as_a_crash() {
         let old = r#"{"v":1,"kind":"recovered"}"#;
         let event = Event::decode(old).unwrap();
         assert_eq!(event, Event::Recovered { orderly: false, alone: false });
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
+    fn an_entry_of_a_newer_version_is_distinguished_from_a_damaged_one() {
         let newer = Event::decode(r#"{"v":6,"kind":"call_dreamt_of"}"#);
         assert!(matches!(newer, Err(DecodeError::NewerVersion(6))), "{newer:?}");
         let damaged = Event::decode(r#"{"v":2,"kind":"call_dreamt_of"}"#);

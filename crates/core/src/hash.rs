@@ -1,4 +1,4 @@
-//! Content hashes: what a toolset, an argument list or a result *is*, in 32 bytes.
+//! Content hashes: the identity of a toolset, an argument list or a result, in 32 bytes.
 
 use std::{fmt, str::FromStr};
 
@@ -19,7 +19,7 @@ impl ContentHash {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The hash of several parts, each with its length, so that no two lists of parts run together.
+    /// The hash of several parts, each with its length, so that no two lists of parts have the same input.
     #[must_use]
     pub fn of_parts(parts: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
@@ -51,7 +51,7 @@ impl ContentHash {
 
 spelled!(ContentHash, DIGITS);
 
-/// A hash of bytes that come in pieces.
+/// An incremental hash.
 #[derive(Clone, Default)]
 pub struct Hashing(Sha256);
 
@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn pieces_hash_as_the_whole() {
+    fn chunks_hash_as_the_whole() {
         let mut hashing = Hashing::default();
         [&b"a"[..], b"", b"bc"].iter().for_each(|piece| hashing.push(piece));
         assert_eq!(hashing.finish(), ContentHash::of(b"abc"));
     }
 
     #[test]
-    fn another_text_is_no_hash() {
+    fn other_text_is_not_a_hash() {
         for text in ["", "0", &"0".repeat(63), &"0".repeat(65), &"g".repeat(64), &"é".repeat(32), &" 0".repeat(32)] {
             assert_eq!(text.parse::<ContentHash>(), Err(NotAHash), "{text}");
         }

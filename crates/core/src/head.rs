@@ -1,4 +1,4 @@
-//! The small fold of a journal: all that decides what happens next.
+//! The small fold of a journal: everything that decides what happens next.
 //!
 //! A head has no prompt, no arguments and no results, only their hashes, so that a store can keep it
 //! in the query's row and the machine can decide without reading the journal. It changes in one
@@ -15,7 +15,7 @@ use crate::{
     query::{Limits, Spec, Usage, View},
 };
 
-/// Where a query stands.
+/// The current state of a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Head {
@@ -32,7 +32,7 @@ pub struct Head {
     pub attempt: u32,
     /// Every call of the query, in the order in which the model asked.
     pub calls: Vec<CallHead>,
-    /// Until when the client wants the query to stay where it is.
+    /// Until when a client holds the query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_until: Option<Timestamp>,
     /// The model has had its last turn with tools.
@@ -41,32 +41,32 @@ pub struct Head {
     pub usage: Usage,
     pub clock: RunClock,
     pub limits: Limits,
-    /// Where they are not those that the query was asked with.
+    /// Present only if changed since the query was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Arc<BTreeMap<String, String>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Arc<BTreeMap<String, String>>>,
-    /// How many answers in a row did not fit what was asked for.
+    /// How many answers in a row failed validation against `outputSchema`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rejections: u32,
-    /// How often the query was taken up after a crash since the model last answered.
+    /// How often the query was taken over after a crash since the model last answered.
     #[serde(default)]
     pub recoveries: u32,
-    /// The process that ran the query stopped in an orderly way, and none has taken it over since.
+    /// The process that ran the query shut down cleanly, and none has taken it over since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
     /// The query is being retried in isolation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub isolated: bool,
-    /// Crashes since the model last answered that came while the query was retried in isolation.
+    /// Crashes during isolated retries since the model last answered.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub isolated_crashes: u32,
     pub created_at: Timestamp,
-    /// When the query last moved. What is changed about it does not move it.
+    /// When the query last made progress. A change of limits or labels is no progress.
     pub updated_at: Timestamp,
 }
 
-/// What a query is in the middle of.
+/// The phase of the query's loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -74,14 +74,14 @@ pub enum Phase {
     Queued,
     /// The model is being asked.
     Thinking,
-    /// The model has spoken; its calls are open, or done and the next turn is due.
+    /// The model has answered; its calls are open, or done and the next turn is due.
     Acting,
     Completed,
     Failed,
     Cancelled,
 }
 
-/// The part of a call that decides.
+/// The part of a call that decides what happens next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallHead {
@@ -94,17 +94,17 @@ pub struct CallHead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum CallState {
-    /// To be run inside; `attempts` starts came to nothing because their process died.
+    /// To be run inside; `attempts` earlier starts were lost in crashes.
     Ready { repeatable: bool, attempts: u32 },
     /// Being run inside.
     Started { repeatable: bool, attempt: u32 },
-    /// Handed outside.
+    /// Handed to the client.
     Waiting { deadline: Timestamp },
     /// Run inside, or refused.
     Finished { outcome: ContentHash },
-    /// Delivered from outside.
+    /// Delivered by the client.
     Resolved { outcome: ContentHash },
-    /// Not delivered in time.
+    /// Not delivered before the deadline.
     Expired,
     /// The query ended first.
     Cancelled,
@@ -117,7 +117,7 @@ impl CallState {
         matches!(self, Self::Ready { .. } | Self::Started { .. } | Self::Waiting { .. })
     }
 
-    /// What came of the call, if anything did.
+    /// The hash of the call's outcome, if it has one.
     fn outcome(self) -> Option<ContentHash> {
         match self {
             Self::Finished { outcome } | Self::Resolved { outcome } => Some(outcome),
@@ -133,7 +133,7 @@ pub struct RunClock {
     pub spent_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_since: Option<Timestamp>,
-    /// By how much the wall clock has stepped while the query ran, all in all.
+    /// The sum of all steps of the wall clock while the query ran.
     #[serde(default, skip_serializing_if = "is_zero_ms")]
     pub stepped_ms: i64,
 }
@@ -151,7 +151,7 @@ impl RunClock {
         self.running_since = None;
     }
 
-    /// The wall clock has stepped: what has run so far began as much later, by the new time.
+    /// The wall clock has stepped: the start of the current run moves by the same amount.
     fn step(&mut self, by_ms: i64) {
         self.stepped_ms = self.stepped_ms.saturating_add(by_ms);
         if let Some(since) = &mut self.running_since {
@@ -168,15 +168,15 @@ impl RunClock {
     }
 }
 
-/// The one word for where a query stands; every edge has its own translation of it.
+/// The status of a query in one word; every edge translates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Queued,
     Running,
-    /// At least one call is handed outside.
+    /// At least one call waits for its client.
     Waiting,
-    /// Nothing is open; the client holds the query.
+    /// No call is open; a client holds the query.
     Held,
     Completed,
     Failed,
@@ -189,7 +189,7 @@ impl Status {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
-    /// Whether the server has nothing to do until somebody outside acts.
+    /// Whether the server has nothing to do until a client acts.
     #[must_use]
     pub fn is_settled(self) -> bool {
         !matches!(self, Self::Queued | Self::Running)
@@ -346,7 +346,7 @@ impl Head {
         let Changed { limits, labels, annotations, by: _ } = changed;
         self.limits = limits.replace_in(self.limits);
         if let Some(calls) = limits.max_tool_calls {
-            // There is room again: the turn without tools was not the last one after all.
+            // The raised limit allows calls again: the turn without tools was not the last one after all.
             self.tools_spent &= self.calls.len() > calls as usize;
         }
         self.labels = labels.clone().or(self.labels.take());
@@ -362,7 +362,7 @@ impl Head {
     }
 
     fn call_mut(&mut self, id: CallId) -> Option<&mut CallHead> {
-        // Mostly it is one of the last: only those are open.
+        // Usually one of the last calls: only those are open.
         self.calls.iter_mut().rfind(|call| call.id == id)
     }
 
@@ -371,12 +371,12 @@ impl Head {
         self.calls.iter().rfind(|call| call.id == id)
     }
 
-    /// How often other calls of this call's tool have given this outcome for the same arguments. What was refused counts
-    /// too, and has outcomes that no tool gives.
+    /// How often other calls of this tool with the same arguments have had this outcome. Refused calls count too; their
+    /// outcomes never equal a tool's.
     #[must_use]
     pub fn repeats_of(&self, call: &CallHead, outcome: &Outcome) -> usize {
         let mut known = self.alike(call).filter_map(|other| other.state.outcome()).peekable();
-        // Mostly there is none, and nothing to compare.
+        // Usually there is none, and nothing to compare.
         if known.peek().is_none() {
             return 0;
         }
@@ -388,8 +388,8 @@ impl Head {
         self.calls.iter().filter(|other| other.is_alike(call))
     }
 
-    /// In how many turns, with this one, calls like this one have had this outcome; equal calls of one turn count once.
-    /// `None` if another call of the same turn has had it, so that nothing is new about it.
+    /// In how many turns, including this one, calls like this one have had this outcome; equal calls of one turn count
+    /// once. `None` if another call of the same turn has had it, so that it adds nothing.
     #[must_use]
     pub fn repeated_turns(&self, call: &CallHead, outcome: &Outcome) -> Option<usize> {
         let outcome = Some(outcome.content_hash());
@@ -405,15 +405,15 @@ impl Head {
         is_first.then_some(turns.len() + 1)
     }
 
-    /// Every call, with a number that the calls of its turn share with no other. It follows from the ids, which are
-    /// hashes, so this is to be asked only where calls repeat each other.
+    /// Every call, with a number that is unique to its turn. It is derived from the ids, which are hashes, so call this
+    /// only where calls repeat each other.
     fn calls_by_turn(&self) -> impl Iterator<Item = (usize, &CallHead)> {
         let (mut turn, mut index, mut number) = (0, 0, 0);
         self.calls.iter().map(move |call| {
             index += 1;
             if turn == 0 || call.id != CallId::derive(self.uid, turn, index) {
                 let is_first = |turn: &u32| call.id == CallId::derive(self.uid, *turn, 0);
-                // Turns without calls may lie between.
+                // There may be turns without calls in between.
                 turn = (turn + 1..=self.turn).find(is_first).unwrap_or(turn);
                 index = 0;
                 number += 1;
@@ -430,7 +430,7 @@ impl Head {
         })
     }
 
-    /// Whether the model or an inside call is at work.
+    /// Whether the model or an inside call is running.
     #[must_use]
     pub fn works_inside(&self) -> bool {
         match self.phase {
@@ -442,7 +442,7 @@ impl Head {
         }
     }
 
-    /// The turn that the model is being asked in, and which attempt at it that is; nothing if it is not.
+    /// The turn that the model is running, and its attempt; `None` if the model is not running.
     #[must_use]
     pub fn asking(&self) -> Option<(u32, u32)> {
         (self.phase == Phase::Thinking).then_some((self.turn, self.attempt))
@@ -462,25 +462,25 @@ impl Head {
         }
     }
 
-    /// What the query is labelled with; `spec` is its own.
+    /// The current labels; `spec` is the query's own.
     #[must_use]
     pub fn labels<'a>(&'a self, spec: &'a Spec) -> &'a BTreeMap<String, String> {
         self.labels.as_deref().unwrap_or(&spec.labels)
     }
 
-    /// What is noted beside the query; `spec` is its own.
+    /// The current annotations; `spec` is the query's own.
     #[must_use]
     pub fn annotations<'a>(&'a self, spec: &'a Spec) -> &'a BTreeMap<String, String> {
         self.annotations.as_deref().unwrap_or(&spec.annotations)
     }
 
-    /// Until when a query that has ended is kept.
+    /// Until when a query that has ended is retained.
     #[must_use]
     pub fn kept_until(&self) -> Option<Timestamp> {
         self.status().is_final().then(|| self.updated_at.after(self.limits.ttl))
     }
 
-    /// The next moment at which something must happen though nobody acts.
+    /// The next time at which the sweep has to act on the query.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
         let waiting = self.waiting().map(|(_, deadline)| deadline);

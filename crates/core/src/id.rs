@@ -1,7 +1,7 @@
 //! Names and ids.
 //!
-//! Ids are made from parts that the caller brings (time, random bytes, a parent), so that this crate
-//! needs neither a clock nor a source of randomness and every id can be made again in a test.
+//! Ids are made from parts that the caller passes in (time, random bytes, a parent), so that this crate needs neither a
+//! clock nor a source of randomness and every id is reproducible in a test.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     spelled::{self, spelled},
 };
 
-/// Why a name or an id was refused.
+/// Why a name or an id is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     #[error("namespace `{0}` must be 1 to 63 characters of a-z, 0-9 and `-`, and begin and end with a letter or digit")]
@@ -33,11 +33,11 @@ pub enum IdError {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace(Arc<str>);
 
-/// What clients call a query; unique among the living queries of a namespace.
+/// The name of a query, chosen by its client; unique among the live queries of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueryName(Arc<str>);
 
-/// DNS-1123, as Kubernetes and therefore ARK spell names. The same set is safe in paths and in SQL.
+/// DNS-1123, the rule for names in Kubernetes and therefore in ARK. The same set is safe in paths and in SQL.
 fn is_dns_name(text: &str, longest: usize, dots: bool) -> bool {
     let edge = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     let bytes = text.as_bytes();
@@ -108,7 +108,7 @@ impl Default for Namespace {
 }
 
 impl Namespace {
-    /// Where acts are on record that concern the server and none of its tenants.
+    /// The namespace of audit records that concern the server and no tenant.
     #[must_use]
     pub fn of_server() -> Self {
         Self("bosun-server".into())
@@ -122,8 +122,8 @@ impl QueryName {
         Self(format!("query-{}", uid.0.simple()).into())
     }
 
-    /// The name of a query whose client chose none, but said how it would repeat its request: a repetition
-    /// then meets it under the same name.
+    /// The name of a query whose client chose none, but sent an idempotency key: a retry then finds it under the same
+    /// name.
     #[must_use]
     pub fn for_request(request: ContentHash) -> Self {
         let mut text = request.to_string();
@@ -132,7 +132,7 @@ impl QueryName {
     }
 }
 
-/// The identity of a query, for ever. A UUIDv7, so ids sort by creation.
+/// The permanent identity of a query. A UUIDv7, so ids sort by creation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct QueryUid(Uuid);
@@ -177,7 +177,7 @@ impl FromStr for QueryUid {
 const CALL_PREFIX: &str = "call_";
 const CALL_DIGITS: usize = 26;
 const CALL_LENGTH: usize = CALL_PREFIX.len() + CALL_DIGITS;
-/// Crockford's base 32: no letter that could be read as a digit.
+/// Crockford's base 32: no letter that could be mistaken for a digit.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 fn is_digit(byte: u8) -> bool {
@@ -189,8 +189,8 @@ fn is_digit(byte: u8) -> bool {
 pub struct CallId([u8; CALL_DIGITS]);
 
 impl CallId {
-    /// The id of the `index`th call of a turn. It follows from the query alone, so a turn that is
-    /// run again after a crash asks under the same ids, and nobody outside can guess one.
+    /// The id of the `index`th call of a turn. It is derived from the query alone, so a turn that is run again after a
+    /// crash uses the same ids, and no client can guess one.
     #[must_use]
     pub fn derive(query: QueryUid, turn: u32, index: u32) -> Self {
         let mut hash = Sha256::new();
@@ -255,7 +255,7 @@ impl From<CallId> for String {
     }
 }
 
-/// An error repeats what was sent, but not a megabyte of it and nothing that a terminal would obey.
+/// Shortens and sanitises a name for an error: not a megabyte of it, and no control characters.
 fn clip(text: &str) -> String {
     text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }

@@ -1,9 +1,9 @@
-//! How large a journal is, and how large it may become.
+//! The size of a journal, and its ceilings.
 //!
-//! Sizes are those of the texts that a store keeps. Every entry has a ceiling, and so has the journal as a
-//! whole, with one exception: the entry that ends a query is always taken, or a query with a full journal
-//! could not even fail. Changes of a query have a ceiling of their own, below that of the journal, so that
-//! nobody can fill the journal of a query from outside until it cannot go on.
+//! Sizes are those of the stored texts. Every entry has a ceiling, and so has the journal as a whole, with one
+//! exception: the entry that ends a query is always accepted, or a query with a full journal could not even fail.
+//! Changes of a query have a ceiling of their own, below that of the journal, so that no client can fill the journal of
+//! a query until it cannot make progress.
 
 use crate::{
     ceiling::{CHANGES_BYTES, ENTRY_BYTES, JOURNAL_BYTES},
@@ -16,23 +16,23 @@ use crate::{
 pub struct JournalSize {
     /// Of all entries, as they are stored.
     pub bytes: usize,
-    /// Of those that only [change](Event::Changed) something about the query.
+    /// Of entries that only [change](Event::Changed) metadata of the query.
     pub changes: usize,
     /// An upper estimate of what the entries take in memory.
     pub memory: usize,
 }
 
-/// Why an entry is not taken into a journal.
+/// Why an entry is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JournalFault {
-    #[error("an entry of {0} bytes is more than the {ENTRY_BYTES} that the journal of a query takes at once")]
+    #[error("an entry of {0} bytes exceeds the {ENTRY_BYTES} bytes that one journal entry may have")]
     EntryTooLarge(usize),
     #[error("the journal of this query is full: it has {JOURNAL_BYTES} bytes, or {CHANGES_BYTES} bytes of changes")]
     Full,
 }
 
 impl JournalFault {
-    /// The code of the answer, or of the query that fails by it.
+    /// The error code of the response, or of the query that fails with it.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -87,17 +87,17 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_taken_up_to_its_ceiling() {
+    fn an_entry_is_accepted_up_to_its_ceiling() {
         assert_eq!(JournalSize::default().admit(&said(), &text(ENTRY_BYTES)), Ok(()));
         let more = text(ENTRY_BYTES + 1);
         let refused = JournalSize::default().admit(&said(), &more);
         assert_eq!(refused, Err(JournalFault::EntryTooLarge(ENTRY_BYTES + 1)));
-        // Not even an end: it is made of what was bounded before.
+        // Not even an end: its parts were bounded before.
         assert_eq!(JournalSize::default().admit(&Event::Completed, &more), refused);
     }
 
     #[test]
-    fn a_full_journal_takes_an_end_and_nothing_else() {
+    fn a_full_journal_accepts_an_end_and_nothing_else() {
         let mut size = JournalSize::default();
         for _ in 0..JOURNAL_BYTES / ENTRY_BYTES {
             size.admit(&said(), &text(ENTRY_BYTES)).unwrap();

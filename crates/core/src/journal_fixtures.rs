@@ -1,8 +1,7 @@
-//! Journals that earlier versions wrote fold to the same heads for ever.
+//! Journals of earlier versions fold to the same heads for ever.
 //!
-//! `fixtures/journals/v<N>/<name>.jsonl` has one line for each entry: its number, its time and its text
-//! as the store keeps it. `<name>.head.json` is what they fold to. A file is never changed; when
-//! the format grows, a directory is added.
+//! `fixtures/journals/v<N>/<name>.jsonl` has one line for each entry: its sequence number, its time and its stored
+//! text. `<name>.head.json` is their fold. A file is never changed; when the format grows, a directory is added.
 
 use std::{fs, path::Path};
 
@@ -43,5 +42,5 @@ fn journals_of_every_version_fold_to_the_heads_they_always_had() {
             folded += 1;
         }
     }
-    assert!(folded >= 2, "the fixtures are gone");
+    assert!(folded >= 2, "the fixtures are missing");
 }

@@ -8,17 +8,17 @@
 //! use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::{Binding, definition::{self, Rules}, toolset::Mode}};
 //! use serde_json::json;
 //!
-//! // What a client brings along is checked as a whole.
+//! // Tool definitions that a client sends are validated as a whole.
 //! let client = definition::check(&json!([{
 //!     "name": "calculator",
 //!     "description": "Perform mathematical calculations",
 //!     "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
 //! }]), Rules::Strict)?;
-//! // It stands beside the tools of the server, which win a clash of names.
+//! // They are merged with the server's tools; on a name conflict, the server's tool wins.
 //! let clock = Tool::new("current_time", "Tells the time", json!({}), Binding::Builtin { name: "clock".into() });
 //! let toolset = Toolset::merge(Mode::Hybrid, vec![clock], client);
 //! assert_eq!(toolset.tools().len(), 2);
-//! // A model is told what its API takes, and what it answers is checked before anybody runs it.
+//! // The model receives declarations in its API's dialect, and its arguments are validated before a tool runs.
 //! assert!(toolset.declarations(Dialect::Anthropic).losses.is_empty());
 //! let schema = toolset.get("calculator").unwrap().schema().unwrap();
 //! let violations = schema.check_arguments(r#"{"expression": 42}"#).unwrap_err();
@@ -27,11 +27,11 @@
 //! ```
 //!
 //! Each of these modules opens with an example:
-//! - [`tool`]: a tool is data; [`tool::catalog`] holds all of them, and finds them
+//! - [`tool`]: a tool is data; [`tool::catalog`] holds all of them and searches them
 //! - [`tool::toolset`]: the tools of one query, merged and frozen
-//! - [`tool::definition`]: what clients define, checked
+//! - [`tool::definition`]: validation of the tools that clients define
 //! - [`tool::routing`], [`tool::wrapper`], [`tool::missing`]: the conventions of tools as configuration
-//! - [`schema`]: arguments, checked; [`schema::dialect`]: what each model API is told
+//! - [`schema`]: validation of arguments; [`schema::dialect`]: the declarations that each model API gets
 
 pub mod actor;
 pub mod audit;

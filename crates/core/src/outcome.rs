@@ -9,7 +9,7 @@ use crate::{
     json,
 };
 
-/// What came of a call. In a journal, its content is the field `content`, or `large`.
+/// The outcome of a call. In a journal, its content is the field `content`, or `large`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case", try_from = "Written")]
 pub enum Outcome {
@@ -67,8 +67,8 @@ impl Outcome {
         }
     }
 
-    /// What makes two results the same: success, content and error. Values are compared in canonical
-    /// form; of large content only the bytes are known, and whether they are JSON or text.
+    /// The identity of a result: success, content and error. Values are compared in canonical form; of large content
+    /// only the bytes are known, and whether they are JSON or text.
     #[must_use]
     pub fn content_hash(&self) -> ContentHash {
         let (mut parts, content): (Vec<&[u8]>, _) = match self {
@@ -93,7 +93,7 @@ impl Outcome {
     }
 }
 
-/// An outcome as it stands in a journal.
+/// An outcome as it is stored in a journal.
 #[derive(Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 enum Written {
@@ -113,7 +113,7 @@ enum Written {
     },
 }
 
-/// A `null` that stands there is a result like any other.
+/// An explicit `null` is a result like any other.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -161,7 +161,7 @@ mod tests {
         Content::Large(Large { media_type: media_type.parse().unwrap(), ..large })
     }
 
-    /// The text that a journal has, and what it is read as.
+    /// Checks the text of a journal, and the outcome that it is read as.
     #[track_caller]
     fn check(outcome: &Outcome, text: &str) {
         assert_eq!(serde_json::to_string(outcome).unwrap(), text);
@@ -176,7 +176,7 @@ mod tests {
         check(&Outcome::failure("c", "m"), r#"{"result":"failure","code":"c","message":"m"}"#);
         let with_content = Outcome::Failure { code: "c".into(), message: "m".into(), content: Some(json!(1).into()) };
         check(&with_content, r#"{"result":"failure","code":"c","message":"m","content":1}"#);
-        // What looks like a reference is content all the same.
+        // Content that looks like a reference is still content.
         check(&Outcome::success(json!({"large": {}})), r#"{"result":"success","content":{"large":{}}}"#);
     }
 

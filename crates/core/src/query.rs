@@ -1,4 +1,4 @@
-//! What a query is asked to do, and what it may use.
+//! The specification of a query, and its limits.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -7,28 +7,27 @@ use serde_json::Value;
 
 use crate::{ContentHash, conversation, message, trace::TraceContext, transcript::Message};
 
-/// A query as it was frozen at submit. Nothing that changes later in a catalogue or a manifest
-/// reaches it; only secrets and permissions are looked up live. Its limits, labels and annotations are
-/// those that it began with: what holds now is in its [`Head`](crate::Head).
+/// A query as it was frozen at submit. Later changes of a catalogue or a manifest do not reach it; only secrets and
+/// permissions are looked up live. Its limits, labels and annotations are the initial ones: the current ones are in its
+/// [`Head`](crate::Head).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
-    /// The name of what answers: an agent, a model or a tool. Journals call it `agent`, since it once was one.
+    /// The name of the target: an agent, a model or a tool. Journals call it `agent`, since it once was always one.
     #[serde(rename = "agent")]
     pub target: String,
     #[serde(rename = "target", default, skip_serializing_if = "TargetKind::is_agent")]
     pub target_kind: TargetKind,
-    /// How the client said which one it is, if not by its name.
+    /// The selector with which the client chose the target, if not by its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<Arc<Value>>,
-    /// The model's name in the namespace of the query; empty if none is asked.
+    /// The model's name in the namespace of the query; empty if the target needs none.
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// What is asked, with its parameters filled in. Of a conversation in `messages`, the last thing that
-    /// the user said.
+    /// The input, with its parameters filled in. If there are `messages`, the last one of the user.
     pub input: String,
-    /// The input as the client wrote it, if it had parameters to fill in.
+    /// The input as the client wrote it, if it had parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
     /// The whole input, if it is a conversation and not one text.
@@ -38,10 +37,10 @@ pub struct Spec {
     pub parameters: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "ModelOptions::is_empty")]
     pub options: ModelOptions,
-    /// What the answer must be: a JSON Schema.
+    /// The JSON Schema of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Arc<Value>>,
-    /// Where the answer is kept, and what was said before.
+    /// The conversation that the answer is appended to, and its history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<conversation::Frozen>,
     /// The toolset document that was stored with the query.
@@ -54,20 +53,19 @@ pub struct Spec {
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// What the caller should know about how the request was read.
+    /// Warnings for the caller about how the request was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What was asked for, where it may be asked for again: the same request is then answered with this query.
+    /// The hash of the request that has an idempotency key: the same request is then answered with this query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<ContentHash>,
-    /// The caller's trace, in which everything that the query does goes on.
+    /// The caller's trace, which everything that the query does continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Arc<TraceContext>>,
 }
 
 impl Spec {
-    /// Whether a program that knows nothing of targets, messages and conversations would run another query
-    /// than this one.
+    /// Whether a program of version 2, which has no targets, messages and conversations, would run a different query.
     pub(crate) fn is_beyond_version_2(&self) -> bool {
         !self.target_kind.is_agent()
             || !self.messages.is_empty()
@@ -77,7 +75,7 @@ impl Spec {
     }
 }
 
-/// What kind of thing answers a query.
+/// The kind of a query's target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetKind {
@@ -106,7 +104,7 @@ impl TargetKind {
     }
 }
 
-/// What a query asks of its model beside the conversation. What is absent is the model's own to say.
+/// The model parameters of a query. Absent ones are the model's defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelOptions {
@@ -124,7 +122,7 @@ impl ModelOptions {
     }
 }
 
-/// In which words the query's creator reads it back.
+/// The API form in which the query's creator reads it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum View {
@@ -134,11 +132,11 @@ pub enum View {
     Ark,
 }
 
-/// What one query may use. Each field is already the smallest of server, agent and query.
+/// The limits of one query. Each field is already the smallest of server, agent and query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
-    /// Running time; waiting outside does not count.
+    /// Running time; waiting for a client does not count.
     #[serde(with = "millis")]
     pub query_timeout: Duration,
     /// One inside call.
@@ -148,10 +146,10 @@ pub struct Limits {
     #[serde(with = "millis")]
     pub external_timeout: Duration,
     pub max_tool_calls: u32,
-    /// Tokens of all turns together; without it, as many as it takes.
+    /// Tokens of all turns together; unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// How long the query is kept after it has ended.
+    /// How long the query is retained after it has ended.
     #[serde(default = "default_ttl", with = "millis")]
     pub ttl: Duration,
 }
@@ -173,7 +171,7 @@ impl Default for Limits {
     }
 }
 
-/// Limits that somebody asks for: an agent, a query, or who changes one. What is absent is for others to say.
+/// Limits that an agent, a query or a change of one requests. Absent ones are not requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AskedLimits {
@@ -192,20 +190,20 @@ pub struct AskedLimits {
 }
 
 impl AskedLimits {
-    /// `wide` with whatever is narrower here: nobody gets more than the level above allows.
+    /// `wide`, lowered to the limits here: no level gets more than the level above allows.
     #[must_use]
     pub fn narrow(&self, wide: Limits) -> Limits {
         self.within(wide).replace_in(wide)
     }
 
-    /// What becomes other than it is `now` if this is asked for and `wide` is all that there is to have. What is to
-    /// stay as it is stays so, also where less is to be had by now.
+    /// The limits that would change from `now`, clamped to `wide`. A limit that already has the requested value is kept
+    /// even if `wide` has been tightened since.
     #[must_use]
     pub fn changes(&self, now: Limits, wide: Limits) -> Self {
         self.other_than(now).within(wide).other_than(now)
     }
 
-    /// What is not so already.
+    /// The limits that differ from `now`.
     #[must_use]
     pub fn other_than(&self, now: Limits) -> Self {
         Self {
@@ -229,7 +227,7 @@ impl AskedLimits {
         }
     }
 
-    /// `limits` with what is here in its place.
+    /// `limits`, with those here replaced.
     #[must_use]
     pub fn replace_in(&self, limits: Limits) -> Limits {
         Limits {
@@ -242,7 +240,7 @@ impl AskedLimits {
         }
     }
 
-    /// What is asked for, in the words of a request.
+    /// The names of the requested limits, as a request spells them.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         let asked = [
             ("timeout", self.query_timeout.is_some()),
@@ -261,7 +259,7 @@ impl AskedLimits {
     }
 }
 
-/// Tokens that the model API reported. The prompt's include what came from a cache and what went into one.
+/// Tokens that the model API reported. Prompt tokens include those read from a cache and those written to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
@@ -269,7 +267,7 @@ pub struct Usage {
     pub completion_tokens: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
-    /// Tokens of the prompt that the API put into its cache, which some bill apart.
+    /// Prompt tokens that the API wrote to its cache, which some bill separately.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
 }

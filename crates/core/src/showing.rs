@@ -1,23 +1,23 @@
-//! How much of a result the model is shown.
+//! Truncation of results for the model.
 //!
-//! Small results are shown whole. Of others it sees the beginning, and behind it a mark that says how
-//! much there is and how to read on, if there is a way. The same result is always shown in the same
-//! words within a query, so that prompt caches hit.
+//! Small results are shown whole. Of others the model sees the beginning, followed by a mark that says how much there
+//! is and how to read on, if possible. The same result is always rendered identically within a query, so that prompt
+//! caches hit.
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use crate::{CallId, ContentHash, content::Content, outcome::Outcome};
 
-/// What the model is shown of one result at most; the rest is cut with a mark.
+/// Maximum size of one result as the model sees it; the rest is replaced by a mark.
 pub const RESULT_SHOWN: usize = crate::ceiling::RESULT_SHOWN_BYTES;
 
-/// What a model request needs to know of results that are too long for it.
+/// How a model request renders results that are too long for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Showing {
-    /// What the model calls the tool that reads large results page by page, if it has it.
+    /// The model's name of the tool that reads large results page by page, if it has it.
     pub pager: Option<Arc<str>>,
-    /// The first [`RESULT_SHOWN`] bytes of blobs, for a model that cannot page. One that can gets the
-    /// few kilobytes that stand in the journal.
+    /// The first [`RESULT_SHOWN`] bytes of blobs, for a model that cannot page. One that can gets the few kilobytes
+    /// that are stored in the journal.
     pub excerpts: BTreeMap<ContentHash, String>,
 }
 
@@ -47,7 +47,7 @@ impl Showing {
         text
     }
 
-    /// Adds the beginning of content of `size` bytes, and says if that is not all.
+    /// Appends the beginning of content of `size` bytes, and a mark if it is truncated.
     fn add(&self, text: &mut String, call: CallId, beginning: &str, size: u64, room: usize) {
         let shown = &beginning[..beginning.floor_char_boundary(room)];
         text.push_str(shown);
@@ -65,7 +65,7 @@ impl Showing {
                 write!(text, "\n[truncated: the first {bytes} of {size} bytes are shown; the rest cannot be read]")
             }
         };
-        // A string takes everything.
+        // Writing to a string cannot fail.
         debug_assert!(told.is_ok());
     }
 }

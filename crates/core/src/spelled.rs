@@ -1,13 +1,12 @@
-//! Ids and hashes as the texts that JSON knows them by, read and written in place.
+//! Serde for ids and hashes as strings, without an allocation.
 //!
-//! A head is made of little else. To go through a `String` of its own for each would be most of what
-//! reading and writing one costs.
+//! A head consists of little else. A `String` for each would be most of the cost of reading and writing one.
 
 use std::{fmt, marker::PhantomData, str::FromStr};
 
 use serde::de::{Deserializer, Error, Visitor};
 
-/// Reads a value from its text.
+/// Deserializes a value from its string.
 pub(crate) fn read<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
@@ -30,7 +29,7 @@ impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Reading<T> {
     }
 }
 
-/// Serde's two traits for a type with `FromStr` and `spell`, which writes its text into a buffer.
+/// Implements serde's two traits for a type with `FromStr` and `spell`, which writes its text into a buffer.
 macro_rules! spelled {
     ($type:ident, $length:expr) => {
         impl serde::Serialize for $type {

@@ -1,11 +1,10 @@
-//! Texts with places for values: `Hello {{.name}}`.
+//! Templates: texts with placeholders, `Hello {{.name}}`.
 //!
-//! ARK writes prompts and inputs as Go templates and uses one form of them, `{{.name}}`. That form is
-//! all there is here: a pipeline, a condition or a field of a field is a fault with its place, since
-//! to print it as it stands would show a model text that its author never meant. A name without a
-//! value is an error as well (Go prints `<no value>`). Values are put in as they are and never read
-//! as templates again. Text without any parameters is no template at all and does not come here:
-//! its braces are braces.
+//! ARK writes prompts and inputs as Go templates and uses one form of them, `{{.name}}`. Only that form is supported: a
+//! pipeline, a condition or a nested field is an error with its position, since printing it verbatim would show a model
+//! text that its author never meant. A name without a value is an error as well (Go prints `<no value>`). Values are
+//! inserted verbatim and never parsed as templates again. Text without any parameters is not a template and does not
+//! come here: its braces are literal.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -14,7 +13,7 @@ use crate::ceiling::RENDERED_BYTES;
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 
-/// A text that was read, ready to be filled in.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     pieces: Vec<Piece>,
@@ -26,7 +25,7 @@ enum Piece {
     Value(String),
 }
 
-/// Why a text is not a template.
+/// Why a text is not a valid template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} in line {line}, column {column}")]
 pub struct BadTemplate {
@@ -37,7 +36,7 @@ pub struct BadTemplate {
     pub column: usize,
 }
 
-/// What is wrong with a text that is not a template.
+/// The problem of an invalid template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// `{{` without `}}`.
@@ -59,16 +58,16 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no value is given for {}", quoted(names))]
 pub struct MissingValues {
-    /// In the order in which they first stand in the text.
+    /// In the order of their first occurrence.
     pub names: Vec<String>,
 }
 
-/// Why a template was not filled in.
+/// Why a template could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
     #[error(transparent)]
     Missing(#[from] MissingValues),
-    #[error("{0} bytes are more than the {RENDERED_BYTES} that are taken")]
+    #[error("{0} bytes exceed the limit of {RENDERED_BYTES}")]
     TooLarge(usize),
 }
 
@@ -77,10 +76,10 @@ fn quoted(names: &[String]) -> String {
 }
 
 impl Template {
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// With the first place that is not of the form `{{.name}}`.
+    /// With the position of the first part that is not of the form `{{.name}}`.
     pub fn parse(text: &str) -> Result<Self, BadTemplate> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -117,10 +116,10 @@ impl Template {
         })
     }
 
-    /// The text with the values that `value` gives for the names.
+    /// Renders the text, with `value` giving the value of each name.
     ///
     /// # Errors
-    /// If there is none for some of them, or the text would be larger than [`RENDERED_BYTES`].
+    /// If some names have no value, or the text would be larger than [`RENDERED_BYTES`].
     pub fn render<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> Result<String, RenderError> {
         let missing: Vec<_> = self.names().filter(|name| value(name).is_none()).map(str::to_owned).collect();
         if !missing.is_empty() {
@@ -134,13 +133,13 @@ impl Template {
                 Piece::Value(name) => value(name).unwrap_or_default(),
             })
             .collect();
-        // Before anything is copied: n places for a value of m bytes make n times m bytes of a text of n + m.
+        // Before anything is copied: n placeholders for a value of m bytes make n times m bytes from a text of n + m.
         let bytes = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len()));
         if bytes > RENDERED_BYTES { Err(RenderError::TooLarge(bytes)) } else { Ok(parts.concat()) }
     }
 }
 
-/// Whether `name` can stand behind the point: an identifier of Go.
+/// Whether `name` is an identifier of Go.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let is_letter = |letter: char| letter == '_' || letter.is_alphabetic();
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_braces_become_their_values() {
+    fn placeholders_are_replaced_by_their_values() {
         check("", "");
         check("no braces", "no braces");
         check("Hello {{.name}}!", "Hello Ada!");
@@ -186,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_never_read_as_a_template() {
+    fn a_value_is_never_parsed_as_a_template() {
         check("<{{.tricky}}>", "<{{.name}} }}>");
     }
 
     #[test]
-    fn other_forms_of_go_templates_are_faults_with_a_place() {
+    fn other_forms_of_go_templates_are_errors_with_a_position() {
         let form = |text: &str| format!("`{{{{{text}}}}}` is not of the form `{{{{.name}}}}`");
         check_bad("a {{if .x}}b{{end}}", 1, 3, &form("if .x"));
         check_bad("a\nü {{.a.b}}", 2, 3, &form(".a.b"));
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_without_a_value_is_told_once() {
+    fn every_name_without_a_value_is_reported_once() {
         let template = Template::parse("{{.b}} {{.name}} {{.a}} {{.b}}").unwrap();
         assert_eq!(template.names().collect::<Vec<_>>(), ["b", "name", "a"]);
         let missing = template.render(value).unwrap_err();
@@ -225,7 +224,7 @@ mod tests {
         assert_eq!(most.len(), RENDERED_BYTES);
         let more = Template::parse("{{.half}}{{.half}}{{.one}}").unwrap();
         assert_eq!(more.render(value), Err(RenderError::TooLarge(RENDERED_BYTES + 1)));
-        // 40 GB, if they were made.
+        // They would take 40 GB.
         let many = Template::parse(&"{{.half}}".repeat(80_000)).unwrap();
         assert_eq!(many.render(value), Err(RenderError::TooLarge(80_000 * (RENDERED_BYTES / 2))));
     }

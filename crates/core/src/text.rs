@@ -1,7 +1,6 @@
-//! Foreign text inside our own sentences.
+//! Sanitising foreign text for our own messages.
 
-/// At most `longest` characters of a text, with nothing that a terminal would obey. What is cut off
-/// is marked.
+/// At most `longest` characters of a text, without control characters. Truncation is marked.
 #[must_use]
 pub fn clip(text: &str, longest: usize) -> String {
     let mut clipped: String =
@@ -12,8 +11,8 @@ pub fn clip(text: &str, longest: usize) -> String {
     clipped
 }
 
-/// The known word that `word` was probably meant to be: at most two letters away, and less than half
-/// of them wrong.
+/// The known word that `word` was probably meant to be: at most two edits away, and less than half of its letters
+/// wrong.
 pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const FARTHEST: usize = 2;
     known
@@ -24,7 +23,7 @@ pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// Letters to insert, delete, replace or swap: Damerau and Levenshtein's count.
+/// The Damerau-Levenshtein distance: letters to insert, delete, replace or swap.
 fn distance(left: &str, right: &str) -> usize {
     let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
     let mut before: Vec<usize> = Vec::new();

@@ -1,4 +1,4 @@
-//! Points in time, as data. The clock that makes them lives in the engine.
+//! Timestamps. The clock that reads them is in the engine.
 
 use std::{num::NonZero, time::Duration};
 
@@ -15,7 +15,7 @@ use time::{
 const FIRST_WRITTEN: i64 = -62_167_219_200_000;
 const LAST_WRITTEN: i64 = 253_402_300_799_999;
 
-/// `time`'s own RFC 3339 leaves zeros at the end of a fraction out; this profile always writes three digits.
+/// `time`'s own RFC 3339 omits trailing zeros of a fraction; this profile always writes three digits.
 const PRECISION: TimePrecision = TimePrecision::Second { decimal_digits: NonZero::new(3) };
 const PROFILE: EncodedConfig = Config::DEFAULT.set_time_precision(PRECISION).encode();
 const MILLISECONDS: Iso8601<PROFILE> = Iso8601;
@@ -33,27 +33,27 @@ impl Timestamp {
         Self(self.0.saturating_add(millis))
     }
 
-    /// So long ago.
+    /// The time `duration` before this one.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self(self.0.saturating_sub(millis))
     }
 
-    /// The same moment by a clock that has stepped by so much since.
+    /// The same time by a clock that has stepped by this much since.
     #[must_use]
     pub fn shifted(self, by_ms: i64) -> Self {
         Self(self.0.saturating_add(by_ms))
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead, since clocks may step back.
+    /// Time elapsed since `earlier`; zero if that is in the future, since clocks may step back.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// RFC 3339 in UTC with milliseconds, as every edge writes it. The format ends with the year 9999: a moment beyond is
-    /// written as the last one that it has, one before the year 0 as the first.
+    /// RFC 3339 in UTC with milliseconds, as every edge writes it. The format ends with the year 9999: a later time is
+    /// clamped to its last moment, and one before the year 0 to its first.
     #[must_use]
     pub fn to_rfc3339(self) -> String {
         let millis = self.0.clamp(FIRST_WRITTEN, LAST_WRITTEN);
@@ -62,12 +62,12 @@ impl Timestamp {
         moment.ok().and_then(|moment| moment.format(&MILLISECONDS).ok()).unwrap_or_default()
     }
 
-    /// Reads RFC 3339 with any offset, and a date alone as its first moment in UTC.
+    /// Parses RFC 3339 with any offset; a date alone is its first moment in UTC.
     #[must_use]
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         let moment = match text.as_bytes().get(10) {
             None => OffsetDateTime::parse(&format!("{text}T00:00:00Z"), &Rfc3339),
-            // `time` takes any separator, since RFC 3339 leaves it open.
+            // `time` accepts any separator, since RFC 3339 leaves it open.
             Some(b'T' | b't' | b' ') => OffsetDateTime::parse(text, &Rfc3339),
             Some(_) => return None,
         };
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_back_of_the_clock_is_no_time_at_all() {
+    fn a_step_back_of_the_clock_is_zero_elapsed_time() {
         assert_eq!(Timestamp(5).since(Timestamp(9)), Duration::ZERO);
     }
 }

@@ -1,31 +1,31 @@
-//! A place in a distributed trace, as W3C's Trace Context writes it.
+//! W3C Trace Context: a position in a distributed trace.
 //!
-//! The context of the request that created a query is kept with the query, so that whatever happens later, in
-//! this process or another, goes on in the caller's trace. What is not a context is as if it were not there: a
-//! header that somebody else got wrong is no reason to refuse a request. Nothing here makes or sends spans.
+//! The context of the request that created a query is stored with the query, so that everything that happens later, in
+//! this process or another, continues the caller's trace. An invalid context is ignored: a malformed header of a proxy
+//! or client is no reason to reject a request. Nothing here makes or sends spans.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// W3C has receivers take at least this much of a `tracestate`; more is not kept.
+/// W3C requires receivers to accept at least this much of a `tracestate`; a longer one is dropped.
 const LONGEST_STATE: usize = 512;
-/// What the flags can say: that the trace is sampled, and that its id is random.
+/// The known flags: sampled, and random trace id.
 const KNOWN_FLAGS: u8 = 0b11;
 const SAMPLED: u8 = 0b01;
 
-/// A span of a trace, from the outside.
+/// A span of a trace, as seen from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct TraceContext {
     trace: u128,
     span: u64,
     flags: u8,
-    /// What vendors add; only they can read it.
+    /// Vendor-specific data, opaque here.
     state: Option<String>,
 }
 
-/// As headers and journals have it.
+/// As it is in headers and journals.
 #[derive(Serialize, Deserialize)]
 struct Written {
     traceparent: String,
@@ -43,19 +43,20 @@ impl TryFrom<Written> for TraceContext {
     type Error = String;
     fn try_from(written: Written) -> Result<Self, String> {
         let Written { traceparent, tracestate } = written;
-        Self::parse(&traceparent, tracestate.as_deref()).ok_or_else(|| format!("`{traceparent}` is no traceparent"))
+        Self::parse(&traceparent, tracestate.as_deref())
+            .ok_or_else(|| format!("`{traceparent}` is not a valid traceparent"))
     }
 }
 
 impl TraceContext {
-    /// The first span of a new, sampled trace. `None` for ids of zero, which W3C does not take.
+    /// The first span of a new, sampled trace. `None` for ids of zero, which W3C forbids.
     #[must_use]
     pub fn begin(trace: u128, span: u64) -> Option<Self> {
         (trace != 0 && span != 0).then_some(Self { trace, span, flags: SAMPLED, state: None })
     }
 
-    /// Reads `00-<32 digits>-<16 digits>-<flags>`, and the `tracestate` beside it. Versions to come may have more
-    /// behind that.
+    /// Parses `00-<32 digits>-<16 digits>-<flags>`, and the `tracestate` that comes with it. Later versions may append
+    /// more.
     #[must_use]
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let mut parts = traceparent.split('-');
@@ -76,7 +77,7 @@ impl TraceContext {
     /// Another span of the same trace.
     #[must_use]
     pub fn at(&self, span: u64) -> Self {
-        // Zero is no span; it stays where it was.
+        // Zero is not a valid span id; the context keeps its own.
         Self { span: if span == 0 { self.span } else { span }, ..self.clone() }
     }
 
@@ -90,7 +91,7 @@ impl TraceContext {
         self.span
     }
 
-    /// Whether whoever began the trace wants its spans.
+    /// Whether the caller sampled the trace.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
@@ -110,7 +111,7 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// A number of exactly so many digits, in small letters only, as W3C has it.
+/// A number of exactly this many lower-case hexadecimal digits, as W3C requires.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let fits = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traceparent_is_taken_only_if_it_is_one() {
+    fn an_invalid_traceparent_is_ignored() {
         let trace = "0af7651916cd43dd8448eb211c80319c";
         check(GOOD, Some(GOOD));
         check(&GOOD.replace("-01", "-00"), Some(&GOOD.replace("-01", "-00")));
@@ -150,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_read_as_this_one_and_flags_that_nobody_knows_are_not_passed_on() {
+    fn a_later_version_is_read_as_this_one_and_unknown_flags_are_dropped() {
         check(&format!("{}-more", GOOD.replacen("00-", "cc-", 1)), Some(GOOD));
         check(&GOOD.replace("-01", "-ff"), Some(&GOOD.replace("-01", "-03")));
     }
 
     #[test]
-    fn a_tracestate_is_kept_where_it_can_stand_in_a_header() {
+    fn a_tracestate_is_kept_if_it_is_a_valid_header() {
         let state = |text: &str| TraceContext::parse(GOOD, Some(text)).unwrap().state().map(str::to_owned);
         assert_eq!(state(" congo=t61rcWkgMzE,rojo=1 ").as_deref(), Some("congo=t61rcWkgMzE,rojo=1"));
         for bad in ["", " ", "a=b\nc=d", "ä=ö", &"x".repeat(LONGEST_STATE + 1)] {
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_is_written_as_its_headers_and_read_again() {
+    fn a_context_survives_being_written_and_read() {
         let context = TraceContext::parse(GOOD, Some("congo=1")).unwrap();
         let written = serde_json::to_string(&context).unwrap();
         assert_eq!(written, format!(r#"{{"traceparent":"{GOOD}","tracestate":"congo=1"}}"#));

@@ -1,7 +1,7 @@
-//! The large fold of a journal: everything that was said.
+//! The large fold of a journal: all messages, calls and results.
 //!
-//! Folded only to build a model request or to show the query to somebody. It never decides anything;
-//! that is the [`Head`](crate::Head)'s part.
+//! Folded only to build a model request or to show the query to a client. It never decides anything; that is the
+//! [`Head`](crate::Head)'s part.
 
 use std::sync::Arc;
 
@@ -16,31 +16,31 @@ use crate::{
     showing::Showing,
 };
 
-/// What was said in a query so far.
+/// Everything that was said in a query so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transcript {
     pub spec: Arc<Spec>,
-    /// Who asked.
+    /// The caller that created the query.
     pub by: Actor,
     pub created_at: Timestamp,
-    /// Shared: whoever still reads an earlier state of the query does not cost a copy of all results.
+    /// Shared: a reader that still holds an earlier state of the query does not cause a copy of all results.
     pub turns: Vec<Arc<Turn>>,
     pub end: Option<End>,
 }
 
-/// One answer of the model, with what came of the calls in it.
+/// One answer of the model, with the outcomes of its calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     pub text: Option<String>,
     pub usage: Usage,
     pub calls: Vec<Call>,
-    /// The answer as it was checked, where that is not the text itself.
+    /// The answer as it was validated, if that is not the text itself.
     pub output: Option<Arc<Value>>,
-    /// Why the text is not the answer that was asked for.
+    /// Why the text failed validation against `outputSchema`.
     pub rejected: Option<String>,
-    /// What the model API wants to read again, in its own words.
+    /// Opaque data that the model API expects back with the next request.
     pub provider: Option<Arc<Value>>,
-    /// The model that answered, where it was not the query's own.
+    /// The model that answered, if it was not the query's own.
     pub answered_by: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct Call {
     /// When an inside call was (last) started.
     pub started_at: Option<Timestamp>,
     pub result: Option<Recorded>,
-    /// The model is told that it goes round in circles.
+    /// The model is warned that it is looping.
     pub loop_noticed: bool,
 }
 
@@ -76,7 +76,7 @@ pub enum Ending {
     Cancelled { reason: Option<String> },
 }
 
-/// One message as the model reads it; each model API has its own spelling of these.
+/// One message as the model reads it; each model API has its own format for these.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     System(String),
@@ -84,20 +84,20 @@ pub enum Message {
     Assistant {
         text: Option<String>,
         calls: Vec<MessageCall>,
-        /// What one model API said beside these; no other one reads it.
+        /// Opaque data of one model API; the others ignore it.
         provider: Option<Arc<Value>>,
     },
     Tool {
         provider_id: Arc<str>,
         alias: Arc<str>,
         content: String,
-        /// Whether `content` says why there is no result.
+        /// Whether `content` is an error message.
         is_error: bool,
     },
 }
 
-/// What a model has been told of a query. Each turn is put into words once: a long query would otherwise
-/// spend its time on saying everything again, with all results, on every turn.
+/// The messages that a model has been sent for a query. Each turn is rendered once: a long query would otherwise spend
+/// its time on rendering everything, with all results, again on every turn.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     pub messages: Vec<Message>,
@@ -129,7 +129,7 @@ impl Transcript {
                 self.turns.push(Arc::new(Turn {
                     text: text.clone(),
                     usage: *usage,
-                    // They follow; one too many is pushed all the same.
+                    // The calls follow; a capacity that is too small is harmless.
                     calls: Vec::with_capacity((*calls).min(16) as usize),
                     output: output.clone(),
                     rejected: rejected.clone(),
@@ -182,7 +182,7 @@ impl Transcript {
         }
     }
 
-    /// Calls that run began so much later, by the new time of the wall clock.
+    /// Shifts the start of running calls by a step of the wall clock.
     fn shift_open_calls(&mut self, by_ms: i64) {
         let Some(turn) = self.turns.last_mut().filter(|turn| turn.calls.iter().any(|call| call.result.is_none()))
         else {
@@ -197,7 +197,7 @@ impl Transcript {
 
     fn with_call(&mut self, id: CallId, change: impl FnOnce(&mut Call)) {
         let is_it = |call: &Call| call.asked.call == id;
-        // Open calls are in the last turn, always.
+        // Open calls are always in the last turn.
         if let Some(turn) = self.turns.iter_mut().rev().find(|turn| turn.calls.iter().any(is_it))
             && let Some(call) = Arc::make_mut(turn).calls.iter_mut().find(|call| is_it(call))
         {
@@ -212,11 +212,11 @@ impl Transcript {
 
     #[must_use]
     pub fn call(&self, id: CallId) -> Option<&Call> {
-        // Mostly it is one of the last turn: only those are open.
+        // Usually a call of the last turn: only those are open.
         self.turns.iter().rev().find_map(|turn| turn.calls.iter().find(|call| call.asked.call == id))
     }
 
-    /// What the agent has answered, once it has.
+    /// The final answer, once there is one.
     #[must_use]
     pub fn response(&self) -> Option<&str> {
         match self.end.as_ref()?.how {
@@ -225,23 +225,23 @@ impl Transcript {
         }
     }
 
-    /// The answer as data, if data was asked for.
+    /// The answer as data, if there is an `outputSchema`.
     #[must_use]
     pub fn output(&self) -> Option<Value> {
         self.spec.output_schema.as_ref()?;
         let text = self.response()?;
-        // It was read the same way when it was checked.
+        // It was parsed the same way when it was validated.
         let checked = self.turns.last()?.output.as_deref();
         checked.cloned().or_else(|| json::parse(text, json::Limits::ARGUMENTS).ok())
     }
 
-    /// The conversation as the model reads it: its prompt, what was said before the query, and the query.
+    /// The conversation as the model reads it: its prompt, the history before the query, and the query.
     #[must_use]
     pub fn messages(&self, history: &[Message], showing: &Showing) -> Vec<Message> {
         self.tell(Told::default(), history, showing).messages
     }
 
-    /// The same, where the model has been told something already: what has come since is added.
+    /// The same, for a model that has been sent some of it already: only new turns are added.
     #[must_use]
     pub fn tell(&self, told: Told, history: &[Message], showing: &Showing) -> Told {
         let Told { mut messages, mut turns } = if self.begins_with(&told) { told } else { self.opening(history) };
@@ -251,8 +251,8 @@ impl Transcript {
         Told { messages, turns }
     }
 
-    /// Whether what was told is still so. After a failed write a turn may have gone another way, and then it is
-    /// another turn: one that somebody has kept is never changed in its place.
+    /// Whether `told` is still a prefix. After a failed write a turn may have taken another course, and then it is
+    /// another turn: a shared turn is never changed in place.
     fn begins_with(&self, told: &Told) -> bool {
         let same = told.turns.iter().zip(&self.turns).filter(|(told, turn)| Arc::ptr_eq(told, turn)).count();
         same == told.turns.len() && !told.messages.is_empty()
@@ -265,8 +265,8 @@ impl Transcript {
         Told { messages, turns: Vec::new() }
     }
 
-    /// What later queries of the same conversation are shown of this one: what was asked and what led to the
-    /// answer. Instructions were for this query alone, and so were answers that were not taken.
+    /// What later queries of the same conversation see of this one: the input and everything that led to the answer.
+    /// Instructions were for this query alone, and rejected answers are left out.
     #[must_use]
     pub fn remembered(&self, showing: &Showing) -> Vec<Message> {
         let mut messages = Vec::new();
@@ -285,7 +285,7 @@ impl Transcript {
     }
 }
 
-/// Results stand in the order in which the model asked.
+/// Results are in the order in which the model made the calls.
 fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Arc<Turn>>, showing: &Showing) {
     for turn in turns {
         let calls = turn.calls.iter().map(|call| MessageCall {

@@ -146,7 +146,7 @@ fn a_catastrophic_pattern() {
     let (code, complaints) = run(folder.path(), &["tools", "validate", "a", &arguments, "--catalog", "tools.json"]);
     assert_eq!(code, 1);
     assert!(complaints.contains("Parameter linear must match the pattern ^(a+)+$"), "{complaints}");
-    assert!(complaints.contains("Parameter bounded is too long or too intricate for the pattern"), "{complaints}");
+    assert!(complaints.contains("Parameter bounded is too long or too complex for the pattern"), "{complaints}");
 
     refuses(
         "tools.json",

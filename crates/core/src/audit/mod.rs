@@ -1,10 +1,9 @@
 //! The audit log: who did what, when, with which tool, and how it ended.
 //!
-//! A [`Record`] is a projection of a journal's entry, or an act that no journal knows: a result that was
-//! refused, a query that was deleted, a key that was changed. [`of_entries`] is pure and total over all
-//! events, so nothing that changes a query can be left out by accident. A record holds no prompt, no
-//! answer and no result; of a call's arguments it holds the hash and, unless told otherwise, a copy
-//! without what looks secret. The chain that makes records tamper-evident is the store's.
+//! A [`Record`] is a projection of a journal entry, or an action that is in no journal: a rejected result, a deleted
+//! query, a changed key. [`of_entries`] is pure and total over all events, so nothing that changes a query can be left
+//! out by accident. A record holds no prompt, no answer and no result; of a call's arguments it holds the hash and, by
+//! default, a redacted copy. The hash chain that makes records tamper-evident is the store's.
 
 mod redact;
 #[cfg(test)]
@@ -26,18 +25,18 @@ use crate::{
     transcript::Call,
 };
 
-/// The copy of a call's arguments may take so many bytes; of larger ones only the size is kept.
+/// Maximum size of the copy of a call's arguments; of larger ones only the size is recorded.
 pub const SHOWN_BYTES: usize = 4_096;
 
-/// What a record says about the arguments of a call, beside their hash.
+/// What a record holds of a call's arguments, in addition to their hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arguments {
     /// Nothing.
     Hash,
-    /// A copy without what looks secret, up to [`SHOWN_BYTES`].
+    /// A redacted copy, up to [`SHOWN_BYTES`].
     #[default]
     Redacted,
-    /// All of them, whatever they hold.
+    /// An unredacted copy.
     Full,
 }
 
@@ -50,7 +49,7 @@ pub enum Action {
     QueryHeld,
     #[serde(rename = "query.continued")]
     QueryContinued,
-    /// What it may use, or what is said about it; `detail` is what.
+    /// Limits, labels or annotations were changed; `detail` names the fields.
     #[serde(rename = "query.changed")]
     QueryChanged,
     #[serde(rename = "query.recovered")]
@@ -63,13 +62,13 @@ pub enum Action {
     QueryCancelled,
     #[serde(rename = "query.deleted")]
     QueryDeleted,
-    /// The model asked for an inside tool.
+    /// The model called an inside tool.
     #[serde(rename = "call.asked")]
     CallAsked,
-    /// The model asked for an outside tool: the call was handed to the client.
+    /// The model called an outside tool: the call was handed to the client.
     #[serde(rename = "call.handed_out")]
     CallHandedOut,
-    /// The model asked for something that is never run.
+    /// The model made a call that is never run.
     #[serde(rename = "call.refused")]
     CallRefused,
     #[serde(rename = "call.started")]
@@ -82,7 +81,7 @@ pub enum Action {
     CallExpired,
     #[serde(rename = "call.looping")]
     CallLooping,
-    /// A result that did not count: too late, too much, or for nothing that waits.
+    /// A result that was not accepted: late, already resolved, or for no waiting call.
     #[serde(rename = "delivery.refused")]
     DeliveryRefused,
     #[serde(rename = "resource.created")]
@@ -91,48 +90,48 @@ pub enum Action {
     ResourceUpdated,
     #[serde(rename = "resource.deleted")]
     ResourceDeleted,
-    /// Conversations, or what one query has said in them; `detail` is `<memory>/<conversation>`.
+    /// Conversations, or the messages of one query in them, were deleted; `detail` is `<memory>/<conversation>`.
     #[serde(rename = "conversation.deleted")]
     ConversationDeleted,
-    /// A request was refused for want of a key or a right; `outcome` is the code, `detail` the route, or how many more
-    /// there were.
+    /// A request without a valid key or the required permission was rejected; `outcome` is the code, `detail` the
+    /// route, or how many more there were.
     #[serde(rename = "access.refused")]
     AccessRefused,
-    /// The file of keys was read anew; what became of each key is a record of its own.
+    /// The key file was reloaded; each changed key has a record of its own.
     #[serde(rename = "keys.reloaded")]
     KeysReloaded,
-    /// The file of keys is unusable: those that were in force stay so.
+    /// The key file is invalid: the keys that were in force stay so.
     #[serde(rename = "keys.refused")]
     KeysRefused,
     #[serde(rename = "key.added")]
     KeyAdded,
-    /// What it may do, or its secret.
+    /// Its permissions or its secret were changed.
     #[serde(rename = "key.changed")]
     KeyChanged,
-    /// It was revoked, or is not in the file any more.
+    /// It was revoked, or removed from the file.
     #[serde(rename = "key.revoked")]
     KeyRevoked,
-    /// Somebody made a copy of the store; `detail` is where.
+    /// A caller made a copy of the store; `detail` is where.
     #[serde(rename = "store.backed_up")]
     StoreBackedUp,
-    /// Records that were kept for long enough were let go; `detail` is the last of them.
+    /// Records past their retention were deleted; `detail` is the last of them.
     #[serde(rename = "audit.shortened")]
     AuditShortened,
     /// The last record under the old key; `detail` is the id of the new one.
     #[serde(rename = "audit.key_rotated")]
     AuditKeyRotated,
-    /// The log did not end where its seal said: somebody has changed it.
+    /// The log does not end where its seal says: it was tampered with.
     #[serde(rename = "audit.broken")]
     AuditBroken,
 }
 
-/// Who runs a call.
+/// Where a call is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     Inside,
     Outside,
-    /// Nobody: it was refused.
+    /// Nowhere: it was refused.
     Refused,
 }
 
@@ -155,13 +154,13 @@ impl Source {
     }
 }
 
-/// What the calls of a query that has ended were, for whoever counts.
+/// Counts of the calls of a query that has ended, for statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
     pub inside: u32,
     pub outside: u32,
     pub refused: u32,
-    /// Different tools.
+    /// Distinct tools.
     pub tools: u32,
 }
 
@@ -171,7 +170,7 @@ pub struct Calls {
 pub struct Record {
     pub at: Timestamp,
     pub action: Action,
-    /// Who did it, where somebody outside did; of a call that the model asked for, whose query it is.
+    /// The caller, if a caller did it; of a call that the model made, the creator of its query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,10 +193,10 @@ pub struct Record {
     /// `success`, or the code of what went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Cow<'static, str>>,
-    /// The hash of what was delivered or answered.
+    /// The hash of the delivered result or the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome_hash: Option<ContentHash>,
-    /// From hand-out to result, from start to end, or the life of a query.
+    /// From hand-out to result, from start to end, or the lifetime of a query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,11 +208,11 @@ pub struct Record {
     pub detail: Option<String>,
 }
 
-/// The outcome of what went well.
+/// The outcome of a successful action.
 pub const SUCCESS: &str = "success";
 
 impl Record {
-    /// An act that concerns no query.
+    /// An action that concerns no query.
     #[must_use]
     pub fn of_act(at: Timestamp, action: Action, actor: Option<&Actor>, detail: Option<String>) -> Self {
         Self {
@@ -237,25 +236,25 @@ impl Record {
         }
     }
 
-    /// A request that was refused with `code`.
+    /// A request that was rejected with `code`.
     #[must_use]
     pub fn of_refused_access(at: Timestamp, actor: Option<&Actor>, code: &'static str, route: String) -> Self {
         Self { outcome: Some(code.into()), ..Self::of_act(at, Action::AccessRefused, actor, Some(route)) }
     }
 
-    /// A query was deleted by somebody.
+    /// A query was deleted by a caller.
     #[must_use]
     pub fn of_deletion(head: &Head, at: Timestamp, actor: &Actor) -> Self {
         Self::of_query(head, at, Action::QueryDeleted).by(actor)
     }
 
-    /// A query was deleted because it had been kept for long enough: nobody asked for that.
+    /// A query was deleted because its retention had passed: no caller requested that.
     #[must_use]
     pub fn of_outdated(uid: QueryUid, query: Option<QueryName>, agent: Option<Arc<str>>, at: Timestamp) -> Self {
         Self { agent, query, uid: Some(uid), ..Self::of_act(at, Action::QueryDeleted, None, None) }
     }
 
-    /// A result that did not count; `None` for one that did.
+    /// A result that was not accepted; `None` for one that was.
     #[must_use]
     pub fn of_refusal(
         head: &Head,
@@ -314,7 +313,7 @@ impl Record {
     }
 }
 
-/// A name that somebody else chose, and that nothing was found by.
+/// Shortens a name that a client chose and that matched nothing.
 fn clip(text: &str) -> String {
     text.chars().take(128).collect()
 }
@@ -347,9 +346,9 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
     };
     match &entry.event {
         Event::Created { by, .. } => Some(of_query(Action::QueryCreated).by(by)),
-        // The model's own business: it becomes a record when a call or an end comes of it.
+        // No record for the model's turns: their calls and their end have records.
         Event::TurnStarted { .. } | Event::TurnEnded { .. } => None,
-        // The model asks, and runs nothing: a call is made for whoever asked the query.
+        // The model makes the call, on behalf of the query's creator.
         Event::CallAsked(asked) => Some(of_asked(head, at, asked, arguments).by(&transcript.by)),
         Event::CallStarted { call, attempt } => {
             let (record, _) = of_call(Action::CallStarted, *call)?;
@@ -375,7 +374,7 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             let detail = changed.names().collect::<Vec<_>>().join(" ");
             Some(Record { detail: Some(detail), ..of_query(Action::QueryChanged).by(&changed.by) })
         }
-        // The program's log tells of it: nobody has done anything to the query.
+        // The program's log reports it: it is no action on the query.
         Event::ClockStepped { .. } | Event::Interrupted => None,
         Event::Recovered { .. } => Some(of_query(Action::QueryRecovered)),
         Event::Completed => Some(ended(Action::QueryCompleted, SUCCESS.into())),
@@ -395,7 +394,7 @@ fn of_asked(head: &Head, at: Timestamp, asked: &AskedCall, arguments: Arguments)
         Arguments::Redacted => Some(redact(&asked.arguments, SHOWN_BYTES)),
         Arguments::Full => Some(Arc::clone(&asked.arguments)),
     };
-    // The head has the hash already; a call that it does not know cannot be.
+    // The head has the hash already; a call that it does not have is impossible.
     let hash = head.call(asked.call).map_or_else(|| json::content_hash(&asked.arguments), |call| call.arguments);
     Record {
         arguments_hash: Some(hash),

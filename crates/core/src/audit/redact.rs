@@ -1,8 +1,8 @@
-//! A copy of arguments without what looks secret.
+//! Redaction of secrets in a copy of arguments.
 //!
-//! Two signs count: the name under which a value stands, and the look of the value itself, also in the
-//! middle of a longer text. It is a net, not a wall: what it does not know passes, and a harmless value
-//! that looks like a key is taken out. Whoever cannot live with the first keeps hashes only.
+//! Two signs count: the name of a value, and the look of the value itself, also in the middle of a longer text. This is
+//! a heuristic, not a guarantee: an unknown form passes, and a harmless value that looks like a key is redacted. An
+//! operator who cannot accept the former records hashes only.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 
 use crate::json;
 
-/// What stands where something was taken out.
+/// The replacement of a redacted part.
 pub const REDACTED: &str = "[redacted]";
 
-/// Texts are cut to so many bytes.
+/// Maximum length of a text in bytes; longer ones are cut.
 const LONGEST_TEXT: usize = 512;
 
-/// Names of secrets, as they are left when only letters and digits are kept, in lower case.
+/// Names of secrets, reduced to letters and digits in lower case.
 static SECRET_NAMES: Words = Words::new(&[
     "password",
     "passwd",
@@ -45,12 +45,12 @@ static SECRET_NAMES: Words = Words::new(&[
     "connectionstring",
 ]);
 
-/// Names that hold one of those words and mean something else.
+/// Names that contain one of those words and mean something else.
 static HARMLESS_NAMES: Words =
     Words::new(&["tokens", "tokencount", "tokenlimit", "tokenizer", "maxtoken", "secretary", "otps"]);
 
-/// Parameters of URLs, in plain letters, whose values say how something is wanted and not who wants it. The value of any
-/// other may be a key: people call it `key`, `sig`, `code` or `t`.
+/// URL parameters, reduced to plain letters, whose values are options and no credentials. The value of any other may be
+/// a key: APIs call it `key`, `sig`, `code` or `t`.
 const HARMLESS_PARAMETERS: &[&str] = &[
     "apiversion",
     "version",
@@ -80,10 +80,10 @@ const HARMLESS_PARAMETERS: &[&str] = &[
     "query",
     "search",
 ];
-/// A longer value is more than a setting.
+/// Maximum length of a harmless parameter's value; a longer one is redacted.
 const LONGEST_SETTING: usize = 64;
 
-/// How keys of well-known makers begin.
+/// Prefixes of keys of well-known vendors.
 const KEY_PREFIXES: &[&str] = &[
     "sk-",
     "sk_",
@@ -115,13 +115,13 @@ const KEY_PREFIXES: &[&str] = &[
     "bosun_",
     "nango_",
 ];
-/// A shorter word that begins so is a word.
+/// Minimum length of a key with a known prefix; a shorter one is an ordinary word.
 const SHORTEST_KEY: usize = 12;
-/// A run of letters and digits of this length is no word of any language.
+/// Minimum length of a run of letters and digits that is taken for random: longer than any word.
 const SHORTEST_RANDOM: usize = 32;
 
-/// `value` without what looks secret; just its size if that has more than `most` bytes. Mostly there is nothing to take
-/// out, and then it is not copied.
+/// `value` with secrets redacted; only its size if it has more than `most` bytes. Usually there is nothing to redact,
+/// and then it is not copied.
 #[must_use]
 pub fn redact(value: &Arc<Value>, most: usize) -> Arc<Value> {
     let shown = if is_harmless(value) { Arc::clone(value) } else { Arc::new(copy(value)) };
@@ -129,7 +129,7 @@ pub fn redact(value: &Arc<Value>, most: usize) -> Arc<Value> {
     if size > most { Arc::new(Value::from(format!("[{size} bytes]"))) } else { shown }
 }
 
-/// Whether a copy would be the same.
+/// Whether a redacted copy would be the same.
 fn is_harmless(value: &Value) -> bool {
     let is_harmless_text = |text: &str| matches!(redact_text(text), Cow::Borrowed(shown) if std::ptr::eq(shown, text));
     match value {
@@ -160,19 +160,19 @@ fn member(key: &str, value: &Value) -> (String, Value) {
         _ if is_secret_name(key) => Value::from(REDACTED),
         _ => copy(value),
     };
-    // A key may be data too.
+    // A key may contain data, too.
     (redact_text(key).into_owned(), value)
 }
 
-/// Whether what stands under this name is a secret.
+/// Whether a value of this name is a secret.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let is = |word: &str| plain(name.as_bytes()).eq(word.bytes());
     (is("auth") || is("pin") || SECRET_NAMES.stand_in(name)) && !HARMLESS_NAMES.stand_in(name)
 }
 
-/// Whether a text begins with a URL. Where a URL is expected, all of the text is one, whatever stands in it: keys have
-/// spaces and quotes in them, too.
+/// Whether a text begins with a URL. Where a URL is expected, the whole text is one, whatever it contains: keys contain
+/// spaces and quotes, too.
 #[must_use]
 pub fn begins_with_url(text: &str) -> bool {
     let is_scheme = |scheme: &str| {
@@ -182,9 +182,9 @@ pub fn begins_with_url(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
 }
 
-/// A text in whose URLs `mask` stands for what may be a key: user and password, fragments, values of parameters that
-/// are not known to be harmless, and parts of the path that look like a key. A text that begins with a URL is taken for
-/// one; in the middle of a text, a URL ends where a word does.
+/// A text in whose URLs `mask` replaces everything that may be a key: user and password, fragments, values of
+/// parameters that are not known to be harmless, and path segments that look like a key. A text that begins with a URL
+/// is treated as one; in the middle of a text, a URL ends where the word does.
 #[must_use]
 pub fn hide_in_urls<'t>(text: &'t str, mask: &str) -> Cow<'t, str> {
     let is_one = begins_with_url(text);
@@ -204,7 +204,7 @@ pub fn hide_in_urls<'t>(text: &'t str, mask: &str) -> Cow<'t, str> {
     if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
 }
 
-/// What of a URL is behind its scheme.
+/// Masks the part of a URL behind its scheme.
 fn hide_in_url(url: &str, mask: &str, shown: &mut String) {
     let (url, fragment) = url.split_once('#').map_or((url, None), |(url, fragment)| (url, Some(fragment)));
     let (place, query) = url.split_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
@@ -234,7 +234,7 @@ fn hide_in_url(url: &str, mask: &str, shown: &mut String) {
 }
 
 fn is_setting(name: &str, value: &str) -> bool {
-    // A place for a parameter is none yet.
+    // A placeholder has no value yet.
     let is_open = value.starts_with("{{") && value.ends_with("}}");
     let is_harmless = || HARMLESS_PARAMETERS.iter().any(|word| plain(name.as_bytes()).eq(word.bytes()));
     is_open || (value.len() <= LONGEST_SETTING && !looks_secret(value) && is_harmless())
@@ -245,7 +245,7 @@ fn plain(text: &[u8]) -> impl Iterator<Item = u8> {
     text.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase)
 }
 
-/// Plain words to look for. Every name of every argument is held against all of them, and few letters begin one.
+/// A set of words to search for. Every argument name is searched for all of them, and few letters begin one.
 struct Words {
     words: &'static [&'static str],
     /// For each byte whether a word begins with it.
@@ -263,7 +263,7 @@ impl Words {
         Self { words, begin }
     }
 
-    /// Whether one of them stands anywhere in what is plain of `name`.
+    /// Whether one of them occurs in the plain form of `name`.
     fn stand_in(&self, name: &str) -> bool {
         let bytes = name.as_bytes();
         bytes.iter().enumerate().any(|(start, byte)| {
@@ -275,7 +275,7 @@ impl Words {
     }
 }
 
-/// A text without the secrets in it, and not longer than it may be.
+/// A text with secrets redacted, cut to its maximum length.
 #[must_use]
 pub fn redact_text(text: &str) -> Cow<'_, str> {
     if text.contains("PRIVATE KEY-----") {
@@ -289,7 +289,7 @@ pub fn redact_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}… [{} bytes]", &without[..cut], text.len()))
 }
 
-/// Words are runs of what keys are written with; what is between them says what the next one is.
+/// Splits into runs of characters that keys consist of; the characters between them announce the next one.
 fn without_secrets(text: &str) -> Cow<'_, str> {
     let mut kept = String::new();
     let mut copied = 0;
@@ -320,21 +320,21 @@ fn next_word(text: &str, from: usize) -> Option<(usize, usize)> {
     let bytes = text.as_bytes();
     let start = from + bytes[from..].iter().position(|byte| is_of_word(*byte))?;
     let mut end = start + bytes[start..].iter().position(|byte| !is_of_word(*byte)).unwrap_or(bytes.len() - start);
-    // What fills a base 64 text up belongs to it, an assignment does not.
+    // Base 64 padding belongs to the key, an assignment does not.
     while end < bytes.len() && bytes[end] == b'=' && bytes[start..end].len() >= SHORTEST_KEY {
         end += 1;
     }
     Some((start, end))
 }
 
-/// `password=`, `api_key: `, `"token":"`, `Bearer `: what follows is a secret.
+/// `password=`, `api_key: `, `"token":"`, `Bearer `: a secret follows.
 fn is_announced(before: &str, between: &str) -> bool {
     let scheme = before.eq_ignore_ascii_case("bearer") || before.eq_ignore_ascii_case("basic");
     if scheme && !between.is_empty() && between.bytes().all(|byte| byte == b' ') {
         return true;
     }
     let marks = between.trim_matches([' ', '"', '\'', '\\', '\t']);
-    // The name is what stands right before the mark: in a URL, not the path before it.
+    // The name is directly before the mark: in a URL, not the path before it.
     let name = before.rsplit('/').next().unwrap_or(before);
     matches!(marks, "=" | ":" | "=>" | ":=") && is_secret_name(name)
 }
@@ -347,16 +347,16 @@ fn is_user_info(text: &str, start: usize, end: usize) -> bool {
         && before.rfind("//").is_some_and(|at| !before[at + 2..].contains(['/', ' ', '@']))
 }
 
-/// What stands for letters of a key that are not shown.
+/// Characters that mask parts of a key.
 const MASKS: &[char] = &['*', '•', '·', '●', '█', '…'];
-/// So many of them in a row; two on each side make a word bold.
+/// Minimum run of them; two on each side make a word bold.
 const SIGNS: usize = 3;
-/// So many dots, or letters `x`, stand for letters of a key.
+/// Minimum run of dots, or of the letter `x`, that masks part of a key.
 const DOTS: usize = 3;
 const CROSSES: usize = 4;
 
-/// A text without words that look like keys, whole or partly masked (`sk-...abcd`, `****abcd`): the first and last letters
-/// of a key are told by many APIs that refuse it, and are no reader's business.
+/// Redacts words that look like keys, whole or partly masked (`sk-...abcd`, `****abcd`): many APIs that reject a key
+/// repeat its first and last letters, which must not be shown.
 #[must_use]
 pub fn redact_keys(text: &str) -> Cow<'_, str> {
     let is_edge = |letter: char| letter.is_whitespace() || "\"'`,;:()[]{}<>=&?|".contains(letter);
@@ -379,7 +379,7 @@ pub fn redact_keys(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Whether a word has letters of which those beside them are masked.
+/// Whether some letters of a word are masked.
 fn is_masked(word: &str) -> bool {
     let is_told = |part: &str| part.chars().filter(|letter| letter.is_alphanumeric()).count() >= 2;
     let by_mask = |mask: &str, needs_both: bool| {
@@ -405,7 +405,7 @@ fn looks_secret(word: &str) -> bool {
     if KEY_PREFIXES.iter().any(begins) && (has_digit || word.len() >= 20) && !word.contains('/') {
         return true;
     }
-    // Paths and sentences joined by dots have long runs too, but not of one piece.
+    // Paths and sentences joined by dots have long runs too, but not uninterrupted ones.
     let longest = word.split(['/', '.', '-', '_', '~']).map(str::len).max().unwrap_or_default();
     let mixed = has_digit && has(u8::is_ascii_alphabetic);
     word.is_ascii() && mixed && longest >= SHORTEST_RANDOM

@@ -14,11 +14,11 @@ fn check(arguments: Value, expect: Value) {
     let arguments = Arc::new(arguments);
     let shown = redact(&arguments, SHOWN_BYTES);
     assert_eq!(*shown, expect);
-    assert_eq!(Arc::ptr_eq(&shown, &arguments), *arguments == expect, "what has nothing to hide is not copied");
+    assert_eq!(Arc::ptr_eq(&shown, &arguments), *arguments == expect, "a value without secrets is not copied");
 }
 
 #[test]
-fn keys_are_taken_out_of_messages_also_where_they_are_partly_masked() {
+fn keys_in_messages_are_redacted_also_where_they_are_partly_masked() {
     for (text, expect) in [
         (
             "Incorrect API key provided: sk-abcde***************WXYZ. You can find it",
@@ -50,7 +50,7 @@ fn keys_are_taken_out_of_messages_also_where_they_are_partly_masked() {
 }
 
 #[test]
-fn what_stands_under_the_name_of_a_secret_is_taken_out() {
+fn a_value_with_the_name_of_a_secret_is_redacted() {
     for name in [
         "password",
         "Password",
@@ -81,7 +81,7 @@ fn what_stands_under_the_name_of_a_secret_is_taken_out() {
         check(json!({name: "hunter2"}), json!({name: REDACTED}));
         check(json!({"deep": [{name: {"even": ["nested"]}}]}), json!({"deep": [{name: REDACTED}]}));
         check(json!({name: 4711}), json!({name: REDACTED}));
-        // There is nothing to hide in what is not there.
+        // Null is no secret.
         check(json!({name: null}), json!({name: null}));
     }
 }
@@ -106,7 +106,7 @@ fn harmless_names_and_values_stay() {
 }
 
 #[test]
-fn values_that_look_like_keys_are_taken_out_wherever_they_stand() {
+fn values_that_look_like_keys_are_redacted_everywhere() {
     for secret in [
         "sk-proj-Abc123def456",
         "sk_live_51H8xyzABCDEF",
@@ -128,7 +128,7 @@ fn values_that_look_like_keys_are_taken_out_wherever_they_stand() {
 }
 
 #[test]
-fn secrets_in_the_middle_of_a_text_are_taken_out() {
+fn secrets_in_the_middle_of_a_text_are_redacted() {
     for (text, expect) in [
         ("curl -H 'Authorization: Bearer abc'", "curl -H 'Authorization: [redacted] [redacted]'"),
         ("Bearer abc.def", "Bearer [redacted]"),
@@ -147,7 +147,7 @@ fn secrets_in_the_middle_of_a_text_are_taken_out() {
 }
 
 #[test]
-fn copies_have_their_bounds() {
+fn copies_are_bounded() {
     let long = "wörd ".repeat(400);
     let Value::String(cut) = &*redact(&Arc::new(json!(long)), SHOWN_BYTES) else { unreachable!("a text stays a text") };
     assert!(cut.len() < 560 && cut.ends_with(&format!("… [{} bytes]", long.len())), "{cut}");
@@ -224,7 +224,7 @@ fn actions(records: &[Record]) -> Vec<Value> {
 }
 
 #[test]
-fn a_life_of_a_query_becomes_its_records() {
+fn the_lifetime_of_a_query_becomes_its_records() {
     let outside = Way::Outside { timeout: std::time::Duration::from_secs(60) };
     let (mut head, mut transcript, mut entries) = query(vec![outside]);
     let call = head.calls[0].id;
@@ -258,7 +258,7 @@ fn a_life_of_a_query_becomes_its_records() {
 }
 
 #[test]
-fn arguments_are_kept_as_far_as_is_wanted() {
+fn arguments_are_recorded_as_configured() {
     let (head, transcript, entries) = query(vec![Way::Inside { repeatable: true }]);
     for (wanted, expect) in [
         (Arguments::Hash, None),
@@ -272,7 +272,7 @@ fn arguments_are_kept_as_far_as_is_wanted() {
 }
 
 #[test]
-fn inside_and_refused_calls_have_their_words() {
+fn inside_and_refused_calls_have_records() {
     let refused = Way::Refused { code: "unknown_tool".into(), message: "secret".into() };
     let (mut head, mut transcript, mut entries) = query(vec![Way::Inside { repeatable: true }, refused]);
     let call = head.calls[0].id;
@@ -295,7 +295,7 @@ fn inside_and_refused_calls_have_their_words() {
 }
 
 #[test]
-fn a_change_says_what_was_changed_and_by_whom_and_not_into_what() {
+fn a_change_records_the_fields_and_the_caller_and_no_values() {
     let (mut head, mut transcript, mut entries) = query(Vec::new());
     let changed = crate::event::Changed {
         limits: crate::query::AskedLimits { ttl: Some(std::time::Duration::from_secs(1)), ..Default::default() },
@@ -312,7 +312,7 @@ fn a_change_says_what_was_changed_and_by_whom_and_not_into_what() {
 }
 
 #[test]
-fn a_result_that_did_not_count_is_recorded_by_its_hash() {
+fn a_rejected_result_is_recorded_by_its_hash() {
     let outside = Way::Outside { timeout: std::time::Duration::from_secs(60) };
     let (head, ..) = query(vec![outside]);
     let (call, outcome) = (head.calls[0].id, Outcome::success("late secret"));
@@ -320,15 +320,15 @@ fn a_result_that_did_not_count_is_recorded_by_its_hash() {
     let late = of(Target::Call(call), Verdict::Expired(call)).unwrap();
     assert_eq!((late.outcome.as_deref(), late.tool.as_deref()), (Some("call_expired"), Some("lookup")));
     assert_eq!((late.actor.as_deref(), late.outcome_hash), (Some("ci/alice"), Some(outcome.content_hash())));
-    let unknown = of(Target::Tool("nobody".into()), Verdict::NotWaiting).unwrap();
-    assert_eq!((unknown.outcome.as_deref(), unknown.tool.as_deref()), (Some("call_not_waiting"), Some("nobody")));
+    let unknown = of(Target::Tool("missing_tool".into()), Verdict::NotWaiting).unwrap();
+    assert_eq!((unknown.outcome.as_deref(), unknown.tool.as_deref()), (Some("call_not_waiting"), Some("missing_tool")));
     for counts in [Verdict::Accepted(call), Verdict::Replayed(call)] {
         assert!(of(Target::Call(call), counts).is_none());
     }
 }
 
 #[test]
-fn urls_are_shown_without_what_may_be_a_key() {
+fn keys_in_urls_are_masked() {
     for (url, shown) in [
         ("https://h/v1", "https://h/v1"),
         ("https://h:8080/v1/a.b?api-version=2024-10-21", "https://h:8080/v1/a.b?api-version=2024-10-21"),
@@ -353,7 +353,7 @@ fn urls_are_shown_without_what_may_be_a_key() {
         ("https://h/?&a=b&", "https://h/?&a=[x]&"),
     ] {
         assert_eq!(hide_in_urls(url, "[x]"), shown);
-        assert_eq!(hide_in_urls(shown, "[x]"), shown, "what is hidden stays so");
+        assert_eq!(hide_in_urls(shown, "[x]"), shown, "masking is idempotent");
     }
     for (text, begins) in [
         ("https://h?a=b", true),

@@ -1,9 +1,9 @@
-//! Content that is checked while it streams by, and never whole in memory.
+//! Streaming validation of content, without holding it in memory.
 
 use super::MediaType;
 use crate::json::{JsonError, Limits, checker::Checker};
 
-/// Holds a stream of bytes to what its media type says.
+/// Validates a stream of bytes against its media type.
 #[derive(Debug)]
 pub struct ContentCheck {
     utf8: Utf8,
@@ -11,7 +11,7 @@ pub struct ContentCheck {
     json: Option<Checker>,
 }
 
-/// Why bytes are not what they should be.
+/// Why bytes are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadContent {
     #[error("the bytes are not UTF-8 from {at} on")]
@@ -26,10 +26,10 @@ impl ContentCheck {
         Self { utf8: Utf8::default(), json: media_type.is_json().then(|| Checker::new(Limits::BODY.depth)) }
     }
 
-    /// Takes the next bytes.
+    /// Validates the next bytes.
     ///
     /// # Errors
-    /// As soon as it is certain that the whole cannot be right.
+    /// As soon as the whole is certainly invalid.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), BadContent> {
         self.utf8.push(bytes)?;
         if let Some(json) = &mut self.json {
@@ -38,7 +38,7 @@ impl ContentCheck {
         Ok(())
     }
 
-    /// All bytes have been there.
+    /// All bytes have been pushed.
     ///
     /// # Errors
     /// If they end too early.
@@ -48,10 +48,10 @@ impl ContentCheck {
     }
 }
 
-/// Whether bytes are UTF-8, also where a character is cut in two by the end of a piece.
+/// Validates UTF-8, also where a character is split between two chunks.
 #[derive(Debug, Default)]
 struct Utf8 {
-    /// The bytes before the character that is not whole yet.
+    /// The bytes before the incomplete character.
     passed: u64,
     begun: Vec<u8>,
 }
@@ -133,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_are_judged_as_the_whole(bytes in any::<Vec<u8>>(), step in 1_usize..8) {
+        fn chunks_get_the_same_verdict_as_the_whole(bytes in any::<Vec<u8>>(), step in 1_usize..8) {
             let whole = str::from_utf8(&bytes).map(|_| ()).map_err(|error| {
                 BadContent::NotUtf8 { at: error.valid_up_to() as u64 }
             });

@@ -4,12 +4,12 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// `application/json`, or `text/` with any subtype; always in small letters and without parameters.
+/// `application/json`, or `text/` with any subtype; always in lower case and without parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MediaType(String);
 
-/// The text names no kind of content that is taken as a result.
+/// The text is not a media type that a result may have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a result is `application/json` or `text/…`")]
 pub struct NotTaken;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_and_every_sort_of_text_are_taken() {
+    fn json_and_every_text_type_are_accepted() {
         for (text, expect) in [
             ("application/json", "application/json"),
             ("Application/JSON", "application/json"),

@@ -1,11 +1,11 @@
 //! Pages of a text that is too long to be shown whole.
 //!
-//! Offsets and limits count bytes, since sizes do, but a page never ends or begins in the middle of a
-//! character. Whoever goes on where the last page ended gets the whole text, each byte once.
+//! Offsets and limits count bytes, since sizes do, but a page never ends or begins in the middle of a character. A
+//! reader that continues where the last page ended gets the whole text, each byte once.
 
 use std::ops::Range;
 
-/// No character of UTF-8 has more bytes.
+/// Maximum length of a UTF-8 character.
 const LONGEST_CHARACTER: u64 = 4;
 
 /// The bytes that have to be read for one page.
@@ -17,7 +17,7 @@ pub struct Window {
     bytes: Range<u64>,
 }
 
-/// A piece of a text.
+/// A page of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub start: u64,
@@ -40,20 +40,20 @@ impl Window {
     pub fn new(size: u64, offset: u64, limit: u64) -> Self {
         let offset = offset.min(size);
         let limit = limit.max(1);
-        // Back to where the character at `offset` may begin, and one byte past the page, which tells
-        // whether a character ends there.
+        // Back to where the character at `offset` may begin, and one byte past the page, which shows whether a
+        // character ends there.
         let end = offset.saturating_add(limit.max(LONGEST_CHARACTER)).saturating_add(1).min(size);
         Self { size, offset, limit, bytes: offset.saturating_sub(LONGEST_CHARACTER - 1)..end }
     }
 
-    /// What to read.
+    /// The range to read.
     #[must_use]
     pub fn bytes(&self) -> Range<u64> {
         self.bytes.clone()
     }
 
-    /// The page, from the bytes that were read. It begins with the character at the offset and has at
-    /// least that one, however small the limit; behind the end of the text it is empty.
+    /// The page, from the bytes that were read. It begins with the character at the offset and has at least that one,
+    /// however small the limit; past the end of the text it is empty.
     #[must_use]
     pub fn cut(&self, bytes: &[u8]) -> Page {
         let is_border = |index: usize| bytes.get(index).is_none_or(|byte| byte & 0b1100_0000 != 0b1000_0000);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_end_there_is_nothing() {
+    fn a_page_past_the_end_is_empty() {
         check("", 0, 10, 0, "");
         check("abc", 3, 10, 3, "");
         check("abc", u64::MAX, u64::MAX, 3, "");
@@ -121,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_put_together_are_the_text(text in any::<String>(), limit in 0_u64..9) {
+        fn concatenated_pages_are_the_text(text in any::<String>(), limit in 0_u64..9) {
             let (mut whole, mut offset) = (String::new(), 0);
             while offset < text.len() as u64 {
                 let page = page(&text, offset, limit);

@@ -1,16 +1,15 @@
-//! JSON that is too large to be parsed: its grammar, checked byte by byte.
+//! Streaming syntax check of JSON that is too large to be parsed.
 //!
-//! A [`Checker`] takes a text in pieces and needs one bit for each open object or array, whatever is
-//! in them. It knows the grammar of RFC 8259 and the depth, and nothing of values: keys that stand
-//! twice and numbers that no program can hold pass, since nobody here reads them. That the bytes are
-//! UTF-8 is for somebody else to see.
+//! A [`Checker`] reads a text in chunks and needs one bit for each open object or array, whatever they contain. It
+//! checks the grammar of RFC 8259 and the depth, and no values: duplicate keys and numbers out of range pass, since the
+//! values are not read here. UTF-8 is validated elsewhere.
 
 use super::{JsonError, Limits};
 
-/// Reads one JSON value that fills the whole text.
+/// Checks one JSON value that fills the whole text.
 #[derive(Debug)]
 pub struct Checker {
-    /// What is open, the innermost last: true for an object.
+    /// The open containers, the innermost last: true for an object.
     open: Vec<bool>,
     depth: usize,
     expect: Expect,
@@ -18,7 +17,7 @@ pub struct Checker {
     column: usize,
 }
 
-/// What may come next.
+/// The state: what may come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expect {
     /// A value; with `close`, also the end of the array that has just been opened.
@@ -30,7 +29,7 @@ enum Expect {
         close: bool,
     },
     Colon,
-    /// A comma, or the end of what is open; or nothing more, if nothing is.
+    /// A comma, or the end of the open container; or the end of the text, if none is open.
     After,
     /// In a string, which is a key or a value.
     Text {
@@ -39,7 +38,7 @@ enum Expect {
     Escape {
         key: bool,
     },
-    /// So many hexadecimal digits of an escape.
+    /// This many more hexadecimal digits of an escape.
     Hex {
         key: bool,
         left: u8,
@@ -49,7 +48,7 @@ enum Expect {
     Number(Digits),
 }
 
-/// Where in a number.
+/// The state within a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Digits {
     Minus,
@@ -68,7 +67,7 @@ impl Digits {
         matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Power)
     }
 
-    /// Where the number goes on; `None` if it does not.
+    /// The next state of the number; `None` if it ends here.
     fn next(self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (Self::Minus, b'0') => Some(Self::Zero),
@@ -84,22 +83,22 @@ impl Digits {
 }
 
 impl Checker {
-    /// Objects and arrays may be inside each other `depth` times.
+    /// Objects and arrays may be nested `depth` times.
     #[must_use]
     pub fn new(depth: usize) -> Self {
         let depth = depth.min(Limits::DEEPEST);
         Self { open: Vec::with_capacity(depth), depth, expect: Expect::Value { close: false }, line: 1, column: 0 }
     }
 
-    /// Takes the next bytes.
+    /// Checks the next bytes.
     ///
     /// # Errors
-    /// At the first byte that cannot stand where it does.
+    /// At the first byte that is not allowed in its position.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), JsonError> {
         bytes.iter().try_for_each(|byte| self.step(*byte))
     }
 
-    /// All bytes have been there.
+    /// All bytes have been pushed.
     ///
     /// # Errors
     /// If something is still open.
@@ -109,7 +108,7 @@ impl Checker {
             Expect::Number(digits) => digits.is_whole(),
             _ => false,
         };
-        if ended && self.open.is_empty() { Ok(()) } else { Err(self.syntax("the text ends too early")) }
+        if ended && self.open.is_empty() { Ok(()) } else { Err(self.syntax("unexpected end of text")) }
     }
 
     fn step(&mut self, byte: u8) -> Result<(), JsonError> {
@@ -119,23 +118,23 @@ impl Checker {
                 b'"' if key => self.expect = Expect::Colon,
                 b'"' => self.expect = Expect::After,
                 b'\\' => self.expect = Expect::Escape { key },
-                0..0x20 => return Err(self.syntax("a control character stands in a string")),
+                0..0x20 => return Err(self.syntax("control character in a string")),
                 _ => {}
             },
             Expect::Escape { key } => match byte {
                 b'u' => self.expect = Expect::Hex { key, left: 4 },
                 b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.expect = Expect::Text { key },
-                _ => return Err(self.syntax("there is no such escape")),
+                _ => return Err(self.syntax("invalid escape")),
             },
             Expect::Hex { key, left } if byte.is_ascii_hexdigit() => {
                 self.expect = if left == 1 { Expect::Text { key } } else { Expect::Hex { key, left: left - 1 } };
             }
-            Expect::Hex { .. } => return Err(self.syntax("an escape has four hexadecimal digits")),
+            Expect::Hex { .. } => return Err(self.syntax("expected four hexadecimal digits")),
             Expect::Word(rest) => match rest.split_first() {
                 Some((next, rest)) if *next == byte => {
                     self.expect = if rest.is_empty() { Expect::After } else { Expect::Word(rest) };
                 }
-                _ => return Err(self.syntax("there is no such word")),
+                _ => return Err(self.syntax("invalid literal")),
             },
             Expect::Number(digits) => match digits.next(byte) {
                 Some(digits) => self.expect = Expect::Number(digits),
@@ -143,14 +142,14 @@ impl Checker {
                     self.expect = Expect::After;
                     self.between(byte)?;
                 }
-                None => return Err(self.syntax("a number is not whole")),
+                None => return Err(self.syntax("incomplete number")),
             },
             Expect::Value { .. } | Expect::Key { .. } | Expect::Colon | Expect::After => self.between(byte)?,
         }
         Ok(())
     }
 
-    /// A byte that is not inside a string, a word or a number.
+    /// A byte outside of strings, literals and numbers.
     fn between(&mut self, byte: u8) -> Result<(), JsonError> {
         match (byte, self.expect) {
             (b'\n', _) => {
@@ -201,11 +200,11 @@ impl Checker {
 impl Expect {
     fn to_sentence(self, outermost: bool) -> &'static str {
         match self {
-            Self::Key { .. } => "a key must stand here",
-            Self::Colon => "a colon must stand here",
-            Self::After if outermost => "there is more behind the value",
-            Self::After => "a comma or an end must stand here",
-            _ => "a value must stand here",
+            Self::Key { .. } => "expected a key",
+            Self::Colon => "expected a colon",
+            Self::After if outermost => "trailing characters",
+            Self::After => "expected a comma or a closing bracket",
+            _ => "expected a value",
         }
     }
 }
@@ -269,34 +268,34 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_refused_with_its_place() {
-        refuses("", "the text ends too early at line 1 column 0");
-        refuses("[1,\n 2", "the text ends too early at line 2 column 2");
-        refuses("[1,]", "a value must stand here at line 1 column 4");
-        refuses("[1 2]", "a comma or an end must stand here at line 1 column 4");
-        refuses("{a:1}", "a key must stand here at line 1 column 2");
-        refuses(r#"{"a" 1}"#, "a colon must stand here at line 1 column 6");
-        refuses(r#"{"a":1,}"#, "a key must stand here at line 1 column 8");
-        refuses("[}", "a value must stand here at line 1 column 2");
-        refuses("{]", "a key must stand here at line 1 column 2");
-        refuses("[1}", "a comma or an end must stand here at line 1 column 3");
-        refuses("1 2", "there is more behind the value at line 1 column 3");
-        refuses("]", "a value must stand here at line 1 column 1");
-        refuses("nul", "the text ends too early at line 1 column 3");
-        refuses("nulL", "there is no such word at line 1 column 4");
-        refuses("NaN", "a value must stand here at line 1 column 1");
-        refuses("01", "there is more behind the value at line 1 column 2");
-        refuses("-", "the text ends too early at line 1 column 1");
-        refuses("1.", "the text ends too early at line 1 column 2");
-        refuses("[1.]", "a number is not whole at line 1 column 4");
-        refuses("[1e]", "a number is not whole at line 1 column 4");
-        refuses("+1", "a value must stand here at line 1 column 1");
-        refuses(r#""\x""#, "there is no such escape at line 1 column 3");
-        refuses(r#""\u00g0""#, "an escape has four hexadecimal digits at line 1 column 6");
-        refuses("\"a\nb\"", "a control character stands in a string at line 1 column 3");
-        refuses("\"a", "the text ends too early at line 1 column 2");
-        refuses("// no\n1", "a value must stand here at line 1 column 1");
-        refuses("\u{feff}1", "a value must stand here at line 1 column 1");
+    fn other_text_is_rejected_with_its_position() {
+        refuses("", "unexpected end of text at line 1 column 0");
+        refuses("[1,\n 2", "unexpected end of text at line 2 column 2");
+        refuses("[1,]", "expected a value at line 1 column 4");
+        refuses("[1 2]", "expected a comma or a closing bracket at line 1 column 4");
+        refuses("{a:1}", "expected a key at line 1 column 2");
+        refuses(r#"{"a" 1}"#, "expected a colon at line 1 column 6");
+        refuses(r#"{"a":1,}"#, "expected a key at line 1 column 8");
+        refuses("[}", "expected a value at line 1 column 2");
+        refuses("{]", "expected a key at line 1 column 2");
+        refuses("[1}", "expected a comma or a closing bracket at line 1 column 3");
+        refuses("1 2", "trailing characters at line 1 column 3");
+        refuses("]", "expected a value at line 1 column 1");
+        refuses("nul", "unexpected end of text at line 1 column 3");
+        refuses("nulL", "invalid literal at line 1 column 4");
+        refuses("NaN", "expected a value at line 1 column 1");
+        refuses("01", "trailing characters at line 1 column 2");
+        refuses("-", "unexpected end of text at line 1 column 1");
+        refuses("1.", "unexpected end of text at line 1 column 2");
+        refuses("[1.]", "incomplete number at line 1 column 4");
+        refuses("[1e]", "incomplete number at line 1 column 4");
+        refuses("+1", "expected a value at line 1 column 1");
+        refuses(r#""\x""#, "invalid escape at line 1 column 3");
+        refuses(r#""\u00g0""#, "expected four hexadecimal digits at line 1 column 6");
+        refuses("\"a\nb\"", "control character in a string at line 1 column 3");
+        refuses("\"a", "unexpected end of text at line 1 column 2");
+        refuses("// no\n1", "expected a value at line 1 column 1");
+        refuses("\u{feff}1", "expected a value at line 1 column 1");
     }
 
     #[test]
@@ -326,7 +325,7 @@ mod tests {
             let checked = check_in_steps(text.as_bytes(), step);
             match parsed {
                 Ok(_) => prop_assert_eq!(checked, Ok(())),
-                // What only a reader of values minds: these pass.
+                // Faults of values, which are not checked here: these pass.
                 Err(JsonError::DuplicateKey { .. }) => {}
                 Err(JsonError::Syntax { message, .. })
                     if message.contains("out of range") || message.contains("surrogate")

@@ -1,10 +1,10 @@
-//! JSON as it crosses a border: strict on the way in, canonical on the way out.
+//! Strict JSON parsing, and canonical JSON.
 //!
-//! [`parse`] refuses what two parsers could read differently (duplicate keys) and what could hurt
-//! the reader (depth, size). [`canonical`] is RFC 8785, the form that is hashed. Nothing is
-//! repaired here: no comments, no trailing commas, no `NaN`.
+//! [`parse`] rejects what two parsers could read differently (duplicate keys) and what could exhaust memory or stack
+//! (depth, size). [`canonical`] is RFC 8785, the form that is hashed. Nothing is repaired here: no comments, no
+//! trailing commas, no `NaN`.
 //!
-//! What is too large to be parsed at all is held to the grammar by [`checker`].
+//! Text that is too large to be parsed at all is checked against the grammar by [`checker`].
 
 pub mod checker;
 
@@ -15,18 +15,18 @@ use serde_json::{Map, Number, Value, map::Entry};
 
 use crate::{ContentHash, ceiling};
 
-/// How much JSON is taken.
+/// Limits of a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub bytes: usize,
-    /// Objects and arrays inside each other. Never more than [`Limits::DEEPEST`].
+    /// Nesting of objects and arrays. Never more than [`Limits::DEEPEST`].
     pub depth: usize,
-    /// What the values may take in memory, once they are read: a text of `[0,0,…]` takes 36 times its length.
+    /// Memory of the parsed values: a text of `[0,0,…]` takes 36 times its length.
     pub memory: usize,
 }
 
 impl Limits {
-    /// One level deeper, the parser below gives up by itself: no text can exhaust the stack.
+    /// One level deeper, `serde_json` gives up by itself: no text can exhaust the stack.
     pub const DEEPEST: usize = 126;
     /// The arguments of one call. Their size bounds their memory.
     pub const ARGUMENTS: Self = Self { bytes: ceiling::ARGUMENT_BYTES, depth: ceiling::JSON_DEPTH, memory: usize::MAX };
@@ -35,24 +35,24 @@ impl Limits {
         Self { bytes: ceiling::BODY_BYTES, depth: ceiling::JSON_DEPTH, memory: ceiling::JSON_MEMORY_BYTES };
 }
 
-/// Why a text was not taken as JSON.
+/// Why a text was rejected as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    #[error("{bytes} bytes are more than the {limit} that are taken")]
+    #[error("{bytes} bytes exceed the limit of {limit}")]
     TooLarge { bytes: usize, limit: usize },
     #[error("its values would take more than {limit} bytes of memory; send fewer of them, or send them as text")]
     TooManyValues { limit: usize, line: usize, column: usize },
     #[error("nested deeper than {limit} levels at line {line} column {column}")]
     TooDeep { limit: usize, line: usize, column: usize },
-    #[error("key `{key}` stands twice in one object, at line {line} column {column}")]
+    #[error("key `{key}` appears twice in one object, at line {line} column {column}")]
     DuplicateKey { key: String, line: usize, column: usize },
-    /// `message` has the position as well.
+    /// `message` includes the position.
     #[error("{message}")]
     Syntax { message: String, line: usize, column: usize },
 }
 
 impl JsonError {
-    /// Line and column of the fault, from 1; `None` where the whole text is at fault.
+    /// Line and column of the fault, from 1; `None` if the whole text is at fault.
     #[must_use]
     pub fn position(&self) -> Option<(usize, usize)> {
         match *self {
@@ -65,10 +65,10 @@ impl JsonError {
     }
 }
 
-/// Reads one JSON value that fills the whole text.
+/// Parses one JSON value that fills the whole text.
 ///
 /// # Errors
-/// When the text is not strict JSON or goes beyond `limits`.
+/// When the text is not strict JSON or exceeds `limits`.
 pub fn parse(text: &str, limits: Limits) -> Result<Value, JsonError> {
     if text.len() > limits.bytes {
         return Err(JsonError::TooLarge { bytes: text.len(), limit: limits.bytes });
@@ -91,17 +91,17 @@ pub fn parse(text: &str, limits: Limits) -> Result<Value, JsonError> {
     })
 }
 
-/// What `Strict` refused; serde's errors carry only text.
+/// Why `Strict` rejected a text; serde's errors carry only text.
 enum Refused {
     Depth,
     Memory,
     Duplicate(String),
 }
 
-/// What all levels of one text share.
+/// State that all levels of one text share.
 struct Shared {
     refused: Cell<Option<Refused>>,
-    /// What is left to be taken.
+    /// The remaining memory budget.
     memory: Cell<usize>,
 }
 
@@ -119,7 +119,7 @@ impl Strict<'_> {
         }
     }
 
-    /// Counts what is about to be kept.
+    /// Charges memory that is about to be allocated.
     fn charge<E: serde::de::Error>(self, bytes: usize) -> Result<(), E> {
         match self.shared.memory.get().checked_sub(bytes) {
             Some(left) => {
@@ -215,10 +215,10 @@ pub fn content_hash(value: &Value) -> ContentHash {
     ContentHash::of(canonical(value).as_bytes())
 }
 
-/// `value` on one line without spaces, its keys in the order in which they stand.
+/// `value` on one line without spaces, with its keys in their order.
 #[must_use]
 pub fn compact(value: &Value) -> String {
-    // The same text as `to_string`, in half the time. No value fails: its keys are texts.
+    // The same text as `to_string`, in half the time. No value fails: its keys are strings.
     serde_json::to_string(value).unwrap_or_else(|_| value.to_string())
 }
 
@@ -226,7 +226,7 @@ pub fn compact(value: &Value) -> String {
 /// memory as it is on the wire, so caches that count bytes count these.
 #[must_use]
 pub fn memory_of(text: &str) -> usize {
-    // Every value follows a comma or the bracket that opens its array or object; but for the first of all.
+    // Every value except the first follows a comma or an opening bracket.
     let (mut values, mut objects) = (1, 0);
     for byte in text.as_bytes() {
         values += usize::from(matches!(byte, b',' | b'[' | b'{'));
@@ -235,7 +235,7 @@ pub fn memory_of(text: &str) -> usize {
     text.len() + values * MEMBER_BYTES + objects * OBJECT_BYTES
 }
 
-/// The same of a value that is there already.
+/// The same for a value in memory.
 #[must_use]
 pub fn memory(value: &Value) -> usize {
     let mut bytes = 0;
@@ -257,7 +257,7 @@ pub fn memory(value: &Value) -> usize {
 
 /// A value in an array.
 const ITEM_BYTES: usize = size_of::<Value>();
-/// A value in an object, with its key and its place there.
+/// A value in an object, with its key and its slot.
 const MEMBER_BYTES: usize = ITEM_BYTES + 48;
 /// The tables of an object with its first members, measured.
 const OBJECT_BYTES: usize = 480;
@@ -280,7 +280,7 @@ pub fn is_compact(text: &str, value: &Value) -> bool {
     serde_json::to_writer(&mut rest, value).is_ok() && rest.0.is_empty()
 }
 
-/// How many bytes `text` has as a string of JSON, without the quotes.
+/// The length of `text` as a JSON string in bytes, without the quotes.
 #[must_use]
 pub fn escaped_size(text: &str) -> usize {
     let mut bytes = text.len();
@@ -294,7 +294,7 @@ pub fn escaped_size(text: &str) -> usize {
     bytes
 }
 
-/// How many bytes [`compact`] has.
+/// The length of [`compact`] in bytes.
 #[must_use]
 pub fn compact_size(value: &Value) -> usize {
     struct Count(usize);
@@ -308,7 +308,7 @@ pub fn compact_size(value: &Value) -> usize {
         }
     }
     let mut count = Count(0);
-    // No value fails: its keys are texts.
+    // No value fails: its keys are strings.
     serde_json::to_writer(&mut count, value).map_or_else(|_| value.to_string().len(), |()| count.0)
 }
 
@@ -318,8 +318,8 @@ pub fn compact_size(value: &Value) -> usize {
 /// that differ in one digit must not share a hash.
 #[must_use]
 pub fn canonical(value: &Value) -> String {
-    /// What is still to be written, the next one last. A stack of our own instead of recursion, since
-    /// a value made in code may be deeper than any text that `parse` takes.
+    /// A pending step of the output, the next one last. An explicit stack instead of recursion, since a value made in
+    /// code may be deeper than any text that `parse` accepts.
     enum Step<'a> {
         Value(&'a Value),
         Key(&'a str),
@@ -381,7 +381,7 @@ fn write_string(text: &mut String, value: &str) {
             b'\n' => "\\n",
             b'\x0c' => "\\f",
             b'\r' => "\\r",
-            // Also every byte of a letter beyond ASCII.
+            // Including every byte of a non-ASCII character.
             b' '.. => continue,
             control => &format!("\\u{control:04x}"),
         };
@@ -393,7 +393,7 @@ fn write_string(text: &mut String, value: &str) {
     text.push('"');
 }
 
-/// Units of UTF-16 stand in the same order as bytes of UTF-8, but for letters beyond the first 65,536.
+/// The order of UTF-16 units is that of UTF-8 bytes, except for characters outside the Basic Multilingual Plane.
 fn utf16_order(left: &str, right: &str) -> Ordering {
     if left.is_ascii() || right.is_ascii() { left.cmp(right) } else { left.encode_utf16().cmp(right.encode_utf16()) }
 }
@@ -408,16 +408,15 @@ fn write_number(text: &mut String, number: &Number) {
 /// `Number.prototype.toString` of ECMA-262, section 6.1.6.1.20.
 fn ecmascript_number(value: f64) -> String {
     if value == 0.0 {
-        // Also minus zero.
+        // Including minus zero.
         return "0".to_owned();
     }
-    // Rust prints the shortest digits that read back as the same number, as ECMAScript demands;
-    // only the layout differs.
+    // Rust prints the shortest digits that parse as the same number, as ECMAScript requires; only the layout differs.
     let scientific = format!("{:e}", value.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let digits = mantissa.replace('.', "");
     let count = digits.len() as i32;
-    // The decimal point stands after so many digits.
+    // The position of the decimal point, in digits.
     let point = exponent.parse::<i32>().unwrap_or(0) + 1;
     let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or(0));
     let magnitude = if count <= point && point <= 21 {
@@ -448,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn only_strict_json_is_taken() {
+    fn only_strict_json_is_accepted() {
         refuses("", "EOF while parsing a value at line 1 column 0");
         refuses("{'a':1}", "key must be a string at line 1 column 2");
         refuses("{\"a\":1,}", "trailing comma at line 1 column 8");
@@ -461,14 +460,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_stand_once() {
-        refuses(r#"{"a":1,"a":2}"#, "key `a` stands twice in one object, at line 1 column 10");
-        refuses("[{\"b\":{\"a\":1,\n\"\\u0061\":2}}]", "key `a` stands twice in one object, at line 2 column 8");
+    fn duplicate_keys_are_rejected() {
+        refuses(r#"{"a":1,"a":2}"#, "key `a` appears twice in one object, at line 1 column 10");
+        refuses("[{\"b\":{\"a\":1,\n\"\\u0061\":2}}]", "key `a` appears twice in one object, at line 2 column 8");
         assert!(parse(r#"{"a":{"a":1},"A":2}"#, Limits::ARGUMENTS).is_ok());
     }
 
     #[test]
-    fn depth_ends_at_the_limit() {
+    fn depth_is_limited() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         assert!(parse(&nested(64), Limits::ARGUMENTS).is_ok());
         refuses(&nested(65), "nested deeper than 64 levels at line 1 column 66");
@@ -480,10 +479,10 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_by_the_memory_that_they_take() {
+    fn the_memory_of_values_is_counted() {
         let limited = |memory| Limits { memory, ..Limits::BODY };
         let refused = |text: &str, memory| matches!(parse(text, limited(memory)), Err(JsonError::TooManyValues { .. }));
-        // The value itself is on the stack; what it refers to is counted.
+        // The value itself is on the stack; its allocations are counted.
         for (text, bytes) in [
             ("0", 0),
             ("\"text\"", 4),
@@ -501,7 +500,7 @@ mod tests {
             &zeros,
             "its values would take more than 16777216 bytes of memory; send fewer of them, or send them as text",
         );
-        // Commas in a text are no values.
+        // Commas in a string are no values.
         assert!(parse(&format!("\"{zeros}\""), Limits::BODY).is_ok());
     }
 
@@ -511,9 +510,9 @@ mod tests {
     }
 
     #[test]
-    fn size_is_checked_before_anything_is_read() {
+    fn size_is_checked_before_parsing() {
         let text = format!("\"{}\"", "a".repeat(256 * 1024));
-        refuses(&text, "262146 bytes are more than the 262144 that are taken");
+        refuses(&text, "262146 bytes exceed the limit of 262144");
     }
 
     #[track_caller]
@@ -591,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_as_they_are_written() {
+    fn numbers_are_parsed_exactly() {
         for (text, expect) in [
             ("0", json!(0)),
             ("-1", json!(-1)),
@@ -616,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_taken() {
+    fn everything_else_is_rejected() {
         for text in [
             "",
             " ",
@@ -674,7 +673,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_stand_in_the_order_of_utf_16(left in any::<String>(), right in any::<String>(), ascii in "[ -~]{0,3}") {
+        fn keys_are_in_the_order_of_utf_16(left in any::<String>(), right in any::<String>(), ascii in "[ -~]{0,3}") {
             for (left, right) in [(&left, &right), (&left, &ascii), (&ascii, &right)] {
                 prop_assert_eq!(utf16_order(left, right), left.encode_utf16().cmp(right.encode_utf16()));
             }

@@ -1,7 +1,7 @@
 //! Results from outside: one compare-and-set for each call, `waiting → resolved`.
 //!
-//! The deadline is compared here, so a result that comes after it is late even if no sweep has been
-//! by. A bad result never gets this far: it is refused before, and its call stays waiting.
+//! The deadline is compared here, so a result that comes after it is late even if no sweep has run. An invalid result
+//! never gets this far: it is rejected before, and its call stays waiting.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Call(CallId),
-    /// The one waiting call of this tool: the RFC's form, which knows no ids.
+    /// The one waiting call of this tool: the RFC's form, which has no ids.
     Tool(String),
 }
 
-/// One result, already checked in form and size.
+/// One result, with its form and size already validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     pub target: Target,
     pub outcome: Outcome,
 }
 
-/// What became of one result.
+/// The verdict on one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Accepted(CallId),
@@ -39,53 +39,53 @@ pub enum Verdict {
     Cancelled(CallId),
     /// No such call in this query.
     Unknown,
-    /// Several calls of the tool wait, and the result does not say which one it is for.
+    /// Several calls of the tool are waiting, and the result does not say which one it is for.
     Ambiguous,
-    /// No call of the tool waits.
+    /// No call of the tool is waiting.
     NotWaiting,
 }
 
-/// What a post of results does to the query.
+/// The effect of a post of results on the query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivered {
     pub events: Vec<Event>,
     /// One for each result, in order.
     pub verdicts: Vec<Verdict>,
-    /// Results that did not count, and why.
+    /// Results that were not accepted, and why.
     pub refused: Vec<(Delivery, Verdict)>,
 }
 
-/// What a result for a call would meet, whatever is in it.
+/// The state that a result for a call would find, whatever its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The first result counts.
+    /// The first result is accepted.
     Open,
-    /// A result was accepted before: another one can only be the same, or too much.
+    /// A result was accepted before: another one is either a replay or a conflict.
     Resolved,
     Expired,
     Cancelled,
     Unknown,
 }
 
-/// Looks before a large result is sent; [`deliver`] decides when it has arrived.
+/// Checks a call before a large result is uploaded; [`deliver`] decides once it has arrived.
 #[must_use]
 pub fn standing(head: &Head, now: Timestamp, call: CallId) -> Standing {
     match head.call(call).map(|call| call.state) {
-        // The first result to come ends the query, and with it whatever call is open, inside or outside.
+        // The first result to arrive ends the query, and with it every open call, inside or outside.
         Some(state) if state.is_open() && is_hold_expired(head, now) => Standing::Cancelled,
         Some(CallState::Waiting { deadline }) if deadline > now => Standing::Open,
         Some(CallState::Waiting { .. } | CallState::Expired) => Standing::Expired,
         Some(CallState::Resolved { .. }) => Standing::Resolved,
         Some(CallState::Cancelled) => Standing::Cancelled,
-        // Inside calls are nobody's business outside.
+        // Inside calls are not visible to clients.
         Some(CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. }) | None => {
             Standing::Unknown
         }
     }
 }
 
-/// Decides a post of one or more results. `hold` keeps the query where it is afterwards, and a post
-/// without it ends an earlier hold; a post that changes nothing else does neither.
+/// Decides a post of one or more results. `hold` keeps the query where it is afterwards, and a post without it ends an
+/// earlier hold; a post that changes nothing else does neither.
 #[must_use]
 pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: bool, by: &Actor) -> Delivered {
     let mut ahead = head.clone();
@@ -98,7 +98,7 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
             delivered.events.push(entry.event);
         }
     };
-    // The sweep has not been by yet, and a query whose hold has expired is over for its calls, too.
+    // The sweep has not run yet, and a query whose hold has expired is over for its calls, too.
     if is_hold_expired(head, now) && !deliveries.is_empty() {
         push(&mut ahead, hold_expired());
     }
@@ -115,7 +115,7 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
             }
             Verdict::Replayed(_) => {}
             _ => {
-                // The sweep has not been by yet: record what this post found out.
+                // The sweep has not run yet: record the expiry that this post found.
                 if let Verdict::Expired(call) = verdict
                     && ahead.call(call).is_some_and(|call| call.state.is_open())
                 {
@@ -151,14 +151,14 @@ fn decide_call(call: &CallHead, now: Timestamp, outcome: &Outcome) -> Verdict {
         CallState::Resolved { .. } => Verdict::AlreadyResolved(call.id),
         CallState::Expired => Verdict::Expired(call.id),
         CallState::Cancelled => Verdict::Cancelled(call.id),
-        // Inside calls are nobody's business outside: as unknown as any other id.
+        // Inside calls are not visible to clients: reported like any other unknown id.
         CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. } => Verdict::Unknown,
     }
 }
 
 fn decide_tool(head: &Head, now: Timestamp, name: &str, outcome: &Outcome) -> Verdict {
     let of_tool = || head.calls.iter().filter(|call| *call.tool == *name);
-    // A repeated post of the last result must not answer the *next* call of the same tool.
+    // A replay of the last result must not answer the *next* call of the same tool.
     let last = of_tool().rev().find_map(|call| match call.state {
         CallState::Resolved { outcome } => Some((call.id, outcome)),
         _ => None,

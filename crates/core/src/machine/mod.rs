@@ -1,9 +1,9 @@
 //! The state machine of a query.
 //!
-//! The functions here are the only code that decides what happens to a query. They are pure and
-//! total: they read a [`Head`], the time and what came in, and return [`Event`]s. The engine appends
-//! those to the journal, folds them into the head, and only then does what [`next`] says. There is
-//! no clock, no I/O and no store here, and no state beside the head.
+//! The functions here are the only code that decides what happens to a query. They are pure and total: they read a
+//! [`Head`], the time and the input, and return [`Event`]s. The engine appends those to the journal, folds them into
+//! the head, and only then does what [`next`] says. There is no clock, no I/O and no store here, and no state other
+//! than the head.
 
 mod deliver;
 #[cfg(test)]
@@ -23,23 +23,24 @@ use crate::{
     head::{CallHead, CallState, Phase},
 };
 
-/// The same call with the same result in so many turns is worth a word to the model; one more turn ends the query.
+/// Number of turns with the same call and the same result after which the model is warned of a loop; one more turn
+/// fails the query.
 pub const REPEATS_NOTICED: usize = 3;
 
-/// After so many crashes in the middle of the same turn a query may be their cause: from then on it is retried in
-/// isolation, so that it can be told from those that were only running beside it.
+/// Number of crashes in the middle of the same turn after which a query may be their cause: from then on it is retried
+/// in isolation, so that it can be distinguished from queries that were merely running at the same time.
 pub const CRASHES_TOGETHER: u32 = 3;
 
-/// A query that was retried in isolation at so many crashes is their cause, and fails.
+/// Number of crashes during isolated retries after which a query is considered their cause, and fails.
 pub const CRASHES_ALONE: u32 = 3;
 
-/// A model whose answer does not fit is told why and asked again this often.
+/// How many times in a row a model whose answer does not match the schema is told why and asked again.
 pub const MAX_REJECTIONS: u32 = 2;
 
 /// Codes of outcomes that the engine itself writes, for the model and for the history.
 pub mod outcome_code {
     pub const CALL_EXPIRED: &str = "call_expired";
-    /// Nobody here runs tools of its kind.
+    /// No runner is configured for tools of this kind.
     pub const NO_RUNNER: &str = "no_runner";
     pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
     pub const TOOL_CALL_LIMIT: &str = "tool_call_limit";
@@ -64,15 +65,15 @@ pub enum Next {
     Turn { turn: u32, attempt: u32, tools: bool },
     /// Run these inside calls; others may be running already.
     Calls(Vec<CallId>),
-    /// Inside calls are running; their end will say more.
+    /// Inside calls are running; the end of one of them decides what follows.
     Busy,
-    /// Nothing, until somebody outside acts or the head's deadline passes.
+    /// Nothing, until a client acts or the head's deadline passes.
     Wait,
     /// Nothing, ever again.
     End,
 }
 
-/// What has to be done next. Asked by whoever drives the query, after every change of its head.
+/// What has to be done next. The driver of a query evaluates this after every change of its head.
 #[must_use]
 pub fn next(head: &Head) -> Next {
     match head.phase {
@@ -96,15 +97,15 @@ pub fn next(head: &Head) -> Next {
 fn next_turn(head: &Head) -> Next {
     let tools = !head.tools_spent && head.calls.len() <= head.limits.max_tool_calls as usize;
     if head.phase == Phase::Thinking {
-        // Its attempt died: with its process, perhaps before anybody was asked, or with a store that did not take the
-        // answer.
+        // The attempt was lost: with its process, perhaps before the model was asked, or because the store failed to
+        // append the answer.
         Next::Turn { turn: head.turn, attempt: head.attempt + 1, tools }
     } else {
         Next::Turn { turn: head.turn + 1, attempt: 1, tools }
     }
 }
 
-/// A call that is ready is about to be run. Empty if it is not ready (any more).
+/// Starts a call that is ready. Empty if it is not ready (any more).
 #[must_use]
 pub fn start_call(head: &Head, call: CallId) -> Vec<Event> {
     match head.call(call).map(|call| call.state) {
@@ -113,9 +114,9 @@ pub fn start_call(head: &Head, call: CallId) -> Vec<Event> {
     }
 }
 
-/// Everything that follows from the head in the same append, once a driver is there to do it: the next turn begins, or
-/// all ready calls that may run twice start. A call that must not run twice is [started](start_call) by itself, when its
-/// run really is the next thing: what is started and not finished is `outcome_unknown` after a crash.
+/// All events that follow from the head in the same append, once a driver can act on them: the next turn begins, or all
+/// ready calls that are idempotent start. A call that must not run twice is [started](start_call) in an append of its
+/// own, immediately before it runs: a call that is started and not finished is `outcome_unknown` after a crash.
 #[must_use]
 pub fn advance(head: &Head) -> Vec<Event> {
     match next(head) {
@@ -133,7 +134,7 @@ pub fn advance(head: &Head) -> Vec<Event> {
     }
 }
 
-/// A running call ended. Empty if the query ended first: the outcome then has no reader.
+/// A running call ended. Empty if the query ended first: the outcome is then discarded.
 #[must_use]
 pub fn finish_call(head: &Head, call: CallId, outcome: impl Into<Arc<Outcome>>) -> Vec<Event> {
     match head.call(call) {
@@ -148,13 +149,13 @@ pub fn finish_call(head: &Head, call: CallId, outcome: impl Into<Arc<Outcome>>) 
     }
 }
 
-/// What the recorded outcome of `call` means for a model that goes round in circles. Polling is not a
-/// circle: only the same *result* counts.
+/// Loop detection: what the recorded outcome of `call` means for a model that repeats itself. Polling is not a loop:
+/// only an equal *result* counts.
 fn notice_loop(head: &Head, call: &CallHead, outcome: &Outcome) -> Option<Event> {
     if head.repeats_of(call, outcome) + 1 < REPEATS_NOTICED {
         return None;
     }
-    // Within one turn the model could not have been told: only turns count.
+    // Within one turn the model has not seen the earlier result yet: only turns count.
     let turns = head.repeated_turns(call, outcome)?;
     match turns.cmp(&REPEATS_NOTICED) {
         std::cmp::Ordering::Less => None,
@@ -166,7 +167,7 @@ fn notice_loop(head: &Head, call: &CallHead, outcome: &Outcome) -> Option<Event>
     }
 }
 
-/// What time alone has decided: outside calls that nobody answered, and a hold that nobody ended.
+/// Applies deadlines: outside calls without a result, and a hold that was not continued.
 #[must_use]
 pub fn expire(head: &Head, now: Timestamp) -> Vec<Event> {
     if head.status().is_final() {
@@ -188,18 +189,18 @@ fn is_hold_expired(head: &Head, now: Timestamp) -> bool {
 fn hold_expired() -> Event {
     Event::Failed {
         code: failure_code::HOLD_EXPIRED.into(),
-        message: "the query was held (`continueExecution: false`) and nobody continued it in time".into(),
+        message: "the query was held (`continueExecution: false`) and was not continued in time".into(),
     }
 }
 
-/// Somebody wants the query to end. Empty if it has ended already.
+/// Cancels the query. Empty if it has ended already.
 #[must_use]
 pub fn cancel(head: &Head, reason: Option<String>, by: &Actor) -> Vec<Event> {
     if head.status().is_final() { Vec::new() } else { vec![Event::Cancelled { reason, by: by.clone() }] }
 }
 
-/// Somebody wants a held query to go on. Empty if it is not held, or not any more: the deadline is compared here, so that
-/// a `continue` that comes after it is late even if no sweep has been by.
+/// Continues a held query. Empty if it is not held (any more): the deadline is compared here, so that a `continue`
+/// after it is late even if no sweep has run.
 #[must_use]
 pub fn resume(head: &Head, now: Timestamp, by: &Actor) -> Vec<Event> {
     if head.held_until.is_none() || is_hold_expired(head, now) {
@@ -208,7 +209,7 @@ pub fn resume(head: &Head, now: Timestamp, by: &Actor) -> Vec<Event> {
     vec![Event::Continued { by: by.clone() }]
 }
 
-/// Somebody wants the query to be other than it is, before or after its end. Empty if `changed` changes nothing.
+/// Changes limits, labels or annotations of the query, before or after its end. Empty if `changed` changes nothing.
 #[must_use]
 pub fn change(changed: Changed) -> Vec<Event> {
     if changed.names().next().is_none() { Vec::new() } else { vec![Event::Changed(Box::new(changed))] }
@@ -217,34 +218,34 @@ pub fn change(changed: Changed) -> Vec<Event> {
 /// Why a query is taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takeover {
-    /// An earlier process left it behind: it has crashed, unless the journal says otherwise.
+    /// An earlier process left it unfinished: that process crashed, unless the journal says otherwise.
     Inherited,
     /// A write of this process failed.
     FailedWrite,
 }
 
-/// The process stops in an orderly way while the query is in the middle of something. Empty if it is not.
+/// The process shuts down cleanly while the query has work in progress. Empty if it has none.
 #[must_use]
 pub fn interrupt(head: &Head) -> Vec<Event> {
     if head.works_inside() && !head.interrupted { vec![Event::Interrupted] } else { Vec::new() }
 }
 
-/// Whether a crash has hit a query that an earlier process left behind, and it is to be retried.
+/// Whether a crash interrupted a query that an earlier process left unfinished, and it is to be retried.
 #[must_use]
 pub fn is_hit(head: &Head) -> bool {
     let is_retried = is_crash(head, Takeover::Inherited) && !is_poisoned(head, Takeover::Inherited);
     is_retried || needs_isolation(head, Takeover::Inherited)
 }
 
-/// Whether a query that is taken over has to be retried in isolation: crashes have hit it so often that it may be their
-/// cause.
+/// Whether a query that is taken over has to be retried in isolation: crashes have interrupted it so often that it may
+/// be their cause.
 #[must_use]
 pub fn needs_isolation(head: &Head, takeover: Takeover) -> bool {
     let crashes = head.recoveries + u32::from(is_crash(head, takeover));
     has_to_be_recovered(head) && crashes >= CRASHES_TOGETHER && !is_poisoned(head, takeover)
 }
 
-/// How many crashes have come while the query was retried in isolation, with the one that it is taken over after.
+/// The number of crashes during isolated retries, including the one before this takeover.
 #[must_use]
 pub fn isolated_crashes(head: &Head, takeover: Takeover) -> u32 {
     head.isolated_crashes + u32::from(head.isolated && is_crash(head, takeover))
@@ -259,15 +260,15 @@ fn has_to_be_recovered(head: &Head) -> bool {
     !matches!(next(head), Next::Wait | Next::End)
 }
 
-/// Whether the query was at work when a process crashed. One that only waited for its turn to run was not.
+/// Whether the query had work in progress when a process crashed. A query that was only queued had none.
 fn is_crash(head: &Head, takeover: Takeover) -> bool {
     let was_at_work =
         head.phase == Phase::Thinking || head.calls.iter().any(|call| matches!(call.state, CallState::Started { .. }));
     takeover == Takeover::Inherited && !head.interrupted && was_at_work
 }
 
-/// The query is taken over. Folding `Recovered` makes calls that may run twice ready again; the others get the outcome
-/// that is true: unknown. A query that brings servers down ends.
+/// Takes the query over. Folding `Recovered` makes idempotent calls ready again; the others get the outcome
+/// `outcome_unknown`. A query that repeatedly crashes the server fails.
 #[must_use]
 pub fn recover(head: &Head, takeover: Takeover) -> Vec<Event> {
     if !has_to_be_recovered(head) {

@@ -1,8 +1,8 @@
-//! What holds whatever happens, in whatever order.
+//! Invariants of the machine under any sequence of events.
 //!
-//! A random script of replies, starts, finishes, results (early, late, doubled, out of order),
-//! deadlines, cancels, holds, steps of the wall clock and crashes is played against the machine. A crash forgets
-//! everything that is not in the journal; the head is folded again from it.
+//! A random script of replies, starts, finishes, results (early, late, duplicated, out of order), deadlines, cancels,
+//! holds, steps of the wall clock and crashes is played against the machine. A crash discards everything that is not in
+//! the journal; the head is folded from it again.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -44,13 +44,13 @@ enum Act {
         hold: bool,
     },
     Pass(u16),
-    /// The wall clock steps by so many seconds.
+    /// The wall clock steps by this many seconds.
     Step(i16),
     Sweep,
     Cancel,
     Resume,
     Change(u32),
-    /// Another process takes over; the first one has said that it stops, or has not.
+    /// Another process takes over; the first one either announced its shutdown or crashed.
     Restart {
         orderly: bool,
     },
@@ -99,7 +99,7 @@ struct World {
     accepted: HashMap<CallId, u32>,
     /// The turn in which each call was asked for.
     turns: HashMap<CallId, u32>,
-    /// The running time by a clock that does not step, and what of it has come since the last entry.
+    /// The running time by a monotonic clock, and the part of it since the last entry.
     ran: Duration,
     ran_since_entry: Duration,
     /// By how much the wall clock has stepped since the last entry.
@@ -208,7 +208,7 @@ impl World {
                 assert_eq!(self.head.limits.max_tool_calls, max_tool_calls);
                 let after = (self.head.status(), next(&self.head), self.head.updated_at, self.head.clock);
                 if !matches!(before.1, Next::Turn { .. }) && !stepped {
-                    assert_eq!(after, before, "what it may use is not what it does");
+                    assert_eq!(after, before, "a change of limits does not change the state");
                 }
             }
             Act::Restart { orderly } => {
@@ -218,7 +218,7 @@ impl World {
                 } else {
                     self.crashes += 1;
                 }
-                // What the process knew of the time since the last entry is gone with it.
+                // What the process knew of the time since the last entry is lost with it.
                 self.ran -= std::mem::take(&mut self.ran_since_entry);
                 self.stepped = 0;
                 self.running.clear();
@@ -250,8 +250,8 @@ impl World {
             let reply = Reply { text: Some("text".into()), calls, ..Reply::default() };
             let events = end_turn(&self.head, self.now, reply);
             self.append(events);
-            assert!(!tools_spent || self.head.status().is_final(), "there is no turn after the last one");
-            // A driver that is told to stop starts nothing.
+            assert!(!tools_spent || self.head.status().is_final(), "no turn follows the last one");
+            // A driver that is shutting down starts nothing.
             if !kinds.len().is_multiple_of(3) {
                 self.advance();
             }
@@ -273,10 +273,10 @@ impl World {
                     *self.starts.entry(call).or_default() += 1;
                 }
             }
-            Next::Busy => assert!(!self.running.is_empty(), "busy with nothing"),
+            Next::Busy => assert!(!self.running.is_empty(), "busy without a running call"),
             Next::Wait => {
                 assert!(self.head.status().is_settled());
-                assert!(self.head.deadline().is_some(), "nobody would ever wake it");
+                assert!(self.head.deadline().is_some(), "it would never wake up");
             }
             Next::End => assert!(self.head.status().is_final()),
         }
@@ -314,7 +314,7 @@ impl World {
                 Verdict::Cancelled(_) => Standing::Cancelled,
                 Verdict::Unknown | Verdict::Ambiguous | Verdict::NotWaiting => Standing::Unknown,
             };
-            assert_eq!(foretold, met, "a look foretells what a result meets");
+            assert_eq!(foretold, met, "`standing` predicts the verdict");
         }
         self.append(delivered.events);
     }
@@ -349,11 +349,11 @@ impl World {
         let most = repeats.values().map(BTreeSet::len).max().unwrap_or_default();
         let is_loop = |event: &Event| matches!(event, Event::Failed { code, .. } if code == failure_code::TOOL_LOOP);
         let ended_as_loop = self.journal.iter().any(|entry| is_loop(&entry.event));
-        assert_eq!(most == REPEATS_NOTICED + 1, ended_as_loop, "a loop goes over turns");
+        assert_eq!(most == REPEATS_NOTICED + 1, ended_as_loop, "a loop spans turns");
         assert!(most <= REPEATS_NOTICED + 1);
         let told = self.journal.iter().filter(|entry| matches!(entry.event, Event::LoopNoticed { .. })).count();
         let worth = repeats.values().filter(|turns| turns.len() >= REPEATS_NOTICED).count();
-        assert_eq!(told, worth, "the model is told once of each");
+        assert_eq!(told, worth, "the model is warned of each once");
         assert!(self.head.recoveries <= self.crashes, "only crashes count");
         let ran = self.head.calls.iter().filter(|call| self.repeatable.contains_key(&call.id)).count();
         assert!(ran + self.accepted.len() <= MAX_CALLS as usize, "more calls than allowed");
@@ -374,7 +374,7 @@ impl World {
             }
         }
         let messages = transcript.messages(&[], &Showing::default());
-        assert_eq!(transcript.tell(told, &[], &Showing::default()).messages, messages, "told turn by turn");
+        assert_eq!(transcript.tell(told, &[], &Showing::default()).messages, messages, "rendered turn by turn");
         let mut open: Vec<Arc<str>> = Vec::new();
         for message in messages {
             match message {
@@ -438,7 +438,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_interleaving_keeps_the_promises(acts in vec(act(), 0..60)) {
+    fn any_interleaving_keeps_the_invariants(acts in vec(act(), 0..60)) {
         let mut world = World::new();
         for act in acts {
             world.play(act);
@@ -450,7 +450,7 @@ proptest! {
     }
 }
 
-/// A query that was answered so, turn by turn.
+/// A query with these answers, turn by turn.
 fn answered(texts: &[&str]) -> Transcript {
     let created = Event::Created { spec: Arc::new(spec(Limits::default())), by: Actor::local() };
     let mut transcript = Transcript::new(&Entry { seq: 1, at: Timestamp(0), event: created }).unwrap();
@@ -462,12 +462,12 @@ fn answered(texts: &[&str]) -> Transcript {
 }
 
 #[test]
-fn what_went_another_way_is_told_anew() {
+fn a_diverged_turn_is_rendered_again() {
     let tell = |transcript: &Transcript, told| transcript.tell(told, &[], &Showing::default()).messages;
     let told = |transcript: &Transcript| transcript.tell(Told::default(), &[], &Showing::default());
     let (lost, shorter, longer) = (answered(&["lost"]), answered(&["one"]), answered(&["one", "two"]));
     assert_eq!(told(&longer).messages.len(), 3);
-    // As after a failed write, when the query was read anew and may have been driven on.
+    // As after a failed write, when the query was loaded again and may have been driven on.
     assert_eq!(tell(&shorter, told(&longer)), told(&shorter).messages);
     assert_eq!(tell(&longer, told(&lost)), told(&longer).messages);
 }

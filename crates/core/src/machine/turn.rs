@@ -1,4 +1,4 @@
-//! The model's turns: what its answer means.
+//! The model's turns: what its answer leads to.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use crate::{
     query::Usage,
 };
 
-/// A whole answer of the model: its stream ended cleanly and each call was checked.
+/// A complete answer of the model: its stream ended cleanly and each call was validated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
     pub text: Option<String>,
     pub calls: Vec<Asked>,
     pub usage: Usage,
-    /// What the model API wants to read again.
+    /// Opaque data that the model API expects back with the next request.
     pub provider: Option<Arc<serde_json::Value>>,
     /// The model that answered, where it was not the query's own.
     pub answered_by: Option<String>,
-    /// What holding the text against `outputSchema` found.
+    /// The result of validating the text against `outputSchema`.
     pub output: Output,
 }
 
-/// Whether the text of an answer is what was asked for.
+/// Whether the text of an answer is valid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Output {
-    /// It is, as it stands, or any text will do.
+    /// It is valid as it is, or there is no `outputSchema`.
     #[default]
     Fits,
-    /// It is without an explicit `null` for something optional; this is what is left.
+    /// It is valid without an explicit `null` for something optional; this is the value without it.
     FitsAs(serde_json::Value),
-    /// It is not; the words are for the model.
+    /// It is invalid; the message is for the model.
     Misfits(String),
 }
 
@@ -49,7 +49,7 @@ pub struct Asked {
     pub way: Way,
 }
 
-/// What the check of a call found.
+/// The result of validating a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
     Inside { repeatable: bool },
@@ -57,8 +57,8 @@ pub enum Way {
     Refused { code: String, message: String },
 }
 
-/// The model has answered. Outside and refused calls are decided here, in the append that ends the
-/// turn. Empty if the query ended meanwhile.
+/// Ends the model's turn. Outside and refused calls are decided here, in the append that ends the turn. Empty if the
+/// query ended meanwhile.
 #[must_use]
 pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
     if head.phase != Phase::Thinking {
@@ -67,7 +67,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
     let count = u32::try_from(reply.calls.len()).unwrap_or(u32::MAX);
     let tokens = head.usage.total().saturating_add(reply.usage.total());
     let (output, rejected) = match reply.output {
-        // Text beside calls is not the answer yet.
+        // Text next to calls is not the answer yet.
         _ if count > 0 => (None, None),
         Output::Fits => (None, None),
         Output::FitsAs(value) => (Some(Arc::new(value)), None),
@@ -92,11 +92,11 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
     if misfits && head.rejections >= MAX_REJECTIONS {
         events.push(Event::Failed {
             code: failure_code::OUTPUT_INVALID.into(),
-            message: format!("the model's answer did not fit `outputSchema`, {} times in a row", head.rejections + 1),
+            message: format!("the model's answer did not match `outputSchema` {} times in a row", head.rejections + 1),
         });
         return events;
     }
-    // An answer that is there is not thrown away; only another turn is not begun.
+    // An answer that is already there is not discarded; only another turn is not begun.
     if let Some(limit) = head.limits.max_tokens.filter(|limit| tokens >= *limit) {
         events.push(Event::Failed {
             code: failure_code::TOKEN_LIMIT.into(),
@@ -146,7 +146,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
     events
 }
 
-/// The query cannot go on: the model failed for good, or the running time is spent. Empty if it has ended.
+/// Fails the query: the model failed permanently, or the running time is spent. Empty if it has ended.
 #[must_use]
 pub fn fail(head: &Head, code: impl Into<String>, message: impl Into<String>) -> Vec<Event> {
     if head.status().is_final() {

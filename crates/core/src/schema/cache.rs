@@ -1,8 +1,8 @@
-//! Compiled schemas, shared by everyone who has the same one.
+//! Cache of compiled schemas, by content hash.
 //!
-//! Compiling costs a hundred times what a check costs, and the same tools come with every request.
-//! A [`SchemaCache`] compiles once per content, wherever the schema came from, and evicts what was
-//! not used for longest when all of it is too large. Without it, everything works the same.
+//! Compiling costs a hundred times as much as validating, and the same tools come with every request. A [`SchemaCache`]
+//! compiles once per content, wherever the schema came from, and evicts the least recently used ones when the total is
+//! too large. The cache is purely an optimisation.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -11,14 +11,14 @@ use serde_json::Value;
 use super::{Refusal, Schema, SchemaError};
 use crate::{ContentHash, cache::WeightedCache, json};
 
-/// What became of compiling a schema. Refusals are kept, too: to find all faults costs as much.
+/// The result of compiling a schema. Refusals are cached, too: finding all faults costs as much.
 type Compiled = Result<Arc<Schema>, Arc<Refusal>>;
 type Slot = Arc<OnceLock<Compiled>>;
 
-/// What a slot weighs until its schema is compiled, and a refusal in any case.
+/// The weight of an entry until its schema is compiled, and of a refusal in any case.
 const SLOT_BYTES: usize = 1024;
 
-/// A cache of compiled schemas, bounded by what they take in memory.
+/// A cache of compiled schemas, bounded by their memory.
 #[derive(Debug)]
 pub struct SchemaCache {
     slots: Mutex<WeightedCache<ContentHash, Slot>>,
@@ -31,10 +31,10 @@ impl SchemaCache {
         Self { slots: Mutex::new(WeightedCache::new(capacity)) }
     }
 
-    /// The compiled schema, made by the first who asks for this content.
+    /// The compiled schema, compiled by the first caller with this content.
     ///
     /// # Errors
-    /// Why it is not a schema that is taken. Refusals are kept, too.
+    /// Why it is not a valid schema. Refusals are cached, too.
     pub fn compile(&self, source: &Arc<Value>) -> Result<Arc<Schema>, SchemaError> {
         self.compile_or_refuse(json::content_hash(source), source).map_err(|refusal| refusal.first())
     }
@@ -46,7 +46,7 @@ impl SchemaCache {
     pub fn compile_or_refuse(&self, hash: ContentHash, source: &Arc<Value>) -> Compiled {
         let slot = self.slot(hash);
         let mut is_new = false;
-        // Outside the lock: others need not wait for a schema that is not theirs.
+        // Outside the lock: callers need not wait for the schemas of others.
         let compiled = slot.get_or_init(|| {
             is_new = true;
             Schema::compile_or_refuse(source).map(Arc::new).map_err(Arc::new)
@@ -63,13 +63,13 @@ impl SchemaCache {
         compiled.clone()
     }
 
-    /// What became of compiling the source with this hash, if that is known.
+    /// The cached result for the source with this hash.
     #[must_use]
     pub fn get(&self, hash: ContentHash) -> Option<Compiled> {
         self.slots().get(&hash).and_then(|slot| slot.get().cloned())
     }
 
-    /// What all that is kept takes in memory, about.
+    /// An estimate of the memory of all entries.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.slots().weight()
@@ -111,21 +111,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_longest_is_evicted() {
+    fn the_least_recently_used_is_evicted() {
         let cache = SchemaCache::new(32 * 1024);
         let schema = |number: usize| Arc::new(json!({"maximum": number}));
         let first = cache.compile(&schema(0)).unwrap();
         for number in 1..100 {
             cache.compile(&schema(number)).unwrap();
             assert!(cache.weight() <= 32 * 1024);
-            assert!(Arc::ptr_eq(&first, &cache.compile(&schema(0)).unwrap()), "in use all the time");
+            assert!(Arc::ptr_eq(&first, &cache.compile(&schema(0)).unwrap()), "most recently used");
         }
         assert!(cache.get(json::content_hash(&schema(1))).is_none());
         assert!(cache.get(json::content_hash(&schema(99))).is_some());
     }
 
     #[test]
-    fn a_refusal_is_kept_with_all_of_its_faults() {
+    fn a_refusal_is_cached_with_all_of_its_faults() {
         let cache = SchemaCache::new(1 << 20);
         let source = Arc::new(json!({"properties": {"a": {"pattern": "[a"}, "b": {"$ref": "http://x"}}}));
         let hash = json::content_hash(&source);
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(cache.compile(&source).unwrap_err(), first.faults[0]);
     }
 
-    /// What an attacker keeps in it is what the cache says that it keeps.
+    /// The weight of what an attacker can make the cache hold is its real memory.
     #[test]
     fn patterns_weigh_what_they_take() {
         let cache = SchemaCache::new(16 << 20);

@@ -1,9 +1,9 @@
-//! How often a schema may look at the same value.
+//! Cost bound of validation: how often a schema may visit the same value.
 //!
-//! References let a small schema say the same thing twice, and twice again below it: thirty lines
-//! that take a day to check. [`Graph`] counts, for each level of a value, how many subschemas may be
-//! applied to one place there. [`Cost::allows`] refuses a value whose check could take too long,
-//! before it is begun. The count is an upper bound: alternatives that fail early cost less.
+//! References let a small schema say the same thing twice, and twice again below it: thirty lines that take a day to
+//! validate. [`Graph`] counts, for each level of a value, how many subschemas may be applied to one place there.
+//! [`Cost::allows`] rejects a value whose validation could take too long, before it begins. The count is an upper
+//! bound: alternatives that fail early cost less.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use serde_json::Value;
 
 use super::{error::SchemaFault, keyword::Reach};
 
-/// Levels that are counted; a deeper value is refused by everyone who reads one.
+/// Levels that are counted; deeper values are rejected by every parser.
 pub(super) const LEVELS: usize = 65;
-/// Applications of subschemas in one check.
+/// Maximum number of subschema applications in one validation.
 const BUDGET: u64 = 20_000_000;
-/// Below this count on every level, any value of the size that is taken stays within the budget.
+/// Below this count on every level, any value of the allowed size stays within the budget.
 const HARMLESS: u64 = 100;
-/// Ways from subschemas to the next level that are looked at, over the whole schema: the count itself must
-/// not take longer than the check that it is about.
+/// Maximum number of edges from subschemas to the next level, over the whole schema: counting must not take longer than
+/// the validation that it bounds.
 const MAX_WAYS: usize = 30_000;
 
-/// Subschemas and what leads from one to the next.
+/// The graph of subschemas.
 #[derive(Debug, Default)]
 pub(super) struct Graph<'a> {
     nodes: Vec<Vec<(Reach<'a>, usize)>>,
@@ -33,7 +33,7 @@ enum Part {
     Item,
     /// Any member of an object.
     Member,
-    /// The member of one name, by the number of the name.
+    /// The member with one name, by the index of the name.
     Named(usize),
 }
 
@@ -45,10 +45,10 @@ struct Way {
     count: u64,
 }
 
-/// The ways of all subschemas.
+/// The edges of all subschemas.
 #[derive(Debug)]
 struct Ways {
-    /// For each subschema, the one whose ways it has: mostly itself.
+    /// For each subschema, the one whose edges it shares: usually itself.
     owners: Vec<usize>,
     ways: Vec<Vec<Way>>,
 }
@@ -57,7 +57,7 @@ struct Ways {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cost {
     by_level: Vec<u64>,
-    /// No level could make a value of the size that is taken too costly.
+    /// Whether no level could make a value of the allowed size too expensive.
     harmless: bool,
 }
 
@@ -92,13 +92,13 @@ impl<'a> Graph<'a> {
         for node in marked {
             weights[*node] = 1;
         }
-        // A schema that cannot be counted is refused for that.
+        // A schema that cannot be counted is rejected for that.
         let Ok(order) = self.innermost_first() else { return 0 };
         let Ok(ways) = self.ways(&order) else { return 0 };
         by_level(self.weights(&order, weights), &ways).into_iter().max().unwrap_or_default()
     }
 
-    /// What a subschema weighs together with those that are applied to the same value.
+    /// The weight of a subschema together with those that are applied to the same value.
     fn weights(&self, order: &[usize], mut weights: Vec<u64>) -> Vec<u64> {
         for &node in order {
             for &(reach, target) in &self.nodes[node] {
@@ -110,14 +110,14 @@ impl<'a> Graph<'a> {
         weights
     }
 
-    /// For each subschema: which parts of the value it passes on, to whom, and how often.
+    /// For each subschema: which parts of the value it passes on, to which subschemas, and how often.
     fn ways(&self, order: &[usize]) -> Result<Ways, SchemaFault> {
         let mut names: HashMap<&str, usize> = HashMap::new();
         let mut owners: Vec<usize> = (0..self.nodes.len()).collect();
         let mut ways: Vec<Vec<Way>> = vec![Vec::new(); self.nodes.len()];
         let mut looked_at = 0;
         for &node in order {
-            // A bare reference has the ways of what it leads to; most nodes of a recursive schema are such.
+            // A bare reference shares the edges of its target; most nodes of a recursive schema are such.
             if let [(Reach::Same, target)] = self.nodes[node].as_slice() {
                 owners[node] = owners[*target];
                 continue;
@@ -158,7 +158,7 @@ impl<'a> Graph<'a> {
         Ok(Ways { owners, ways })
     }
 
-    /// Every subschema after those that are applied to the same value; fails if there is no such order.
+    /// Topological order: every subschema after those that are applied to the same value; fails if there is a cycle.
     fn innermost_first(&self) -> Result<Vec<usize>, SchemaFault> {
         let same = |node: usize| self.nodes[node].iter().filter(|(reach, _)| *reach == Reach::Same).map(|(_, to)| *to);
         let mut users: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
@@ -187,11 +187,11 @@ fn add(count: &mut u64, more: u64) {
     *count = count.saturating_add(more);
 }
 
-/// What the subschemas that may be applied to one place weigh together, for each level of a value.
+/// The total weight of the subschemas that may be applied to one place, for each level of a value.
 fn by_level(weights: Vec<u64>, Ways { owners, ways }: &Ways) -> Vec<u64> {
     let mut by_level = Vec::with_capacity(LEVELS);
     let mut level = weights;
-    // A schema without recursion ends early; one with it is counted as deep as values are taken.
+    // A schema without recursion ends early; a recursive one is counted down to the maximum depth of values.
     while by_level.len() < LEVELS && level.iter().any(|count| *count > 0) {
         let root = level.first().copied().unwrap_or(0);
         by_level.push(root);
@@ -205,8 +205,8 @@ fn by_level(weights: Vec<u64>, Ways { owners, ways }: &Ways) -> Vec<u64> {
     by_level
 }
 
-/// The applications that one part of the value may get: an item, or the member with the most. The ways are in
-/// the order of their parts.
+/// The applications that one part of the value may get: an item, or the member with the most. The edges are sorted by
+/// part.
 fn heaviest_part(ways: &[Way], level: &[u64]) -> u64 {
     let (mut items, mut any, mut heaviest) = (0_u64, 0_u64, 0_u64);
     let (mut part, mut of_part) = (Part::Item, 0_u64);
@@ -228,7 +228,7 @@ fn heaviest_part(ways: &[Way], level: &[u64]) -> u64 {
 }
 
 impl Cost {
-    /// Whether `value` can be checked in reasonable time.
+    /// Whether `value` can be validated within the budget.
     pub(super) fn allows(&self, value: &Value) -> bool {
         self.harmless || self.of(value) <= BUDGET
     }
@@ -238,7 +238,7 @@ impl Cost {
         self.by_level.iter().copied().max().unwrap_or_default()
     }
 
-    /// How many applications a check of `value` takes at most. Counts no further than the budget.
+    /// The maximum number of applications in a validation of `value`. Stops counting at the budget.
     pub(super) fn of(&self, value: &Value) -> u64 {
         let mut spent = 0_u64;
         let mut pending = vec![(value, 0)];

@@ -1,14 +1,13 @@
-//! Which draft of JSON Schema a schema follows.
+//! Detection of the JSON Schema draft that a schema follows.
 //!
-//! `$schema` decides where it is there. Where it is not, the schema is draft 2020-12 unless it has
-//! the shape of draft 7, as `zod-to-json-schema` writes every tuple: a list of `items`,
-//! `dependencies`, `definitions` without `$defs`, anchors in `$id`. No constraint may be ignored by a
-//! guess, so such a schema is read as 2019-09, the last draft that knows both vocabularies, if it also
-//! has something that draft 7 would skip: a younger keyword, or a constraint beside `$ref`.
+//! `$schema` decides if present. Otherwise the schema is draft 2020-12 unless it has the shape of draft 7, as
+//! `zod-to-json-schema` writes every tuple: a list of `items`, `dependencies`, `definitions` without `$defs`, anchors
+//! in `$id`. The guess must not ignore a constraint, so such a schema is read as 2019-09, the last draft with both
+//! vocabularies, if it also has something that draft 7 would skip: a newer keyword, or a constraint next to `$ref`.
 //!
-//! [`settled`] rewrites what generators produce and the meta-schemas refuse, where the meaning is plain:
-//! boolean bounds of draft 4 and OpenAPI 3.0, and what the two converters of Zod write for corner cases,
-//! such as an empty list of places for `z.tuple([])`.
+//! [`settled`] rewrites forms that generators produce and the meta-schemas reject, where the meaning is clear: boolean
+//! bounds of draft 4 and OpenAPI 3.0, and corner cases of the two Zod converters, such as an empty list of items for
+//! `z.tuple([])`.
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
@@ -31,7 +30,7 @@ const OF_2019: &[&str] = &[
 ];
 /// Keywords that came with draft 2020-12.
 const OF_2020: &[&str] = &["$dynamicAnchor", "$dynamicRef", "prefixItems"];
-/// Keywords beside `$ref` that constrain no value.
+/// Keywords that constrain no value and may be next to `$ref`.
 const ANNOTATIONS: &[&str] = &[
     "$comment",
     "$defs",
@@ -78,7 +77,7 @@ fn named(uri: &str) -> Result<Draft, SchemaFault> {
     }
 }
 
-/// What tells the drafts apart.
+/// The features that distinguish the drafts.
 #[derive(Default)]
 struct Shape {
     of_7: bool,
@@ -104,10 +103,10 @@ impl Shape {
     }
 }
 
-/// The schema in forms that the meta-schema of `draft` takes; `None` where it is in them already.
+/// The schema in forms that the meta-schema of `draft` accepts; `None` if it already is.
 pub(super) fn settled(source: &Value, draft: Draft) -> Option<Value> {
     let forms = Forms {
-        // A draft that is named says itself what a boolean bound means.
+        // A named draft itself defines what a boolean bound means.
         bounds: source.get("$schema").is_none(),
         empty_items: draft != Draft::Draft202012,
     };
@@ -154,7 +153,7 @@ impl Forms {
         if is_empty_list(fields, "prefixItems") {
             fields.shift_remove("prefixItems");
         }
-        // JSON has no infinity, and JavaScript writes null for it: a bound that bounds nothing.
+        // JSON has no infinity, and JavaScript writes null for it: a bound without effect.
         for limit in LIMITS {
             if fields.get(limit).is_some_and(Value::is_null) {
                 fields.shift_remove(limit);
@@ -188,7 +187,7 @@ fn positive(divisor: &Value) -> Option<Value> {
 /// A type that is listed twice, as `z.null().nullable()` has it, is listed once.
 fn distinct(types: &Value) -> Option<Value> {
     let Value::Array(types) = types else { return None };
-    // Longer lists than there are types are refused as they are.
+    // Lists longer than the number of types are rejected as they are.
     let is_repeated = |index: usize| types[..index].contains(&types[index]);
     if types.len() > 16 || !(0..types.len()).any(is_repeated) {
         return None;
@@ -196,8 +195,8 @@ fn distinct(types: &Value) -> Option<Value> {
     Some((0..types.len()).filter(|index| !is_repeated(*index)).map(|index| types[index].clone()).collect())
 }
 
-/// The pattern without backslashes before characters outside of ASCII, which mean themselves; it is an
-/// error only in the Unicode mode of ECMAScript.
+/// The pattern without backslashes before non-ASCII characters, which are literal; they are an error only in the
+/// Unicode mode of ECMAScript.
 fn plain_escapes(pattern: &Value) -> Option<Value> {
     let pattern = pattern.as_str()?;
     let mut plain = String::with_capacity(pattern.len());
@@ -216,7 +215,7 @@ fn plain_escapes(pattern: &Value) -> Option<Value> {
     (plain.len() < pattern.len()).then(|| plain.into())
 }
 
-/// A list of no places leaves every item to `additionalItems`.
+/// An empty list of items leaves every item to `additionalItems`.
 pub(super) fn without_empty_items(fields: &mut Map<String, Value>) {
     if is_empty_list(fields, "items") {
         match fields.shift_remove("additionalItems") {
@@ -226,8 +225,8 @@ pub(super) fn without_empty_items(fields: &mut Map<String, Value>) {
     }
 }
 
-/// `minimum: 5, exclusiveMinimum: true` is `exclusiveMinimum: 5` since draft 6. A boolean without its
-/// bound is left for the meta-schema to refuse, unless it is `false` and says nothing.
+/// `minimum: 5, exclusiveMinimum: true` is `exclusiveMinimum: 5` since draft 6. A boolean without its bound is left for
+/// the meta-schema to reject, unless it is `false` and has no effect.
 pub(super) fn numeric_bounds(fields: &mut Map<String, Value>) {
     for (exclusive, bound) in BOUNDS {
         match fields.get(exclusive) {
@@ -280,7 +279,7 @@ mod tests {
         reads(json!({"items": [true], "additionalItems": false}), &[json!([1])], &[json!([1, 2])]);
     }
 
-    /// `z.tuple([])` is an empty list, and `.rest()` stands beside it.
+    /// `z.tuple([])` is an empty list, with `.rest()` next to it.
     #[test]
     fn an_empty_list_of_items_leaves_all_of_them_to_the_rest() {
         reads(json!({"items": [], "maxItems": 0}), &[json!([])], &[json!([1])]);
@@ -319,7 +318,7 @@ mod tests {
         reads(bounded(true), &[json!(1), json!(8.5)], &[json!(0), json!(9), json!(-1)]);
         reads(bounded(false), &[json!(0), json!(9)], &[json!(-1), json!(10)]);
         reads(json!({"exclusiveMinimum": false}), &[json!(-1)], &[]);
-        // Words of younger drafts keep their meaning beside them.
+        // Keywords of newer drafts keep their meaning next to them.
         reads(
             json!({"anyOf": [{"minimum": 0, "exclusiveMinimum": true}, {"const": -5}], "prefixItems": [{"type": "string"}]}),
             &[json!(1), json!(-5)],
@@ -327,8 +326,8 @@ mod tests {
         );
     }
 
-    /// What the converters of Zod write for an empty tuple, a null that may be null, a negative divisor, an
-    /// infinite bound and a text with accents.
+    /// What the converters of Zod write for an empty tuple, a nullable null, a negative divisor, an infinite bound and
+    /// a text with accents.
     #[test]
     fn corner_cases_of_generators_are_read_by_their_meaning() {
         reads(json!({"prefixItems": [], "items": {"type": "number"}}), &[json!([1])], &[json!(["a"])]);
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_that_is_named_is_taken_at_its_word() {
+    fn a_named_draft_is_followed() {
         let refuses = |source: Value| Schema::compile(&Arc::new(source)).unwrap_err().fault.code();
         let newest = "https://json-schema.org/draft/2020-12/schema";
         let seventh = "http://json-schema.org/draft-07/schema#";

@@ -1,9 +1,9 @@
-//! Why a schema is refused.
+//! Why a schema is rejected.
 
-/// One thing that is wrong with a schema, and where.
+/// One fault of a schema, and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaError {
-    /// Where in the schema: `properties.limit.type`. Empty for the schema as a whole.
+    /// The path in the schema: `properties.limit.type`. Empty for the schema as a whole.
     pub path: String,
     pub fault: SchemaFault,
 }
@@ -20,11 +20,11 @@ impl std::fmt::Display for SchemaError {
     }
 }
 
-/// Why a schema is refused, as far as that can be told at once; never empty.
+/// The faults of a rejected schema, as far as they can be found at once; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub faults: Vec<SchemaError>,
-    /// What its patterns take in memory, as far as they were compiled before it was refused.
+    /// Memory of its patterns, as far as they were compiled before it was rejected.
     pub pattern_bytes: usize,
 }
 
@@ -43,7 +43,7 @@ impl From<SchemaError> for Refusal {
     }
 }
 
-/// What is wrong. [`SchemaFault::code`] is its stable name.
+/// The kind of fault. [`SchemaFault::code`] is its stable name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaFault {
     #[error("schema is nested deeper than {0} levels")]
@@ -52,7 +52,7 @@ pub enum SchemaFault {
     TooLarge(usize),
     #[error("schema has more than {0} subschemas")]
     TooManySubschemas(usize),
-    #[error("`enum` has {count} values, and at most {limit} are taken")]
+    #[error("`enum` has {count} values, and at most {limit} are allowed")]
     EnumTooLong { count: usize, limit: usize },
     #[error("pattern is longer than {0} bytes")]
     PatternTooLong(usize),
@@ -76,7 +76,7 @@ pub enum SchemaFault {
     UnknownDraft(String),
     #[error("schema could take too long to check: its alternatives multiply")]
     TooCostly,
-    /// `optional`, `nullable`, `prompt` or `hint` with a value it cannot have.
+    /// `optional`, `nullable`, `prompt` or `hint` with an invalid value.
     #[error("{0}")]
     Extension(String),
     #[error("{0}")]

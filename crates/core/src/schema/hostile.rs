@@ -1,4 +1,4 @@
-//! Schemas and arguments from people who do not mean well. Everything here must end, and say so.
+//! Malicious schemas and arguments. Everything here must terminate with a verdict.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn catastrophic_patterns_are_matched_in_linear_time_or_refused() {
         let Ok(schema) = Schema::compile(&Arc::new(schema)) else { continue };
         compiled += 1;
         for text in &texts {
-            // Either answer is right; that there is one is the point.
+            // Either verdict is right; that there is one is the point.
             let _ = schema.check_value(json!({"p": text}));
         }
     }
@@ -58,7 +58,7 @@ fn catastrophic_patterns_are_matched_in_linear_time_or_refused() {
 }
 
 #[test]
-fn a_bomb_of_shared_references_is_defused() {
+fn a_bomb_of_shared_references_is_bounded() {
     for combine in ["allOf", "anyOf", "oneOf"] {
         let mut definitions = Map::new();
         for level in 0..60 {
@@ -177,16 +177,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn whatever_compiles_can_be_asked(schema in any_schema(), arguments in any_arguments()) {
+    fn every_compiled_schema_validates_any_arguments(schema in any_schema(), arguments in any_arguments()) {
         let source = Arc::new(schema);
         match Schema::compile(&source) {
-            Err(_) => prop_assert!(!faults(&source).is_empty(), "a refusal has a reason that can be told beforehand"),
+            Err(_) => prop_assert!(!faults(&source).is_empty(), "a refusal has a fault that is found without compiling"),
             Ok(schema) => {
                 prop_assert_eq!(faults(&source), []);
                 match schema.check_value(arguments) {
                     Err(violations) => prop_assert!(!violations.is_empty()),
                     Ok(checked) => {
-                        // What was let through needs no second repair.
+                        // Accepted arguments need no second repair.
                         let value = checked.into_value();
                         let again = schema.check_value(value.clone()).unwrap();
                         prop_assert!(again.dropped.is_empty());
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn a_schema_that_was_derived_is_a_schema(schema in any_schema()) {
+    fn a_derived_schema_is_a_valid_schema(schema in any_schema()) {
         let toolset = Toolset::merge(Mode::N8n, vec![], vec![Tool::new("t", "", schema, Binding::External)]);
         for (dialect, pointer) in [
             (Dialect::OpenAiChat, "/0/function/parameters"),
@@ -225,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn definitions_of_any_form_are_judged(definitions in any_arguments(), schema in any_schema()) {
+    fn definitions_of_any_form_get_a_verdict(definitions in any_arguments(), schema in any_schema()) {
         for rules in [definition::Rules::Strict, definition::Rules::Open] {
             let _ = definition::check(&definitions, rules);
             let _ = definition::check(&json!([{"name": "x", "description": "x", "parameters": schema}]), rules);
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn arguments_of_any_text_are_judged(text in "\\PC{0,60}") {
+    fn arguments_of_any_text_get_a_verdict(text in "\\PC{0,60}") {
         let schema = Schema::compile(&Arc::new(json!({"type": "object", "properties": {"a": {"type": "string"}}}))).unwrap();
         if let Ok(checked) = schema.check_arguments(&text) {
             prop_assert!(checked.into_value().is_object());

@@ -1,9 +1,8 @@
-//! The checks that a schema passes before it is compiled.
+//! Inspection of a schema before it is compiled.
 //!
-//! A schema comes from strangers. What could hang or exhaust the validator, or reach out of the
-//! process, is refused here, with its place: size, depth, counts, remote references, patterns that
-//! need backtracking, references that never end, alternatives that multiply. All faults are
-//! reported, not the first one.
+//! A schema is untrusted. Whatever could hang or exhaust the validator, or reach out of the process, is rejected here,
+//! with its path: size, depth, counts, remote references, patterns that need backtracking, endless references,
+//! multiplying alternatives. All faults are reported, not only the first.
 
 use std::collections::HashMap;
 
@@ -21,24 +20,24 @@ use super::{
 };
 use crate::ceiling::{ENUM_VALUES, FAULTS_LISTED, SCHEMA_BYTES, SCHEMA_DEPTH, SUBSCHEMAS};
 
-/// A schema with more bytes than this is not [light](is_light).
+/// Maximum size of a [light](is_light) schema.
 const LIGHT_BYTES: usize = 16 * 1024;
-/// Backtracking patterns that may look at one and the same text; each may take a second for all
+/// Maximum number of backtracking patterns that may be applied to one and the same text; each may take a second for all
 /// texts that fit into one set of arguments.
 const MAX_BACKTRACKING: u64 = 8;
 
-/// What compiling needs to know of a schema that passed.
+/// What compiling needs to know of a valid schema.
 #[derive(Debug)]
 pub(super) struct Inspection {
     pub(super) draft: Draft,
     pub(super) cost: cost::Cost,
-    /// How many patterns with look-around or a back-reference may look at one and the same text.
+    /// How many patterns with look-around or a back-reference may be applied to one and the same text.
     pub(super) backtracking: u64,
     pub(super) patterns: Patterns,
 }
 
 pub(super) fn inspect(source: &Value) -> Result<Inspection, Refusal> {
-    // Everything below recurses, and may do so only when this has passed.
+    // Everything below recurses, and may do so only after this check.
     measure(source).map_err(|fault| SchemaError { path: String::new(), fault })?;
     let draft = draft::of(source).map_err(|fault| SchemaError { path: "$schema".to_owned(), fault })?;
     let settled = draft::settled(source, draft);
@@ -70,7 +69,7 @@ pub(super) fn inspect(source: &Value) -> Result<Inspection, Refusal> {
     }
     let Walk { draft, patterns, faults, .. } = walk;
     if faults.is_empty() {
-        // A pattern in a part that is never applied still has to be understood.
+        // A pattern in a part that is never applied still has to be compiled.
         let backtracking = if walk.backtracking.is_empty() { 0 } else { backtracking.max(1) };
         Ok(Inspection { draft, cost, backtracking, patterns })
     } else {
@@ -78,7 +77,7 @@ pub(super) fn inspect(source: &Value) -> Result<Inspection, Refusal> {
     }
 }
 
-/// Whether a schema is so small and plain that compiling it is a matter of microseconds.
+/// Whether a schema is so small and plain that compiling it takes microseconds.
 pub(super) fn is_light(source: &Value) -> bool {
     let mut bytes = 0;
     let mut pending = vec![source];
@@ -90,7 +89,7 @@ pub(super) fn is_light(source: &Value) -> bool {
             Value::Array(items) => pending.extend(items),
             Value::Object(members) => {
                 bytes += members.keys().map(String::len).sum::<usize>();
-                // As a keyword; as the name of a property it is rare enough.
+                // As a keyword; a property of that name is rare enough.
                 if members.contains_key("pattern") || members.contains_key("patternProperties") {
                     return false;
                 }
@@ -134,11 +133,11 @@ pub(crate) fn measure(source: &Value) -> Result<(), SchemaFault> {
 struct Walk<'a> {
     root: &'a Value,
     draft: Draft,
-    /// A subschema is known by its address: the source is borrowed and does not move.
+    /// A subschema is identified by its address: the source is borrowed and does not move.
     nodes: HashMap<*const Value, usize>,
     graph: Graph<'a>,
     anchors: HashMap<&'a str, usize>,
-    /// Node, place and text of every reference; followed when all nodes are known.
+    /// Node, path and text of every reference; resolved once all nodes are known.
     references: Vec<(usize, String, &'a str)>,
     /// Nodes with a pattern that backtracks.
     backtracking: Vec<usize>,
@@ -151,7 +150,7 @@ impl<'a> Walk<'a> {
         self.faults.push(SchemaError { path, fault });
     }
 
-    /// Tells once that there are too many patterns: all that follow are one too many.
+    /// Reports once that there are too many patterns: every later one would be reported, too.
     fn pattern_fault(&mut self, path: String, fault: SchemaFault) {
         let is_of_all = |fault: &SchemaFault| matches!(fault, SchemaFault::PatternsTooLarge(_));
         if !is_of_all(&fault) || !self.faults.iter().any(|earlier| is_of_all(&earlier.fault)) {
@@ -262,7 +261,7 @@ fn violations_of_meta_schema(source: &Value, draft: Draft) -> Vec<SchemaError> {
         if !faults.contains(&fault) {
             faults.push(fault);
         }
-        // To put all of thousands into words would take longer than everything else.
+        // Formatting thousands of them would take longer than everything else.
         if faults.len() > FAULTS_LISTED {
             break;
         }

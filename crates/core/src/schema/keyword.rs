@@ -1,11 +1,11 @@
 //! Which keywords of JSON Schema hold schemas, and which hold data.
 //!
-//! Everything that walks a schema goes through [`subschemas`], so that a property *named*
-//! `optional`, or an `enum` value that looks like a schema, is never taken for one.
+//! Everything that walks a schema uses [`subschemas`], so that a property *named* `optional`, or an `enum` value that
+//! looks like a schema, is never mistaken for one.
 
 use serde_json::{Map, Value};
 
-/// How a subschema hangs on its parent.
+/// The position of a subschema in its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place<'a> {
     /// Under a keyword: `not`, `items`.
@@ -16,7 +16,7 @@ pub(crate) enum Place<'a> {
     Member(&'a str, &'a str),
 }
 
-/// Which part of the value a subschema is about.
+/// The part of the value that a subschema applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reach<'a> {
     /// The same value as its parent.
@@ -27,7 +27,7 @@ pub(crate) enum Reach<'a> {
     AnyProperty,
     /// Any item of the array.
     AnyItem,
-    /// Nothing, until a reference leads there.
+    /// None, unless a reference leads there.
     Nothing,
 }
 
@@ -38,7 +38,7 @@ const SINGLE: &[(&str, Reach<'static>)] = &[
     ("else", Reach::Same),
     ("additionalProperties", Reach::AnyProperty),
     ("unevaluatedProperties", Reach::AnyProperty),
-    // The names are texts, not values of the object; each is as deep as a member.
+    // The names are strings, not values of the object; each is as deep as a member.
     ("propertyNames", Reach::AnyProperty),
     ("items", Reach::AnyItem),
     ("additionalItems", Reach::AnyItem),
@@ -52,14 +52,14 @@ const LISTS: &[(&str, Reach<'static>)] = &[
     ("anyOf", Reach::Same),
     ("oneOf", Reach::Same),
     ("prefixItems", Reach::AnyItem),
-    // Draft 7: one schema for each place.
+    // Draft 7: one schema for each item.
     ("items", Reach::AnyItem),
 ];
 
 const MAPS: &[(&str, Reach<'static>)] = &[
     ("patternProperties", Reach::AnyProperty),
     ("dependentSchemas", Reach::Same),
-    // Draft 7; a list of names is not a schema and falls through.
+    // Draft 7; a list of names is not a schema and is skipped.
     ("dependencies", Reach::Same),
     ("$defs", Reach::Nothing),
     ("definitions", Reach::Nothing),
@@ -97,7 +97,7 @@ pub(crate) fn subschemas(schema: &Map<String, Value>) -> Vec<(Place<'_>, Reach<'
     found
 }
 
-/// What the value of a keyword is made of.
+/// The kind of content of a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     Schema,
@@ -106,7 +106,7 @@ pub(crate) enum Holds {
     Data,
 }
 
-/// What `keyword` holds in a schema where it has this value.
+/// The content of `keyword` in a schema where it has this value.
 pub(crate) fn holds(keyword: &str, value: Option<&Value>) -> Holds {
     let is_in = |table: &[(&str, Reach<'_>)]| table.iter().any(|(name, _)| *name == keyword);
     match value {
@@ -118,7 +118,7 @@ pub(crate) fn holds(keyword: &str, value: Option<&Value>) -> Holds {
 }
 
 impl Place<'_> {
-    /// The JSON pointer of the subschema, below its parent.
+    /// The JSON pointer of the subschema, relative to its parent.
     pub(crate) fn pointer(self) -> String {
         let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
         match self {
@@ -166,7 +166,7 @@ pub(crate) fn for_each_subschema_mut(schema: &mut Map<String, Value>, visit: &mu
     }
 }
 
-/// The keywords of the drafts that are read here.
+/// The keywords of the supported drafts.
 pub(crate) const KNOWN: &[&str] = &[
     "$anchor",
     "$comment",

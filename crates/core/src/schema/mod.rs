@@ -1,10 +1,9 @@
-//! JSON Schema: compiled once, then asked about arguments.
+//! JSON Schema validation of arguments, with schemas compiled once.
 //!
-//! A [`Schema`] is made from what a stranger wrote, so compiling checks it first: bounded in size,
-//! no reference leaves it, every pattern is matched in linear time. [`Schema::check_arguments`] takes
-//! the model's text and gives either arguments that fit or every [`Violation`] at once, in a stable
-//! order, in sentences that a model can act on. Nothing is repaired but the one thing that
-//! [`Arguments::dropped`] records.
+//! A [`Schema`] comes from an untrusted client, so compiling inspects it first: it is bounded in size, no reference
+//! leaves it, every pattern is matched in linear time. [`Schema::check_arguments`] takes the model's text and returns
+//! either valid arguments or every [`Violation`] at once, in a stable order, in sentences that a model can act on.
+//! Nothing is repaired except for what [`Arguments::dropped`] records.
 //!
 //! ```
 //! use bosun_core::Schema;
@@ -28,7 +27,7 @@
 //!     "Parameter limit must be an integer, got: 2.5",
 //! ]);
 //!
-//! // Models write null for what they leave out.
+//! // Models write null for optional parameters that they omit.
 //! let arguments = schema.check_arguments(r#"{"query": "x", "limit": null}"#).unwrap();
 //! assert_eq!(arguments.dropped, ["limit"]);
 //! assert_eq!(arguments.into_value(), json!({"query": "x"}));
@@ -66,8 +65,7 @@ mod pattern;
 pub mod reference;
 mod violation;
 
-/// A JSON Schema that is ready to check values: the draft that `$schema` names, or else the one that
-/// the schema has the shape of, 2020-12 or 7.
+/// A compiled JSON Schema: of the draft that `$schema` names, or else of the one that its shape suggests, 2020-12 or 7.
 pub struct Schema {
     source: Arc<Value>,
     normalized: Normalized,
@@ -83,11 +81,11 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// Arguments that fit their schema.
+/// Arguments that are valid for their schema.
 #[derive(Debug)]
 pub struct Arguments {
     value: Value,
-    /// Where an explicit `null` was left out, because the parameter is optional and takes none.
+    /// Paths of explicit `null`s that were dropped, because the parameter is optional and not nullable.
     pub dropped: Vec<String>,
 }
 
@@ -99,7 +97,7 @@ impl Arguments {
     }
 }
 
-/// Every fault of a schema that can be told without compiling it, each with its place.
+/// Every fault of a schema that can be found without compiling it, each with its path.
 #[must_use]
 pub fn faults(source: &Value) -> Vec<SchemaError> {
     let mut faults = inspect::inspect(source).err().map(|refusal| refusal.faults).unwrap_or_default();
@@ -113,21 +111,21 @@ fn add_faults_of_extensions(source: &Value, faults: &mut Vec<SchemaError>) {
     }
 }
 
-/// Whether a schema is so small and plain that compiling it is a matter of microseconds. Others are compiled where
-/// nobody waits.
+/// Whether a schema is so small and plain that compiling it takes microseconds. Others are compiled off the async
+/// worker threads.
 #[must_use]
 pub fn is_light(source: &Value) -> bool {
     inspect::is_light(source)
 }
 
-/// Above this estimate, the faults of a value are not listed in full: there could be millions.
+/// Above this estimated cost, the faults of a value are not listed in full: there could be millions.
 const LISTED: u64 = 200_000;
 
 impl Schema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// The first fault; [`faults`] has all of them.
+    /// The first fault; [`faults`] returns all of them.
     pub fn compile(source: &Arc<Value>) -> Result<Self, SchemaError> {
         Self::compile_or_refuse(source).map_err(|refusal| refusal.first())
     }
@@ -144,7 +142,7 @@ impl Schema {
             .with_draft(inspection.draft)
             .offline()
             .should_validate_formats(true)
-            // Younger than draft 7, and in half of the schemas that say they follow it.
+            // Newer than draft 7, and used in half of the schemas that claim to follow it.
             .with_format("uuid", is_uuid)
             .with_pattern_options(
                 PatternOptions::regex()
@@ -165,22 +163,22 @@ impl Schema {
         Ok(Self { source: Arc::clone(source), normalized, validator, cost, backtracking, pattern_bytes })
     }
 
-    /// What its patterns take in memory, about.
+    /// An estimate of the memory of its patterns.
     #[must_use]
     pub fn pattern_bytes(&self) -> usize {
         self.pattern_bytes
     }
 
-    /// What all of it takes in memory, about: measured, the validator and the clean copy are each as large as the source.
+    /// An estimate of its total memory: measured, the validator and the clean copy are each as large as the source.
     #[must_use]
     pub fn weight(&self) -> usize {
         3 * json::memory(&self.source) + self.pattern_bytes
     }
 
-    /// An upper estimate of the work that checking a text of so many bytes takes, in applications of subschemas.
+    /// An upper estimate of the cost of validating a text of this many bytes, in applications of subschemas.
     #[must_use]
     pub fn effort(&self, bytes: usize) -> u64 {
-        /// Turns of a backtracking match for each byte of its text.
+        /// Steps of a backtracking match for each byte of its text.
         const TURNS: u64 = 16;
         (bytes as u64).saturating_mul(1 + self.cost.highest().saturating_add(TURNS * self.backtracking))
     }
@@ -197,8 +195,8 @@ impl Schema {
         &self.normalized
     }
 
-    /// Everything that is wrong with `value`: what is missing, then what is unknown, then wrong
-    /// types, then the rest by place.
+    /// Everything that is wrong with `value`: missing members, then unknown ones, then wrong types, then the rest by
+    /// path.
     #[must_use]
     pub fn validate(&self, value: &Value) -> Vec<Violation> {
         if let Some(violation) = too_deep(value) {
@@ -210,10 +208,10 @@ impl Schema {
         }
     }
 
-    /// Checks the arguments of a call, as the model wrote them.
+    /// Validates the arguments of a call, as the model wrote them.
     ///
-    /// An empty text stands for no arguments. An explicit `null` for a parameter that does not take
-    /// it counts as leaving the parameter out: an optional one is dropped, a required one is missing.
+    /// An empty text means no arguments. An explicit `null` for a parameter that is not nullable counts as absent: an
+    /// optional one is dropped, a required one is missing.
     ///
     /// # Errors
     /// Every fault at once, in the order of [`Schema::validate`].
@@ -244,7 +242,7 @@ impl Schema {
         }
     }
 
-    /// Leaves out the nulls that are at fault, and checks again. What is then missing was required.
+    /// Drops the nulls that are at fault, and validates again. A parameter that is then missing was required.
     fn without_nulls(
         &self,
         mut value: Value,
@@ -252,8 +250,8 @@ impl Schema {
         nulls: &violation::Nulls,
     ) -> Result<Arguments, Vec<Violation>> {
         let mut dropped = Vec::new();
-        // Those inside an alternative only if that makes the value fit: the alternative may not be
-        // the one that was meant.
+        // Nulls inside an alternative are dropped only if that makes the value valid: the alternative may not be the
+        // one that was meant.
         for (pointers, in_alternative) in [(&nulls.plain, false), (&nulls.in_alternatives, true)] {
             let pointers: Vec<&String> = pointers.iter().filter(|pointer| is_member(&value, pointer)).collect();
             if pointers.is_empty() {
@@ -272,9 +270,9 @@ impl Schema {
         Err(violations)
     }
 
-    /// Looks at a value whose depth is bounded.
+    /// Validates a value whose depth is bounded.
     fn judge(&self, value: &Value) -> Verdict {
-        // The validator has no clock, so this comes first.
+        // The validator has no timeout, so this comes first.
         if !self.cost.allows(value) {
             let message = "Arguments are too large and too deep for a schema with so many alternatives";
             let violations = vec![Violation::whole("cost", message.to_owned())];
@@ -316,7 +314,7 @@ fn is_uuid(text: &str) -> bool {
     text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
 }
 
-/// Depth without recursion: the value may come from code, where nothing bounds it.
+/// Depth without recursion: the value may come from code, where it is unbounded.
 fn is_deeper_than(value: &Value, limit: usize) -> bool {
     let mut pending = vec![(value, 0)];
     while let Some((value, depth)) = pending.pop() {
@@ -330,7 +328,7 @@ fn is_deeper_than(value: &Value, limit: usize) -> bool {
     false
 }
 
-/// The object that holds what `pointer` leads to, and its key there.
+/// The pointer to the parent object, and the key there.
 fn split(pointer: &str) -> Option<(&str, String)> {
     let (parent, _) = pointer.rsplit_once('/')?;
     path::segments(&pointer[parent.len()..]).next().map(|key| (parent, key))

@@ -1,11 +1,10 @@
-//! From the schemas that people write in tool files to clean JSON Schema.
+//! Normalisation of schemas in tool files to clean JSON Schema.
 //!
-//! Four words are extensions: `optional`, `nullable`, `prompt` and `hint`. The clean copy says the
-//! same without them, since validators and model APIs trip over words they do not know. Whether a
-//! parameter is required is decided by its parent's `required` alone; `optional: true` beside it is
-//! a contradiction and an error, never a guess. A *property named* `optional` is left alone. The
-//! source is kept beside the copy. Forms that only an older draft reads are written as the later ones
-//! do (`draft.rs`), so that a check sees one form.
+//! Four keywords are extensions: `optional`, `nullable`, `prompt` and `hint`. The clean copy expresses the same without
+//! them, since validators and model APIs fail on unknown keywords. Whether a parameter is required is decided by its
+//! parent's `required` alone; a contradicting `optional: true` is an error, never a guess. A *property named*
+//! `optional` is left alone. The source is kept next to the copy. Forms of older drafts are rewritten to the newer ones
+//! (`draft.rs`), so that a check sees one form.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,15 +20,15 @@ use crate::text::clip;
 /// A schema without extensions, and what they said.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normalized {
-    /// Clean JSON Schema; the source itself where it was clean already.
+    /// Clean JSON Schema; the source itself if it was clean already.
     pub clean: Arc<Value>,
-    /// What a person is told about a parameter, by its place in the schema.
+    /// Guidance for users about a parameter, by its path in the schema.
     pub guidance: BTreeMap<String, Guidance>,
-    /// What is probably not meant as it is written.
+    /// Parts that are probably not meant as they are written.
     pub warnings: Vec<SchemaWarning>,
 }
 
-/// What the owner of a tool says to the person who fills in a parameter.
+/// Guidance from the owner of a tool to the user who fills in a parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guidance {
     /// The question to ask for it.
@@ -40,7 +39,7 @@ pub struct Guidance {
     pub explicitly_optional: bool,
 }
 
-/// Something in a schema that works, but perhaps not as intended.
+/// A part of a schema that works, but perhaps not as intended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaWarning {
     pub path: String,
@@ -66,7 +65,7 @@ pub struct SchemaWarning {
 /// ```
 ///
 /// # Errors
-/// Every contradiction and every extension with a value it cannot have.
+/// Every contradiction and every extension with an invalid value.
 pub fn normalize(source: &Arc<Value>) -> Result<Normalized, Vec<SchemaError>> {
     let (clean, cleaner) = normalize_value(source)?;
     let clean = if cleaner.changed { Arc::new(clean) } else { Arc::clone(source) };
@@ -75,7 +74,7 @@ pub fn normalize(source: &Arc<Value>) -> Result<Normalized, Vec<SchemaError>> {
 
 pub(super) fn normalize_value(source: &Value) -> Result<(Value, Cleaner), Vec<SchemaError>> {
     inspect::measure(source).map_err(|fault| vec![SchemaError { path: String::new(), fault }])?;
-    // A draft that is not known is a fault, and told as one where the schema is inspected.
+    // An unknown draft is a fault, which the inspection of the schema reports.
     let settled = draft::of(source).ok().and_then(|draft| draft::settled(source, draft));
     let mut cleaner = Cleaner { changed: settled.is_some(), ..Cleaner::default() };
     let mut clean = settled.unwrap_or_else(|| source.clone());
@@ -91,10 +90,10 @@ pub(super) struct Cleaner {
     faults: Vec<SchemaError>,
 }
 
-/// What a schema hangs on.
+/// The position of a schema in its parent.
 #[derive(Clone, Copy)]
 enum Parent<'a> {
-    /// A `properties` map; whether the property is required, and where that is said.
+    /// In a `properties` map; whether the property is required, and the path of that `required`.
     Properties {
         required: bool,
         at: &'a str,
@@ -131,7 +130,7 @@ impl Cleaner {
             };
             self.clean(subschema, &place.below(here), parent);
         });
-        // Last, since it may put the schema one level deeper.
+        // Last, since it may nest the schema one level deeper.
         match fields.shift_remove("nullable") {
             None => {}
             Some(Value::Bool(nullable)) => {
@@ -205,10 +204,10 @@ impl Cleaner {
     }
 }
 
-/// Says "or null" in the words of JSON Schema.
+/// Expresses "or null" in JSON Schema.
 fn allow_null(fields: &mut Map<String, Value>) {
     let null_type = json!({"type": "null"});
-    // A constant with an exception is a list of two.
+    // A nullable constant is an enum of two.
     if let Some(value) = fields.shift_remove("const") {
         fields.insert("enum".to_owned(), json!([value]));
     }
@@ -234,7 +233,7 @@ fn allow_null(fields: &mut Map<String, Value>) {
     }
     let elsewhere = ["$ref", "allOf", "not", "if", "$dynamicRef"].iter().any(|keyword| fields.contains_key(*keyword));
     if elsewhere {
-        // What a reference demands cannot be weakened from outside: it becomes one alternative of two.
+        // The constraints of a reference cannot be weakened from outside: it becomes one of two alternatives.
         let description = fields.shift_remove("description");
         let definitions = ["$defs", "definitions"].map(|keyword| (keyword, fields.shift_remove(keyword)));
         let rest = Value::Object(std::mem::take(fields));

@@ -1,7 +1,7 @@
-//! Places in a value, as people write them: `address.city`, `tags[1]`, `["odd key"].x`.
+//! Human-readable paths in a value: `address.city`, `tags[1]`, `["odd key"].x`.
 //!
-//! The text is unambiguous: a key with a dot, a space or a bracket in it is quoted, so that [`steps`] gives
-//! back the keys and indices that it was made of. Only a very long key is shortened.
+//! The text is unambiguous: a key with a dot, a space or a bracket is quoted, so that [`steps`] returns the keys and
+//! indices that it was made of. Only a very long key is truncated.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::text::clip;
 
-/// So many characters of a key are in a path: one key of a megabyte would be in the path of every fault below it.
+/// Maximum number of characters of a key in a path: a key of a megabyte would be in the path of every fault below it.
 const LONGEST_KEY: usize = 128;
 
 /// One step of a path.
@@ -32,7 +32,7 @@ pub fn steps(path: &str) -> Vec<Step> {
                 rest = after;
             }
             None => {
-                // From the second letter on: a bracket that opens nothing is a letter like any other.
+                // From the second letter on: an unmatched bracket is an ordinary letter.
                 let end = rest.char_indices().skip(1).find(|(_, letter)| matches!(letter, '.' | '['));
                 let (key, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
                 if !key.is_empty() {
@@ -45,7 +45,7 @@ pub fn steps(path: &str) -> Vec<Step> {
     steps
 }
 
-/// `[3]` or `["key"]` at the beginning of a path, and what comes behind it.
+/// `[3]` or `["key"]` at the beginning of a path, and the rest.
 fn bracketed(path: &str) -> Option<(Step, &str)> {
     let inner = path.strip_prefix('[')?;
     if inner.starts_with('"') {
@@ -58,7 +58,7 @@ fn bracketed(path: &str) -> Option<(Step, &str)> {
     Some((Step::Index(index.parse().ok()?), after))
 }
 
-/// Goes into an object.
+/// Appends a key of an object.
 pub fn push_key(path: &mut String, key: &str) {
     let shortened;
     let key = match key.char_indices().nth(LONGEST_KEY) {
@@ -80,13 +80,13 @@ pub fn push_key(path: &mut String, key: &str) {
     path.push_str(key);
 }
 
-/// A key with a dot, a space or a bracket would be read as something else.
+/// A key with a dot, a space or a bracket would be ambiguous unquoted.
 fn push_quoted(path: &mut String, key: &str) {
-    // Writing to a string cannot fail, and neither can a text be unfit for JSON.
+    // Writing to a string cannot fail, and every text is valid in JSON.
     let _ = write!(path, "[{}]", Value::from(key));
 }
 
-/// Goes into an array.
+/// Appends an index of an array.
 pub fn push_index(path: &mut String, index: usize) {
     let _ = write!(path, "[{index}]");
 }
@@ -122,7 +122,7 @@ pub(crate) fn segments(pointer: &str) -> impl Iterator<Item = String> + '_ {
     pointer.split('/').skip(1).map(|segment| segment.replace("~1", "/").replace("~0", "~"))
 }
 
-/// A JSON pointer into `root`, as people write it. The value decides whether `0` is an index or a key.
+/// The path of a JSON pointer into `root`. The value decides whether `0` is an index or a key.
 pub(crate) fn from_pointer(pointer: &str, root: &Value) -> String {
     let mut path = String::new();
     let mut here = Some(root);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_was_made_by_other_means_still_has_steps() {
+    fn a_path_of_another_origin_still_has_steps() {
         for odd in ["[", "a[", "a[x", "a[\"b", "a..b", ".", "a]b", "[\"a\"x"] {
             let _ = steps(odd);
         }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_key_is_shortened() {
+    fn a_long_key_is_truncated() {
         let path = with_key("", &"k".repeat(1_000_000));
         assert!(path.len() < 200, "{}", path.len());
     }

@@ -1,11 +1,10 @@
-//! Patterns: matched in linear time wherever that is possible, and within bounds where it is not.
+//! Regular expressions: in linear time wherever possible, and with bounded backtracking otherwise.
 //!
-//! `pattern` is ECMAScript's. Nearly every pattern goes to the `regex` crate, which has no
-//! backtracking and so no pattern that takes for ever. Look-around and back-references need it; they
-//! are in the schemas that generators write (Zod 4 puts a look-ahead into every email), so a second
-//! engine takes them, with a limit on the length of the text and on the number of steps. What is
-//! beyond the limit is a fault of the arguments: it never fits by accident. Names in
-//! `patternProperties` are matched by the linear engine only.
+//! `pattern` is ECMAScript's. Nearly every pattern is matched by the `regex` crate, which does not backtrack and so has
+//! no pattern that takes exponential time. Look-around and back-references need backtracking; they are in the schemas
+//! that generators write (Zod 4 puts a look-ahead into every email), so a second engine matches them, with a limit on
+//! the length of the text and on the number of steps. Exceeding a limit is a fault of the arguments: they never pass by
+//! accident. Names in `patternProperties` are matched by the linear engine only.
 
 use std::{
     cell::Cell,
@@ -25,29 +24,29 @@ use crate::{
     text::clip,
 };
 
-/// How often a backtracking match may turn back, by the length of its text. An honest pattern needs a
-/// few turns a byte; a catastrophic one is stopped after a millisecond or two.
+/// Maximum number of backtracking steps, by the length of the text. A reasonable pattern needs a few steps a byte; a
+/// catastrophic one is stopped after a millisecond or two.
 const TURNS: [(usize, usize); 3] = [(64, 1_000), (512, 8_000), (LONGEST, 64_000)];
 /// The longest text that is matched by backtracking.
 const LONGEST: usize = 4_096;
-/// How many turns all texts of one value have together; each counts for as many as it may take.
+/// Maximum number of steps of all texts of one value together; each counts with its own maximum.
 const TURNS_OF_A_VALUE: usize = 8_000_000;
 
-/// What a compiled pattern takes beside its program: its caches and its place in the validator, measured.
+/// Memory of a compiled pattern in addition to its program: caches and its slot in the validator, measured.
 const OVERHEAD: usize = 6 * 1024;
 
 thread_local! {
-    /// What is left of them. A value is checked on one thread, from [`begin_value`] on.
+    /// The remaining steps. A value is validated on one thread, from [`begin_value`] on.
     static TURNS_LEFT: Cell<usize> = const { Cell::new(TURNS_OF_A_VALUE) };
 }
 
-/// A new value is checked on this thread.
+/// Resets the budget of this thread for a new value.
 pub(super) fn begin_value() {
     TURNS_LEFT.set(TURNS_OF_A_VALUE);
 }
 
-/// The compiled patterns of one schema. Equal ones are compiled once; when all of them are too large
-/// together, no more are compiled.
+/// The compiled patterns of one schema. Equal ones are compiled once; when the total is too large, no more are
+/// compiled.
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
     by_text: HashMap<String, Arc<Matcher>>,
@@ -90,13 +89,13 @@ impl Patterns {
         Ok(matcher)
     }
 
-    /// What all of them take in memory, about.
+    /// An estimate of the memory of all of them.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// Whether a pattern has something that no automaton can match.
+/// Whether a pattern has a feature that no automaton can match.
 pub(super) fn needs_backtracking(pattern: &str) -> bool {
     backtracking_feature(pattern).is_some()
 }
@@ -108,24 +107,24 @@ fn bad(pattern: &str, reason: &str) -> SchemaFault {
 fn linear(pattern: &str) -> Result<Regex, SchemaFault> {
     let translated = jsonschema_regex::to_rust_regex(pattern).map_err(|()| bad(pattern, ""))?;
     build(&translated).map_err(|error| match error.size_limit() {
-        Some(_) => bad(pattern, " of a size that is taken"),
+        Some(_) => bad(pattern, " of an allowed size"),
         None => bad(pattern, ""),
     })
 }
 
-/// As the `regex` crate builds one; but this one says how large it is.
+/// The same configuration as the `regex` crate's; but this type reports its memory.
 fn build(translated: &str) -> Result<Regex, Box<BuildError>> {
     let limits =
         Config::new().nfa_size_limit(Some(PATTERN_COMPILED_BYTES)).hybrid_cache_capacity(PATTERN_COMPILED_BYTES);
     Regex::builder().configure(limits).build(translated).map_err(Box::new)
 }
 
-/// Of a program, and of what it takes besides when it is used.
+/// Memory of a program, including its caches.
 fn size_of(regex: &Regex) -> usize {
     regex.memory_usage() * 3 / 2
 }
 
-/// The first thing in the pattern that needs backtracking.
+/// The first feature of the pattern that needs backtracking.
 fn backtracking_feature(pattern: &str) -> Option<&'static str> {
     let mut in_class = false;
     let mut rest = pattern;
@@ -157,7 +156,7 @@ fn backtracking_feature(pattern: &str) -> Option<&'static str> {
     None
 }
 
-/// ECMAScript's `\d` and `\w` are about ASCII, and the engine's are not.
+/// ECMAScript's `\d` and `\w` match ASCII only, and the engine's do not.
 fn ascii_classes(pattern: &str) -> String {
     let mut translated = String::with_capacity(pattern.len());
     let mut in_class = false;
@@ -187,8 +186,8 @@ fn ascii_classes(pattern: &str) -> String {
     translated
 }
 
-/// A pattern that turns back, once for each length of text. Most texts are short: the others are built when they are
-/// needed.
+/// A backtracking pattern, compiled once for each class of text length. Most texts are short: the other classes are
+/// compiled on demand.
 struct Backtracking {
     translated: String,
     by_length: [OnceLock<Option<fancy_regex::Regex>>; TURNS.len()],
@@ -196,7 +195,7 @@ struct Backtracking {
 
 impl Backtracking {
     fn new(pattern: &str) -> Result<Self, SchemaFault> {
-        // The translation knows no named back-references; the engine does.
+        // The translation does not know named back-references; the engine does.
         let translated = jsonschema_regex::to_rust_regex(pattern).unwrap_or_else(|()| pattern.into());
         let new = Self { translated: ascii_classes(&translated), by_length: Default::default() };
         if new.regex(0).is_some() { Ok(new) } else { Err(bad(pattern, "")) }
@@ -207,21 +206,21 @@ impl Backtracking {
             let mut builder = fancy_regex::RegexBuilder::new(&self.translated);
             let limit = PATTERN_COMPILED_BYTES;
             builder.backtrack_limit(TURNS[class].1).delegate_size_limit(limit).delegate_dfa_size_limit(limit);
-            // An engine that gives up by a panic must not take the server along.
+            // A panic of the engine must not bring down the server.
             catch_unwind(AssertUnwindSafe(|| builder.build())).ok()?.ok()
         };
         self.by_length[class].get_or_init(build).as_ref()
     }
 
-    /// What it takes in memory, about: its parts are compiled one by one, as large together as if there were nothing
-    /// to turn back for.
+    /// An estimate of its memory: its parts are compiled one by one, together as large as the pattern without the
+    /// backtracking features.
     fn bytes(&self) -> usize {
         let (plain, parts) = without_features(&self.translated);
         let whole = build(&plain).map_or(PATTERN_COMPILED_BYTES, |regex| size_of(&regex));
         TURNS.len() * ((1 + parts) * OVERHEAD + whole)
     }
 
-    /// `None` if the text is too long, the pattern too intricate for it, or the value has too many such texts.
+    /// `None` if the text is too long, the pattern too complex for it, or the value has too many such texts.
     fn matches(&self, text: &str) -> Option<bool> {
         let class = TURNS.iter().position(|(longest, _)| text.len() <= *longest)?;
         TURNS_LEFT.set(TURNS_LEFT.get().checked_sub(TURNS[class].1)?);
@@ -230,7 +229,7 @@ impl Backtracking {
     }
 }
 
-/// The pattern without what needs backtracking, and how many such things it has.
+/// The pattern without the features that need backtracking, and how many it has.
 fn without_features(pattern: &str) -> (String, usize) {
     let (mut plain, mut features) = (String::with_capacity(pattern.len()), 0);
     let mut rest = pattern;
@@ -273,7 +272,7 @@ impl fmt::Debug for Matcher {
 }
 
 impl Matcher {
-    /// A compiled pattern, and what it takes in memory, about.
+    /// A compiled pattern, and an estimate of its memory.
     fn new(pattern: &str) -> Result<(Self, usize), SchemaFault> {
         if backtracking_feature(pattern).is_some() {
             let compiled = Backtracking::new(pattern)?;
@@ -293,7 +292,7 @@ impl Matcher {
     }
 }
 
-/// `pattern`, in a schema that has at least one which needs backtracking.
+/// `pattern`, in a schema with at least one that needs backtracking.
 struct BoundedPattern {
     source: String,
     matcher: Arc<Matcher>,
@@ -312,7 +311,7 @@ impl<'i> Keyword<'i> for BoundedPattern {
         match self.matches(text) {
             Some(true) => Ok(()),
             Some(false) => Err(ValidationError::custom(format!("must match the pattern {source}"))),
-            None => Err(ValidationError::custom(format!("is too long or too intricate for the pattern {source}"))),
+            None => Err(ValidationError::custom(format!("is too long or too complex for the pattern {source}"))),
         }
     }
 
@@ -324,7 +323,7 @@ impl<'i> Keyword<'i> for BoundedPattern {
 
 type Made<'a> = Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'a>>;
 
-/// Makes the keyword for the validator, of patterns that were compiled before.
+/// Makes the keyword for the validator from patterns that are already compiled.
 pub(super) fn keyword(
     patterns: Patterns,
 ) -> impl for<'a> Fn(&'a Map<String, Value>, &'a Value, Location) -> Made<'a> + Send + Sync {
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_backtracking_gets_it() {
+    fn look_around_and_back_references_use_backtracking() {
         for pattern in ["^(?!x)a", "(?<=a)b", r"(a)\1", r"(?<n>a)\k<n>"] {
             assert_eq!(Patterns::default().add(pattern), Ok(true), "{pattern}");
         }
@@ -405,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catastrophic_pattern_is_given_up() {
+    fn a_catastrophic_pattern_is_stopped() {
         matches(r"^(?:a(?=[ab])|aa(?=[ab]))+c$", &format!("{}b", "a".repeat(60)), None);
         matches(r"^(?:a(?=[ab])|aa(?=[ab]))+c$", &"a".repeat(4_000), None);
         matches("^(?!x)a*$", &"a".repeat(4_096), Some(true));
@@ -428,13 +427,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn an_invalid_pattern_is_rejected() {
         refuses("[a", "pattern `[a` is not a regular expression");
         refuses("(?=a", "pattern `(?=a` is not a regular expression");
-        refuses(
-            "a{1000}{1000}{1000}",
-            "pattern `a{1000}{1000}{1000}` is not a regular expression of a size that is taken",
-        );
+        refuses("a{1000}{1000}{1000}", "pattern `a{1000}{1000}{1000}` is not a regular expression of an allowed size");
         refuses(&"a".repeat(3_000), "pattern is longer than 2000 bytes");
     }
 
@@ -456,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turns_back_is_weighed_as_well() {
+    fn backtracking_patterns_have_a_weight_too() {
         let weigh = |pattern: &str| Matcher::new(pattern).unwrap().1;
         assert!(weigh("^(?!x)z1[^b]{300}$") > 3 * weigh("^z1[^b]{300}$"));
         assert!(
@@ -470,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn all_texts_of_a_value_have_a_budget_of_turns() {
+    fn all_texts_of_a_value_share_a_budget_of_steps() {
         let pattern = Backtracking::new("^(?!x)a*$").unwrap();
         let long = "a".repeat(4_000);
         begin_value();

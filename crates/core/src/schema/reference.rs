@@ -1,4 +1,4 @@
-//! References inside one schema. None ever leads out of it.
+//! Resolution of references inside one schema. None ever leads out of it.
 
 use std::{collections::HashMap, fmt::Write as _};
 
@@ -9,8 +9,7 @@ use super::{
     path,
 };
 
-/// What a reference leads to, and the JSON pointer of that place. `None` for one that leads nowhere
-/// or out of the schema.
+/// The target of a reference, and its JSON pointer. `None` if it does not exist or is outside of the schema.
 #[must_use]
 pub fn resolve<'a>(root: &'a Value, reference: &str) -> Option<(&'a Value, String)> {
     let fragment = percent_decoded(reference.strip_prefix('#')?)?;
@@ -20,7 +19,7 @@ pub fn resolve<'a>(root: &'a Value, reference: &str) -> Option<(&'a Value, Strin
     anchored(root, &fragment, String::new())
 }
 
-/// The subschema with this plain name, wherever it stands.
+/// The subschema with this anchor, wherever it is.
 fn anchored<'a>(schema: &'a Value, name: &str, here: String) -> Option<(&'a Value, String)> {
     let fields = schema.as_object()?;
     let says = |keyword: &str| fields.get(keyword).and_then(Value::as_str);
@@ -35,8 +34,8 @@ fn anchored<'a>(schema: &'a Value, name: &str, here: String) -> Option<(&'a Valu
         .find_map(|(place, _, subschema)| anchored(subschema, name, format!("{here}{}", place.pointer())))
 }
 
-/// Rewrites the references that lead through a keyword which is about to be renamed: `moved` says the
-/// new name of a keyword of a schema, given the key below it that the reference goes on with.
+/// Rewrites the references that lead through a keyword which is about to be renamed: `moved` returns the new name of a
+/// keyword of a schema, given the next key of the reference.
 pub(super) fn follow_moves<F>(root: &mut Value, moved: F)
 where
     F: Fn(&Map<String, Value>, &str, Option<&str>) -> Option<&'static str>,
@@ -72,7 +71,7 @@ fn replace(schema: &mut Value, rewritten: &HashMap<String, String>) {
     keyword::for_each_subschema_mut(fields, &mut |_, subschema| replace(subschema, rewritten));
 }
 
-/// The reference with new names; `None` if its way has none.
+/// The reference with new names; `None` if it has none.
 fn moved_reference<F>(root: &Value, reference: &str, moved: &F) -> Option<String>
 where
     F: Fn(&Map<String, Value>, &str, Option<&str>) -> Option<&'static str>,
@@ -116,7 +115,7 @@ fn push_percent_encoded(fragment: &mut String, text: &str) {
     }
 }
 
-/// The text of a URI fragment; `None` if it is not UTF-8.
+/// The decoded text of a URI fragment; `None` if it is not UTF-8.
 pub(super) fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

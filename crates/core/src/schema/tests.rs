@@ -83,7 +83,7 @@ fn arguments_must_be_strict_json() {
     check(
         search_database(),
         r#"{"query": "x", "query": "y"}"#,
-        &["Invalid tool arguments JSON: key `query` stands twice in one object, at line 1 column 22"],
+        &["Invalid tool arguments JSON: key `query` appears twice in one object, at line 1 column 22"],
     );
 }
 
@@ -206,7 +206,7 @@ fn the_closest_alternative_is_the_one_with_the_right_tag() {
 #[test]
 fn formats_are_asserted() {
     for (format, good, bad) in [
-        ("email", "a@example.com", "nobody"),
+        ("email", "a@example.com", "no-at-sign"),
         ("uri", "https://example.com/a", "not a uri"),
         ("date-time", "2026-11-15T20:00:00Z", "today"),
         ("date", "2026-11-15", "2026-13-01"),
@@ -359,8 +359,8 @@ fn a_schema_of_shared_definitions_compiles_quickly() {
     check(json!({"$ref": "#/$defs/0", "$defs": definitions}), r#"{"a": {"b": {}}}"#, &[]);
 }
 
-/// Each definition adds a parameter to those of the next, and every parameter is the whole again: to count what a check
-/// of 13 KB would cost took seconds, and a body has room for eighty of them. So what the count looks at is bounded too.
+/// Each definition adds a parameter to those of the next, and every parameter is the whole again: counting the cost of
+/// validating 13 KB took seconds, and a body has room for eighty of them. So the count itself is bounded too.
 #[test]
 fn a_schema_whose_cost_takes_too_long_to_count_is_refused() {
     let schema = |levels: usize| {
@@ -389,7 +389,7 @@ fn sizes_and_counts_are_bounded() {
     let many: serde_json::Map<String, Value> = (0..3_000).map(|index| (format!("p{index}"), json!({}))).collect();
     refuses(json!({"properties": many}), "schema has more than 2000 subschemas");
     let values: Vec<usize> = (0..1_001).collect();
-    refuses(json!({"enum": values}), "enum: `enum` has 1001 values, and at most 1000 are taken");
+    refuses(json!({"enum": values}), "enum: `enum` has 1001 values, and at most 1000 are allowed");
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn a_schema_must_follow_its_draft() {
 }
 
 #[test]
-fn all_faults_of_a_schema_are_told() {
+fn all_faults_of_a_schema_are_reported() {
     let found = faults(&json!({"properties": {
         "a": {"pattern": "[a"}, "b": {"$ref": "http://x"}, "c": {"type": "none"}, "d": {"patternProperties": {"(?=x)": {}}},
     }}));
@@ -462,7 +462,7 @@ fn nullable_and_optional_are_understood() {
 }
 
 #[test]
-fn a_flood_of_faults_is_told_in_part() {
+fn a_long_list_of_faults_is_truncated() {
     let schema = json!({"type": "object", "required": ["z"], "properties": {"a": {"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}});
     let violations = compile(schema.clone()).check_value(json!({"a": vec![1; 1_000]})).unwrap_err();
     assert_eq!(violations.len(), 101);
@@ -493,7 +493,7 @@ fn a_pattern_with_look_ahead_is_checked_within_bounds() {
         &[
             r#"Parameter email must be in the format email, got: "a..da@example.com""#,
             r#"Parameter email must match the pattern ^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$, got: "a..da@example.com""#,
-            r#"Parameter hard is too long or too intricate for the pattern ^(?:a(?=[ab])|aa(?=[ab]))+c$, got: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab""#,
+            r#"Parameter hard is too long or too complex for the pattern ^(?:a(?=[ab])|aa(?=[ab]))+c$, got: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab""#,
             r#"Parameter password must match the pattern ^(?=.*\d)(?=.*[A-Z]).{8,}$, got: "password""#,
             r#"Parameter plain must match the pattern ^[a-z]+$, got: "ABC""#,
         ],

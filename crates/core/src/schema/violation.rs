@@ -1,8 +1,7 @@
-//! What is wrong with a value, in sentences.
+//! Validation errors of a value, in sentences.
 //!
-//! The four sentences for missing, unknown, mistyped and fractional parameters are the ones that
-//! clients of the original provider match on. The others follow their form: which parameter, what
-//! it must be, what it is.
+//! The four sentences for missing, unknown, mistyped and fractional parameters are the ones that clients of the
+//! original provider match on. The others follow their form: which parameter, what it must be, what it is.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -19,7 +18,7 @@ use crate::text::clip;
 /// One fault of a value.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Violation {
-    /// Where: `address.city`, `tags[1]`; empty for the value as a whole.
+    /// Its path: `address.city`, `tags[1]`; empty for the value as a whole.
     pub path: String,
     /// The keyword of the schema that was violated.
     pub keyword: String,
@@ -39,11 +38,11 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// So many faults are told one by one; nobody acts on more.
+/// Maximum number of faults that are listed; the rest is counted.
 const TOLD: usize = 100;
 
-/// What the validator found, in sentences: missing, then unknown, then types, each from the outside
-/// in and as the schema lists them; then the rest by place.
+/// The validator's errors, in sentences: missing, then unknown, then types, each from the outside in and in the order
+/// of the schema; then the rest by path.
 pub(super) fn describe_all(errors: &[ValidationError<'_>], root: &Value) -> Vec<Violation> {
     let mut told = Told::default();
     for rank in 0..=LAST_RANK {
@@ -77,7 +76,7 @@ fn rank_of_keyword(keyword: &str) -> u8 {
     }
 }
 
-/// By what a fault is sorted among those of its rank: the object it is in, or its own place.
+/// The sort key of a fault within its rank: the path of its object, or its own.
 fn place(violation: &Violation) -> &str {
     let path = violation.path.as_str();
     if rank_of_keyword(&violation.keyword) == LAST_RANK {
@@ -99,14 +98,14 @@ impl Told {
             self.untold += 1;
             return;
         }
-        // Two branches of a schema may say the same of the same place.
+        // Two branches of a schema may report the same fault at the same path.
         if self.seen.insert((path.clone(), message.clone())) {
             self.violations.push(Violation { path, keyword: keyword.to_owned(), message });
         }
     }
 }
 
-/// Tells what one error of the validator says; some say several things.
+/// Describes one error of the validator; some contain several faults.
 fn describe(error: &ValidationError<'_>, root: &Value, told: &mut Told) {
     let here = path::from_pointer(error.instance_path().as_str(), root);
     let keyword = error.kind().keyword();
@@ -231,10 +230,10 @@ fn sentence(kind: &Kind, subject: &str, instance: &Value, closest: &dyn Fn(&Alte
         Kind::BacktrackLimitExceeded { .. } | Kind::RegexEngineFailure { .. } => {
             format!("{subject} could not be matched with its pattern")
         }
-        // The only keyword of our own, which says the rest of the sentence.
+        // The only keyword of our own, which provides the rest of the sentence.
         Kind::Custom { message, .. } => format!("{subject} {}, got: {}", clip(message, 300), got()),
         Kind::Referencing(error) => format!("{subject} could not be checked: {}", clip(&error.to_string(), 200)),
-        // Told apart in `describe`.
+        // Handled in `describe`.
         Kind::Required { .. } | Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. } => {
             format!("{subject} is not valid")
         }
@@ -254,7 +253,7 @@ fn type_sentence(kind: &TypeKind, subject: &str, instance: &Value) -> String {
     format!("{subject} has wrong type: expected {}, got {}", names.join(" or "), type_name(instance))
 }
 
-/// The type of a value in the words of JavaScript, which the clients of the original know.
+/// The JavaScript name of a value's type, which clients of the original expect.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -266,7 +265,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The alternative that came closest, in the words of its faults.
+/// The closest alternative, described by its faults.
 fn closest(context: &Alternatives, whole: &ValidationError<'_>, root: &Value) -> String {
     let best = context.iter().filter(|errors| !errors.is_empty()).min_by_key(|errors| {
         // An alternative for another type of value, or with another tag, is not the one that was meant.

@@ -1,8 +1,7 @@
 //! How a tool is run, as data.
 //!
-//! A [`Binding`] is everything a runner needs to know and nothing it could not print: a secret
-//! stands here as a [`SecretRef`], never as its value. Timeouts are a field of the tool, whatever
-//! its binding.
+//! A [`Binding`] is everything that a runner needs to know and nothing that must not be printed: a secret is a
+//! [`SecretRef`] here, never its value. Timeouts are a field of the tool, whatever its binding.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +35,7 @@ pub enum Binding {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpRequest {
-    /// `{field}` stands for an argument.
+    /// `{field}` is replaced by an argument.
     pub url: String,
     #[serde(default)]
     pub method: Method,
@@ -62,7 +61,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The method as it stands in a request line. `parse` is its inverse.
+    /// The method as it is in a request line. `parse` is its inverse.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -97,7 +96,7 @@ pub struct NamedValue {
     pub value: ValueSource,
 }
 
-/// A text, or where to read it when the call is made.
+/// A text, or a reference that is resolved when the call is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ValueSource {
@@ -111,18 +110,18 @@ pub enum ValueSource {
     },
 }
 
-/// Where a secret is kept. The value is resolved at call time and goes into the request only.
+/// A reference to a secret. The value is resolved at call time and goes into the request only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecretRef {
     pub name: String,
     pub key: String,
-    /// An absent secret leaves the header out instead of failing the call.
+    /// A missing secret omits the header instead of failing the call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
 
-/// Where a plain setting is kept.
+/// A reference to a plain setting.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigRef {
@@ -140,9 +139,9 @@ pub enum Nango {
     Cache {
         /// The integration: `providerConfigKey`.
         provider: String,
-        /// The model to read; `{field}` stands for an enum argument, as in `Salesforce{entityType}`.
+        /// The model to read; `{field}` is replaced by an enum argument, as in `Salesforce{entityType}`.
         model: String,
-        /// Other words for an entity: `Deal` → `Opportunity`.
+        /// Aliases of an entity: `Deal` → `Opportunity`.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         entity_aliases: BTreeMap<String, String>,
     },
@@ -151,8 +150,7 @@ pub enum Nango {
 }
 
 impl Nango {
-    /// The action of a tool that names none: its own name, with `-` for `_`, as Nango's scripts are
-    /// called by custom.
+    /// The default action of a tool: its own name, with `-` for `_`, which is how Nango's scripts are usually named.
     #[must_use]
     pub fn default_action(tool: &str) -> String {
         tool.replace('_', "-")
@@ -168,8 +166,8 @@ impl Nango {
 }
 
 impl Binding {
-    /// Who provides the tool: the Nango integration, or the server behind it. `None` for tools of
-    /// our own and of clients.
+    /// The provider of the tool: the Nango integration, or the server behind it. `None` for tools of our own and of
+    /// clients.
     #[must_use]
     pub fn provider(&self) -> Option<&str> {
         match self {
@@ -184,7 +182,7 @@ impl Binding {
         }
     }
 
-    /// The word for it in ARK's `type`, and ours where ARK has none.
+    /// The value of ARK's `type`, and ours where ARK has none.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

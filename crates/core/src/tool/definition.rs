@@ -1,10 +1,9 @@
-//! Tool definitions that a client sends, checked as a whole.
+//! Validation of the tool definitions that a client sends.
 //!
-//! One checker, two rule sets. [`Rules::Strict`] is the client tool provider's: short ASCII names,
-//! a description, parameters that spell out `properties`. [`Rules::Open`] takes what ARK, OpenAI and
-//! files send: any printable name, since models see an alias. Both report every fault at once, each
-//! with its place, and both keep the parameters verbatim: keywords that are not known here are
-//! somebody else's meaning.
+//! One checker, two rule sets. [`Rules::Strict`] is the client tool provider's: short ASCII names, a description,
+//! parameters that spell out `properties`. [`Rules::Open`] accepts what ARK, OpenAI and files send: any printable name,
+//! since models see an alias. Both report every fault at once, each with its path, and both keep the parameters
+//! verbatim: unknown keywords may have a meaning for the client.
 //!
 //! ```
 //! use bosun_core::tool::definition::{Rules, check};
@@ -18,7 +17,7 @@
 //! assert_eq!(faults.faults[1].path, "[0].description");
 //! assert!(faults.to_string().starts_with("Invalid client tool definitions: [0].name: Tool name must contain only"));
 //!
-//! // The open rules take the name; models will see an alias.
+//! // The open rules accept the name; models will see an alias.
 //! assert_eq!(check(&definitions, Rules::Open).unwrap()[0].name, "get weather");
 //! ```
 
@@ -37,36 +36,36 @@ use crate::{
     text::clip,
 };
 
-/// Which definitions are taken.
+/// Which definitions are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// Client tools over A2A: names `[a-zA-Z0-9_-]{1,64}`, descriptions of 1 to 1024 characters.
     Strict,
-    /// Everyone else: printable names up to 128, descriptions up to 16 KiB, parameters may be missing.
+    /// All other clients: printable names up to 128, descriptions up to 16 KiB, parameters may be missing.
     Open,
 }
 
 const STRICT_NAME: usize = 64;
 const STRICT_DESCRIPTION: usize = 1_024;
 
-/// One thing that is wrong with a list of definitions.
+/// One fault in a list of definitions.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct DefinitionFault {
-    /// Where: `[2].parameters.properties.limit.type`.
+    /// Its path: `[2].parameters.properties.limit.type`.
     pub path: String,
-    /// A stable name of the fault.
+    /// A stable code of the fault.
     pub code: &'static str,
     pub message: String,
 }
 
-/// What is wrong with a list of definitions; never empty.
+/// The faults of a list of definitions; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionFaults {
     /// At most [`FAULTS_LISTED`].
     pub faults: Vec<DefinitionFault>,
-    /// Further faults, and entries that were not read.
+    /// The number of further faults, and of entries that were not read.
     pub omitted: usize,
-    /// Names that stand more than once, one entry for each repetition.
+    /// Names that appear more than once, one entry for each repetition.
     pub duplicates: Vec<String>,
 }
 
@@ -97,8 +96,8 @@ impl fmt::Display for DefinitionFaults {
 
 const DUPLICATE_NAME: &str = "duplicate_name";
 
-/// Checks a list of definitions, flat or in OpenAI's `{type: "function", function: {…}}`, and makes
-/// tools of it that the client runs.
+/// Validates a list of definitions, flat or in OpenAI's `{type: "function", function: {…}}`, and makes tools of it that
+/// the client runs.
 ///
 /// # Errors
 /// Every fault of every definition.
@@ -135,7 +134,7 @@ fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> 
 struct Checker<'a> {
     rules: Rules,
     cache: Option<&'a SchemaCache>,
-    /// What the patterns of all schemas so far take in memory.
+    /// Memory that the patterns of all schemas so far take.
     pattern_bytes: usize,
     faults: Vec<DefinitionFault>,
     omitted: usize,
@@ -150,7 +149,7 @@ impl Checker<'_> {
         self.faults.push(DefinitionFault { path, code, message: message.into() });
     }
 
-    /// No further fault would be listed, so that reading on tells the client nothing.
+    /// Whether no further fault would be listed, so that reading on is useless.
     fn is_full(&self) -> bool {
         self.faults.len() >= FAULTS_LISTED
     }
@@ -261,20 +260,20 @@ impl Checker<'_> {
         let here = path::with_key(here, "parameters");
         let parameters = match (fields.get("parameters"), self.rules) {
             (Some(value @ Value::Object(_)), _) => value,
-            // A tool without parameters takes none.
+            // A tool without a schema has no parameters.
             (None | Some(Value::Null), Rules::Open) => return Arc::new(json!({"type": "object", "properties": {}})),
             (other, _) => {
                 self.wrong_type(here, "object", other);
                 return Arc::new(Value::Null);
             }
         };
-        // What recurses from here on may do so only when this has passed.
+        // Everything that recurses below depends on this check.
         if let Err(fault) = schema::measure(parameters) {
             self.fault(here, fault.code(), fault.to_string());
             return Arc::new(Value::Null);
         }
         if self.pattern_bytes > REQUEST_PATTERN_BYTES {
-            // Said of an earlier one; nothing more is compiled.
+            // Reported for an earlier schema; no more are compiled.
             return Arc::new(Value::Null);
         }
         let parameters = Arc::new(parameters.clone());
@@ -299,7 +298,7 @@ impl Checker<'_> {
             self.strict_properties(&parameters, &here);
         }
         self.required_names(&parameters, &here);
-        // What was told above in the provider's words is not told again in the validator's.
+        // A fault that was reported above in the provider's words is not repeated in the validator's.
         let told: HashSet<String> = self.faults[before..].iter().map(|fault| fault.path.clone()).collect();
         for error in schema_faults {
             let place = path::below(&here, &error.path);
@@ -310,8 +309,8 @@ impl Checker<'_> {
         parameters
     }
 
-    /// Compiles a schema, as long as the patterns of all of them are not too large together. What was refused counts,
-    /// too: it has been compiled.
+    /// Compiles a schema, unless the patterns of all of them are too large together. Rejected schemas count, too: they
+    /// have been compiled.
     fn compile(&mut self, cache: &SchemaCache, parameters: &Arc<Value>, here: &str) -> Vec<SchemaError> {
         let compiled = cache.compile_or_refuse(json::content_hash(parameters), parameters);
         self.pattern_bytes += match &compiled {
@@ -327,7 +326,7 @@ impl Checker<'_> {
         compiled.err().map(|refusal| refusal.faults.clone()).unwrap_or_default()
     }
 
-    /// Every property says its type, one that JSON Schema has.
+    /// Requires that every property has a type of JSON Schema.
     fn strict_properties(&mut self, schema: &Value, here: &str) {
         let Some(Value::Object(properties)) = schema.get("properties") else { return };
         let here = path::with_key(here, "properties");
@@ -338,7 +337,7 @@ impl Checker<'_> {
 
     fn strict_property(&mut self, property: &Value, here: &str) {
         const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
-        /// These say what a value is as well as `type` does.
+        /// These describe a value as well as `type` does.
         const INSTEAD_OF_TYPE: [&str; 8] = ["enum", "const", "anyOf", "oneOf", "allOf", "not", "if", "$ref"];
         let Value::Object(fields) = property else {
             self.wrong_type(here.to_owned(), "object", Some(property));
@@ -377,7 +376,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A required name that is no property could never be told from a misspelling.
+    /// A required name that is not a property would be indistinguishable from a misspelling.
     fn required_names(&mut self, schema: &Value, here: &str) {
         let here = path::with_key(here, "required");
         let names = match schema.get("required") {
@@ -407,7 +406,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Names that stand twice, and names that only look different.
+    /// Reports names that appear twice, and names that only look different.
     fn names(&mut self, tools: &[Option<Tool>]) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut duplicates = Vec::new();
@@ -429,7 +428,7 @@ impl Checker<'_> {
         duplicates
     }
 
-    /// What an open definition may carry beside the three fields.
+    /// The further fields of an open definition.
     fn open_fields(&mut self, fields: &Map<String, Value>, here: &str, tool: &mut Tool) {
         let at = |key: &str| path::with_key(here, key);
         let present = |key: &str| fields.get(key).filter(|value| !value.is_null());
@@ -451,7 +450,7 @@ impl Checker<'_> {
                 }
             }
         }
-        // A list would be taken for the fields in their order.
+        // Serde would read a list as the fields in their order.
         for key in ["annotations", "deprecated"] {
             if let Some(value @ Value::Array(_)) = present(key) {
                 self.wrong_type(at(key), "object", Some(value));
@@ -466,7 +465,7 @@ impl Checker<'_> {
         match present("deprecated") {
             None | Some(Value::Bool(false)) => {}
             Some(Value::Bool(true)) => tool.deprecated = Some(Deprecation::default()),
-            // Said above.
+            // Reported above.
             Some(Value::Array(_)) => {}
             Some(value) => match serde_json::from_value::<Deprecation>(value.clone()) {
                 Ok(deprecation) => tool.deprecated = Some(deprecation),

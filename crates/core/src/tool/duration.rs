@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// The units of Go, whose durations ARK writes. A longer one stands before the one it begins like.
+/// Go's units, in which ARK writes durations. A longer one precedes the one that is its prefix.
 const UNITS: [(&str, u128); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -16,9 +16,8 @@ const UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads a duration as Go does (`1h30m`, `1.5s`); a plain number means seconds. Whole milliseconds
-/// are what is stored, so the rest is cut. `None` for anything else, and for less than one: nothing
-/// can be done in no time.
+/// Parses a duration as Go does (`1h30m`, `1.5s`); a plain number means seconds. Truncated to whole milliseconds, which
+/// is what is stored. `None` for anything else, and for less than one millisecond: nothing can be done in no time.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();

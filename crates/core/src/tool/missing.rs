@@ -1,8 +1,8 @@
-//! What a call still lacks, in a form that a person can be asked from.
+//! Report of the parameters that a call lacks, in a form from which a user can be asked.
 //!
-//! The report looks *inside* objects and so inside the `input` wrapper: an absent `input` lacks its
-//! members, not itself. Null, an empty text, and a placeholder that a planner left behind
-//! (`{{PLACEHOLDER_to}}`) are as good as nothing for a required parameter.
+//! The report looks *inside* objects and so inside the `input` wrapper: an absent `input` lacks its members, not
+//! itself. Null, an empty text, and a placeholder that a planner left behind (`{{PLACEHOLDER_to}}`) count as missing
+//! for a required parameter.
 //!
 //! ```
 //! use bosun_core::{Schema, tool::missing::missing_parameters};
@@ -54,7 +54,7 @@ pub fn missing_parameters(schema: &Schema, arguments: &Value) -> Vec<MissingPara
     search.found
 }
 
-/// A recursive schema could be missing for ever, in ever more places.
+/// Maximum depth: the report of a recursive schema could be endless.
 const DEEPEST: usize = 16;
 const MOST: usize = 200;
 
@@ -64,7 +64,7 @@ struct Search<'a> {
     found: Vec<MissingParameter>,
 }
 
-/// A subschema, and where it stands.
+/// A subschema, and its place.
 #[derive(Clone)]
 struct Place<'a> {
     schema: &'a Value,
@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
             return;
         }
         let resolved = self.resolve(place.clone());
-        // What is said beside a reference is nearer than what is said behind it.
+        // An annotation next to a reference takes precedence over one behind it.
         let description = place.schema.get("description").or_else(|| resolved.schema.get("description"));
         let guidance = self.guidance.get(&place.path).or_else(|| self.guidance.get(&resolved.path));
         let Guidance { prompt, hint, .. } = guidance.cloned().unwrap_or_default();
@@ -115,7 +115,7 @@ impl<'a> Search<'a> {
         });
     }
 
-    /// Follows references. The schema was compiled, so they end.
+    /// Follows references. The schema was compiled, so they terminate.
     fn resolve(&self, mut place: Place<'a>) -> Place<'a> {
         while let Some(reference) = place.schema.get("$ref").and_then(Value::as_str) {
             let Some((schema, pointer)) = reference::resolve(self.root, reference) else { break };
@@ -125,7 +125,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// No value, or a mark that a planner left where one belongs.
+/// No value, or a placeholder that a planner left for one.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_texts_nulls_and_placeholders_are_nothing() {
+    fn empty_texts_nulls_and_placeholders_count_as_missing() {
         let given = json!({"input": {
             "to": "{{PLACEHOLDER_to}}", "subject": " ", "body": null, "cc": "", "priority": "{{step1.result.x}}",
             "sender": {"name": "{{ not }} a placeholder"},
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recursive_schema_is_asked_about_a_bounded_number_of_times() {
+    fn the_report_of_a_recursive_schema_is_bounded() {
         let schema = json!({"properties": {"next": {"$ref": "#"}}, "required": ["next"]});
         let schema = Schema::compile(&Arc::new(schema)).unwrap();
         assert_eq!(missing_parameters(&schema, &json!({})).len(), 1);

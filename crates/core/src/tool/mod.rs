@@ -51,11 +51,11 @@ pub const DEFAULT_CATEGORY: &str = "General";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
-    /// The real name. Models may see an alias; everyone else sees this.
+    /// The real name. Models may see an alias; clients and operators see this.
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// The name that LangChain gave it. Only ever a second way to find it.
+    /// The name that LangChain gave it. Only an additional way to look it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lc_name: Option<String>,
     pub description: String,
@@ -71,7 +71,7 @@ pub struct Tool {
     pub deprecated: Option<Deprecation>,
     #[serde(default, skip_serializing_if = "Annotations::is_empty")]
     pub annotations: Annotations,
-    /// How long the result of a call may be given again for the same arguments; never where absent.
+    /// How long a result may be cached and reused for the same arguments; never if absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub cache_for: Option<Duration>,
     /// How long one call may take; the server's default where absent.
@@ -80,7 +80,7 @@ pub struct Tool {
     pub binding: Binding,
 }
 
-/// What the owner of a tool says about its effects, in MCP's words.
+/// The effects of a tool as its owner describes them, in MCP's terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
@@ -114,7 +114,7 @@ pub struct Deprecation {
 }
 
 impl Tool {
-    /// A tool with nothing but what every tool has.
+    /// A tool with the mandatory fields only.
     #[must_use]
     pub fn new(
         name: impl Into<String>,
@@ -139,14 +139,14 @@ impl Tool {
         }
     }
 
-    /// Whether a call may be started a second time when nobody knows how the first one ended.
+    /// Whether a call may be started a second time when the outcome of the first is unknown.
     #[must_use]
     pub fn is_safe_to_repeat(&self) -> bool {
         self.annotations.read_only_hint == Some(true) || self.annotations.idempotent_hint == Some(true)
     }
 
-    /// What arguments are checked against: the parameters, with `input` required where Nango's
-    /// wrapper has required members.
+    /// The schema that arguments are validated against: the parameters, with `input` required where Nango's wrapper has
+    /// required members.
     #[must_use]
     pub fn checked_parameters(&self) -> Arc<Value> {
         match self.binding {
@@ -161,7 +161,7 @@ impl Tool {
         self.category.as_deref().unwrap_or(DEFAULT_CATEGORY)
     }
 
-    /// What to tell whoever uses a tool that should no longer be used.
+    /// A warning for users of a deprecated tool.
     #[must_use]
     pub fn deprecation_warning(&self) -> Option<String> {
         let deprecation = self.deprecated.as_ref()?;
@@ -172,7 +172,7 @@ impl Tool {
         Some(format!("tool `{}` is deprecated{since}{message}{instead}", self.name))
     }
 
-    /// Whether the client that asked runs this tool, while the query waits.
+    /// Whether the client runs this tool, while the query waits.
     #[must_use]
     pub fn is_external(&self) -> bool {
         matches!(self.binding, Binding::External)

@@ -1,8 +1,8 @@
-//! The names of tools: which are taken, and what a model sees instead of one it cannot say.
+//! Tool names: which are valid, and the aliases that models see instead of names they cannot use.
 //!
-//! Real names survive everywhere but before the model. There, a name outside
-//! `^[A-Za-z_][A-Za-z0-9_-]{0,63}$` stands as an alias: a readable beginning and a short hash of the
-//! real name. The alias follows from the names alone, so it is the same after every restart.
+//! Real names are used everywhere except towards the model. There, a name outside `^[A-Za-z_][A-Za-z0-9_-]{0,63}$` is
+//! replaced by an alias: a readable prefix and a short hash of the real name. The alias is derived from the names
+//! alone, so it is the same after every restart.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use unicode_security::{GeneralSecurityProfile, MixedScript, skeleton};
 
 use crate::ContentHash;
 
-/// What every model API takes.
+/// The length that every model API accepts.
 const LONGEST_ALIAS: usize = 64;
 const SHORTEST_HASH: usize = 8;
-/// Of a name under the open rules, in characters.
+/// Maximum length of a name under the open rules, in characters.
 pub const LONGEST_NAME: usize = crate::ceiling::TOOL_NAME_LENGTH;
 
-/// Why a name is not taken by the open rules.
+/// Why a name is invalid under the open rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameFault {
     #[error("Tool name must not be empty")]
@@ -31,7 +31,7 @@ pub enum NameFault {
     MixedScript,
 }
 
-/// Whether every model API takes the name as it is.
+/// Whether every model API accepts the name as it is.
 #[must_use]
 pub fn fits_model(name: &str) -> bool {
     let mut letters = name.bytes();
@@ -67,7 +67,7 @@ pub fn check_open(name: &str) -> Result<(), NameFault> {
     Ok(())
 }
 
-/// Control, zero-width, bidirectional and private letters, and every space but the plain one.
+/// Control, zero-width, bidirectional and private characters, and every space but the plain one.
 pub(crate) fn is_invisible(letter: char) -> bool {
     if letter == ' ' || letter.is_ascii_graphic() {
         return false;
@@ -79,12 +79,12 @@ pub(crate) fn is_invisible(letter: char) -> bool {
             | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
             | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
             | '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{e0fff}' | '\u{f0000}'..='\u{10ffff}')
-        // Letters that Unicode keeps out of identifiers, as long as they are letters at all.
+        // Letters that Unicode excludes from identifiers, as long as they are letters at all.
         || (letter.is_alphabetic() && !letter.identifier_allowed())
 }
 
-/// The first letter of a text for people that a person would not see: control letters, and those that
-/// turn the reading order or stand for other letters unseen. What joins emoji and scripts is allowed.
+/// The first invisible character of a text for people: control characters, and those that change the reading order or
+/// encode hidden text. Joiners of emoji and scripts are allowed.
 pub(crate) fn hidden_in_text(text: &str) -> Option<char> {
     text.chars().find(|letter| match letter {
         '\n' | '\r' | '\t' => false,
@@ -95,7 +95,7 @@ pub(crate) fn hidden_in_text(text: &str) -> Option<char> {
 
 /// Pairs of different names that look alike: the index of the later one, and of the earlier.
 ///
-/// ASCII names are never accused: `l1` and `ll` are a matter of taste, not an attack.
+/// ASCII names are never reported: `l1` and `ll` are a matter of taste, not an attack.
 pub(crate) fn lookalikes(names: &[&str]) -> Vec<(usize, usize)> {
     if names.iter().all(|name| name.is_ascii()) {
         return Vec::new();
@@ -115,7 +115,7 @@ pub(crate) fn lookalikes(names: &[&str]) -> Vec<(usize, usize)> {
     found
 }
 
-/// What the model calls each of these tools, in the same order. The names must be distinct.
+/// The alias of each of these tools, in the same order. The names must be distinct.
 ///
 /// ```
 /// use bosun_core::tool::name::aliases;
@@ -129,7 +129,7 @@ pub fn aliases(names: &[&str]) -> Vec<String> {
     if names.iter().all(|name| fits_model(name)) {
         return names.iter().map(|name| (*name).to_owned()).collect();
     }
-    // A name that needs no alias always keeps itself, whatever an alias of another would like.
+    // A name that needs no alias always keeps itself, even if the alias of another would be equal.
     let mut taken: HashSet<String> =
         names.iter().filter(|name| fits_model(name)).map(|name| (*name).to_owned()).collect();
     names
@@ -160,7 +160,7 @@ fn alias_with(name: &str, hash: &str) -> String {
     for letter in name.chars() {
         match u8::try_from(letter) {
             Ok(byte) if is_plain(byte) => readable.push(letter),
-            // One stroke for a run of strange letters.
+            // One underscore for a run of other characters.
             _ if !readable.ends_with('_') => readable.push('_'),
             _ => {}
         }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_gives_way_to_a_real_name() {
+    fn a_real_name_takes_precedence_over_an_alias() {
         let real = aliases(&["a.b"]).remove(0);
         let both = aliases(&["a.b", &real]);
         assert_eq!(both[1], real);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_hides_nothing_from_a_person() {
+    fn invisible_characters_in_a_text_are_found() {
         for fine in ["", "a\nb\tc\r\n", "👩\u{200d}💻 ❤\u{fe0f}", "نص عربي"] {
             assert_eq!(hidden_in_text(fine), None, "{fine}");
         }

@@ -35,7 +35,7 @@ use serde_json::Value;
 use super::{Binding, Nango, Tool, wrapper};
 use crate::text::clip;
 
-/// Models that one template may name.
+/// Maximum number of models that one template may name.
 const MAX_MODELS: usize = 1_000;
 
 /// A template of a model's name, checked against the tool's parameters.
@@ -52,7 +52,7 @@ enum Part {
     Placeholder(String),
 }
 
-/// Why a tool's model cannot be told from its arguments.
+/// Why a tool's model cannot be derived from its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteFault {
     #[error("model `{0}` has a brace without its partner")]
@@ -65,11 +65,11 @@ pub enum RouteFault {
     NotAnEnum(String),
     #[error("alias `{0}` is not a value of any placeholder")]
     UnknownAlias(String),
-    #[error("model `{0}` is not a name that Nango takes: a capital letter, then letters, digits, `_` and `-`")]
+    #[error("model `{0}` is not a name that Nango accepts: a capital letter, then letters, digits, `_` and `-`")]
     BadModel(String),
     #[error("the model has more than {MAX_MODELS} possible names")]
     TooManyModels,
-    /// Only when a call was not checked against the tool's parameters.
+    /// Only if a call was not validated against the tool's parameters.
     #[error("argument `{0}` does not choose a model")]
     Unroutable(String),
 }
@@ -94,7 +94,7 @@ impl Route {
     /// The route of a tool that reads Nango's cache; `None` for every other tool.
     ///
     /// # Errors
-    /// When the template does not fit the tool's parameters, or names a model that cannot exist.
+    /// When the template does not match the tool's parameters, or names a model that cannot exist.
     pub fn of(tool: &Tool) -> Result<Option<Self>, RouteFault> {
         match &tool.binding {
             Binding::Nango(Nango::Cache { model, entity_aliases, .. }) => {
@@ -139,11 +139,10 @@ impl Route {
         &self.models
     }
 
-    /// The model that a call with these arguments reads. They are the checked ones, without their
-    /// wrapper.
+    /// The model that a call with these arguments reads. They are the validated ones, without their wrapper.
     ///
     /// # Errors
-    /// When the arguments were not checked.
+    /// When the arguments were not validated.
     pub fn model(&self, arguments: &Value) -> Result<String, RouteFault> {
         let mut model = String::new();
         for part in &self.parts {
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_without_placeholders_is_itself() {
+    fn a_model_without_placeholders_is_used_as_it_is() {
         let route = Route::of(&fetch_entity("GmailThread", &[])).unwrap().unwrap();
         assert_eq!(route.model(&json!({})).unwrap(), "GmailThread");
     }
@@ -283,7 +282,7 @@ mod tests {
         refuses(
             "salesforce{entityType}",
             &[],
-            "model `salesforceAccount` is not a name that Nango takes: a capital letter, then letters, digits, `_` and `-`",
+            "model `salesforceAccount` is not a name that Nango accepts: a capital letter, then letters, digits, `_` and `-`",
         );
         refuses(&"{entityType}".repeat(5), &[], "the model has more than 1000 possible names");
     }

@@ -1,11 +1,11 @@
 //! The tools of one query: merged by mode, frozen, pinned by a hash.
 //!
-//! A [`Toolset`] never changes. It is stored as a document beside the query, so that after a crash
-//! the same tools stand in the same order under the same aliases, whatever the catalogue has become.
-//! Schemas compile and declarations derive on first use, once.
+//! A [`Toolset`] is immutable. It is stored as a document with the query, so that after a crash the query has the same
+//! tools in the same order under the same aliases, whatever the catalogue contains by then. Schemas are compiled and
+//! declarations derived on first use, once.
 //!
-//! Order: in `hybrid`, the client's tools as they came, a catalogue tool of the same name in the
-//! place of the client's, then the other catalogue tools as they came.
+//! Order: in `hybrid`, the client's tools as they came, with a catalogue tool replacing a client's tool of the same
+//! name in its position, then the other catalogue tools as they came.
 //!
 //! ```
 //! use bosun_core::tool::{Binding, Tool, toolset::{Mode, Toolset}};
@@ -21,9 +21,9 @@
 //! assert!(warning.is_none());
 //! let toolset = Toolset::merge(mode, ark, n8n);
 //!
-//! // The catalogue wins a clash of names.
+//! // The catalogue wins a name conflict.
 //! assert_eq!(toolset.get("shared_tool").unwrap().tool.description, "ARK version");
-//! // A name that models do not take stands under an alias, which leads back to it.
+//! // A name that models do not accept is replaced by an alias, which leads back to it.
 //! let alias = &toolset.get("tool_with-special.chars").unwrap().alias;
 //! assert_eq!(toolset.by_alias(alias).unwrap().tool.name, "tool_with-special.chars");
 //! // After a crash, it is read back as it was.
@@ -59,12 +59,12 @@ pub enum Mode {
     Ark,
     /// Only the client's.
     N8n,
-    /// Both; the catalogue wins a clash of names.
+    /// Both; the catalogue wins a name conflict.
     Hybrid,
 }
 
 impl Mode {
-    /// Reads a mode. Anything unknown means `ark`, with a warning that the caller can show.
+    /// Parses a mode. Anything unknown means `ark`, with a warning that the caller can show.
     #[must_use]
     pub fn parse(text: &str) -> (Self, Option<String>) {
         match text {
@@ -95,18 +95,19 @@ impl Mode {
 #[derive(Debug)]
 pub struct Member {
     pub tool: Arc<Tool>,
-    /// Its real name, to be shared with every call of it.
+    /// Its real name, shared with every call of it.
     pub name: Arc<str>,
-    /// What the model calls it.
+    /// The name that the model uses.
     pub alias: Arc<str>,
     schemas: Schemas,
 }
 
-/// Where the compiled parameters of a tool are.
+/// The storage of a tool's compiled parameters.
 #[derive(Debug)]
 enum Schemas {
     Own(OnceLock<Result<Arc<Schema>, SchemaError>>),
-    /// In a cache, which may evict them while the toolset lives: a toolset must not keep what the cache does not count.
+    /// In a cache, which may evict them while the toolset lives: a toolset must not retain memory that the cache does
+    /// not count.
     Shared(Arc<SchemaCache>, OnceLock<ContentHash>),
 }
 
@@ -117,10 +118,10 @@ impl Member {
         Self { tool: Arc::new(tool), name, alias, schemas: Schemas::Own(OnceLock::new()) }
     }
 
-    /// The compiled parameters; compiled by the first who asks.
+    /// The compiled parameters; compiled on first use.
     ///
     /// # Errors
-    /// Why the parameters are not a schema that is taken.
+    /// Why the parameters are not a valid schema.
     pub fn schema(&self) -> Result<Arc<Schema>, SchemaError> {
         match &self.schemas {
             Schemas::Own(schema) => {
@@ -135,8 +136,8 @@ impl Member {
         }
     }
 
-    /// How much work it is to check arguments of so many bytes; `None` if the parameters have to be compiled first and
-    /// that is not a matter of microseconds.
+    /// The cost of validating arguments of this many bytes; `None` if the parameters have to be compiled first and that
+    /// takes more than microseconds.
     #[must_use]
     pub fn effort(&self, bytes: usize) -> Option<u64> {
         let known = match &self.schemas {
@@ -158,7 +159,7 @@ impl Member {
     }
 }
 
-/// What compiling a light schema counts for.
+/// The cost of compiling a light schema.
 const LIGHT_EFFORT: u64 = 5_000;
 
 /// The frozen tools of one query.
@@ -166,7 +167,7 @@ const LIGHT_EFFORT: u64 = 5_000;
 pub struct Toolset {
     members: Vec<Member>,
     by_name: HashMap<String, usize>,
-    /// Only where the alias is not the name.
+    /// Only aliases that differ from their names.
     by_alias: HashMap<String, usize>,
     hash: OnceLock<ContentHash>,
     document: OnceLock<Arc<str>>,
@@ -184,8 +185,8 @@ pub enum DocumentError {
     Duplicate(String),
 }
 
-/// How a toolset is stored. The aliases are written down, so that a later version of Bosun which
-/// makes them otherwise still knows what the model meant.
+/// How a toolset is stored. The aliases are stored, so that a later version of Bosun which derives them differently
+/// still knows what the model meant.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -199,8 +200,8 @@ struct Entry {
     tool: Tool,
 }
 
-/// Equal toolsets have the same tools in the same order under the same aliases, and therefore the same
-/// hash and an equal document. To compare costs a fraction of [`Toolset::hash`].
+/// Equal toolsets have the same tools in the same order under the same aliases, and therefore the same hash and an
+/// equal document. Comparing costs a fraction of [`Toolset::hash`].
 impl PartialEq for Toolset {
     fn eq(&self, other: &Self) -> bool {
         let pairs = || self.members.iter().zip(&other.members);
@@ -231,7 +232,7 @@ impl Toolset {
         let mut tools: Vec<Tool> = Vec::with_capacity(first.len() + then.len());
         let mut by_name = HashMap::with_capacity(first.len() + then.len());
         for tool in first.into_iter().chain(then) {
-            // A later tool of the same name takes the place of the earlier one.
+            // A later tool of the same name replaces the earlier one in its position.
             match by_name.get(&tool.name) {
                 Some(&index) => tools[index] = tool,
                 None => {
@@ -298,7 +299,7 @@ impl Toolset {
         }
     }
 
-    /// What these tools are, in 32 bytes: the hash of their canonical JSON, in order.
+    /// The identity of these tools in 32 bytes: the hash of their canonical JSON, in order.
     #[must_use]
     pub fn hash(&self) -> ContentHash {
         *self.hash.get_or_init(|| {
@@ -306,7 +307,7 @@ impl Toolset {
         })
     }
 
-    /// The form that is stored, written by the first who asks; [`Toolset::from_document`] reads it back.
+    /// The stored form, written on first use; [`Toolset::from_document`] reads it back.
     #[must_use]
     pub fn to_document(&self) -> Arc<str> {
         let written = self.document.get_or_init(|| {
@@ -316,7 +317,7 @@ impl Toolset {
         Arc::clone(written)
     }
 
-    /// What it takes in memory, about: the tools, the document, and what two model APIs are told of them.
+    /// An estimate of its memory: the tools, the document, and the declarations for two model APIs.
     #[must_use]
     pub fn weight(&self) -> usize {
         let document = self.to_document();
@@ -345,7 +346,7 @@ impl Toolset {
         Ok(toolset)
     }
 
-    /// What a model API is told of these tools; derived by the first who asks.
+    /// The declarations of these tools for a model API; derived on first use.
     #[must_use]
     pub fn declarations(&self, dialect: Dialect) -> Arc<Declarations> {
         let declarations = self.declarations[dialect.index()].get_or_init(|| {
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalogue_tool_takes_the_place_of_the_clients() {
+    fn a_catalogue_tool_replaces_the_clients_in_its_position() {
         let toolset = Toolset::merge(
             Mode::Hybrid,
             vec![ark("z", "ARK"), ark("b", "ARK")],
@@ -491,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn chat_completions_are_told_in_a_stable_form() {
+    fn declarations_for_chat_completions_are_stable() {
         let toolset = Toolset::merge(Mode::N8n, vec![], vec![calculator(), n8n("plain", "")]);
         let alias = &toolset.tools()[0].alias;
         let declarations = toolset.declarations(Dialect::OpenAiChat);
@@ -526,7 +527,7 @@ mod tests {
         let weak = Arc::downgrade(&schema(&one));
         let number = |number: usize| Arc::new(json!({"properties": {"a": {"pattern": format!("{number}[^b]{{50}}")}}}));
         (0..100).for_each(|index| drop(cache.compile(&number(index))));
-        assert!(weak.upgrade().is_none(), "what the cache has evicted is not kept by a toolset");
+        assert!(weak.upgrade().is_none(), "a toolset does not retain evicted schemas");
         assert!(schema(&one).check_arguments("{}").is_err(), "and is compiled again");
     }
 

@@ -1,7 +1,7 @@
-//! The `input` wrapper: tools whose arguments all stand inside one object named `input`.
+//! The `input` wrapper: tools whose arguments are all inside one object named `input`.
 //!
-//! It is recognised once, from the schema, and taken off once, when the arguments have been checked.
-//! Whoever runs the tool gets the inner object; whoever reports gets paths with `input` in them.
+//! It is recognised once, from the schema, and removed once, after the arguments have been validated. The runner of the
+//! tool gets the inner object; error reports have paths that include `input`.
 //!
 //! ```
 //! use bosun_core::tool::wrapper;
@@ -32,8 +32,7 @@ pub fn inner_schema(parameters: &Value) -> Option<&Value> {
     is_object.then_some(inner)
 }
 
-/// The arguments inside the wrapper; the arguments themselves where there is none. An absent `input`
-/// is an empty one.
+/// The arguments inside the wrapper; the arguments themselves if there is none. An absent `input` is an empty one.
 #[must_use]
 pub fn unwrap(parameters: &Value, arguments: Value) -> Value {
     if inner_schema(parameters).is_none() {
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wrapper_is_taken_off_once() {
+    fn the_wrapper_is_removed_once() {
         let arguments = json!({"input": {"input": {"to": "a"}}});
         assert_eq!(unwrap(&send_email(), arguments), json!({"input": {"to": "a"}}));
         assert_eq!(unwrap(&send_email(), json!({})), json!({}));

@@ -1,19 +1,19 @@
-//! Latencies in buckets that grow with what they hold.
+//! Latency histogram with buckets of exponential size.
 //!
-//! Up to 16 ms every millisecond has its bucket; beyond, each doubling has eight, so a quantile is never
-//! off by more than a sixteenth. Buckets are fixed for ever: histograms of different hours, and of
-//! different versions of this program, add up.
+//! Up to 16 ms every millisecond has its bucket; beyond, each power of two has eight, so a quantile is never off by
+//! more than a sixteenth. Bucket boundaries never change: histograms of different hours, and of different versions of
+//! this program, can be added.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Each doubling has this many buckets, as a power of two.
+/// Buckets per power of two, as a power of two.
 const PARTS: u32 = 3;
-/// Below, each value has a bucket of its own: two doublings more than there are parts.
+/// Below this, each value has a bucket of its own.
 const EXACT: u64 = 2 << PARTS;
 
-/// Counts by bucket; empty buckets take no room.
+/// Counts by bucket; empty buckets take no memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Histogram(BTreeMap<u16, u64>);
@@ -51,7 +51,7 @@ impl Histogram {
         self.0.values().sum()
     }
 
-    /// The value that this share of all values does not exceed; the middle of its bucket.
+    /// The value at this quantile; the middle of its bucket.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,

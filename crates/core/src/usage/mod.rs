@@ -1,9 +1,9 @@
-//! How tools are used: calls, errors and latencies, by agent, tool and who ran them.
+//! Usage statistics of tools: calls, errors and latencies, by agent, tool and source.
 //!
-//! A [`Sample`] is what one audit record adds; tallies of samples add up, so a store keeps one for each
-//! hour and answers any window of hours by adding them, however many calls there were and whoever
-//! restarted meanwhile. Latencies are kept in [`Histogram`]s, whose quantiles are within 6 % of the
-//! truth. Nothing here knows arguments or results.
+//! A [`Sample`] is the contribution of one audit record; tallies of samples add up, so a store keeps one for each hour
+//! and answers any window of hours by adding them, regardless of the number of calls and of restarts. Latencies are
+//! kept in [`Histogram`]s, whose quantiles are within 6 % of the exact value. Arguments and results are never part of
+//! it.
 
 mod histogram;
 #[cfg(test)]
@@ -20,12 +20,12 @@ use crate::{
     audit::{Action, Record, SUCCESS, Source},
 };
 
-/// The tool under which calls are counted when an hour has too many different ones: clients choose names.
+/// The tool name under which calls are counted once an hour has too many distinct ones: clients choose names.
 pub const OTHER: &str = "(other)";
-/// So many different tools of agents are told apart in an hour.
+/// Maximum number of distinct agent and tool pairs in an hour.
 pub const MOST_KEYS: usize = 1_000;
 
-/// And so many in a sum of hours.
+/// Maximum number of distinct pairs in a sum of hours.
 const MOST_KEYS_OF_A_SUM: usize = 10_000;
 
 const HOUR: i64 = 3_600_000;
@@ -46,7 +46,7 @@ impl Hour {
     }
 }
 
-/// What calls are counted by.
+/// The key by which calls are counted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub agent: Arc<str>,
@@ -54,7 +54,7 @@ pub struct Key {
     pub source: Source,
 }
 
-/// Calls that have their outcome.
+/// Calls that have an outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallTally {
     pub calls: u64,
@@ -67,14 +67,14 @@ pub struct CallTally {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueryTally {
     pub queries: u64,
-    /// Not completed.
+    /// Failed or cancelled.
     pub failed: u64,
     pub with_inside: u64,
     pub with_outside: u64,
-    /// With calls of both sorts.
+    /// With inside and outside calls.
     pub mixed: u64,
     pub calls: u64,
-    /// Different tools, summed over queries.
+    /// Distinct tools, summed over queries.
     pub tools: u64,
 }
 
@@ -98,7 +98,7 @@ impl std::ops::AddAssign<&Self> for QueryTally {
     }
 }
 
-/// What one record adds.
+/// The contribution of one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sample {
     Call { key: Key, is_error: bool, latency_ms: Option<u64> },
@@ -160,7 +160,7 @@ impl Sample {
     }
 }
 
-/// All that is known of some time.
+/// The tallies of a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub calls: BTreeMap<Key, CallTally>,
@@ -180,7 +180,7 @@ impl Usage {
         }
     }
 
-    /// Adds calls that were counted elsewhere. A sum over many hours has its bounds too.
+    /// Adds calls of another period. A sum over many hours is bounded, too.
     pub fn add_calls(&mut self, key: Key, tally: &CallTally) {
         let is_new = !self.calls.contains_key(&key);
         let key = if is_new && self.calls.len() >= MOST_KEYS_OF_A_SUM {
@@ -191,7 +191,7 @@ impl Usage {
         *self.calls.entry(key).or_default() += tally;
     }
 
-    /// Adds queries that were counted elsewhere.
+    /// Adds queries of another period.
     pub fn add_queries(&mut self, agent: Arc<str>, tally: &QueryTally) {
         *self.queries.entry(agent).or_default() += tally;
     }
@@ -216,7 +216,7 @@ impl Usage {
         self.sum_by(|key| key.source)
     }
 
-    /// Calls by tool, whoever called it: the most used first, equals by name.
+    /// Calls by tool, over all agents: the most used first, ties by name.
     #[must_use]
     pub fn by_tool(&self) -> Vec<((Arc<str>, Source), CallTally)> {
         let mut tools: Vec<_> = self.sum_by(|key| (key.tool.clone(), key.source)).into_iter().collect();
@@ -232,7 +232,7 @@ impl Usage {
         sums
     }
 
-    /// Which share of all calls the `top` most used tools have.
+    /// The share of all calls that the `top` most used tools have.
     #[must_use]
     pub fn coverage(&self, top: usize) -> Option<f64> {
         let tools = self.by_tool();
@@ -241,7 +241,7 @@ impl Usage {
     }
 }
 
-/// A part of a whole; nothing of nothing is no share.
+/// A part of a whole; zero if the whole is zero.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a share is shown to people, and counts are far below 2^52")]
 pub fn ratio(part: u64, whole: u64) -> Option<f64> {

@@ -58,7 +58,7 @@ fn queries_are_counted_by_what_they_used() {
 }
 
 #[test]
-fn what_has_no_outcome_yet_is_not_counted() {
+fn calls_without_an_outcome_are_not_counted() {
     for action in [Action::CallHandedOut, Action::CallAsked, Action::CallStarted, Action::DeliveryRefused] {
         let record = Record { action, ..call("a", "search", Source::Outside, SUCCESS, 10) };
         assert_eq!(Sample::of(&record), None, "{action:?}");
@@ -66,7 +66,7 @@ fn what_has_no_outcome_yet_is_not_counted() {
 }
 
 #[test]
-fn a_sum_of_many_hours_has_its_bounds() {
+fn a_sum_of_many_hours_is_bounded() {
     let mut usage = Usage::default();
     let tally = CallTally { calls: 1, ..CallTally::default() };
     for number in 0..MOST_KEYS_OF_A_SUM + 500 {
@@ -78,7 +78,7 @@ fn a_sum_of_many_hours_has_its_bounds() {
 }
 
 #[test]
-fn hours_begin_where_they_should() {
+fn hours_begin_at_full_hours() {
     assert_eq!(Hour::of(Timestamp(3_600_000)), Hour(1));
     assert_eq!(Hour::of(Timestamp(3_599_999)), Hour(0));
     assert_eq!(Hour::of(Timestamp(-1)), Hour(-1));

@@ -11,7 +11,7 @@ pub(super) fn tool(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mu
     Value::Object(fields)
 }
 
-/// With the model held to the schema where that loses nothing which its description cannot say.
+/// Strict, if that loses nothing which the description cannot express.
 pub(super) fn tool_strict(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
     let mut fields = named(alias, tool);
     match anthropic_strict::convert(&root, lost) {

@@ -1,9 +1,8 @@
-//! Anthropic's strict subset: a grammar holds the model to it.
+//! Anthropic's strict subset, which is enforced by a grammar.
 //!
-//! Every object is closed, and every schema says its type. Bounds and patterns are no part of the
-//! grammar; they are put into the description, as the vendor's own SDK does, and told as a loss.
-//! Unlike OpenAI's subset, a property may be absent. A schema whose shape would be lost is declared
-//! without `strict`.
+//! Every object is closed, and every schema has a type. Bounds and patterns are not part of the grammar; they are moved
+//! into the description, as the vendor's own SDK does, and reported as a loss. Unlike in OpenAI's subset, a property
+//! may be absent. A schema whose shape would be lost is declared without `strict`.
 
 use serde_json::{Map, Value, json};
 
@@ -15,9 +14,9 @@ use crate::{
 
 const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 const COPIED: &[&str] = &["type", "title", "description", "enum", "const", "default", "required", "$ref"];
-/// Say nothing about which values are valid.
+/// Keywords that do not affect which values are valid.
 const SILENT: &[&str] = &["$schema", "$id", "$anchor", "$comment", "examples", "deprecated", "readOnly", "writeOnly"];
-/// Can be put into words.
+/// Keywords that can be moved into the description.
 const SAID: &[&str] = &[
     "pattern",
     "minLength",
@@ -42,7 +41,7 @@ pub(super) fn convert(root: &Map<String, Value>, lost: &mut Lost) -> Result<Valu
     }
     let mut noted = Lost::default();
     let converted = schema(&Value::Object(root.clone()), "", &mut noted)?;
-    // Only a schema that really goes this way has lost something by it.
+    // Only a schema that really is declared strict has lost something by it.
     lost.0.extend(noted.0);
     Ok(converted)
 }
@@ -80,7 +79,7 @@ fn schema(source: &Value, here: &str, lost: &mut Lost) -> Result<Value, Refusal>
             copied if COPIED.contains(&copied) => _ = strict.insert(name.clone(), value.clone()),
             silent if SILENT.contains(&silent) => {}
             said if SAID.contains(&said) => {}
-            // A word that JSON Schema does not know demands nothing either.
+            // An unknown keyword has no effect either.
             unknown if !keyword::KNOWN.contains(&unknown) => {}
             _ => return Err(refuse(&at, format!("`{name}` cannot be expressed"))),
         }

@@ -1,11 +1,11 @@
-//! Older drafts in the words of draft 2020-12, for readers that know only the latter.
+//! Rewrites older drafts as draft 2020-12, for readers that know only the latter.
 
 use serde_json::{Map, Value};
 
 use crate::schema::{draft, keyword, reference};
 
-/// Renames what was renamed: lists of `items`, `additionalItems`, `dependencies`, boolean bounds.
-/// References lead to the same places as before. The rest is the same.
+/// Renames the keywords that draft 2020-12 renamed: lists of `items`, `additionalItems`, `dependencies`, boolean
+/// bounds. References keep their targets. The rest is unchanged.
 pub(super) fn modernize(schema: &mut Value) {
     reference::follow_moves(schema, moved);
     rewrite(schema);
@@ -47,7 +47,7 @@ fn rewrite(schema: &mut Value) {
     keyword::for_each_subschema_mut(fields, &mut |_, subschema| rewrite(subschema));
 }
 
-/// Renames a key and leaves it where it stands.
+/// Renames a key and keeps its position.
 fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
     let Some(position) = fields.keys().position(|key| key == from) else { return };
     if let Some(value) = fields.shift_remove(from) {

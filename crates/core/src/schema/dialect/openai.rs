@@ -12,7 +12,7 @@ pub(super) fn chat(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mu
     json!({"type": "function", "function": function})
 }
 
-/// Chat completions, with the model held to the schema where that loses nothing.
+/// Chat completions, strict if that loses nothing.
 pub(super) fn chat_strict(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
     let mut function = named(alias, tool);
     match strict::convert(&root, lost) {
@@ -29,7 +29,7 @@ pub(super) fn chat_strict(tool: &Tool, alias: &str, root: Map<String, Value>, lo
     json!({"type": "function", "function": function})
 }
 
-/// Responses: flat, and `strict` must be said, since it defaults to true there.
+/// Responses: flat, and `strict` must be explicit, since it defaults to true there.
 pub(super) fn responses(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
     let mut function = Map::new();
     function.insert("type".to_owned(), json!("function"));
@@ -39,7 +39,7 @@ pub(super) fn responses(tool: &Tool, alias: &str, root: Map<String, Value>, lost
     Value::Object(function)
 }
 
-/// What an answer must be, and whether the model is held to it.
+/// The schema of an answer, and whether it is strict.
 pub(super) fn answer(root: Map<String, Value>) -> (Value, bool) {
     match strict::convert(&root, &mut Lost::default()) {
         Ok(schema) => (schema, true),
@@ -55,7 +55,7 @@ fn plain(root: Map<String, Value>, lost: &mut Lost) -> Value {
     root
 }
 
-/// An array without `items` is refused; `{}` says the same.
+/// The API rejects an array without `items`; `{}` is equivalent.
 pub(super) fn give_items(schema: &mut Value) {
     let Value::Object(fields) = schema else { return };
     let is_array = match fields.get("type") {

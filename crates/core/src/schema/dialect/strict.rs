@@ -1,8 +1,8 @@
-//! OpenAI's strict subset: the model cannot write anything else.
+//! OpenAI's strict subset, which constrains the model's output.
 //!
-//! Every object is closed and every property required, so an optional one becomes nullable; the null
-//! that the model then writes is dropped when the arguments are checked. A schema goes this way only
-//! if nothing that it demands would be lost; else the tool is declared without `strict`.
+//! Every object is closed and every property required, so an optional one becomes nullable; the null that the model
+//! then writes is dropped when the arguments are validated. A schema is declared strict only if none of its constraints
+//! would be lost; else the tool is declared without `strict`.
 
 use serde_json::{Map, Value, json};
 
@@ -20,7 +20,7 @@ const MAX_LEVELS: usize = 10;
 const MAX_ENUM_VALUES: usize = 1_000;
 const MAX_TEXT: usize = 120_000;
 
-/// Words that say something about the value, and that the subset knows.
+/// Keywords that constrain the value and that the subset supports.
 const TAKEN: &[&str] = &[
     "type",
     "properties",
@@ -47,7 +47,7 @@ const TAKEN: &[&str] = &[
     "minLength",
     "maxLength",
 ];
-/// Words that say nothing about which values are valid.
+/// Keywords that do not affect which values are valid.
 const SILENT: &[&str] = &[
     "$schema",
     "$id",
@@ -76,7 +76,7 @@ pub(super) fn convert(root: &Map<String, Value>, lost: &mut Lost) -> Result<Valu
     }
     let mut noted = Lost::default();
     let converted = schema(&Value::Object(root.clone()), "", 1, &mut Totals::default(), &mut noted)?;
-    // Only a schema that really goes this way has lost something by it.
+    // Only a schema that really is declared strict has lost something by it.
     lost.0.extend(noted.0);
     Ok(converted)
 }
@@ -111,7 +111,7 @@ fn schema(source: &Value, here: &str, level: usize, totals: &mut Totals, lost: &
                 strict.insert("anyOf".to_owned(), Value::Array(alternatives?));
             }
             "allOf" => match value.as_array().map(Vec::as_slice) {
-                // Written by generators to put words beside a reference.
+                // Generators write this to add annotations to a reference.
                 Some([only])
                     if fields.keys().all(|key| {
                         key == "allOf" || SILENT.contains(&key.as_str()) || key == "description" || key == "title"
@@ -148,7 +148,7 @@ fn schema(source: &Value, here: &str, level: usize, totals: &mut Totals, lost: &
             "description" if strict.contains_key("description") => {}
             silent if SILENT.contains(&silent) => {}
             taken if TAKEN.contains(&taken) => _ = strict.insert(name.clone(), value.clone()),
-            // A word that JSON Schema does not know demands nothing either.
+            // An unknown keyword has no effect either.
             unknown if !keyword::KNOWN.contains(&unknown) => {}
             _ => return Err(refuse(&at, format!("`{name}` cannot be expressed"))),
         }
@@ -216,7 +216,7 @@ fn object(
     Ok(())
 }
 
-/// The way to say "optional" where everything is required.
+/// Expresses "optional" where everything is required.
 fn nullable(schema: Value) -> Value {
     let Value::Object(mut fields) = schema else { return schema };
     if let Some(Value::Array(alternatives)) = fields.get_mut("anyOf") {

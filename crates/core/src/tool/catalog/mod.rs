@@ -1,9 +1,9 @@
-//! All tools of a namespace, found by name, category, provider and text.
+//! All tools of a namespace, looked up by name, category, provider and text.
 //!
-//! A [`Catalog`] never changes: a reload makes a new one with the next generation and swaps it in, so
-//! a bad file leaves the last good catalogue standing. It keeps the order in which tools were given.
-//! Loading checks names and routes; schemas are compiled when a tool is first used, and all at once
-//! only by [`Catalog::check`]. Duplicates are errors: nobody should have to guess which one won.
+//! A [`Catalog`] is immutable: a reload makes a new one with the next generation and swaps it in, so an invalid file
+//! leaves the last valid catalogue in place. It keeps the order in which tools were given. Loading checks names and
+//! routes; schemas are compiled when a tool is first used, and all at once only by [`Catalog::check`]. Duplicates are
+//! errors, so that it is never unclear which one won.
 //!
 //! ```
 //! use bosun_core::tool::{Binding, Nango, Tool, catalog::{Catalog, Selection}};
@@ -27,7 +27,7 @@
 //! assert_eq!(catalog.find("get_device").unwrap().category(), "General");
 //! assert_eq!(catalog.by_provider("google-mail-ynxw").count(), 1);
 //!
-//! // Not fifty tools when the user asks about mail.
+//! // Only the tools about mail, not all fifty of them.
 //! let about_mail = Selection { text: Some("my latest emails".into()), limit: Some(5), ..Selection::default() };
 //! let tools = catalog.select(&about_mail)?;
 //! assert_eq!(tools[0].name, "fetch_emails");
@@ -62,13 +62,13 @@ pub struct Catalog {
     index: OnceLock<search::Index>,
 }
 
-/// Something wrong with one tool of a catalogue.
+/// A fault of one tool of a catalogue.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct CatalogFault {
     pub tool: String,
-    /// Which of the tools that were given, from 0.
+    /// The index of the tool in the list, from 0.
     pub index: usize,
-    /// Where in the tool: `parameters.properties.x.type`.
+    /// The path in the tool: `parameters.properties.x.type`.
     pub path: String,
     pub code: &'static str,
     pub message: String,
@@ -84,7 +84,7 @@ impl std::fmt::Display for CatalogFault {
     }
 }
 
-/// What a thorough look at a catalogue finds: faults stop a tool from working, warnings do not.
+/// The result of a full check of a catalogue: faults stop a tool from working, warnings do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Findings {
     pub faults: Vec<CatalogFault>,
@@ -95,7 +95,7 @@ impl Catalog {
     /// A catalogue of these tools, in this order.
     ///
     /// # Errors
-    /// Every duplicate, every name that is not taken, every route that leads nowhere.
+    /// Every duplicate, every invalid name, every route to a model that does not exist.
     pub fn new(generation: u64, tools: Vec<Tool>) -> Result<Self, Vec<CatalogFault>> {
         let faults = load_faults(&tools);
         if !faults.is_empty() {
@@ -110,7 +110,7 @@ impl Catalog {
                 push(&mut by_provider, &provider_key(provider), position);
             }
             if let Some(lc_name) = &tool.lc_name {
-                // LangChain gives every tool of a class the same one. A shared name identifies nobody.
+                // LangChain gives every tool of a class the same one. A shared name identifies no tool.
                 lc_names.entry(lc_name.clone()).and_modify(|found| *found = None).or_insert(Some(position));
             }
         }
@@ -119,7 +119,7 @@ impl Catalog {
         Ok(Self { generation, tools, by_lc_name, by_category, by_provider, index: OnceLock::new() })
     }
 
-    /// Which catalogue of its namespace this is; grows with every reload.
+    /// The generation of the catalogue in its namespace; incremented by every reload.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -157,12 +157,12 @@ impl Catalog {
         self.get(name).or_else(|| self.by_lc_name.get(name).map(|position| &self.tools[*position]))
     }
 
-    /// The tools of a category, which must be spelled exactly.
+    /// The tools of a category; the match is exact.
     pub fn by_category(&self, category: &str) -> impl Iterator<Item = &Tool> {
         self.by_category.get(category).into_iter().flatten().map(|position| &self.tools[*position])
     }
 
-    /// The tools of a provider, in any case and with any space around it.
+    /// The tools of a provider; the match ignores case and surrounding space.
     pub fn by_provider(&self, provider: &str) -> impl Iterator<Item = &Tool> {
         self.by_provider.get(&provider_key(provider)).into_iter().flatten().map(|position| &self.tools[*position])
     }
@@ -177,7 +177,7 @@ impl Catalog {
         self.by_provider.iter().map(|(provider, tools)| (provider.as_str(), tools.len()))
     }
 
-    /// Looks at everything, also at what loading leaves for later: every schema, every deprecation.
+    /// Checks everything, including what loading defers: every schema, every deprecation.
     #[must_use]
     pub fn check(&self) -> Findings {
         let mut findings = Findings::default();
@@ -224,7 +224,7 @@ fn push(index: &mut IndexMap<String, Vec<usize>>, key: &str, position: usize) {
     }
 }
 
-/// Provider keys are typed by hand in several files.
+/// Normalises a provider key: people type them by hand in several files.
 fn provider_key(provider: &str) -> String {
     provider.trim().to_lowercase()
 }

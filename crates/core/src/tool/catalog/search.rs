@@ -1,8 +1,7 @@
 //! Text search over tools: BM25 on names, descriptions and parameter names.
 //!
-//! The index is built once, with the catalogue, and holds numbers only. A word of the name counts
-//! for more than one of the description. Equal scores keep the catalogue's order, so the same
-//! question always has the same answer.
+//! The index is built once, with the catalogue, and holds numbers only. A word of the name counts more than one of the
+//! description. Ties keep the catalogue's order, so the results of a search are deterministic.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -13,14 +12,14 @@ use serde_json::Value;
 
 use crate::tool::Tool;
 
-/// How much one occurrence counts, by where it is.
+/// The weight of one occurrence, by field.
 const NAME: u16 = 4;
 const PARAMETER: u16 = 2;
 const DESCRIPTION: u16 = 1;
 /// BM25's usual constants: saturation of repeats, and the weight of length.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// Levels of parameters whose names are searched: those of the wrapper and one more.
+/// Levels of parameters whose names are indexed: those of the wrapper and one more.
 const PARAMETER_LEVELS: usize = 3;
 
 /// A tool that a search found.
@@ -31,11 +30,11 @@ pub struct Hit<'a> {
     pub score: f32,
 }
 
-/// Which words stand in which tools.
+/// The inverted index: which words occur in which tools.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     words: HashMap<String, u32>,
-    /// By word: the tools that have it, and how often it counts there.
+    /// By word: the tools that contain it, and its weight there.
     postings: Vec<Vec<(u32, u16)>>,
     /// By tool: BM25's length norm.
     norms: Vec<f32>,
@@ -91,7 +90,7 @@ impl Index {
         }
     }
 
-    /// The best `limit` tools that `keep` lets through, best first.
+    /// The best `limit` tools for which `keep` is true, best first.
     pub(super) fn search(&self, text: &str, limit: usize, keep: impl Fn(usize) -> bool) -> Vec<(usize, f32)> {
         let mut asked: Vec<u32> = Vec::new();
         for_each_word(text, |word| {
@@ -116,7 +115,7 @@ impl Index {
                 *score += rarity * count * (K1 + 1.0) / (count + self.norms[position as usize]);
             }
         }
-        // The best so far, the worst of them on top: most tools are passed over with one comparison.
+        // The best so far in a heap with the worst on top: most tools are skipped with one comparison.
         let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(limit.min(touched.len()) + 1);
         for position in touched {
             let ranked = Ranked { score: scores[position as usize], position: position as usize };
@@ -133,7 +132,7 @@ impl Index {
     }
 }
 
-/// Greater is better: a higher score, or as high a one and earlier in the catalogue.
+/// Greater is better: a higher score, or an equal one and earlier in the catalogue.
 #[derive(Clone, Copy, Debug)]
 struct Ranked {
     score: f32,
@@ -160,7 +159,7 @@ impl PartialEq for Ranked {
 
 impl Eq for Ranked {}
 
-/// The words of a text, lower-case, `camelCase` and `snake_case` taken apart, plural or not.
+/// The words of a text, lower-case, with `camelCase` and `snake_case` split and the plural removed.
 fn for_each_word(text: &str, mut visit: impl FnMut(&str)) {
     let mut word = String::new();
     let mut end_word = |word: &mut String| {
@@ -189,7 +188,7 @@ fn for_each_word(text: &str, mut visit: impl FnMut(&str)) {
     end_word(&mut word);
 }
 
-/// One email and many emails are the same subject.
+/// Removes the plural: `email` and `emails` are the same word.
 fn stem(word: &str) -> &str {
     match word.strip_suffix('s') {
         Some(singular) if word.len() > 3 && !singular.ends_with('s') => singular,
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_taken_apart() {
+    fn words_are_split() {
         check("fetch_emails", &["fetch", "email"]);
         check("fetchEmails HTTPServer", &["fetch", "email", "httpserver"]);
         check("Größe (cm), straße", &["größe", "cm", "straße"]);

@@ -1,8 +1,7 @@
 //! Choosing tools: for an agent, for a query, for a list on the screen.
 //!
-//! Within one field any value will do, between fields all must hold. An empty selection is the whole
-//! catalogue. Fifty tools in a prompt cost tokens and confuse the model, so `text` and `limit` pick
-//! the few that a question is about.
+//! Within one field any value matches, between fields all must match. An empty selection is the whole catalogue. Fifty
+//! tools in a prompt cost tokens and confuse the model, so `text` and `limit` select the few that a question is about.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Catalog, Hit, provider_key};
 use crate::tool::{Binding, Tool};
 
-/// Which tools are wanted.
+/// The criteria for selecting tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Selection {
@@ -24,10 +23,10 @@ pub struct Selection {
     /// Every one of these labels, with this value.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Only tools that say so (`true`), or only those that do not (`false`).
+    /// Only tools that are marked read-only (`true`), or only those that are not (`false`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// What the tools should be about; the best come first.
+    /// The topic of the tools; the best matches come first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,11 +39,11 @@ pub struct Selection {
 pub struct UnknownTools(pub Vec<String>);
 
 impl Catalog {
-    /// The tools that a selection names or describes. Names that no tool has are an error, so that a
-    /// misspelled one is not just an absent tool.
+    /// The tools that a selection names or describes. Unknown names are an error, so that a misspelled tool is not
+    /// silently missing.
     ///
     /// # Errors
-    /// All unknown names, each with the one that was perhaps meant.
+    /// All unknown names, each with a suggestion.
     pub fn select(&self, selection: &Selection) -> Result<Vec<&Tool>, UnknownTools> {
         let unknown: Vec<String> = selection
             .names
@@ -64,8 +63,8 @@ impl Catalog {
         Ok(self.search(selection).into_iter().map(|hit| hit.tool).collect())
     }
 
-    /// The tools that a selection describes: by rank if there is a text, else in the catalogue's
-    /// order, or in that of the names.
+    /// The tools that a selection describes: by rank if there is a text, else in the catalogue's order, or in that of
+    /// the names.
     #[must_use]
     pub fn search(&self, selection: &Selection) -> Vec<Hit<'_>> {
         let limit = selection.limit.unwrap_or(usize::MAX);
@@ -84,13 +83,13 @@ impl Catalog {
     }
 }
 
-/// A selection, ready to be asked about many tools.
+/// A selection, prepared for matching many tools.
 struct Wanted<'a> {
     selection: &'a Selection,
     names: Vec<&'a str>,
     providers: Vec<String>,
-    /// By position, from the catalogue's own lists: to look at every tool would cost more than the
-    /// whole search. Empty where the category does not matter.
+    /// By position, from the catalogue's own lists: scanning every tool would cost more than the whole search. Empty if
+    /// the selection has no category.
     listed: Vec<bool>,
 }
 
@@ -126,7 +125,7 @@ impl<'a> Wanted<'a> {
             && read_only.is_none_or(|wanted| (tool.annotations.read_only_hint == Some(true)) == wanted)
     }
 
-    /// Our own tools need no integration: `request_missing_parameters` is there for everyone.
+    /// Our own tools need no integration: `request_missing_parameters` is available to all.
     fn is_provided(&self, tool: &Tool) -> bool {
         match tool.binding.provider() {
             Some(provider) => self.providers.contains(&provider_key(provider)),

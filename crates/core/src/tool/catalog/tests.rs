@@ -197,7 +197,7 @@ fn find_tool_by_name_or_lc_name() {
 }
 
 #[test]
-fn faults_of_a_load_are_told_at_once() {
+fn all_faults_of_a_load_are_reported_at_once() {
     let mut tools = aso();
     tools.push(aso().remove(0));
     tools.push(Tool::new("a\u{200b}b", "", json!({}), Binding::External));
@@ -214,7 +214,7 @@ fn faults_of_a_load_are_told_at_once() {
 }
 
 #[test]
-fn a_thorough_check_finds_what_loading_leaves() {
+fn a_full_check_finds_what_loading_defers() {
     let mut old = Tool::new(
         "old",
         "",
@@ -271,7 +271,7 @@ fn only_calendar_tools_are_sent_when_the_user_asks_about_the_calendar() {
     assert_eq!(
         names(catalog.select(&notion).unwrap()),
         ["create_notion_page", "request_missing_parameters"],
-        "our own tools are for everyone"
+        "our own tools need no provider"
     );
     assert_eq!(catalog.select(&Selection::default()).unwrap().len(), 5);
 }

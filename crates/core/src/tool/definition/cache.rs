@@ -1,8 +1,8 @@
-//! Lists of definitions that were found good lately, and the tools that were made of them.
+//! A cache of validated tool lists, by their JSON text.
 //!
-//! A client that brings tools sends the same list with every request. To find it here costs a small part of
-//! checking it, and its tools share the parameters that others hold already. What is refused is not kept: whoever
-//! sent it will mend it. Without the cache, everything works the same.
+//! A client that brings tools sends the same list with every request. A hit costs a small part of validating the list,
+//! and its tools share the parameters that other queries hold already. Invalid lists are not cached: the client will
+//! fix them. The cache is purely an optimisation.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::{DefinitionFaults, Rules, check_all};
 use crate::{cache::WeightedCache, ceiling::DEFINITION_CACHE_BYTES, json, schema::SchemaCache, tool::Tool};
 
-/// A longer list is checked each time: a few of them would drive all others out.
+/// A longer list is never cached: a few of them would evict all others.
 const LONGEST: usize = DEFINITION_CACHE_BYTES / 128;
 
-/// Lists are known by their text, so that everybody gets back what they wrote, in the order in which they wrote it.
+/// The key is the text itself, so that every client gets its tools back in the order in which it wrote them.
 type Known = WeightedCache<Arc<str>, Vec<Tool>>;
 
-/// Checks lists of definitions, each once.
+/// Validates lists of definitions, each once.
 #[derive(Debug)]
 pub struct DefinitionCache {
     rules: Rules,
@@ -26,7 +26,8 @@ pub struct DefinitionCache {
 }
 
 impl DefinitionCache {
-    /// A cache of what `rules` let pass. Schemas are compiled in `schemas`, so that tools are ready to be called.
+    /// A cache of lists that are valid under `rules`. Schemas are compiled in `schemas`, so that tools are ready to be
+    /// called.
     #[must_use]
     pub fn new(rules: Rules, schemas: Arc<SchemaCache>) -> Self {
         Self { rules, schemas, known: Mutex::new(WeightedCache::new(DEFINITION_CACHE_BYTES)) }
@@ -44,7 +45,7 @@ impl DefinitionCache {
         if let Some(tools) = self.known().get(text.as_str()) {
             return Ok(tools.clone());
         }
-        // Outside the lock, as is to drop what is evicted: these are the expensive parts.
+        // Outside the lock, like dropping evicted values: these are the expensive parts.
         let tools = check_all(definitions, self.rules, Some(&self.schemas))?;
         let weight = text.len() + json::memory_of(&text);
         let evicted = self.known().insert(text.into(), tools.clone(), weight);
@@ -77,13 +78,13 @@ mod tests {
         let cache = cache();
         let (first, again) = (cache.check(&list("a", "A tool")).unwrap(), cache.check(&list("a", "A tool")).unwrap());
         assert_eq!(first, again);
-        assert!(Arc::ptr_eq(&first[0].parameters, &again[0].parameters), "what was made of it is given again");
+        assert!(Arc::ptr_eq(&first[0].parameters, &again[0].parameters), "the cached tools are returned");
         let other = cache.check(&list("a", "Another tool")).unwrap();
         assert_eq!(other[0].description, "Another tool");
     }
 
     #[test]
-    fn everybody_gets_the_order_in_which_they_wrote() {
+    fn every_client_gets_the_order_in_which_it_wrote() {
         let cache = cache();
         for keys in [["x", "y"], ["y", "x"]] {
             let properties: serde_json::Map<_, _> = keys.iter().map(|key| ((*key).into(), json!({}))).collect();
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_faults_is_not_kept_and_has_the_same_faults_again() {
+    fn an_invalid_list_is_not_cached_and_has_the_same_faults_again() {
         let cache = cache();
         let faults = cache.check(&list("", "")).unwrap_err();
         assert_eq!(cache.check(&list("", "")).unwrap_err(), faults);
@@ -108,7 +109,7 @@ mod tests {
         let tool = |number: usize| json!({"name": format!("tool-{number}"), "description": "x".repeat(16 * 1024)});
         let long: Vec<_> = (0..LONGEST / (16 * 1024)).map(tool).collect();
         cache.check(&Value::Array(long)).unwrap();
-        assert!(cache.known().is_empty(), "too long to be kept");
+        assert!(cache.known().is_empty(), "too long to be cached");
         for number in 0..3_000 {
             cache.check(&json!([tool(number)])).unwrap();
             assert!(cache.known().weight() <= DEFINITION_CACHE_BYTES);

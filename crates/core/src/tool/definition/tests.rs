@@ -86,7 +86,7 @@ fn valid_definitions_become_tools_that_the_client_runs() {
 }
 
 #[test]
-fn openais_envelope_is_taken_too() {
+fn openais_envelope_is_accepted_too() {
     let wrapped = json!([{"type": "function", "function": search_database()}]);
     for rules in [Rules::Strict, Rules::Open] {
         assert_eq!(check(&wrapped, rules), check(&json!([search_database()]), rules));
@@ -200,7 +200,7 @@ fn strict_properties_say_their_type() {
             "[0].parameters.properties.x.enum[3] invalid_union Invalid input",
         ],
     );
-    // JSON Schema that the original stripped or refused is kept.
+    // JSON Schema that the original stripped or rejected is kept.
     for good in [
         json!({"type": ["string", "null"]}),
         json!({"anyOf": [{"type": "string"}, {"type": "number"}]}),
@@ -235,7 +235,7 @@ fn duplicates_are_named_each_time() {
 }
 
 #[test]
-fn all_faults_are_told_at_once_in_the_seeds_words() {
+fn all_faults_are_reported_at_once_in_the_seeds_words() {
     let definitions = json!([
         {"name": "a b", "description": "", "parameters": {"type": "object", "properties": {"limit": {"type": "int"}}}},
         search_database(),
