@@ -1,8 +1,8 @@
-//! Addresses of the network, as settings and manifests name them.
+//! Network addresses, as settings and manifests name them.
 //!
-//! Which addresses are public follows IANA's registries of special ones: whatever is not globally reachable is not,
-//! and neither is what carries another address inside it (6to4, NAT64, Teredo), since that may be anything. Nothing
-//! here asks a name server.
+//! Which addresses are public follows IANA's special-purpose registries: an address that is not globally reachable is
+//! private, and so is one that embeds another address (6to4, NAT64, Teredo), since that may be any address. Nothing
+//! here does a DNS lookup.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -11,13 +11,13 @@ use std::{
 
 use url::Url;
 
-/// Special networks of IPv4. All others are public.
+/// Special-purpose networks of IPv4. All others are public.
 const SPECIAL_V4: &[(Ipv4Addr, u8)] = &[
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
-    // Where clouds keep the credentials of a machine.
+    // Clouds serve the credentials of a machine here.
     (Ipv4Addr::new(169, 254, 0, 0), 16),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
     (Ipv4Addr::new(192, 0, 0, 0), 24),
@@ -31,7 +31,7 @@ const SPECIAL_V4: &[(Ipv4Addr, u8)] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
 
-/// The only network of IPv6 with public addresses, and what is special in it.
+/// The only network of IPv6 with public addresses, and the special-purpose networks in it.
 const GLOBAL_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 const SPECIAL_V6: &[(Ipv6Addr, u8)] = &[
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
@@ -40,10 +40,10 @@ const SPECIAL_V6: &[(Ipv6Addr, u8)] = &[
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// Whether an address may belong to anybody on the internet, and not to this machine or its own network.
+/// Whether an address is globally reachable, and not one of this machine or its own network.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
-    // `::ffff:127.0.0.1` is 127.0.0.1 to whoever connects.
+    // `::ffff:127.0.0.1` is 127.0.0.1 to a client that connects.
     match address.to_canonical() {
         IpAddr::V4(address) => !SPECIAL_V4.iter().any(|(network, bits)| v4_has(*network, *bits, address)),
         IpAddr::V6(address) => {
@@ -63,7 +63,7 @@ fn v6_has(network: Ipv6Addr, bits: u8, address: Ipv6Addr) -> bool {
     bits == 0 || differing >> (128 - u32::from(bits)) == 0
 }
 
-/// The address that stands in a URL itself, however it is spelled there; `None` for a name.
+/// The address that is written in a URL itself, in any spelling; `None` for a name.
 #[must_use]
 pub fn literal(url: &Url) -> Option<IpAddr> {
     let host = url.host_str()?;
@@ -71,36 +71,36 @@ pub fn literal(url: &Url) -> Option<IpAddr> {
     host.parse().ok()
 }
 
-/// The host of a URL without the dot that a full name may end with.
+/// The host of a URL without the trailing dot of a fully qualified name.
 #[must_use]
 pub fn host(url: &Url) -> &str {
     let host = url.host_str().unwrap_or_default();
     host.strip_suffix('.').unwrap_or(host)
 }
 
-/// Whether a URL is one of this machine by what is written in it.
+/// Whether a URL names this machine, by its text alone.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     match literal(url) {
         Some(address) => address.to_canonical().is_loopback(),
-        // RFC 6761: these names are never anybody else's.
+        // RFC 6761: these names always resolve to this machine.
         None => host(url) == "localhost" || host(url).ends_with(".localhost"),
     }
 }
 
-/// What a line of settings means by `host`, `host:port` or an address, with or without a port.
+/// A setting of the form `host`, `host:port` or an address, with or without a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostAndPort {
-    /// As URLs spell it, without a dot at its end.
+    /// As URLs spell it, without a trailing dot.
     pub host: String,
     pub port: Option<u16>,
 }
 
 impl HostAndPort {
-    /// Reads what stands between a scheme and a path; `None` if it is something else.
+    /// Parses the part of a URL between scheme and path; `None` if it is anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        // A URL is read more generously than a setting should be.
+        // A URL parser accepts more than a setting should.
         let is_odd = |letter: char| letter.is_whitespace() || letter.is_control() || "/\\@?#%".contains(letter);
         if text.is_empty() || text.contains(is_odd) {
             return None;
@@ -108,13 +108,13 @@ impl HostAndPort {
         let bracketed = text.parse::<Ipv6Addr>().ok().map(|address| format!("[{address}]"));
         let text = bracketed.as_deref().unwrap_or(text);
         let url = Url::parse(&format!("https://{text}")).ok()?;
-        // The usual port is left out by whoever reads URLs, and was still written.
+        // URL parsers drop the default port, but it was written.
         let port = url.port().or_else(|| text.ends_with(":443").then_some(443));
         (!text.ends_with(':')).then(|| Self { host: host(&url).to_owned(), port })
     }
 }
 
-/// Addresses that have their first bits in common, such as `10.1.0.0/16`.
+/// Addresses with a common prefix, such as `10.1.0.0/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     first: IpAddr,
@@ -138,16 +138,16 @@ impl Network {
     }
 }
 
-/// Something private that an operator lets clients reach.
+/// A private address that an operator lets clients reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exception {
     /// One host, by the name or the address that a client would write.
     Host(HostAndPort),
-    /// A network, whatever name led there.
+    /// A network, by whatever name it was reached.
     Network(Network),
 }
 
-/// Why an exception is none.
+/// Why an exception is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write a host, HOST:PORT or a network such as 10.0.0.0/8")]
 pub struct NoException;
@@ -164,20 +164,20 @@ impl FromStr for Exception {
     }
 }
 
-/// How a client's request may go to an address.
+/// Whether the address of a client's request is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// To wherever its name leads.
+    /// Any address that its name resolves to.
     Free,
-    /// Only to what is public, or in a network that was excepted.
+    /// Only public addresses, and networks that were excepted.
     Checked,
 }
 
-/// An address that a client named, or that its name led to, is private. Which, is not told: a name server of the inside
-/// answers to the inside.
+/// An address that a client named, or that its name resolves to, is private. The address is not reported: it would leak
+/// the answers of an internal DNS server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the address is private, or its name leads to one that is, and a model that a client has stored calls public ones only; \
+    "the address is private, or its name resolves to one that is, and a model that a client has stored calls only public ones; \
      the operator can list it in `allow_private`, or describe the model in a file"
 )]
 pub struct NotPublic;
@@ -202,7 +202,7 @@ impl Reachable {
         reachable
     }
 
-    /// How a request to `url` may go there, by what is written in it. Where a name leads is seen when it is called.
+    /// Whether a request to `url` is checked, by its text alone. What a name resolves to is checked when it is called.
     ///
     /// # Errors
     /// If it is private.
@@ -219,7 +219,7 @@ impl Reachable {
         if is_refused { Err(NotPublic) } else { Ok(Way::Checked) }
     }
 
-    /// Whether an address that a name led to may be called.
+    /// Whether an address that a name resolves to may be called.
     #[must_use]
     pub fn includes(&self, address: IpAddr) -> bool {
         is_public(address) || self.networks.iter().any(|network| network.has(address))

@@ -1,5 +1,4 @@
-//! Golden files: what the code does is what they say. `BLESS=1` writes them anew, to be read before
-//! they are committed.
+//! Golden files: the expected output of the code. `BLESS=1` rewrites them, to be reviewed before they are committed.
 
 use std::path::Path;
 

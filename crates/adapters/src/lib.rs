@@ -1,7 +1,7 @@
-//! What the engine drives: models, runners of inside calls, stores, and the manifests that name them.
+//! The back ends of the engine: models, runners of inside calls, stores, and the manifests that name them.
 //!
-//! Every module here implements a trait of `bosun-engine` or builds the engine's registry. Nothing
-//! here knows who calls the engine: the edges and the adapters never meet but in the program.
+//! Every module here implements a trait of `bosun-engine` or builds the engine's registry. Nothing here knows the
+//! callers of the engine: edges and adapters meet only in the program.
 
 pub mod address;
 pub mod blob;

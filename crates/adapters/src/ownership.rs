@@ -1,8 +1,8 @@
-//! Whose files are, and who may read them.
+//! Owners and permissions of files.
 //!
-//! A server usually is a user of its own, and whoever looks after it is root. What root writes where the server reads must
-//! belong to the server: a file of keys that it cannot read leaves a revoked key in force, and a key of the audit log
-//! that it cannot read keeps it from starting. Only root can give a file away.
+//! A server usually runs as a user of its own, and its operator is root. What root writes for the server must belong to
+//! the server: a key file that it cannot read leaves a revoked key in force, and a key of the audit log that it cannot
+//! read prevents it from starting. Only root can change the owner of a file.
 
 use std::{
     fs::{self, DirBuilder, File, Metadata, Permissions},
@@ -13,17 +13,17 @@ use std::{
 
 const ROOT: u32 = 0;
 
-/// Makes a directory, and those above it, where there is none, for its owner only: journals, and keys that clients have
-/// written into their models, are nobody else's business. One that is there stays as its owner has made it.
+/// Creates a directory and its missing parents, accessible to the owner only: journals, and keys that clients have
+/// written into their models, are private. The permissions of an existing directory are kept.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If it cannot be created.
 pub fn make_private(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Takes a file or directory that everybody could read from all but its owner; an earlier version made such files. One that
-/// only a group may read was made so by its owner, and stays.
+/// Removes the permissions of other users from a file or directory that is world-readable; an earlier version created
+/// such files. One that only a group may read was made so by its owner, and is kept.
 pub fn withdraw(path: &Path) {
     let withdrawn = fs::metadata(path).and_then(|found| {
         let mode = found.mode() & 0o7777;
@@ -40,10 +40,10 @@ pub fn withdraw(path: &Path) {
     }
 }
 
-/// Gives `file` the owner, the group and the mode of what it takes the place of.
+/// Gives `file` the owner, the group and the mode of the file that it replaces.
 ///
 /// # Errors
-/// If it has another owner or group, and may not be given away.
+/// If it has another owner or group, which may not be changed.
 pub fn succeed(file: &File, predecessor: &Metadata) -> io::Result<()> {
     let (made, wanted) = (file.metadata()?, (predecessor.uid(), predecessor.gid()));
     if (made.uid(), made.gid()) != wanted {
@@ -52,11 +52,11 @@ pub fn succeed(file: &File, predecessor: &Metadata) -> io::Result<()> {
     file.set_permissions(predecessor.permissions())
 }
 
-/// Gives `file`, if root has made it, to the owner of the directory that it was made in. What somebody else has made is
-/// theirs.
+/// Gives `file`, if it was created by root, to the owner of the directory that it was created in. The owner of any
+/// other file is kept.
 ///
 /// # Errors
-/// If it may not be given away.
+/// If the owner may not be changed.
 pub fn settle(file: &File, directory: &Metadata) -> io::Result<()> {
     if file.metadata()?.uid() != ROOT || directory.uid() == ROOT {
         return Ok(());
@@ -71,12 +71,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_a_files_place_is_whose_that_was() {
+    fn a_replacement_has_the_owner_of_the_file_it_replaces() {
         let dir = tempfile::tempdir().unwrap();
         let (old, new) = (dir.path().join("old"), dir.path().join("new"));
         fs::write(&old, "").unwrap();
         fs::set_permissions(&old, Permissions::from_mode(0o640)).unwrap();
-        // Where the test is not root, both are its own.
+        // If the test is not run as root, it owns both.
         let _ = chown(&old, Some(54_321), Some(54_322));
         let file = File::create(&new).unwrap();
         succeed(&file, &fs::metadata(&old).unwrap()).unwrap();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_could_read_is_withdrawn_and_what_a_group_may_read_is_not() {
+    fn world_readable_files_are_restricted_and_group_readable_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_in_a_directory_is_its_owners() {
+    fn a_file_belongs_to_the_owner_of_its_directory() {
         let dir = tempfile::tempdir().unwrap();
         let _ = chown(dir.path(), Some(54_321), Some(54_322));
         let file = File::create(dir.path().join("new")).unwrap();

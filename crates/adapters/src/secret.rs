@@ -1,9 +1,9 @@
-//! Secrets: where they are kept, and the type that does not let them out by accident.
+//! Secrets: where they are stored, and the type that keeps them from leaking by accident.
 //!
-//! A manifest names a secret; its value is read when a call is made, so a rotated key works at once
-//! and a missing one hurts only the calls that need it. A reference is bound to the namespace of the
-//! manifest it stands in: nothing here can name another namespace's secret. [`binding`] says to which hosts
-//! it goes. There is no fallback to the process's own credentials.
+//! A manifest names a secret; its value is read for each request, so a rotated key takes effect at once and a missing
+//! one fails only the calls that need it. A reference is bound to the namespace of the manifest it appears in: nothing
+//! here can name another namespace's secret. [`binding`] decides to which hosts it may be sent. There is no fallback to
+//! the process's own credentials.
 
 pub mod binding;
 mod forms;
@@ -23,13 +23,13 @@ use self::binding::{Destination, Part, Reach};
 /// The largest secret that is read: a certificate chain with its key.
 const LARGEST: u64 = 64 * 1024;
 
-/// What the names of environment variables that hold secrets begin with.
+/// The prefix of environment variables that hold secrets.
 pub const ENVIRONMENT_PREFIX: &str = "BOSUN_SECRET_";
 
-/// The key beside a secret that lists where it may be sent to, one a line; `secret/hosts.rs` says what a line means.
+/// The key next to a secret that lists the hosts it may be sent to, one per line; `secret/hosts.rs` defines the lines.
 pub const ALLOWED_HOSTS: &str = "allowed-hosts";
 
-/// A value that must not be seen. It is shown only by [`Secret::expose`].
+/// A value that must not be shown. Only [`Secret::expose`] returns it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
@@ -45,18 +45,18 @@ impl Secret {
         &self.0
     }
 
-    /// `text` without this value in any spelling: as it is, as JSON and URLs escape it, in base 64 and base 16.
+    /// `text` with this value redacted in every encoding: plain, as JSON and URLs escape it, in base64 and hexadecimal.
     #[must_use]
     pub fn taken_out_of(&self, text: &str) -> String {
         forms::of(&self.0).iter().fold(text.to_owned(), |text, form| text.replace(form.as_str(), "[redacted]"))
     }
 }
 
-/// So many letters at an end of a secret are told apart from other words.
+/// The shortest prefix or suffix of a secret that is distinguished from other words.
 const SHORTEST_END: usize = 4;
 
 impl Secret {
-    /// `text` without words that are the beginning or the end of the secret, as in `a key that ends with abcd`.
+    /// `text` with words redacted that are a prefix or a suffix of the secret, as in `a key that ends with abcd`.
     #[must_use]
     pub fn ends_taken_out_of(&self, text: &str) -> String {
         let is_of_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-');
@@ -80,7 +80,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A setting of a manifest: written there, or kept as a secret.
+/// A setting of a manifest: a literal, or a reference to a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Written in the manifest. It may still be a key, so it is treated as one.
@@ -99,7 +99,7 @@ impl Source {
     }
 }
 
-/// Why a secret could not be read. The texts name it and never hold its value.
+/// Why a secret could not be read. The messages name it and never contain its value.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     #[error("secret `{name}` has no key `{key}` in namespace `{namespace}`; {hint}")]
@@ -142,7 +142,7 @@ pub enum SecretError {
 }
 
 impl SecretError {
-    /// Whether the secret may not go where it was to be sent; otherwise it could not be read.
+    /// Whether the secret may not be sent to the destination; otherwise it could not be read.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -159,7 +159,7 @@ impl SecretError {
     }
 }
 
-/// Where secrets are kept: a directory laid out as Kubernetes mounts them, and the environment.
+/// Where secrets are stored: a directory laid out as Kubernetes mounts them, and the environment.
 #[derive(Clone, Default)]
 pub struct Secrets {
     directory: Option<PathBuf>,
@@ -175,15 +175,14 @@ impl fmt::Debug for Secrets {
 impl Secrets {
     /// Secrets in `<directory>/<namespace>/<name>/<key>`, then in variables `BOSUN_SECRET_<NAME>_<KEY>`.
     ///
-    /// Other variables are not kept. The environment has no namespaces, so it speaks for the namespace
-    /// `default` alone.
+    /// Other variables are not kept. The environment has no namespaces, so it applies to the namespace `default` only.
     #[must_use]
     pub fn new(directory: Option<PathBuf>, environment: impl IntoIterator<Item = (String, String)>) -> Self {
         let kept = environment.into_iter().filter(|(name, _)| name.starts_with(ENVIRONMENT_PREFIX));
         Self { directory, environment: kept.map(|(name, value)| (name, Secret::new(value))).collect() }
     }
 
-    /// The value of `source` at this moment, to be sent as `part` of a request; `None` if it is optional and absent.
+    /// The current value of `source`, to be sent as `part` of a request; `None` if it is optional and absent.
     ///
     /// # Errors
     /// If it may not be sent there, or as [`Secrets::resolve`].
@@ -201,10 +200,10 @@ impl Secrets {
         self.resolve(namespace, source).await
     }
 
-    /// The value of `source` at this moment; `None` if it is optional and absent.
+    /// The current value of `source`; `None` if it is optional and absent.
     ///
     /// # Errors
-    /// If the secret is absent, or something stands in its place that is none.
+    /// If the secret is absent, or is not a valid one.
     pub async fn resolve(&self, namespace: &Namespace, source: &Source) -> Result<Option<Secret>, SecretError> {
         let reference = match source {
             Source::Literal(secret) => return Ok(Some(secret.clone())),
@@ -248,7 +247,7 @@ fn variable(name: &str, key: &str) -> String {
     format!("{ENVIRONMENT_PREFIX}{}_{}", spelled(name), spelled(key))
 }
 
-/// Whether `text` names one entry of a directory and cannot climb out of it.
+/// Whether `text` is a single path component that cannot leave the directory.
 fn is_component(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.bytes().all(is_plain)
@@ -261,7 +260,7 @@ fn clip(text: &str) -> String {
 async fn read(root: &Path, namespace: &Namespace, name: &str, key: &str) -> Result<Option<Secret>, SecretError> {
     let unreadable = |source| SecretError::Unreadable { name: name.into(), key: key.into(), source };
     let path = root.join(namespace.as_str()).join(name).join(key);
-    // Kubernetes mounts each key as a link to a link, so links are followed; but not out of the root.
+    // Kubernetes mounts each key as a link to a link, so links are followed, but not out of the root.
     let file = match tokio::fs::canonicalize(&path).await {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
@@ -279,7 +278,7 @@ async fn read(root: &Path, namespace: &Namespace, name: &str, key: &str) -> Resu
     }
     let bytes = tokio::fs::read(&file).await.map_err(unreadable)?;
     let mut text = String::from_utf8(bytes).map_err(|_| SecretError::NotText { name: name.into(), key: key.into() })?;
-    // Editors and `echo` end a file with a line break that belongs to no key.
+    // Editors and `echo` end a file with a line break that is not part of the key.
     if text.ends_with('\n') {
         text.pop();
         if text.ends_with('\r') {
@@ -327,11 +326,11 @@ mod tests {
     async fn a_secret_belongs_to_its_namespace() {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "team-a/openai/api-key", "a's");
-        let environment = [("BOSUN_SECRET_OPENAI_API_KEY".to_owned(), "the default's".to_owned())];
+        let environment = [("BOSUN_SECRET_OPENAI_API_KEY".to_owned(), "of the default".to_owned())];
         let secrets = Secrets::new(Some(root.path().to_owned()), environment);
         let source = reference("openai", "api-key");
         assert_eq!(resolve(&secrets, "team-a", &source).await, Ok("a's".into()));
-        assert_eq!(resolve(&secrets, "default", &source).await, Ok("the default's".into()));
+        assert_eq!(resolve(&secrets, "default", &source).await, Ok("of the default".into()));
         assert_eq!(
             resolve(&secrets, "team-b", &source).await.unwrap_err(),
             "secret `openai` has no key `api-key` in namespace `team-b`; put it into `<secrets>/team-b/openai/api-key`"
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_reference_leads_out_of_the_directory() {
+    async fn no_reference_escapes_the_directory() {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "team-a/openai/api-key", "a's");
         write(root.path(), "default/openai/api-key", "ours");
@@ -372,7 +371,7 @@ mod tests {
             std::os::unix::fs::symlink(root.path().join("team-a/openai"), root.path().join("default/stolen")).unwrap();
             let error = resolve(&secrets, "default", &reference("stolen", "api-key")).await.unwrap_err();
             assert_eq!(error, "secret `stolen`/`api-key` points outside the directory of secrets");
-            // As Kubernetes lays a mounted secret out.
+            // The layout of a secret mounted by Kubernetes.
             write(root.path(), "default/mounted/..2026/key", "mounted");
             std::os::unix::fs::symlink("..2026", root.path().join("default/mounted/..data")).unwrap();
             std::os::unix::fs::symlink("..data/key", root.path().join("default/mounted/key")).unwrap();
@@ -381,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_a_secret_is_refused() {
+    async fn an_invalid_secret_is_refused() {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "default/big/key", &"x".repeat(70_000));
         std::fs::create_dir_all(root.path().join("default/bytes")).unwrap();
@@ -395,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_taken_out_of_a_text_however_it_is_spelled() {
+    fn a_secret_is_redacted_in_every_encoding() {
         for value in ["sk-canary+7/f3a=", "a\"quoted\\one", "with space", "line\nbreak", "ünï-cödé"] {
             let secret = Secret::new(value.to_owned());
             let json = serde_json::to_string(value).unwrap();
@@ -409,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_a_secret_are_taken_out_and_other_words_are_not() {
+    fn the_ends_of_a_secret_are_redacted_and_other_words_are_not() {
         let secret = Secret::new("hushhush-0123456789-WXYZ".into());
         for (text, expect) in [
             ("the key that ends with WXYZ is wrong", "the key that ends with [redacted] is wrong"),
@@ -425,12 +424,12 @@ mod tests {
         assert_eq!(
             word.ends_taken_out_of("the server is overloaded"),
             "the server is overloaded",
-            "whole ones are others' part"
+            "whole values are redacted elsewhere"
         );
     }
 
     #[test]
-    fn a_secret_does_not_show_itself() {
+    fn debug_does_not_show_a_secret() {
         let secret = Secret::new("canary-7f3a".into());
         let secrets = Secrets::new(None, [("BOSUN_SECRET_A_B".to_owned(), "canary-7f3a".to_owned())]);
         let shown = format!("{secret:?} {:?} {secrets:?}", Source::Literal(secret.clone()));

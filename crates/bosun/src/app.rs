@@ -17,7 +17,7 @@ use bosun_adapters::{
     manifests::{self, Library},
     runner::builtin::Builtins,
     secret::Secrets,
-    store::sqlite::{OpenError, Sqlite, audit::acts},
+    store::sqlite::{OpenError, Sqlite, audit::spool},
 };
 use bosun_edges::auth::Access;
 use bosun_engine::{Engine, SystemClock, resource::Assemble, store::StoreStats};
@@ -130,12 +130,12 @@ async fn take_acts(engine: &Engine, data: &Path, stopping: &CancellationToken) {
             _ = look.tick() => {}
         }
         let (dir, taken) = (data.to_owned(), tokio::task::spawn_blocking);
-        match taken(move || acts::take(&dir)).await {
+        match taken(move || spool::take(&dir)).await {
             Ok(Ok(None)) => {}
             // They stay where they are until they are on record, and are then recorded again rather than lost.
             Ok(Ok(Some(taken))) => match engine.record_acts(taken.records.clone()).await {
                 Ok(()) => {
-                    if let Err(error) = taken.forget() {
+                    if let Err(error) = taken.clear() {
                         tracing::error!(error = %error, "acts that are on record cannot be taken out of their file");
                     }
                 }

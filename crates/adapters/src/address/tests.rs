@@ -1,8 +1,8 @@
 use super::*;
 
-/// Spellings of addresses that are not public, as a URL may have them.
+/// Spellings of addresses that are not public, as a URL may contain them.
 const PRIVATE: &[&str] = &[
-    // This machine, in every spelling that a URL takes.
+    // This machine, in every spelling that a URL allows.
     "127.0.0.1",
     "127.1",
     "127.0.1",
@@ -47,7 +47,7 @@ const PRIVATE: &[&str] = &[
     "[fec0::1]",
     "[::ffff:10.0.0.1]",
     "[::ffff:192.168.0.1]",
-    // Where clouds keep credentials.
+    // Metadata services of clouds.
     "169.254.169.254",
     "2852039166",
     "0xa9fea9fe",
@@ -55,7 +55,7 @@ const PRIVATE: &[&str] = &[
     "169.254.43518",
     "[::ffff:a9fe:a9fe]",
     "[fd00:ec2::254]",
-    // Addresses inside others.
+    // Embedded addresses.
     "[64:ff9b::7f00:1]",
     "[64:ff9b::a9fe:a9fe]",
     "[64:ff9b:1::1]",
@@ -63,7 +63,7 @@ const PRIVATE: &[&str] = &[
     "[2002:a9fe:a9fe::1]",
     "[2001::1]",
     "[2001:0:4136:e378:8000:63bf:3fff:fdd2]",
-    // Nobody's, everybody's, examples.
+    // Reserved, multicast, documentation.
     "192.0.0.1",
     "192.0.2.1",
     "192.88.99.1",
@@ -123,7 +123,7 @@ fn url(host: &str) -> Url {
 }
 
 #[test]
-fn what_is_not_public_is_refused_however_it_is_spelled() {
+fn private_addresses_are_refused_in_every_spelling() {
     let reachable = Reachable::default();
     for host in PRIVATE {
         assert!(reachable.way_to(&url(host)).is_err(), "{host} is {}", url(host));
@@ -134,7 +134,7 @@ fn what_is_not_public_is_refused_however_it_is_spelled() {
 }
 
 #[test]
-fn an_address_that_a_name_leads_to_is_judged_as_one_that_is_written() {
+fn a_resolved_address_is_checked_like_a_literal_one() {
     let reachable = Reachable::default();
     for (hosts, expect) in [(PRIVATE, false), (PUBLIC, true)] {
         for address in hosts.iter().filter_map(|host| literal(&url(host))) {
@@ -181,7 +181,7 @@ fn an_exception_is_one_host_or_one_network_and_no_other() {
 }
 
 #[test]
-fn an_exception_that_makes_no_sense_is_told() {
+fn an_invalid_exception_is_an_error() {
     for text in [
         "",
         " ",

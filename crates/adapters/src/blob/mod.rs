@@ -1,10 +1,10 @@
-//! Where large values live: files in a directory beside the store.
+//! Blobs: large values in files next to the store.
 //!
-//! A blob is a file that has the SHA-256 of its bytes for a name and never changes. It is written under
-//! another name and gets its own when it is on the disk, so that what is there is whole. Before a piece of it is read, all
-//! of it is checked against its hash, once in a while: a disk may lose bits, and a piece alone cannot be checked.
-//! Everything that touches a file runs on a thread that may block. One process at a time: whoever opens the
-//! directory must hold the store that it belongs to.
+//! A blob is a file that is named by the SHA-256 of its bytes and never changes. It is written under a temporary name
+//! and renamed when it is on the disk, so that every blob is complete. Before a range of it is read, all of it is
+//! verified against its hash, unless that was done recently: a disk may lose bits, and a range alone cannot be
+//! verified. All file operations run on a blocking thread. One process at a time: the process that opens the directory
+//! must hold the lock of its store.
 
 #[cfg(test)]
 mod tests;
@@ -33,27 +33,27 @@ use bytes::Bytes;
 
 use crate::ownership;
 
-/// How the name of a draft ends.
+/// The suffix of a draft.
 const DRAFT: &str = ".new";
 
 /// Blobs in a directory.
 #[derive(Debug)]
 pub struct Directory {
-    shelf: Arc<Shelf>,
+    files: Arc<BlobFiles>,
 }
 
 #[derive(Debug)]
-struct Shelf {
+struct BlobFiles {
     path: PathBuf,
     drafts: AtomicU64,
-    /// Held while a blob gets its name, and while one is looked at and removed: what has just been
-    /// sealed again must not be removed for its old age.
+    /// Held while a blob is renamed, and while one is checked and removed: a blob that has just been sealed again must
+    /// not be removed for its age.
     names: Mutex<()>,
-    /// Blobs whose bytes are known to have their hash.
+    /// Cache of blobs whose bytes have been verified.
     checked: Mutex<HashMap<ContentHash, Checked>>,
 }
 
-/// A file as it was when its bytes were checked.
+/// A file as it was when its bytes were verified.
 #[derive(Clone, Copy, Debug)]
 struct Checked {
     at: Instant,
@@ -62,11 +62,11 @@ struct Checked {
     inode: u64,
 }
 
-/// A check holds for so long.
+/// How long a verification is valid.
 const CHECK_HOLDS: Duration = Duration::from_secs(600);
-/// So many checks are remembered.
+/// The size of the cache of verifications.
 const CHECKS_KEPT: usize = 4_096;
-/// A file is hashed in steps of this size.
+/// A file is hashed in chunks of this size.
 const STEP_BYTES: usize = 256 * 1024;
 
 impl Checked {
@@ -80,7 +80,7 @@ impl Checked {
     }
 }
 
-/// What comes of reading a file.
+/// The result of reading a file.
 enum Read {
     Missing,
     Damaged,
@@ -96,11 +96,11 @@ struct Fault {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the thread of a blob crashed")]
+#[error("a blob's blocking thread crashed")]
 struct Crashed(#[source] tokio::task::JoinError);
 
 impl Directory {
-    /// Opens the directory, which is made if need be, and removes the drafts of an earlier process.
+    /// Opens the directory, which is created if it is missing, and removes the drafts of an earlier process.
     ///
     /// # Errors
     /// If it cannot be used.
@@ -116,26 +116,26 @@ impl Directory {
                 fs::remove_file(entry.path())?;
             }
         }
-        let shelf = Shelf {
+        let files = BlobFiles {
             path: path.to_owned(),
             drafts: AtomicU64::new(0),
             names: Mutex::default(),
             checked: Mutex::default(),
         };
-        Ok(Self { shelf: Arc::new(shelf) })
+        Ok(Self { files: Arc::new(files) })
     }
 
     async fn run<T: Send + 'static>(
         &self,
         doing: &'static str,
-        work: impl FnOnce(&Shelf) -> io::Result<T> + Send + 'static,
+        work: impl FnOnce(&BlobFiles) -> io::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let shelf = Arc::clone(&self.shelf);
-        run(doing, move || work(&shelf)).await
+        let files = Arc::clone(&self.files);
+        run(doing, move || work(&files)).await
     }
 }
 
-/// Works on a thread that may block. Whoever stops waiting does not stop the work.
+/// Runs on a blocking thread. Dropping the future does not cancel the work.
 async fn run<T: Send + 'static>(
     doing: &'static str,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -146,12 +146,12 @@ async fn run<T: Send + 'static>(
     }
 }
 
-/// Makes the names in a directory durable.
+/// Makes the entries of a directory durable.
 fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// The value, unless there is no such file.
+/// The value, or `None` if the file does not exist.
 fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -160,7 +160,7 @@ fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-impl Shelf {
+impl BlobFiles {
     fn file(&self, hash: ContentHash) -> PathBuf {
         self.path.join(hash.to_string())
     }
@@ -178,7 +178,7 @@ impl Shelf {
         {
             let _names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
             draft.rename(&self.file(hash))?;
-            // Its hash was made of the bytes as they were written.
+            // Its hash was computed from the bytes as they were written.
             self.note_checked(hash, Checked::of(&file.metadata()?));
         }
         fault::point("blob.named");
@@ -202,7 +202,7 @@ impl Shelf {
         Ok(Read::Bytes(bytes.into()))
     }
 
-    /// Whether the bytes of a file have their hash.
+    /// Whether the bytes of a file match its hash.
     fn is_whole(&self, file: &mut File, hash: ContentHash) -> io::Result<bool> {
         let found = Checked::of(&file.metadata()?);
         let known = self.checked.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).copied();
@@ -225,7 +225,7 @@ impl Shelf {
 
     fn note_checked(&self, hash: ContentHash, checked: Checked) {
         let mut known = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        // To check again costs little; which ones are forgotten does not matter.
+        // To verify again is cheap; it does not matter which entries are evicted.
         if known.len() >= CHECKS_KEPT {
             known.clear();
         }
@@ -236,7 +236,7 @@ impl Shelf {
         let mut aged = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
-            // Other files are drafts, or somebody else's.
+            // Other files are drafts, or not ours.
             let Some(hash) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             if let Some(metadata) = if_there(entry.metadata())?
                 && is_aged(&metadata, age)?
@@ -257,7 +257,7 @@ impl Shelf {
     }
 }
 
-/// A file from the future is as young as can be.
+/// A file with a modification time in the future is new.
 fn is_aged(metadata: &fs::Metadata, age: Duration) -> io::Result<bool> {
     Ok(metadata.modified()?.elapsed().unwrap_or(Duration::ZERO) >= age)
 }
@@ -289,7 +289,7 @@ impl Drop for Unfinished {
             }
         };
         match tokio::runtime::Handle::try_current() {
-            // Files may take their time to go.
+            // Removing a file may block.
             Ok(runtime) => drop(runtime.spawn_blocking(remove)),
             Err(_) => remove(),
         }
@@ -297,8 +297,8 @@ impl Drop for Unfinished {
 }
 
 struct FileDraft {
-    shelf: Arc<Shelf>,
-    /// Gone when a write failed, or when somebody stopped waiting for one.
+    files: Arc<BlobFiles>,
+    /// `None` after a write failed, or its caller stopped waiting.
     file: Option<(File, Unfinished)>,
 }
 
@@ -328,24 +328,24 @@ impl Draft for FileDraft {
 
     async fn seal(mut self: Box<Self>, hash: ContentHash) -> Result<(), StoreError> {
         let (file, unfinished) = self.take()?;
-        let shelf = Arc::clone(&self.shelf);
-        run("sealed", move || shelf.seal(&file, unfinished, hash)).await
+        let files = Arc::clone(&self.files);
+        run("sealed", move || files.seal(&file, unfinished, hash)).await
     }
 }
 
 #[async_trait]
 impl Blobs for Directory {
     async fn begin(&self) -> Result<Box<dyn Draft>, StoreError> {
-        let file = self.run("begun", Shelf::begin).await?;
-        Ok(Box::new(FileDraft { shelf: Arc::clone(&self.shelf), file: Some(file) }))
+        let file = self.run("begun", BlobFiles::begin).await?;
+        Ok(Box::new(FileDraft { files: Arc::clone(&self.files), file: Some(file) }))
     }
 
     async fn size(&self, hash: ContentHash) -> Result<Option<u64>, StoreError> {
-        self.run("looked at", move |shelf| Ok(if_there(fs::metadata(shelf.file(hash)))?.map(|file| file.len()))).await
+        self.run("inspected", move |files| Ok(if_there(fs::metadata(files.file(hash)))?.map(|file| file.len()))).await
     }
 
     async fn read(&self, hash: ContentHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError> {
-        match self.run("read", move |shelf| shelf.read(hash, offset, length)).await? {
+        match self.run("read", move |files| files.read(hash, offset, length)).await? {
             Read::Missing => Ok(None),
             Read::Damaged => Err(StoreError::DamagedBlob(hash)),
             Read::Bytes(bytes) => Ok(Some(bytes)),
@@ -353,10 +353,10 @@ impl Blobs for Directory {
     }
 
     async fn aged(&self, age: Duration) -> Result<Vec<ContentHash>, StoreError> {
-        self.run("listed", move |shelf| shelf.aged(age)).await
+        self.run("listed", move |files| files.aged(age)).await
     }
 
     async fn remove(&self, hash: ContentHash, age: Duration) -> Result<bool, StoreError> {
-        self.run("removed", move |shelf| shelf.remove(hash, age)).await
+        self.run("removed", move |files| files.remove(hash, age)).await
     }
 }

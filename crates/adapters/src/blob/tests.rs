@@ -54,7 +54,7 @@ async fn a_blob_is_a_file_with_its_hash_for_a_name() {
 fn a_draft_that_is_dropped_leaves_no_file() {
     let disk = OnDisk::new();
     let blobs = Directory::open(&disk.path()).unwrap();
-    // One thread works off one thing after the other: behind the removal, the look is the next.
+    // With one blocking thread, jobs run in order: the listing runs after the removal.
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     runtime.block_on(async {
         let mut draft = blobs.begin().await.unwrap();
@@ -79,7 +79,7 @@ fn leftovers_of_a_crash_are_removed_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn files_that_are_no_blobs_are_left_alone() {
+async fn files_that_are_not_blobs_are_ignored() {
     let disk = OnDisk::new();
     let blobs = Directory::open(&disk.path()).unwrap();
     fs::write(disk.path().join("README"), "mine").unwrap();
@@ -87,7 +87,7 @@ async fn files_that_are_no_blobs_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_place_that_cannot_be_written_is_a_store_that_is_unavailable() {
+async fn a_directory_that_cannot_be_written_makes_the_store_unavailable() {
     let disk = OnDisk::new();
     let blobs = Directory::open(&disk.path()).unwrap();
     fs::remove_dir(disk.path()).unwrap();
@@ -101,7 +101,7 @@ async fn a_draft_is_not_used_after_a_write_failed() {
     let disk = OnDisk::new();
     let blobs = Directory::open(&disk.path()).unwrap();
     let mut draft = blobs.begin().await.unwrap();
-    // The name of the blob is taken by a directory that cannot be replaced.
+    // The name of the blob is occupied by a directory that cannot be replaced.
     let hash = ContentHash::of(b"abc");
     fs::create_dir(disk.path().join(hash.to_string())).unwrap();
     draft.write(Bytes::from_static(b"abc")).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_blob_whose_bytes_have_changed_is_not_read() {
     let file = disk.path().join(hash.to_string());
     let blobs = Directory::open(&disk.path()).unwrap();
     assert_eq!(blobs.read(hash, 5, 2).await.unwrap().unwrap(), bytes.slice(5..7));
-    // One bit, far from what is read, and longer ago than the last check.
+    // One flipped bit, far from the range that is read, after the verification has expired.
     let mut damaged = bytes.to_vec();
     *damaged.last_mut().unwrap() ^= 1;
     fs::write(&file, &damaged).unwrap();
@@ -131,7 +131,7 @@ async fn a_blob_whose_bytes_have_changed_is_not_read() {
         let read = blobs.read(hash, offset, length).await;
         assert!(matches!(read, Err(StoreError::DamagedBlob(damaged)) if damaged == hash), "{read:?}");
     }
-    // Whoever brings it again mends it.
+    // Storing it again repairs it.
     let mut draft = blobs.begin().await.unwrap();
     draft.write(bytes.clone()).await.unwrap();
     draft.seal(hash).await.unwrap();

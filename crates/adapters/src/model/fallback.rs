@@ -1,10 +1,9 @@
-//! A model with others that stand in for it.
+//! A model with fallbacks.
 //!
-//! They are asked in order, each only if the one before it is out of reach: it did not answer after all
-//! its attempts, it is being left alone, or its quota is spent. Whoever refuses a request for what it
-//! says would be right to, and the next one might do what the first would not. Nobody is asked after
-//! text was shown: that attempt belongs to the model that began it, and the engine begins a new one,
-//! which readers are told of.
+//! The models are called in order, each only if the one before it is unavailable: it did not answer after all its
+//! attempts, its circuit breaker is open, or its quota is exhausted. A model that refuses a request for its content may
+//! be right to do so, and a fallback might do what the first would not. There is no fallback after text was shown: that
+//! attempt belongs to the model that began it, and the engine begins a new one, of which readers are notified.
 
 use std::sync::Arc;
 
@@ -16,14 +15,14 @@ use bosun_engine::{
 
 use super::shown::Shown;
 
-/// A model and its stand-ins.
+/// A model and its fallbacks.
 pub struct Fallback {
     first: Arc<dyn Model>,
     others: Vec<(String, Arc<dyn Model>)>,
 }
 
 impl Fallback {
-    /// `others` have names, since one that answers is told.
+    /// `others` have names, since the one that answers is logged.
     #[must_use]
     pub fn new(first: Arc<dyn Model>, others: Vec<(String, Arc<dyn Model>)>) -> Self {
         Self { first, others }
@@ -46,10 +45,10 @@ impl Model for Fallback {
             reply => return reply,
         };
         for (name, model) in &self.others {
-            if !is_out_of_reach(&error) || shown.any() {
+            if !is_unavailable(&error) || shown.any() {
                 return Err(error);
             }
-            tracing::warn!(code = error.code(), fallback = name, "model is out of reach, asking another one");
+            tracing::warn!(code = error.code(), fallback = name, "model is unavailable, trying its fallback");
             match model.reply(request, &shown).await {
                 Ok(reply) => return Ok(ModelReply { answered_by: Some(name.clone()), ..reply }),
                 Err(next) => error = next,
@@ -63,10 +62,10 @@ impl Model for Fallback {
     }
 }
 
-fn is_out_of_reach(error: &ModelError) -> bool {
+fn is_unavailable(error: &ModelError) -> bool {
     match error {
         ModelError::Unavailable { .. } | ModelError::CircuitOpen { .. } => true,
-        // What is left of a 429 that is no passing load: the quota is spent.
+        // A 429 that is not a temporary overload: the quota is exhausted.
         ModelError::Refused { status, .. } => *status == 429,
         ModelError::Incomplete(_)
         | ModelError::TooLong(_)
@@ -100,7 +99,7 @@ mod tests {
         Arc::new(Scripted::new(Arc::new(Script::parse(Path::new("script.yaml"), &script).unwrap())))
     }
 
-    /// Who answered, or why nobody did; and what was shown.
+    /// The text of the model that answered, or the error; and what was shown.
     async fn ask(
         first: &StandIn,
         others: Vec<(&str, Arc<dyn Model>)>,
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_that_can_be_reached_answers() {
+    async fn the_first_available_model_answers() {
         let well = stand_in(vec![Answer::sse(stream_of("openai", "one-word"))]).await;
         assert_eq!(ask(&well, vec![("second", saying("two"))]).await, (Ok(None), "Hello".to_owned()));
         let down = stand_in(vec![failing(500, "down"); 3]).await;
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_spent_quota_is_out_of_reach_and_a_refusal_is_not() {
+    async fn an_exhausted_quota_is_unavailable_and_a_refusal_is_not() {
         let quota = r#"{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}"#;
         let spent = stand_in(vec![Answer::json(429, quota)]).await;
         assert_eq!(ask(&spent, vec![("second", saying("two"))]).await.0, Ok(Some("second".to_owned())));
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_is_asked_after_text_was_shown() {
+    async fn there_is_no_fallback_after_text_was_shown() {
         let whole = stream_of("openai", "one-word");
         let cut = whole.len() - 20;
         let server = stand_in(vec![Answer::sse(&whole[..cut]).then(End::Cut)]).await;

@@ -1,16 +1,16 @@
-//! Fields that only the API behind a model knows.
+//! Provider-specific fields of an answer.
 //!
-//! Some want back what they said beside text and calls: signed thoughts, reasoning. Nothing here
-//! understands it. It is collected as it streams in, kept with the turn, and given back to the wire
-//! format that wrote it, and to no other.
+//! Some APIs require what they sent besides text and calls to be sent back: signed thinking blocks, reasoning. Nothing
+//! here interprets it. It is accumulated from the stream, stored with the turn, and sent back in the same wire format,
+//! and in no other.
 
 use std::sync::Arc;
 
 use bosun_core::json;
 use serde_json::{Map, Value};
 
-/// Adds a piece of a streamed value to what came before: texts and lists grow, members of objects are
-/// added one by one, and of anything else the last one counts.
+/// Merges a streamed fragment into the accumulated value: strings and lists are appended to, members of objects are
+/// merged, and any other value is replaced.
 pub(super) fn grow(so_far: &mut Value, piece: Value) {
     match (so_far, piece) {
         (_, Value::Null) => {}
@@ -21,7 +21,7 @@ pub(super) fn grow(so_far: &mut Value, piece: Value) {
     }
 }
 
-/// Adds pieces of streamed members.
+/// Merges streamed members.
 pub(super) fn grow_members(so_far: &mut Map<String, Value>, pieces: Map<String, Value>) {
     for (name, piece) in pieces {
         if !piece.is_null() {
@@ -30,18 +30,18 @@ pub(super) fn grow_members(so_far: &mut Map<String, Value>, pieces: Map<String, 
     }
 }
 
-/// How many bytes these members have, about; a piece that says nothing has none.
+/// The approximate size of these members in bytes; an empty fragment has none.
 pub(super) fn size(members: &Map<String, Value>) -> usize {
     let said = members.iter().filter(|(_, value)| !value.is_null());
     said.map(|(name, value)| name.len() + 4 + json::compact_size(value)).sum()
 }
 
-/// What a turn keeps for the wire format `wire`.
+/// Wraps a value for storage with the turn, under the wire format `wire`.
 pub(super) fn seal(wire: &str, value: Value) -> Arc<Value> {
     Arc::new(Value::Object(Map::from_iter([(wire.to_owned(), value)])))
 }
 
-/// What the wire format `wire` kept with a turn, if it was the one that answered it.
+/// What the wire format `wire` stored with a turn, if it was the one that answered it.
 pub(super) fn open<'a>(wire: &str, kept: Option<&'a Arc<Value>>) -> Option<&'a Value> {
     kept?.get(wire)
 }
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_grow_into_a_whole() {
+    fn fragments_are_merged() {
         check(vec![json!("a"), json!("b"), json!(null), json!("c")], json!("abc"));
         check(vec![json!([1]), json!([2, 3])], json!([1, 2, 3]));
         check(
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_wire_that_wrote_it_reads_it() {
+    fn only_the_wire_format_that_wrote_fields_reads_them() {
         let kept = seal("anthropic", json!({"content": []}));
         assert_eq!(open("anthropic", Some(&kept)), Some(&json!({"content": []})));
         assert_eq!(open("openai", Some(&kept)), None);

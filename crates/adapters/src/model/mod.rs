@@ -1,7 +1,7 @@
-//! Models: each one a module that speaks one wire format, or none.
+//! Models: one module for each wire format.
 //!
-//! `remote` is what all that are reached over HTTP have in common, `health` what is remembered of the
-//! APIs behind them, and `fallback` a model that stands in for another one.
+//! `remote` is common to all models behind HTTP, `health` is the state kept for the APIs behind them, and `fallback` is
+//! a model with fallbacks.
 
 pub mod anthropic;
 mod fallback;

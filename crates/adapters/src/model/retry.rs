@@ -1,23 +1,23 @@
-//! When to ask a model API again, and how long to wait before.
+//! Retries of model APIs, and their backoff.
 //!
-//! Waits grow, and no two queries wait alike, so an API that comes back is not met by everybody at
-//! once. What the API itself asks for is honoured, unless it is longer than anybody would wait. The
-//! waits are tokio's: whoever drops the future has stopped them.
+//! The backoff is exponential with jitter per query, so that an API that recovers is not hit by all of them at once. A
+//! `Retry-After` of the API is honoured, unless it is longer than a caller would wait. The delays are tokio timers:
+//! dropping the future cancels them.
 
 use std::time::{Duration, SystemTime};
 
 use bosun_core::{ContentHash, QueryUid};
 use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 
-/// How often an API is asked at most, the first time included.
+/// The maximum number of attempts, including the first one.
 pub(crate) const ATTEMPTS: u32 = 3;
 
-/// The waits between attempts.
+/// The backoff between attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
-    /// The wait after the first attempt; each later one is twice as long.
+    /// The delay after the first attempt; it doubles with each further one.
     pub(crate) first: Duration,
-    /// An API that wants a longer wait is given up at once.
+    /// An API that asks for a longer delay is not retried.
     pub(crate) longest: Duration,
 }
 
@@ -28,9 +28,9 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// How long to wait after so many failed attempts; `None` if it is time to give up.
+    /// The delay after `failed` failed attempts; `None` if there is no further attempt.
     ///
-    /// `spread` is between 0 and 1 and takes up to half of the wait off.
+    /// `spread` is the jitter: between 0 and 1, it takes off up to half of the delay.
     pub(crate) fn wait(&self, failed: u32, asked: Option<Duration>, spread: f64) -> Option<Duration> {
         if failed >= ATTEMPTS || asked.is_some_and(|asked| asked > self.longest) {
             return None;
@@ -40,15 +40,14 @@ impl Backoff {
     }
 }
 
-/// A number between 0 and 1 that differs from query to query and is the same in every run.
+/// A jitter between 0 and 1 that differs from query to query and is deterministic.
 pub(crate) fn spread(query: QueryUid, turn: u32, attempt: u32) -> f64 {
     let hash = ContentHash::of_parts(&[query.as_bytes(), &turn.to_be_bytes(), &attempt.to_be_bytes()]);
     let [first, second, ..] = *hash.as_bytes();
     f64::from(u16::from_be_bytes([first, second])) / f64::from(u16::MAX)
 }
 
-/// How long the API wants to be left alone: `Retry-After` in seconds or as a date, or OpenAI's own
-/// `retry-after-ms`.
+/// The delay that the API asks for: `Retry-After` in seconds or as a date, or OpenAI's own `retry-after-ms`.
 pub(crate) fn asked_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     if let Some(millis) = text("retry-after-ms").and_then(|text| text.trim().parse().ok()) {
@@ -58,7 +57,7 @@ pub(crate) fn asked_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duratio
     if let Ok(seconds) = wanted.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    // A date that has passed means: now.
+    // A date in the past means no delay.
     httpdate::parse_http_date(wanted).ok().map(|date| date.duration_since(now).unwrap_or_default())
 }
 
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_and_spread() {
+    fn delays_double_with_jitter() {
         check_wait(1, None, 0.0, Some(500));
         check_wait(1, None, 1.0, Some(250));
         check_wait(2, None, 0.0, Some(1_000));
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_that_the_api_asks_for_is_kept() {
+    fn retry_after_is_honoured() {
         check_wait(1, Some(7_000), 0.5, Some(7_000));
         check_wait(1, Some(0), 0.0, Some(500));
         check_wait(1, Some(60_000), 0.0, Some(60_000));
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_that_fail_together_come_back_apart() {
+    fn jitter_separates_queries_that_fail_together() {
         let first = spread(QueryUid::new(1, [1; 10]), 1, 1);
         let second = spread(QueryUid::new(1, [2; 10]), 1, 1);
         assert!((0.0..=1.0).contains(&first) && (0.0..=1.0).contains(&second));

@@ -1,10 +1,10 @@
-//! Knows whether text was shown: after that, nobody may begin the turn again unseen.
+//! Tracks whether text was shown: after that, the turn must not be restarted unnoticed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bosun_engine::model::Deltas;
 
-/// Passes text on, and remembers that there was some.
+/// Forwards deltas, and records that there were some.
 pub(super) struct Shown<'a> {
     deltas: &'a dyn Deltas,
     any: AtomicBool,

@@ -1,4 +1,4 @@
-//! What the tests of all wire formats share: a conversation, an ear for deltas, and the corpus of answers.
+//! Shared by the tests of all wire formats: a conversation, a recorder of deltas, and the corpus of answers.
 
 pub(crate) mod corpus;
 
@@ -35,7 +35,7 @@ pub(crate) fn literal(text: &str) -> Source {
     Source::Literal(Secret::new(text.into()))
 }
 
-/// Keeps the text that was streamed.
+/// Records the streamed text.
 #[derive(Default)]
 pub(crate) struct Kept(Mutex<String>);
 
@@ -65,7 +65,7 @@ pub(crate) fn config(base_url: &str) -> Config {
     }
 }
 
-/// A model that does not wait long.
+/// A model with short delays.
 pub(crate) fn remote<W: Wire>(config: Config, wire: W) -> Remote<W> {
     let mut model = Remote::new(Namespace::default(), config, wire, Arc::default(), Arc::new(Connections::default()));
     model.backoff = Backoff { first: Duration::from_millis(1), longest: Duration::from_secs(5) };
@@ -132,7 +132,7 @@ pub(crate) fn conversation() -> Vec<Message> {
     ]
 }
 
-/// What the next request says of an answer: the answer, and a result for each of its calls.
+/// The messages that follow an answer: the answer, and a result for each of its calls.
 pub(crate) fn follow(reply: &ModelReply) -> Vec<Message> {
     let calls = reply.calls.iter().map(|asked| call(&asked.provider_id, &asked.alias, &asked.arguments));
     let message =
@@ -145,7 +145,7 @@ pub(crate) async fn stand_in(answers: Vec<standin::Answer>) -> StandIn {
     StandIn::recording(Plays::Answers(answers)).await.unwrap()
 }
 
-/// An error as both APIs spell it.
+/// An error in the format of both APIs.
 pub(crate) fn failing(status: u16, message: &str) -> standin::Answer {
     standin::Answer::json(status, json!({"error": {"message": message}}).to_string())
 }
@@ -175,14 +175,14 @@ pub(crate) fn shown(answer: &Answer) -> Value {
     shown
 }
 
-/// What a reader makes of these parts of a stream, and the text that it showed.
+/// The result of a reader for these parts of a stream, and the text that it showed.
 pub(crate) fn assemble(mut reader: Box<dyn Reader>, parts: &[&[u8]]) -> (Result<Answer, Failure>, String) {
     let deltas = Kept::default();
     let fed = parts.iter().try_for_each(|part| reader.feed(part, &deltas));
     (fed.and_then(|()| reader.end()), deltas.text())
 }
 
-/// Feeds events until one is refused: how many were taken before it, the code, and how much text was shown.
+/// Feeds events until one is refused: the number of accepted events, the code, and the size of the shown text.
 pub(crate) fn refused_after(
     mut reader: Box<dyn Reader>,
     mut event: impl FnMut(usize) -> String,
@@ -195,10 +195,10 @@ pub(crate) fn refused_after(
             Err(Failure::Passing { message, .. }) => panic!("{message}"),
         }
     }
-    panic!("everything was taken")
+    panic!("every event was accepted")
 }
 
-/// The cases of a file of what is no answer: a name, its events, and the error.
+/// The cases of a file of malformed answers: a name, its events, and the error.
 pub(crate) fn check_malformed(wire: &str, reader: impl Fn() -> Box<dyn Reader>, event: impl Fn(&Value) -> String) {
     let text = std::fs::read_to_string(fixtures().join(wire).join("malformed.json")).unwrap();
     let cases: Vec<Value> = serde_json::from_str(&text).unwrap();

@@ -1,3 +1,3 @@
-//! Runners: who runs the inside calls of each kind of binding.
+//! Runners: they run the inside calls of each kind of binding.
 
 pub mod builtin;

@@ -1,10 +1,11 @@
-//! Where a secret may be sent.
+//! The destinations that a secret may be sent to.
 //!
-//! What its key `allowed-hosts` lists binds every manifest. Where there is no list, a manifest in a file sends
-//! a secret wherever it says, since whoever writes files could read the secret as well. A manifest that a client
-//! has stored does not: it sends a secret to where a file of its namespace sends it; to its provider's own API, if no
-//! file sends it anywhere; and to an address that is kept in that very secret. It never puts one into the body of a
-//! request, which an API may keep for whoever owns the key beside it. `docs/decisions/006-secrets-and-hosts.md` has the reasons.
+//! Its key `allowed-hosts` applies to every manifest. Without that list, a manifest in a file sends a secret to any
+//! host it names, since an operator who writes files could read the secret as well. A manifest that a client has stored
+//! does not: it sends a secret only to where a file of its namespace sends it; to its provider's own API, if no file
+//! sends it anywhere; and to an address that is stored in that very secret. It never puts one into the body of a
+//! request, which an API may store for the owner of the key that it is sent with.
+//! `docs/decisions/006-secrets-and-hosts.md` has the reasons.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,7 +17,7 @@ use super::{
     hosts::{self, BadLine},
 };
 
-/// What a secret becomes in a request.
+/// The part of a request that a secret becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The key of the API.
@@ -25,26 +26,26 @@ pub enum Part {
     Body,
 }
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination<'a> {
     pub url: &'a Url,
-    /// The name of the secret that the address is kept in, if it is one.
+    /// The name of the secret that holds the address, if one does.
     pub kept_in: Option<&'a str>,
 }
 
-/// How far the secrets of a manifest go.
+/// Which destinations the secrets of a manifest may be sent to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
     /// The manifest is a file.
     #[default]
     File,
-    /// A client has stored it. `own` is the address of the provider's own API, where it has one.
+    /// A client has stored it. `own` is the address of the provider's own API, if it has one.
     Stored { grants: Arc<Grants>, own: Option<&'static str> },
 }
 
 impl Destination<'_> {
-    /// What a refusal calls it. An address that is kept as a secret stays one.
+    /// How a refusal names it. An address that is a secret is not shown.
     fn shown(&self, place: &str) -> String {
         match self.kept_in {
             Some(secret) => format!("the address in secret `{}`", clip(secret)),
@@ -54,7 +55,7 @@ impl Destination<'_> {
 }
 
 impl Reach {
-    /// Whether a secret may be such a part of a request, wherever that goes.
+    /// Whether a secret may be this part of a request, to any destination.
     ///
     /// # Errors
     /// If it may not.
@@ -70,7 +71,7 @@ impl Reach {
             Self::File => true,
             Self::Stored { grants, own } => {
                 let is_own = || own.is_some_and(|own| Url::parse(own).is_ok_and(|own| own.origin() == to.url.origin()));
-                // A secret that files send elsewhere is known to be no key of this API.
+                // A secret that files send elsewhere is known not to be a key of this API.
                 let may_be_own = || part == Part::Key && is_own() && !grants.know(namespace, name);
                 to.kept_in == Some(name) || grants.include(namespace, name, to.url) || may_be_own()
             }
@@ -78,19 +79,19 @@ impl Reach {
     }
 }
 
-/// To which addresses the files of a server send which secrets.
+/// The addresses that the files of a server send each secret to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants(BTreeSet<(Namespace, String, String)>);
 
 impl Grants {
-    /// Notes that a file of `namespace` sends `source` to `url`.
+    /// Adds that a file of `namespace` sends `source` to `url`.
     pub fn add(&mut self, namespace: &Namespace, source: &Source, url: &Url) {
         if let Source::Reference(SecretRef { name, .. }) = source {
             self.0.insert((namespace.clone(), name.clone(), origin(url)));
         }
     }
 
-    /// Whether a file sends this secret anywhere.
+    /// Whether a file sends this secret to any address.
     fn know(&self, namespace: &Namespace, name: &str) -> bool {
         let first = (namespace.clone(), name.to_owned(), String::new());
         let found = self.0.range(first..).next();
@@ -108,10 +109,11 @@ fn origin(url: &Url) -> String {
 }
 
 impl Secrets {
-    /// Whether a secret may go where a manifest wants to send it. Says so whether or not there is such a secret.
+    /// Whether a secret may be sent to the destination of a manifest. The answer does not reveal whether the secret
+    /// exists.
     ///
     /// # Errors
-    /// If it may not, or if that cannot be found out.
+    /// If it may not, or if that cannot be determined.
     pub async fn permit(
         &self,
         namespace: &Namespace,
@@ -132,7 +134,7 @@ impl Secrets {
         match hosts::admit(listed.expose(), to.url) {
             Ok(true) => Ok(()),
             Ok(false) => Err(SecretError::HostNotAllowed { name: clip(name), address: to.shown(&origin(to.url)) }),
-            // What it says there is not repeated: somebody may have put a secret into the wrong file.
+            // The line is not repeated: it may be a secret in the wrong file.
             Err(BadLine(line)) => Err(SecretError::BadHosts { name: clip(name), line }),
         }
     }
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_secret_with_a_list_goes_to_its_hosts_and_no_other() {
+    async fn a_secret_with_a_list_is_sent_to_its_hosts_only() {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "default/openai/allowed-hosts", "api.openai.com\n*.example.com\n");
         let secrets = Secrets::new(Some(root.path().to_owned()), []);
@@ -189,9 +191,9 @@ mod tests {
                 "evilexample.com",
                 "127.0.0.1",
                 "ü.example.org",
-                // A list is the whole list, also where a file sends the secret elsewhere.
+                // A list is exhaustive, also where a file sends the secret elsewhere.
                 "models.example.org",
-                // Anybody on the way could read it.
+                // It could be read in transit.
                 "http://api.openai.com/v1",
             ] {
                 let refused = to(host).await.unwrap_err();
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_makes_no_sense_lets_a_secret_go_nowhere_and_is_not_repeated() {
+    async fn a_secret_with_an_invalid_list_is_sent_nowhere_and_the_list_is_not_repeated() {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "default/openai/allowed-hosts", "api.openai.com\nsk cnry 7f3a\n");
         let secrets = Secrets::new(Some(root.path().to_owned()), []);
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_list_a_file_says_where_and_a_client_only_where_a_file_does() {
+    async fn without_a_list_a_stored_manifest_is_bound_by_the_files() {
         let secrets = Secrets::default();
         let check = async |reach: &Reach, namespace: &str, name: &str, part, to: &str, kept_in| {
             let url = Url::parse(to).unwrap();
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_does_not_tell_an_address_that_is_a_secret() {
+    async fn a_refusal_does_not_reveal_an_address_that_is_a_secret() {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "default/listed/allowed-hosts", "api.openai.com\n");
         let secrets = Secrets::new(Some(root.path().to_owned()), []);
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_says_what_to_do_and_not_whether_there_is_such_a_secret() {
+    async fn a_refusal_says_what_to_do_and_not_whether_the_secret_exists() {
         let secrets = Secrets::default();
         let url = Url::parse("http://127.0.0.1:9/v1?key=cnry").unwrap();
         let to = Destination { url: &url, kept_in: None };

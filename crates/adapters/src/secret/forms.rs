@@ -1,11 +1,11 @@
-//! The spellings in which a secret may come back: an API that echoes it need not do so as it got it.
+//! The encodings in which a secret may be echoed: an API need not repeat it as it was sent.
 
 use std::fmt::Write as _;
 
-/// Shorter texts are no secrets; to take them out would take every word apart.
+/// Shorter texts are not secrets; redacting them would garble ordinary words.
 const SHORTEST: usize = 4;
 
-/// Every spelling of `value`, the longest first, so that no spelling is left behind as a part of another.
+/// Every encoding of `value`, the longest first, so that none is left over as a part of another.
 pub(super) fn of(value: &str) -> Vec<String> {
     if value.len() < SHORTEST {
         return Vec::new();
@@ -37,7 +37,7 @@ fn json_escaped(value: &str) -> String {
     quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
 }
 
-/// With `all`, also what a path may hold.
+/// With `all`, characters that are allowed in a path are encoded too.
 fn percent_encoded(value: &str, all: bool) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
@@ -45,7 +45,7 @@ fn percent_encoded(value: &str, all: bool) -> String {
         if is_plain || (!all && matches!(byte, b'/' | b':')) {
             text.push(char::from(byte));
         } else {
-            // To write into a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "%{byte:02X}");
         }
     }
@@ -54,7 +54,7 @@ fn percent_encoded(value: &str, all: bool) -> String {
 
 fn hexadecimal(value: &str) -> String {
     value.bytes().fold(String::with_capacity(value.len() * 2), |mut text, byte| {
-        // To write into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base_64_is_as_the_standard_has_it() {
+    fn base64_matches_the_standard() {
         for (text, expect) in
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")]
         {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_has_all_its_spellings() {
+    fn a_value_has_all_its_encodings() {
         let forms = of("a/b c\"d");
         for form in [
             "a/b c\"d",

@@ -7,31 +7,31 @@
 //! | `http://api.example.com:8000` | this and nothing else; without a port, the usual one of the scheme |
 //! | `*.example.com`, in any of these | every name under it, and not the name itself |
 //!
-//! A host of this machine needs no https, since nothing leaves it. A line that is none of these is a fault of the whole
-//! list: to pass over it could mean to send a secret, or to refuse it, against what somebody wrote.
+//! A host of this machine needs no https, since nothing leaves the machine. An invalid line invalidates the whole list:
+//! skipping it could send a secret, or refuse it, against what the operator wrote.
 
 use url::Url;
 
 use crate::address::{self, HostAndPort};
 
-/// Where one line lets a secret go.
+/// The destinations that one line allows.
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     scheme: Option<&'static str>,
-    /// Without the `*.` in front of it.
+    /// Without a leading `*.`.
     host: String,
     names_under_it: bool,
     port: Option<u16>,
 }
 
-/// The number of a line that makes no sense, counted from 1.
+/// The number of an invalid line, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadLine(pub(super) usize);
 
 /// Whether a request to `url` may carry a secret with this list.
 ///
 /// # Errors
-/// If a line of it makes no sense.
+/// If a line of it is invalid.
 pub(super) fn admit(list: &str, url: &Url) -> Result<bool, BadLine> {
     let lines = list.split([',', '\n']).map(str::trim).enumerate().filter(|(_, text)| !text.is_empty());
     let mut admitted = false;
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_scheme_host_and_port_or_as_much_of_it_as_it_has() {
+    fn a_line_restricts_scheme_host_and_port_as_far_as_it_names_them() {
         for (line, admitted, refused) in [
             (
                 "api.example.com",
@@ -125,7 +125,7 @@ mod tests {
                 &["https://a.example.com:8443/"],
                 &["https://a.example.com/", "https://example.com:8443/"],
             ),
-            // On this machine nothing is overheard.
+            // On this machine nothing can be intercepted.
             (
                 "localhost",
                 &["http://localhost:11434/v1", "https://localhost/", "http://LOCALHOST./"],
@@ -149,7 +149,7 @@ mod tests {
             for url in admitted {
                 check(line, url, Ok(true));
             }
-            // What is no URL at all goes nowhere by itself.
+            // A text that is not a URL is not a destination.
             for url in refused.iter().filter(|url| Url::parse(url).is_ok()) {
                 check(line, url, Ok(false));
             }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_makes_no_sense_spoils_the_list_wherever_it_stands() {
+    fn an_invalid_line_invalidates_the_list() {
         for line in [
             "https://api.example.com/v1",
             "api.example.com/v1",

@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use bosun_adapters::store::sqlite::{self, BackupError, Progress, audit::acts};
+use bosun_adapters::store::sqlite::{self, BackupError, Progress, audit::spool};
 use bosun_core::audit::{Action, Record};
 use bosun_engine::{Clock, SystemClock};
 
@@ -51,7 +51,7 @@ impl Backup {
         let record = Record::of_act(SystemClock.now(), Action::StoreBackedUp, None, Some(to.display().to_string()));
         // Whose process this is; names would have to be looked up, and can be changed.
         let uid = std::fs::metadata("/proc/self").map(|process| format!("uid:{}", process.uid())).ok();
-        acts::leave(&self.data, &Record { actor: uid.map(Into::into), ..record })
+        spool::append(&self.data, &Record { actor: uid.map(Into::into), ..record })
     }
 
     /// Adds what to do where the command line is what can be changed.

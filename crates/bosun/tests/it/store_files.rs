@@ -130,7 +130,7 @@ async fn every_fault_of_a_store_is_told_at_once() {
         &output,
         &[
             "error[schema_changed]: `queries_by_deadline` is missing",
-            "error[head_differs]: query `default/waiting`: its status is not what its journal says",
+            "error[head_differs]: query `default/waiting`: its status does not match its journal",
             "error[head_differs]: query `default/waiting`: its deadline is not",
             "error[head_differs]: query `default/done`: its head is not",
             "error[entry_unreadable]: query `default/told`: entry 2 of its journal cannot be read",
@@ -264,7 +264,7 @@ async fn blobs_are_looked_at_and_copied_with_their_store() {
     fs::write(blobs.join(hash), "hullo").unwrap();
     assert_refused(
         &check(&world.data()).await,
-        &[&format!("error[blob_damaged]: blob {hash} is not what its hash says")],
+        &[&format!("error[blob_damaged]: blob {hash} does not match its hash")],
     );
     fs::remove_file(blobs.join(hash)).unwrap();
     assert_refused(&check(&world.data()).await, &[&format!("error[blob_missing]: blob {hash} is missing")]);
@@ -287,10 +287,10 @@ async fn a_copy_replaces_nothing_by_accident() {
     let other = world.path("photos");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("1.jpeg"), "").unwrap();
-    assert_refused(&backup(&data, &other, &["--force"]).await, &["is no copy of a store and is not replaced"]);
+    assert_refused(&backup(&data, &other, &["--force"]).await, &["is not a backup of a store and is not replaced"]);
     assert!(other.join("1.jpeg").exists());
     for inside in [data.clone(), data.join("copy"), data.join("deep/er")] {
-        assert_refused(&backup(&data, &inside, &["--force"]).await, &["lies in the directory of the store itself"]);
+        assert_refused(&backup(&data, &inside, &["--force"]).await, &["is inside the directory of the store itself"]);
     }
     assert_refused(&backup(&world.path("nowhere"), &world.path("x"), &[]).await, &["there is no store in"]);
     assert_refused(&backup(&data, Path::new("/proc/copy"), &[]).await, &["cannot be written to"]);

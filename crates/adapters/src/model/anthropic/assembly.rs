@@ -1,8 +1,8 @@
-//! Puts an answer together, strictly.
+//! Strict assembly of an answer.
 //!
-//! There is an answer only after a `stop_reason`, `message_stop` and the end of the body, in this order
-//! and with every block ended; whatever had arrived before counts for nothing without them. What does
-//! not fit is refused, never repaired: a guessed argument would be run.
+//! An answer is complete only after a `stop_reason`, `message_stop` and the end of the body, in this order and with
+//! every block ended; otherwise everything that had arrived is discarded. Inconsistent input is refused, never
+//! repaired: a guessed argument would be executed.
 
 use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply, ReplySize};
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ use crate::model::{
     remote::{Answer, Assemble, Failure, malformed, unreadable},
 };
 
-/// Reads a plain answer: the same blocks, each in one piece.
+/// Reads a non-streamed answer: the same blocks, each as a whole.
 pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure> {
     let message: Message = serde_json::from_slice(body).map_err(|error| unreadable("message", &error))?;
     if let Some(error) = message.error {
@@ -39,7 +39,7 @@ pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure>
     assembly.end()
 }
 
-/// What a block counts for beside its content.
+/// The fixed size that each block counts for, in addition to its content.
 const BLOCK_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,13 +55,13 @@ enum Progress {
 enum Stop {
     EndTurn,
     ToolUse,
-    /// A server-side tool takes long: to be asked again with what is there.
+    /// A server-side tool takes long: the request is repeated with what is there.
     Pause,
     TooLong(&'static str),
     Refusal,
 }
 
-/// An answer that is still arriving.
+/// An answer in progress.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     progress: Progress,
@@ -75,7 +75,7 @@ pub(super) struct Assembly {
 struct Block {
     is_open: bool,
     kind: Kind,
-    /// The block as it began, without what `kind` holds, and with what its deltas have added.
+    /// The block as it started, without what `kind` holds, and with what its deltas have added.
     fields: Map<String, Value>,
 }
 
@@ -85,11 +85,11 @@ enum Kind {
     ToolUse {
         id: String,
         name: String,
-        /// What `input` was when the block began: all of it, if no piece of JSON follows.
+        /// The `input` at the start of the block: all of it, if no JSON delta follows.
         input: Value,
         json: String,
     },
-    /// Only the API understands it; pieces of JSON that stream in are its `input`.
+    /// A provider-specific block; its JSON deltas are its `input`.
     Own {
         json: String,
     },
@@ -182,7 +182,7 @@ impl Assembly {
             return Err(malformed(format!("block {index} begins before the last one has ended")));
         }
         let kind = fields.get("type").and_then(Value::as_str).map(str::to_owned);
-        // Its text is counted below, as text; and an empty block is not nothing.
+        // Its text is counted below, as text; an empty block has a size too.
         self.size.add(BLOCK_BYTES + if kind.as_deref() == Some("text") { 0 } else { fields::size(&fields) })?;
         let mut text = |name: &str| match fields.shift_remove(name) {
             Some(Value::String(text)) => Some(text),
@@ -251,7 +251,7 @@ impl Assembly {
                 fields::grow_members(&mut block.fields, delta);
             }
             (Kind::Text(_) | Kind::ToolUse { .. }, other) => {
-                return Err(malformed(format!("a `{other}` does not belong into block {index}")));
+                return Err(malformed(format!("a `{other}` does not belong in block {index}")));
             }
         }
         Ok(())
@@ -313,7 +313,7 @@ impl Assembly {
         let (mut text, mut calls, mut layout) = (String::new(), Vec::new(), Vec::new());
         for Block { kind, fields, .. } in self.blocks {
             match kind {
-                // The API refuses to read empty texts, which it sometimes writes.
+                // The API rejects empty texts, which it sometimes sends.
                 Kind::Text(part) if part.is_empty() => {}
                 Kind::Text(part) => {
                     layout.push(layout::text(part.len(), fields));
@@ -337,8 +337,8 @@ impl Assembly {
     }
 }
 
-/// What the API says of its own failure, in a stream or with a good status. Before anything was shown,
-/// an overload is like one that came as a status.
+/// An error that the API reports in a stream or with a successful status. Before anything was shown, an overload is
+/// handled like one that came as a status.
 fn reported(error: &ErrorBody) -> Failure {
     let message = if error.message.is_empty() { "no reason given" } else { &error.message };
     let refused = |status| Failure::Final(ModelError::Refused { status, message: message.to_owned() });

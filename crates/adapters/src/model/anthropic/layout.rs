@@ -1,21 +1,20 @@
-//! In which order the blocks of an answer stood.
+//! The order of the blocks of an answer.
 //!
-//! Text and calls are in the journal anyway, so a layout has a mark in their places, and every other
-//! block as it came: `[{"type":"thinking",…}, {"text":12}, {"call":0}]` is a thought, the first twelve
-//! bytes of the text, and the first call. A mark may carry fields that only the API knows. What a
-//! layout does not mention follows behind it: text first, then calls. So an answer of a text and its
-//! calls, as most are, has no layout at all.
+//! Text and calls are in the journal anyway, so a layout has placeholders for them, and every other block as it was
+//! received: `[{"type":"thinking",…}, {"text":12}, {"call":0}]` is a thinking block, the first twelve bytes of the
+//! text, and the first call. A placeholder may carry provider-specific fields. What a layout does not mention follows
+//! after it: text first, then calls. So an answer of a text and its calls, the usual case, has no layout at all.
 
 use serde_json::{Map, Value, json};
 
-/// One place of a layout.
+/// One entry of a layout.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Place<'a> {
-    /// So many bytes of the text, and what the API adds to them.
+    /// This many bytes of the text, and the provider-specific fields.
     Text(usize, Option<&'a Map<String, Value>>),
-    /// The call with this number, likewise.
+    /// The call with this index, likewise.
     Call(usize, Option<&'a Map<String, Value>>),
-    /// A block that only the API understands.
+    /// A provider-specific block.
     Own(&'a Value),
 }
 
@@ -35,7 +34,7 @@ fn mark(kind: &str, number: usize, own: Map<String, Value>) -> Value {
     mark
 }
 
-/// Whether it says no more than no layout would: a text, and then calls in their order.
+/// Whether it is equivalent to no layout: a text, and then calls in order.
 pub(super) fn is_plain(layout: &[Value]) -> bool {
     let places: Vec<_> = layout.iter().map(read).collect();
     let calls = match places.split_first() {
@@ -49,7 +48,7 @@ pub(super) fn is_plain(layout: &[Value]) -> bool {
 pub(super) fn read(entry: &Value) -> Place<'_> {
     let number = |name: &str| entry.get(name)?.as_u64().and_then(|number| usize::try_from(number).ok());
     let own = entry.get("own").and_then(Value::as_object);
-    // The API's own blocks have a type, marks have none.
+    // The API's own blocks have a `type`, placeholders have none.
     if entry.get("type").is_none() {
         if let Some(bytes) = number("text") {
             return Place::Text(bytes, own);
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_the_api_is_never_taken_for_a_mark() {
+    fn a_block_of_the_api_is_never_mistaken_for_a_placeholder() {
         let block = json!({"type": "call_summary", "call": 0});
         assert_eq!(read(&block), Place::Own(&block));
     }

@@ -1,9 +1,8 @@
 //! Anthropic's messages.
 //!
-//! What a model says there is a list of blocks. Text and calls are what everybody knows; all other
-//! blocks (signed thoughts, above all) are kept with the turn and go back unchanged, in their places:
-//! the API refuses a conversation in which a signature does not fit. `layout` has the form in which
-//! they are kept.
+//! An answer is a list of blocks. Text and calls are common to all APIs; all other blocks (signed thinking above all)
+//! are stored with the turn and sent back unchanged, in their positions: the API rejects a conversation in which a
+//! signature does not match. `layout` defines how they are stored.
 
 mod assembly;
 mod layout;
@@ -16,23 +15,23 @@ use url::Url;
 use self::assembly::Assembly;
 use super::remote::{Answer, Failure, Reader, Streamed, Turn, Wire};
 
-/// Under which name a turn keeps what only this API understands.
+/// The name under which a turn stores provider-specific fields of this API.
 const WIRE: &str = "anthropic";
 
-/// Where the API is.
+/// The address of the API.
 pub const BASE_URL: &str = "https://api.anthropic.com";
-/// The version of the API that this module speaks; sent where a manifest names none.
+/// The default version of the API; sent where a manifest names none.
 pub const VERSION: &str = "2023-06-01";
-/// How long an answer may be where a manifest does not say: the API wants to be told.
+/// The default maximum length of an answer: the API requires one.
 pub const MAX_TOKENS: u32 = 8_192;
 
-/// Parameters of a request that belong to this module; a manifest cannot set them.
+/// Request parameters that this module sets; a manifest cannot.
 pub const OWN_PROPERTIES: &[&str] = &["model", "messages", "system", "tools", "tool_choice"];
 
 /// The messages API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Messages {
-    /// Whether to mark what the API may keep in its prompt cache.
+    /// Whether to mark prefixes for the API's prompt cache.
     pub cache: bool,
 }
 

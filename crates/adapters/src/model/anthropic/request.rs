@@ -1,10 +1,9 @@
-//! Writes the body of one turn.
+//! The request body of one turn.
 //!
-//! The API puts a prompt together as tools, then system, then messages, and keeps what it has read up
-//! to a mark (`cache_control`) in its cache. So the marks stand behind the last tool, behind the
-//! system prompt, and behind the last two messages of the user: the one before last is where the
-//! turn before this one ended, and this turn reads from there. Apart from the marks, a turn begins with
-//! the bytes of the turn before it: arguments are the model's own text, and tools the toolset's.
+//! The API orders a prompt as tools, then system, then messages, and caches the prefix up to a mark (`cache_control`).
+//! So the marks are after the last tool, after the system prompt, and after the last two messages of the user: the
+//! second last is where the previous turn ended, and this turn reads the cache up to there. Apart from the marks, a
+//! turn begins with the bytes of the turn before it: arguments are the model's own text, and tools the toolset's.
 
 use std::borrow::Cow;
 
@@ -25,7 +24,7 @@ use crate::model::{
     remote::{Body, Turn},
 };
 
-/// What the API may keep up to here.
+/// Marks the prefix up to here for the prompt cache.
 const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}}";
 
 pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::Error> {
@@ -48,7 +47,7 @@ pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::E
         }
     }
     if let Some(format) = &turn.request.answer {
-        // Not every model here can be held to a schema; every one can be told of it, and all are checked.
+        // Not every model here supports a schema; each one can be instructed, and all answers are validated.
         let told = format!("Answer with nothing but one JSON object that fits this JSON Schema: {}", format.schema);
         system.extend(text_block(&told, None));
     }
@@ -63,7 +62,7 @@ pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::E
     Ok(body.end())
 }
 
-/// What the query asks of the model, and how long an answer may be, which the API must be told.
+/// The options of the query, and the maximum length of an answer, which the API requires.
 fn options(turn: &Turn<'_>) -> Vec<(&'static str, Value)> {
     let options = turn.request.options;
     let is_set = turn.properties.iter().any(|(name, _)| *name == "max_tokens");
@@ -73,7 +72,7 @@ fn options(turn: &Turn<'_>) -> Vec<(&'static str, Value)> {
     max_tokens.into_iter().chain(temperature).collect()
 }
 
-/// Messages of the wire: user and assistant take turns, and each one is a list of blocks.
+/// Messages in the wire format: user and assistant alternate, and each one is a list of blocks.
 #[derive(Default)]
 struct Messages(Vec<(&'static str, Vec<String>)>);
 
@@ -81,7 +80,7 @@ impl Messages {
     fn add(&mut self, message: &Message) {
         let (role, blocks) = match message {
             Message::System(_) => return,
-            // An empty input is the caller's, and the API's to refuse.
+            // An empty input is the caller's fault, and the API's to reject.
             Message::User(text) => ("user", vec![text_block(text, None).unwrap_or_else(|| text_of(text, None))]),
             Message::Tool { provider_id, content, is_error, .. } => {
                 ("user", vec![result_block(provider_id, content, *is_error)])
@@ -93,9 +92,9 @@ impl Messages {
             }
         };
         match self.0.last_mut() {
-            // All results of a turn stand in one message, and before what the user says then.
+            // All results of a turn are in one message, before the user's next text.
             Some((last, so_far)) if *last == role => so_far.extend(blocks),
-            // The API refuses a message without blocks.
+            // The API rejects a message without blocks.
             _ if blocks.is_empty() => {}
             _ => self.0.push((role, blocks)),
         }
@@ -114,7 +113,7 @@ impl Messages {
     }
 }
 
-/// An answer of the model, block for block as it was.
+/// An answer of the model, block for block as it was received.
 fn answer(text: &str, calls: &[MessageCall], layout: &[Value]) -> Vec<String> {
     let mut rest = text;
     let mut told = vec![false; calls.len()];
@@ -140,7 +139,7 @@ fn answer(text: &str, calls: &[MessageCall], layout: &[Value]) -> Vec<String> {
     blocks
 }
 
-/// `None` for a text that the API refuses to read: one without a letter.
+/// `None` for a text that the API rejects: a blank one.
 fn text_block(text: &str, own: Option<&Map<String, Value>>) -> Option<String> {
     (!text.trim().is_empty()).then(|| text_of(text, own))
 }
@@ -151,8 +150,8 @@ fn text_of(text: &str, own: Option<&Map<String, Value>>) -> String {
 
 fn call_block(call: &MessageCall, own: Option<&Map<String, Value>>) -> String {
     let is_object = serde_json::from_str::<std::collections::HashMap<String, IgnoredAny>>(&call.arguments).is_ok();
-    // The API takes objects only. Arguments that are none were refused, and the model has read why; so
-    // that it sees what it wrote, they are shown as Anthropic's own documentation does it.
+    // The API accepts objects only. Arguments that are not an object were refused, and the model has read why; so that
+    // it sees what it wrote, they are wrapped as Anthropic's own documentation does.
     let input = if is_object {
         Cow::Borrowed(call.arguments.as_str())
     } else {
@@ -173,7 +172,7 @@ fn result_block(id: &str, content: &str, is_error: bool) -> String {
     block.to_string()
 }
 
-/// The id of a call. Earlier turns may have been another API's, with ids that this one does not take.
+/// The id of a call. Earlier turns may be from another API, with ids that this one rejects.
 fn tool_id(id: &str) -> Cow<'_, str> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if !id.is_empty() && id.chars().all(fits) {
@@ -183,7 +182,7 @@ fn tool_id(id: &str) -> Cow<'_, str> {
     }
 }
 
-/// `block` with further members, which only the API knows.
+/// `block` with further, provider-specific members.
 fn with_own(block: &str, own: Option<&Map<String, Value>>) -> String {
     let mut block = block.to_owned();
     for (name, value) in own.into_iter().flatten() {

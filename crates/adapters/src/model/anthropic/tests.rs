@@ -1,5 +1,4 @@
-//! Golden requests, a corpus of answers cut at every byte, and what happens when the API misbehaves,
-//! over real connections.
+//! Golden requests, a corpus of answers cut at every byte, and misbehaviour of the API, over real connections.
 
 mod corpus;
 mod talking;
@@ -46,7 +45,7 @@ fn model(config: Config) -> Remote<Messages> {
     testing::remote(config, MESSAGES)
 }
 
-/// The body of the request is the golden file, byte for byte.
+/// Asserts that the body of the request is the golden file, byte for byte.
 async fn check_request(file: &str, change: impl FnOnce(&mut Config, &mut Messages), request: ModelRequest) {
     let server = stand_in(vec![stream("text-only")]).await;
     let (mut config, mut wire) = (config(&server.url()), MESSAGES);
@@ -79,7 +78,7 @@ async fn requests_are_these_bytes() {
     };
     check_request("plain-with-properties.json", settings, no_tools).await;
 
-    // What a query asks for goes before what the manifest says.
+    // Options of a query override the manifest's.
     let options = ModelOptions { temperature: Some(0.5), max_tokens: Some(300) };
     let schema = Arc::new(json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}));
     let answer = Some(AnswerFormat { name: "sum".into(), schema });
@@ -88,7 +87,7 @@ async fn requests_are_these_bytes() {
     let asked = ModelRequest { options, answer, ..hello() };
     check_request("options-of-the-query.json", |config, _| config.properties = properties, asked).await;
 
-    // Whatever stands in a history must make a conversation that the API takes.
+    // Any history must become a conversation that the API accepts.
     let odd = vec![
         Message::System("First.".into()),
         Message::System("Second.".into()),
@@ -147,7 +146,7 @@ async fn key_version_and_headers_are_sent() {
 }
 
 #[test]
-fn the_endpoint_lies_under_the_base_url() {
+fn the_endpoint_is_below_the_base_url() {
     let check = |base: &str, expect: Result<&str, &'static str>| {
         assert_eq!(
             remote::base(base).and_then(|base| MESSAGES.address(base, "m", None)).map(String::from),

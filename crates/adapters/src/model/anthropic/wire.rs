@@ -1,7 +1,7 @@
-//! Messages as they stand on the wire.
+//! The wire format of the messages API.
 //!
-//! Events and blocks of unknown types are not errors: the API says that there will be new ones. Fields
-//! that are here must have the types that they have here. The names are Anthropic's.
+//! Unknown types of events and blocks are not errors: the API announces that there will be new ones. Fields that are
+//! listed here must have the types that they have here. The names are Anthropic's.
 
 use bosun_core::query::Usage as Tokens;
 use serde::Deserialize;
@@ -38,20 +38,20 @@ pub(super) enum Event {
     Unknown,
 }
 
-/// What is known when an answer begins.
+/// The data at the start of an answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct Start {
     pub(super) role: Option<String>,
     pub(super) usage: Option<Usage>,
 }
 
-/// What is known when it ends.
+/// The data at its end.
 #[derive(Debug, Deserialize)]
 pub(super) struct End {
     pub(super) stop_reason: Option<String>,
 }
 
-/// A plain answer.
+/// A non-streamed answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
     pub(super) role: Option<String>,
@@ -69,7 +69,7 @@ pub(super) struct ErrorBody {
     pub(super) message: String,
 }
 
-/// Each count is the sum so far; one that is missing has not changed.
+/// Each count is cumulative; a missing one has not changed.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Usage {
     input_tokens: Option<u64>,
@@ -92,7 +92,7 @@ impl From<Usage> for Tokens {
         let (cached, written) = (usage.cache_read_input_tokens, usage.cache_creation_input_tokens);
         let (cached, written) = (cached.unwrap_or_default(), written.unwrap_or_default());
         Self {
-            // `input_tokens` are only those that have nothing to do with the cache.
+            // `input_tokens` excludes tokens that were read from or written to the cache.
             prompt_tokens: usage.input_tokens.unwrap_or_default().saturating_add(cached).saturating_add(written),
             completion_tokens: usage.output_tokens.unwrap_or_default(),
             cached_tokens: cached,

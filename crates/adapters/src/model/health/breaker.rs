@@ -1,4 +1,4 @@
-//! A circuit breaker: an API that fails again and again is left alone for a while.
+//! A circuit breaker: requests to an API that fails repeatedly are suspended for a while.
 //!
 //! ```text
 //!            5 failures in a row                time is up
@@ -7,37 +7,37 @@
 //!     │                             └──── the probe failed, ────────┘  │
 //!     └────────────────────────────────── twice as long     succeeded ─┘
 //! ```
-//! Half open, one request goes through and all others are still refused. A probe that ends without a
-//! verdict (its query was cancelled, say) makes room for another one. There is no clock here.
+//! Half open, one request is sent as a probe and all others are still refused. A probe that ends without a
+//! verdict (its query was cancelled, for example) allows another one. There is no clock here.
 
 use std::time::Duration;
 
-/// So many failures in a row, and the API is left alone.
+/// The number of consecutive failures that opens the breaker.
 const FAILURES: u32 = 5;
-/// For how long, the first time.
+/// How long it is open the first time.
 const FIRST_REST: Duration = Duration::from_secs(5);
-/// A rest doubles with each probe that fails, up to this.
+/// The time doubles with each probe that fails, up to this.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
-/// What a request taught about the API.
+/// What a request has shown about the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It answered, also if the answer was a refusal.
+    /// It answered, even if it refused the request.
     Alive,
-    /// It could not be reached, failed by its own fault, or broke off.
+    /// It could not be reached, failed with a server error, or broke off.
     Failing,
     /// Nothing.
     Unknown,
 }
 
-/// Leave to send one request; to be given back with a verdict.
+/// Permission to send one request; to be returned with a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
     Normal,
     Probe,
 }
 
-/// No requests are sent.
+/// The breaker is open: no requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Open {
     pub(crate) failures: u32,
@@ -51,11 +51,11 @@ enum State {
     HalfOpen { probing: bool },
 }
 
-/// The state of one address. Times are counted from whatever moment the caller likes.
+/// The state of one address. Times are relative to an arbitrary origin of the caller.
 #[derive(Debug)]
 pub(super) struct Breaker {
     state: State,
-    /// In a row, over all states.
+    /// Consecutive failures, over all states.
     failures: u32,
     rest: Duration,
 }
@@ -68,7 +68,7 @@ impl Default for Breaker {
 
 impl Breaker {
     /// # Errors
-    /// If the API is being left alone, with how long it still will be.
+    /// If the breaker is open, with the remaining time.
     pub(super) fn admit(&mut self, now: Duration) -> Result<Pass, Open> {
         match self.state {
             State::Closed => Ok(Pass::Normal),
@@ -83,7 +83,7 @@ impl Breaker {
         }
     }
 
-    /// Takes a pass back. Says so if the API is left alone from now on.
+    /// Returns a pass with its verdict. `Some` if the breaker opens.
     pub(super) fn record(&mut self, pass: Pass, verdict: Verdict, now: Duration) -> Option<Open> {
         match (pass, verdict) {
             (Pass::Normal, Verdict::Unknown) => None,
@@ -92,7 +92,7 @@ impl Breaker {
                 None
             }
             (Pass::Normal, Verdict::Alive) => {
-                // One that was sent before the failures says nothing about the time after them.
+                // A request that was sent before the failures says nothing about the time after them.
                 if self.state == State::Closed {
                     self.failures = 0;
                 }
@@ -155,7 +155,7 @@ mod tests {
         fail(&mut breaker, 5, 0);
         assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe));
         assert!(breaker.admit(seconds(5)).is_err(), "another probe");
-        // It taught nothing: the next one may try.
+        // It has shown nothing: another probe is allowed.
         breaker.record(Pass::Probe, Verdict::Unknown, seconds(5));
         assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe));
         assert_eq!(
@@ -167,11 +167,11 @@ mod tests {
         breaker.record(Pass::Probe, Verdict::Alive, seconds(16));
         assert_eq!(breaker.admit(seconds(16)), Ok(Pass::Normal));
         fail(&mut breaker, 5, 20);
-        assert_eq!(breaker.admit(seconds(20)), Err(Open { failures: 5, remaining: FIRST_REST }), "as at first");
+        assert_eq!(breaker.admit(seconds(20)), Err(Open { failures: 5, remaining: FIRST_REST }), "the initial time");
     }
 
     #[test]
-    fn what_was_sent_before_does_not_decide_after() {
+    fn a_late_answer_does_not_change_an_open_breaker() {
         let mut breaker = Breaker::default();
         let late = breaker.admit(seconds(0)).unwrap();
         fail(&mut breaker, 5, 0);
@@ -198,11 +198,11 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in whatever order: never two probes at once, no request within a rest, no
-        /// rest longer than the longest, and no rest without five failures; and an API that answers is
-        /// in use again after one longest rest.
+        /// In any order of events: never two probes at once, no request while the breaker is open, never open longer
+        /// than the maximum, never opened without five failures; and an API that answers is in use again after the
+        /// longest time.
         #[test]
-        fn it_is_never_stuck_and_never_lets_a_crowd_through(steps in proptest::collection::vec(step(), 0..200)) {
+        fn it_is_never_stuck_and_allows_one_probe_at_a_time(steps in proptest::collection::vec(step(), 0..200)) {
             let mut breaker = Breaker::default();
             let (mut now, mut out, mut failing) = (Duration::ZERO, Vec::new(), 0_u32);
             for step in steps {

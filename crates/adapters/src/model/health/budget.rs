@@ -1,25 +1,25 @@
-//! A budget of retries: whoever is down must not be met by three times as many requests.
+//! A retry budget: an API that is down must not get three times as many requests.
 //!
-//! Each request earns a tenth of a retry, so retries stay below a tenth of the traffic; a small
-//! reserve, which fills up again slowly, lets a quiet server retry at all. Counted in thousandths of
-//! a retry, so that sums are exact. There is no clock here.
+//! Each request earns a tenth of a retry, so retries stay below a tenth of the traffic; a small reserve, which is
+//! refilled slowly, lets a quiet server retry at all. Counted in thousandths of a retry, so that sums are exact. There
+//! is no clock here.
 
 use std::time::Duration;
 
-/// What one retry costs.
+/// The cost of one retry.
 const RETRY: u64 = 1_000;
 /// What one request earns.
 const EARNED: u64 = RETRY / 10;
-/// The most that is kept.
+/// The maximum of the budget.
 const RESERVE: u64 = 10 * RETRY;
-/// The reserve is full again after a minute: so much comes back in a second.
+/// The refill per second: the reserve is full again after a minute.
 const PER_SECOND: u64 = RESERVE / 60;
 
-/// The budget of one address. Times are counted from whatever moment the caller likes.
+/// The budget of one address. Times are relative to an arbitrary origin of the caller.
 #[derive(Debug)]
 pub(super) struct Budget {
     balance: u64,
-    /// Up to when time has been paid out; whole seconds only, so that nothing is lost to rounding.
+    /// The time up to which the budget has been refilled; whole seconds only, so that nothing is lost to rounding.
     paid: u64,
 }
 
@@ -35,7 +35,7 @@ impl Budget {
         self.earn(EARNED);
     }
 
-    /// Pays for one retry; false if there is not enough.
+    /// Spends one retry; false if the budget is exhausted.
     pub(super) fn spend(&mut self, now: Duration) -> bool {
         self.refill(now);
         let Some(rest) = self.balance.checked_sub(RETRY) else { return false };
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn time_brings_the_reserve_back_and_no_more() {
+    fn the_reserve_is_refilled_up_to_its_maximum() {
         let mut budget = Budget::default();
         while budget.spend(Duration::ZERO) {}
         assert!(!budget.spend(Duration::from_secs(6)));

@@ -1,9 +1,8 @@
-//! What is remembered of a model API between requests: whether it is worth asking, and asking again.
+//! The health of model APIs across requests: whether to send a request, and whether to retry it.
 //!
-//! [`Breaker`] and [`Budget`] are pure: time arrives as an argument, and nothing here waits. One
-//! [`Endpoint`] has one of each and is shared by everybody who asks the same address, in whatever
-//! namespace: that an API is down is true for all of them. A refusal for one key's own load (429) is
-//! not, so it spends from the budget and does not trip the breaker.
+//! [`Breaker`] and [`Budget`] are pure: time arrives as an argument, and nothing here waits. One [`Endpoint`] has one
+//! of each and is shared by all callers of the same address, in every namespace: that an API is down is true for all of
+//! them. A rate limit of one key (429) is not, so it spends from the budget and does not trip the breaker.
 
 mod breaker;
 mod budget;
@@ -27,7 +26,7 @@ pub(crate) use breaker::{Open, Verdict};
 /// The health of one address.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    /// What `now` is counted from.
+    /// The origin of `now`.
     begun: Instant,
     breaker: Mutex<Breaker>,
     budget: Mutex<Budget>,
@@ -44,24 +43,24 @@ impl Endpoint {
         self.begun.elapsed()
     }
 
-    /// Notes a request, whatever becomes of it: each one earns a part of a retry.
+    /// Counts a request, whatever its result: each one earns a part of a retry.
     pub(crate) fn note_request(&self) {
         lock(&self.budget).note_request(self.now());
     }
 
-    /// Whether a failed request may be sent again; spends from the budget if so.
+    /// Whether a failed request may be retried; spends from the budget if so.
     pub(crate) fn may_retry(&self) -> bool {
         lock(&self.budget).spend(self.now())
     }
 
-    /// Leave to send one request, unless the API is being left alone.
+    /// A permit for one request, unless the breaker is open.
     pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit, Open> {
         let pass = lock(&self.breaker).admit(self.now())?;
         Ok(Permit { endpoint: Arc::clone(self), pass, verdict: Verdict::Unknown })
     }
 }
 
-/// Leave to send one request. Whoever drops it without a verdict has learnt nothing.
+/// A permit for one request. Dropping it without a verdict counts as unknown.
 #[derive(Debug)]
 pub(crate) struct Permit {
     endpoint: Arc<Endpoint>,
@@ -70,7 +69,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Says how it went.
+    /// Returns the permit with its verdict.
     pub(crate) fn end(mut self, verdict: Verdict) {
         self.verdict = verdict;
     }
@@ -81,23 +80,23 @@ impl Drop for Permit {
         let opened = lock(&self.endpoint.breaker).record(self.pass, self.verdict, self.endpoint.now());
         if let Some(open) = opened {
             let seconds = open.remaining.as_secs();
-            tracing::warn!(failures = open.failures, seconds, "model API fails and is left alone");
+            tracing::warn!(failures = open.failures, seconds, "model API keeps failing; its circuit breaker is open");
         }
     }
 }
 
-/// The health of so many addresses is known at once: clients may store models of as many as they like.
+/// The maximum number of addresses with known health: clients may store models of any number of them.
 const MOST_KNOWN: usize = 4_096;
 
-/// The health of every provider's address that was asked so far; of those in use if there are too many.
+/// The health of the addresses that were called so far; if there are too many, those not in use are evicted.
 #[derive(Debug, Default)]
 pub(crate) struct Endpoints(Mutex<HashMap<Address, Arc<Endpoint>>>);
 
-/// A provider, and where it is asked: one account with it, as far as a server can tell.
+/// A provider and its address: one account, as far as a server can tell.
 type Address = (&'static str, String);
 
 impl Endpoints {
-    /// The health of a provider at this address. What stands behind `?` is a setting, or a secret, and not part of it.
+    /// The health of a provider at this address. The query of the URL is a setting, or a secret, and not part of it.
     pub(crate) fn of(&self, provider: &'static str, url: &Url) -> Arc<Endpoint> {
         let mut url = url.clone();
         url.set_query(None);
@@ -110,7 +109,7 @@ impl Endpoints {
     }
 }
 
-/// Nothing that holds these locks can panic half-way through a change.
+/// No code that holds these locks can panic halfway through a change.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_too_many_addresses_those_in_use_are_known() {
+    fn addresses_in_use_are_not_evicted() {
         let endpoints = Endpoints::default();
         let of = |number: usize| {
             endpoints.of("openai", &Url::parse(&format!("https://a{number}.example/v1?key=secret")).unwrap())

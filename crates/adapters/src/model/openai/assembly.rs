@@ -1,10 +1,10 @@
-//! Puts a streamed answer together, strictly.
+//! Strict assembly of a streamed answer.
 //!
-//! There is an answer only after `finish_reason`, the end mark `[DONE]` and the end of the body, in
-//! this order; whatever had arrived before counts for nothing without them. A call is the sum of the
-//! fragments with its `index`: its first one must bring id and name, and no later one may change
-//! them. Gemini's address has no `index` and brings each call in one piece, which is taken as that and
-//! must have everything. What does not fit is refused, never repaired: a guessed argument would be run.
+//! An answer is complete only after `finish_reason`, the end mark `[DONE]` and the end of the body, in this order;
+//! otherwise everything that had arrived is discarded. A call is the concatenation of the fragments with its `index`:
+//! the first one must have id and name, and no later one may change them. Gemini's endpoint sends no `index` and each
+//! call as a whole, which is accepted as such and must be complete. Inconsistent input is refused, never repaired: a
+//! guessed argument would be executed.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::model::{
     remote::{Answer, Assemble, Failure, error_message, malformed, unreadable},
 };
 
-/// Fields of an answer that OpenAI knows and does not take back in a conversation.
+/// Fields of an answer that OpenAI defines and does not accept back in a conversation.
 const ONLY_IN_ANSWERS: &[&str] = &["annotations", "audio"];
 
-/// The mark after the last event of a whole answer.
+/// The mark after the last event of a complete answer.
 const END_MARK: &str = "[DONE]";
 
 fn tokens(usage: chat::Usage) -> Usage {
@@ -35,10 +35,10 @@ fn tokens(usage: chat::Usage) -> Usage {
     }
 }
 
-/// Reads a plain answer, which is one chunk with a `message` for its delta.
+/// Reads a non-streamed answer, which is one chunk with a `message` as its delta.
 ///
 /// # Errors
-/// If it is not whole, or not an answer.
+/// If it is not complete, or not an answer.
 pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<ModelReply, ModelError> {
     let chunk = serde_json::from_slice(body).map_err(|error| unreadable("completion", &error))?;
     let message = |choice: Choice| {
@@ -53,14 +53,14 @@ pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<ModelReply, Mode
     assembly.reply()
 }
 
-/// An answer that is still arriving.
+/// An answer in progress.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     text: String,
     refusal: String,
     calls: Vec<PartialCall>,
     usage: Usage,
-    /// What only this API knows.
+    /// Provider-specific fields.
     own: Map<String, Value>,
     size: ReplySize,
     finish: Option<Finish>,
@@ -71,9 +71,9 @@ pub(super) struct Assembly {
 struct PartialCall {
     id: String,
     name: String,
-    /// `None` as long as no fragment had any, not even an empty one.
+    /// `None` until a fragment has arguments, even empty ones.
     arguments: Option<String>,
-    /// It came without an `index`, so nothing can follow.
+    /// It came without an `index`, so no further fragment may follow.
     is_whole: bool,
     own: Map<String, Value>,
 }
@@ -123,7 +123,7 @@ impl Assembly {
         if choices.len() > 1 {
             return Err(malformed("a chunk has several choices, and one was asked for"));
         }
-        // The chunk that brings the usage has none.
+        // The chunk with the usage has no choices.
         let Some(mut choice) = choices.into_iter().next() else { return Ok(()) };
         if choice.index != 0 {
             return Err(malformed(format!("choice {} was not asked for", choice.index)));
@@ -218,7 +218,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// The answer, if it is whole. To be called at the end of the body only.
+    /// The answer, if it is complete. To be called only at the end of the body.
     fn reply(mut self) -> Result<ModelReply, ModelError> {
         let Some(finish) = self.finish else {
             return Err(ModelError::Incomplete("the stream ended without a `finish_reason`".into()));
@@ -250,7 +250,7 @@ impl Assembly {
     }
 }
 
-/// Whether a fragment is all of its call: an id, a name, and arguments that are JSON from end to end.
+/// Whether a fragment is a complete call: an id, a name, and arguments that are valid JSON.
 fn is_whole(fragment: &CallFragment) -> bool {
     let is_said = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     let is_json = |text: &String| serde_json::from_str::<IgnoredAny>(text).is_ok();
@@ -272,7 +272,7 @@ impl Finish {
     }
 }
 
-/// What the API reads again with the next turn; `None` if it said nothing of its own.
+/// The fields that are sent back with the next turn; `None` if there are none.
 fn own_fields(mut message: Map<String, Value>, calls: &mut [PartialCall]) -> Option<Arc<Value>> {
     message.retain(|name, _| !ONLY_IN_ANSWERS.contains(&name.as_str()));
     let calls: Vec<_> = calls.iter_mut().map(|call| std::mem::take(&mut call.own)).collect();
@@ -280,7 +280,7 @@ fn own_fields(mut message: Map<String, Value>, calls: &mut [PartialCall]) -> Opt
     said_anything.then(|| fields::seal(WIRE, json!({"message": message, "calls": calls})))
 }
 
-/// The API took the request and gave no answer on purpose.
+/// The API accepted the request and deliberately gave no answer.
 fn withheld(message: impl Into<String>) -> ModelError {
     ModelError::Refused { status: 200, message: message.into() }
 }

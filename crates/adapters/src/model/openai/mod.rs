@@ -1,4 +1,4 @@
-//! OpenAI's chat completions, every server that speaks them, and Azure, which has other addresses.
+//! OpenAI's chat completions, every server that is compatible with them, and Azure, which has other addresses.
 
 mod assembly;
 mod message;
@@ -10,16 +10,16 @@ use url::Url;
 use self::assembly::Assembly;
 use super::remote::{Answer, Failure, Reader, Streamed, Turn, Wire};
 
-/// Under which name a turn keeps what only these APIs understand.
+/// The name under which a turn stores provider-specific fields of these APIs.
 const WIRE: &str = "openai";
 
 /// OpenAI's own API.
 pub const BASE_URL: &str = "https://api.openai.com";
 
-/// The version of Azure's API that is asked for where a manifest names none.
+/// The default version of Azure's API, where a manifest names none.
 pub const AZURE_VERSION: &str = "2024-10-21";
 
-/// Parameters of a request that belong to this module; a manifest cannot set them.
+/// Request parameters that this module sets; a manifest cannot.
 pub const OWN_PROPERTIES: &[&str] =
     &["model", "messages", "tools", "tool_choice", "stream_options", "n", "functions", "function_call"];
 
@@ -27,15 +27,15 @@ pub const OWN_PROPERTIES: &[&str] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChatCompletions {
     pub host: Host,
-    /// Whether the API gets back what it said in fields of its own. Some need it, and a few that send
-    /// such fields refuse to read them.
+    /// Whether the API gets its provider-specific fields back. Some require them, and a few that send such fields
+    /// reject them.
     pub echo: bool,
 }
 
-/// Who serves them.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// OpenAI, and whoever copies its addresses.
+    /// OpenAI, and servers with the same paths.
     OpenAi,
     /// Azure: the model is a deployment in the path, and the key has a header of its own.
     Azure,
@@ -52,7 +52,7 @@ impl Wire for ChatCompletions {
     fn address(&self, mut url: Url, model: &str, version: Option<&str>) -> Result<Url, &'static str> {
         let deployment = match self.host {
             Host::OpenAi => None,
-            // The newer addresses of Azure are OpenAI's; and some write the deployment into the base.
+            // Azure's newer addresses are OpenAI's; and some manifests include the deployment in the base URL.
             Host::Azure if url.path().ends_with("/openai/v1") || url.path().contains("/deployments/") => None,
             Host::Azure => Some(model),
         };

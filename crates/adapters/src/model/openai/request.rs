@@ -1,7 +1,7 @@
-//! Writes the body of one turn.
+//! The request body of one turn.
 //!
-//! It has a fixed order of fields, and `tools` is the toolset's own text byte for byte: the same
-//! conversation always begins with the same bytes, which is what prompt caches look at.
+//! It has a fixed order of fields, and `tools` is the toolset's own text byte for byte: the same conversation always
+//! begins with the same bytes, which is the condition for a prompt cache hit.
 
 use bosun_core::schema::dialect::{Dialect, answer_schema};
 use bosun_engine::model::ModelRequest;
@@ -15,7 +15,7 @@ pub(super) fn body(turn: &Turn<'_>, echo: bool) -> Result<String, serde_json::Er
     let mut body = Body::of(turn.model)?;
     body.value("messages", &messages)?;
     let tools = turn.request.toolset.declarations(Dialect::OpenAiChat);
-    // The API refuses an empty list.
+    // The API rejects an empty list.
     if tools.json != "[]" {
         body.json("tools", &tools.json);
         if !turn.request.tools_allowed {
@@ -33,8 +33,8 @@ pub(super) fn body(turn: &Turn<'_>, echo: bool) -> Result<String, serde_json::Er
     Ok(body.end())
 }
 
-/// What the query asks of the model. Newer models of OpenAI know only `max_completion_tokens`, other servers
-/// only `max_tokens`: which it is, the manifest shows if it sets one.
+/// The options of the query. OpenAI's newer models accept only `max_completion_tokens`, other servers only
+/// `max_tokens`: the manifest shows which, if it sets one.
 fn options(turn: &Turn<'_>) -> Vec<(&'static str, Value)> {
     const NEWER: &str = "max_completion_tokens";
     let limit = if turn.properties.iter().any(|(name, _)| *name == NEWER) { NEWER } else { "max_tokens" };
@@ -44,7 +44,7 @@ fn options(turn: &Turn<'_>) -> Vec<(&'static str, Value)> {
     temperature.into_iter().chain(max_tokens).collect()
 }
 
-/// Holds the model to the schema of its answer, strictly where the schema loses nothing by that.
+/// Requires the answer to match its schema; strictly where strict mode supports the whole schema.
 fn response_format(request: &ModelRequest) -> Option<Value> {
     let format = request.answer.as_ref()?;
     let told = answer_schema(&format.schema)?;

@@ -1,5 +1,4 @@
-//! Golden requests, a corpus of answers cut at every byte, and what happens when an API misbehaves,
-//! over real connections.
+//! Golden requests, a corpus of answers cut at every byte, and misbehaviour of the API, over real connections.
 
 mod corpus;
 mod echo;
@@ -50,7 +49,7 @@ fn model(config: remote::Config) -> Remote<ChatCompletions> {
     testing::remote(config, OPENAI)
 }
 
-/// The body of the request is the golden file, byte for byte.
+/// Asserts that the body of the request is the golden file, byte for byte.
 async fn check_request(file: &str, change: impl FnOnce(&mut remote::Config), request: ModelRequest) {
     let server = stand_in(vec![stream("one-word")]).await;
     let mut config = config(&server.url());
@@ -84,7 +83,7 @@ async fn requests_are_these_bytes() {
     };
     check_request("plain-with-properties.json", settings, no_tools).await;
 
-    // What a query asks for goes before what the manifest says, and under the name that the manifest uses.
+    // Options of a query override the manifest's, under the name that the manifest uses.
     let options = ModelOptions { temperature: Some(0.5), max_tokens: Some(300) };
     let asking = |schema: Value| {
         let answer = Some(AnswerFormat { name: "namespace-default-agent-sum".into(), schema: Arc::new(schema) });
@@ -97,12 +96,12 @@ async fn requests_are_these_bytes() {
     let sum = json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]});
     let newer = [("temperature", "0.2"), ("max_completion_tokens", "500"), ("top_p", "0.9")];
     check_request("options-of-the-query.json", with(&newer), asking(sum)).await;
-    // One that lets anything in cannot be held to strictly.
+    // An open schema cannot be strict.
     let open = json!({"type": "object", "additionalProperties": {"type": "number"}});
     check_request("answers-of-an-open-form.json", with(&[("max_tokens", "500")]), asking(open)).await;
 }
 
-/// What a prompt cache looks at: the next turn of a query begins with the bytes of the turn before it.
+/// The condition for a prompt cache hit: the next turn of a query begins with the bytes of the turn before it.
 #[tokio::test]
 async fn a_turn_begins_with_the_bytes_of_the_turn_before_it() {
     let server = stand_in(vec![stream("parallel-calls"), stream("one-word")]).await;
@@ -170,7 +169,7 @@ async fn a_missing_secret_is_named_and_nothing_is_sent() {
 }
 
 #[test]
-fn the_endpoint_lies_under_the_base_url() {
+fn the_endpoint_is_below_the_base_url() {
     let check = |base: &str, expect: Result<&str, &'static str>| {
         assert_eq!(
             remote::base(base).and_then(|base| OPENAI.address(base, "m", None)).map(String::from),
@@ -223,7 +222,7 @@ async fn a_scripted_api_is_understood_as_the_script_itself() {
             let mut expect = scripted.reply(&asked, &near).await.unwrap();
             let got = remote.reply(&asked, &far).await.unwrap();
             for (expect, got) in expect.calls.iter_mut().zip(&got.calls) {
-                // Each API makes ids of its own.
+                // Each API generates its own ids.
                 expect.provider_id.clone_from(&got.provider_id);
             }
             assert_eq!(got, expect, "{input}");

@@ -1,9 +1,8 @@
 //! A model that plays a script: for demonstrations, tests and benchmarks, with no key and no network.
 //!
-//! What it says follows from the request alone: the user's input chooses the scene, and the number of
-//! answers given so far chooses the turn. So it has no state, survives every restart, and says the
-//! same thing each time. It invents nothing: an input that no scene is for is an error, unless the
-//! script says what to do `otherwise`.
+//! Its answers depend on the request alone: the user's input selects the scene, and the number of answers given so far
+//! selects the turn. So it has no state, survives every restart, and is deterministic. It invents nothing: an input
+//! without a scene is an error, unless the script defines `otherwise`.
 
 mod read;
 mod script;
@@ -46,7 +45,7 @@ impl Model for Scripted {
             }
             deltas.push(part);
         }
-        // The end of the id is its random part: earlier queries of a conversation have other ones.
+        // The end of the id is its random part: earlier queries of a conversation have different ones.
         let [.., a, b, c, d, e, f] = request.query.as_bytes().map(u64::from);
         let random = a << 40 | b << 32 | c << 24 | d << 16 | e << 8 | f;
         let calls = played.calls.into_iter().enumerate().map(|(index, (alias, arguments))| ModelCall {
@@ -58,7 +57,7 @@ impl Model for Scripted {
     }
 }
 
-/// Not even a yield where the script wants no pause: benchmarks play such scripts.
+/// Does not even yield without a pause: benchmarks play such scripts.
 async fn pause(duration: Duration) {
     if !duration.is_zero() {
         tokio::time::sleep(duration).await;

@@ -127,7 +127,7 @@ fn read_turn(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Turn> {
 fn read_call(parent: &Fields<'_>, node: &Node) -> Option<(String, Box<str>)> {
     let fields = parent.inner(node, "call")?;
     let tool = fields.required_text("tool", "the name of the tool to ask for");
-    // Whatever stands here is asked for, also what no tool takes: a script may play a confused model.
+    // Any arguments are allowed, also invalid ones: a script may play a confused model.
     let arguments = fields.get("arguments").map_or_else(
         || "{}".to_owned(),
         |node| match &node.data {

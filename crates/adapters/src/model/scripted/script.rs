@@ -1,4 +1,4 @@
-//! A script: scenes, their turns, and what is played for one request.
+//! A script: scenes, their turns, and how a request is answered.
 
 use std::{path::Path, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::fault::Faults;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Script {
     pub(super) scenes: Vec<Scene>,
-    /// What is played for an input that no scene is for.
+    /// What is played for an input without a scene.
     pub(super) otherwise: Vec<Turn>,
 }
 
@@ -39,23 +39,22 @@ pub(super) struct Turn {
     pub(super) faults: Option<Box<WireFaults>>,
 }
 
-/// How an API misbehaves while it gives an answer. Only a stand-in for an API can: in the program itself
-/// there is no wire to break.
+/// How an API misbehaves during an answer. Only a stand-in for an API does: in the program itself there is no wire.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct WireFaults {
-    /// It happens so often for one and the same request, and then no more.
+    /// The fault occurs this often for the same request, and then no more.
     pub times: Option<u32>,
     /// An error instead of the answer.
     pub fail: Option<WireFailure>,
-    /// The connection is lost after so many bytes of the body.
+    /// The connection is closed after this many bytes of the body.
     pub cut_at: Option<usize>,
-    /// Nothing more comes after so many bytes of the body.
+    /// No further data is sent after this many bytes of the body.
     pub silent_at: Option<usize>,
-    /// Bytes come one by one, with this pause.
+    /// Bytes are sent one by one, with this pause.
     pub drip: Option<Duration>,
     /// The event with this number is not JSON; of a plain answer, the whole body.
     pub garbage: Option<usize>,
-    /// Another end than the right one, in the words of the API.
+    /// A `finish_reason` other than the right one, as the API spells it.
     pub finish: Option<String>,
     /// All calls have the same id.
     pub same_ids: bool,
@@ -78,7 +77,7 @@ pub(super) enum Act {
 
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(super) struct Speech {
-    /// What goes before the answer, where an API shows such a thing.
+    /// Thinking before the answer, where the API supports it.
     pub(super) think: Option<String>,
     pub(super) say: Option<Template>,
     /// Tools by their real names, with arguments as compact JSON.
@@ -88,7 +87,7 @@ pub(super) struct Speech {
     pub(super) usage: Usage,
 }
 
-/// One message of the conversation, as far as a script looks at it.
+/// One message of the conversation, as far as a script reads it.
 #[derive(Clone, Copy, Debug)]
 pub enum Line<'a> {
     User(&'a str),
@@ -96,26 +95,26 @@ pub enum Line<'a> {
     Result { alias: &'a str, content: &'a str },
 }
 
-/// What the script has for one request.
+/// The script's answer to one request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Played<'s> {
-    /// Whether each of the turns before this one thought first.
+    /// For each earlier turn, whether it had thinking.
     pub thoughts_before: Vec<bool>,
     pub thought: Option<&'s str>,
     pub text: Option<String>,
     /// Aliases and arguments.
     pub calls: Vec<(String, &'s str)>,
     pub usage: Usage,
-    /// How long to think before.
+    /// The delay before the answer.
     pub delay: Duration,
-    /// Whether the text is to be streamed word by word.
+    /// Whether the text is streamed word by word.
     pub by_words: bool,
     /// The pause between two words.
     pub pace: Duration,
     pub faults: Option<&'s WireFaults>,
 }
 
-/// Why a script has nothing to say.
+/// Why a script has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
     #[error("the script has no scene for `{0}` and no `otherwise`")]
@@ -126,25 +125,24 @@ pub enum ScriptError {
     NoInput,
     #[error("the script wants the result of {0}, and there is none yet")]
     NoResult(String),
-    /// The script says that the model API fails here.
+    /// The script lets the model API fail here.
     #[error("{status}: {message}")]
     Failed { status: u16, message: String },
 }
 
 impl Script {
-    /// Reads a script; `file` is where it came from, for the messages.
+    /// Reads a script; `file` is its path, for the messages.
     ///
     /// # Errors
-    /// With every fault of the file, each with its place.
+    /// With every fault of the file, each with its position.
     pub fn parse(file: &Path, text: &str) -> Result<Self, Faults> {
         read::script(file, text)
     }
 
-    /// What the model answers to this conversation. `alias` gives the name by which the model knows a
-    /// tool.
+    /// The model's answer to this conversation. `alias` returns the name by which the model knows a tool.
     ///
     /// # Errors
-    /// If the script has nothing for it, or says that the model API fails.
+    /// If the script has no answer, or lets the model API fail.
     pub fn play(&self, lines: &[Line<'_>], alias: impl Fn(&str) -> String) -> Result<Played<'_>, ScriptError> {
         let is_input = |line: &Line<'_>| matches!(line, Line::User(_));
         let start = lines.iter().rposition(is_input).ok_or(ScriptError::NoInput)?;
@@ -198,7 +196,7 @@ impl Speech {
 }
 
 impl Played<'_> {
-    /// The text in the pieces in which it is to be streamed; together they are the text.
+    /// The text in the parts in which it is streamed; together they are the text.
     pub fn parts(&self) -> impl Iterator<Item = &str> {
         let text = self.text.as_deref().unwrap_or_default();
         let whole = (!self.by_words && !text.is_empty()).then_some(text);

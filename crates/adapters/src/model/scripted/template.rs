@@ -1,9 +1,9 @@
-//! Text with places for what happened before: `{{ input }}`, `{{ result.calculator }}`, `{{ result[0] }}`.
+//! Text with placeholders for earlier data: `{{ input }}`, `{{ result.calculator }}`, `{{ result[0] }}`.
 //!
-//! Parsed once, when the script is read, so that a misspelt place is a fault of the file and not a
-//! strange answer.
+//! Parsed once, when the script is read, so that a misspelt placeholder is a fault of the file and not a strange
+//! answer.
 
-/// A text with places to fill.
+/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template(Vec<Part>);
 
@@ -17,7 +17,7 @@ enum Part {
     ResultAt(usize),
 }
 
-/// A result that a template wants does not exist; says which.
+/// A result that a template refers to does not exist; names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Missing(pub(super) String);
 
@@ -38,8 +38,8 @@ impl Template {
         Ok(Self(parts))
     }
 
-    /// The text with every place filled. `results` are those of the calls so far, by alias, in the
-    /// order in which the model asked.
+    /// The text with every placeholder filled. `results` are those of the calls so far, by alias, in the order of the
+    /// calls.
     pub(super) fn fill(
         &self,
         input: &str,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_filled() {
+    fn placeholders_are_filled() {
         check("no place", Ok("no place"));
         check("", Ok(""));
         check("{{ result.search }} at {{result.time}}", Ok("two at noon"));
@@ -105,13 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_made_up() {
+    fn a_missing_result_is_an_error() {
         check("{{ result.mail }}", Err("`mail`"));
         check("{{ result[3] }}", Err("call 3"));
     }
 
     #[test]
-    fn a_misspelt_place_is_refused() {
+    fn a_misspelt_placeholder_is_refused() {
         let unknown =
             |place: &str| format!("`{{{{ {place} }}}}` is none of `input`, `result.<tool>` and `result[<number>]`");
         check("{{ resul.search }}", Err(&unknown("resul.search")));

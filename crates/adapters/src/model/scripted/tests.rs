@@ -40,13 +40,13 @@ scenes:
   - when: confused
     turns:
       - call:
-          - {tool: nobody, arguments: "{not json"}
+          - {tool: nothing, arguments: "{not json"}
   - when: hasty
     turns:
       - say: "{{ result.calculator }}"
 "#;
 
-/// What was pushed, and when.
+/// The deltas, with their times.
 #[derive(Default)]
 struct Pushed(Mutex<Vec<(String, Duration)>>, Option<Instant>);
 
@@ -84,7 +84,7 @@ fn user(text: &str) -> Message {
     Message::User(text.into())
 }
 
-/// The first turn's calls have been answered.
+/// The messages after the first turn's calls have been answered.
 fn second_turn() -> Vec<Message> {
     let alias = request(vec![]).toolset.get("web.search").unwrap().alias.clone();
     let call =
@@ -120,7 +120,7 @@ async fn the_input_chooses_the_scene_and_the_answers_so_far_the_turn() {
     assert_eq!(reply, ModelReply { text: Some("Let me see.".into()), calls, ..ModelReply::default() });
 
     let reply = play(SCRIPT, second_turn()).await.unwrap();
-    assert_eq!(reply.text.as_deref(), Some("It is 2108, says nobody to “What is 25% of 8,432?”"));
+    assert_eq!(reply.text.as_deref(), Some("It is 2108, says nothing to “What is 25% of 8,432?”"));
     assert_eq!(reply.usage, Usage { prompt_tokens: 5, completion_tokens: 6, ..Usage::default() });
 }
 
@@ -139,7 +139,7 @@ async fn an_earlier_conversation_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_are_kept_and_words_come_one_by_one() {
+async fn delays_are_honoured_and_words_are_streamed_one_by_one() {
     let pushed = Pushed(Mutex::default(), Some(Instant::now()));
     let model = Scripted::new(script("otherwise: [{delay: 50ms, words: 20ms, say: 'One two  three'}]"));
     model.reply(&request(vec![user("x")]), &pushed).await.unwrap();
@@ -154,11 +154,11 @@ async fn a_script_may_play_failures_and_confusion() {
     let overloaded = play(SCRIPT, vec![user("overload")]).await.unwrap_err();
     assert!(matches!(overloaded, ModelError::Unavailable { attempts: 1, .. }), "{overloaded}");
     let confused = play(SCRIPT, vec![user("confused")]).await.unwrap();
-    assert_eq!((confused.calls[0].alias.as_str(), confused.calls[0].arguments.as_str()), ("nobody", "{not json"));
+    assert_eq!((confused.calls[0].alias.as_str(), confused.calls[0].arguments.as_str()), ("nothing", "{not json"));
 }
 
 #[tokio::test]
-async fn nothing_is_made_up() {
+async fn without_an_answer_the_script_fails() {
     let check = async |text: &str, messages, expect: &str| {
         assert_eq!(play(text, messages).await.unwrap_err().to_string(), format!("model is not usable: {expect}"));
     };
@@ -180,7 +180,7 @@ fn check_faults(text: &str, expect: &[&str]) {
 }
 
 #[test]
-fn every_fault_of_a_script_is_told_with_its_place() {
+fn every_fault_of_a_script_is_reported_with_its_position() {
     check_faults(
         "scenes:\n  - when: x\n    turns:\n      - sai: hello\n      - say: '{{ resul }}'\n        dealy: 5ms\n  - turns: []\n",
         &[

@@ -1,4 +1,4 @@
-//! What holds for the corpus of every wire format: its answers are read whole, however they arrive, or not at all.
+//! Checks for the corpus of every wire format: its answers are read completely, however they are split, or not at all.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{
     model::remote::{Answer, Failure, Wire},
 };
 
-/// The recorded answers of one wire format, and who reads them.
+/// The recorded answers of one wire format, and their reader.
 pub(crate) struct Corpus<W> {
     /// Its directory.
     pub(crate) name: &'static str,
@@ -23,7 +23,7 @@ pub(crate) struct Corpus<W> {
 struct Recorded {
     name: String,
     body: Vec<u8>,
-    /// The file of the reply that it is.
+    /// The file of the expected reply.
     reply: PathBuf,
 }
 
@@ -36,7 +36,7 @@ fn is_incomplete(result: &Result<Answer, Failure>) -> bool {
 }
 
 impl<W: Wire> Corpus<W> {
-    /// Every file of a directory, with the file of the reply that stands beside it.
+    /// Every file of a directory, with the file of the reply next to it.
     fn read(&self, directory: &str, extension: &str) -> Vec<Recorded> {
         let mut recorded = Vec::new();
         for entry in fixtures().join(self.name).join(directory).read_dir().unwrap() {
@@ -60,7 +60,7 @@ impl<W: Wire> Corpus<W> {
         assemble(self.wire.reader(), parts)
     }
 
-    /// Every stream gives its reply, and shows its text.
+    /// Every stream results in its reply, and shows its text.
     pub(crate) fn check_streams(&self, at_least: usize) {
         let streams = self.streams();
         assert!(streams.len() >= at_least, "{}", streams.len());
@@ -72,7 +72,7 @@ impl<W: Wire> Corpus<W> {
         }
     }
 
-    /// A stream means the same in any two parts, and byte by byte.
+    /// A stream has the same result in any two parts, and byte by byte.
     pub(crate) fn check_cuts(&self) {
         for Recorded { name, body, reply } in self.streams() {
             let expect = expected(&reply);
@@ -85,7 +85,8 @@ impl<W: Wire> Corpus<W> {
         }
     }
 
-    /// A stream that ends before `whole` is no reply; what may follow is no part of it, but must be whole as well.
+    /// A stream that ends before `whole` is incomplete; what may follow is not part of it, but must be complete as
+    /// well.
     pub(crate) fn check_early_ends(&self, whole: impl Fn(&[u8]) -> usize) {
         for Recorded { name, body, reply } in self.streams() {
             let whole = whole(&body);
@@ -99,13 +100,13 @@ impl<W: Wire> Corpus<W> {
         }
     }
 
-    /// The same over a connection, which ends or is cut; and what has begun is not asked for again.
+    /// The same over a connection, which ends or is cut; and an answer that has begun is not requested again.
     pub(crate) async fn check_early_connections<M: Model>(&self, whole: &[u8], model: impl Fn(&str) -> M) {
         for end in [End::Clean, End::Cut] {
             let parts = (0..whole.len()).map(|cut| standin::Answer::sse(&whole[..cut]).then(end));
             let server = stand_in(parts.collect()).await;
             for cut in 0..whole.len() {
-                // A model of its own each time: one that fails so often is left alone.
+                // A new model each time: repeated failures would open the circuit breaker.
                 let reply = reply(&model(&server.url())).await;
                 assert!(matches!(reply, Err(ModelError::Incomplete(_))), "ended at {cut}: {reply:?}");
             }
@@ -113,7 +114,7 @@ impl<W: Wire> Corpus<W> {
         }
     }
 
-    /// Every plain answer gives its reply, and no part of it does.
+    /// Every plain answer results in its reply, and no prefix of it does.
     pub(crate) fn check_plain(&self, at_least: usize) {
         let bodies = self.read("plain", ".body.json");
         assert!(bodies.len() >= at_least, "{}", bodies.len());

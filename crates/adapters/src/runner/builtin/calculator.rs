@@ -1,10 +1,9 @@
-//! `calculator`: arithmetic, as it is written on paper.
+//! `calculator`: arithmetic in the usual notation.
 //!
-//! `-2^2` is −4 and `2^3^2` is 512; `25% of 8,432` is what it says. What can be read in two ways
-//! (`5 % 3`, `100 + 10%`, `log(8)`, `max(1,200)`) is refused with what to write instead, since a
-//! model believes every number that it is given. Numbers are 64-bit floats, and 15 digits of the
-//! result are shown, which are exact for whole numbers up to that size. There are no variables and
-//! no state.
+//! `-2^2` is −4 and `2^3^2` is 512; `25% of 8,432` means what it says. An ambiguous expression (`5 % 3`, `100 + 10%`,
+//! `log(8)`, `max(1,200)`) is refused with what to write instead, since a model believes every number that it is given.
+//! Numbers are 64-bit floats, and 15 digits of the result are shown, which are exact for whole numbers up to that size.
+//! There are no variables and no state.
 
 use bosun_core::{Outcome, Tool};
 use serde_json::{Value, json};
@@ -13,7 +12,7 @@ use super::{Effects, FAILED, definition};
 
 pub(super) const NAME: &str = "calculator";
 
-/// The longest expression, in characters, and the deepest.
+/// The longest expression, in characters, and the deepest nesting.
 const LONGEST: usize = 1_000;
 const DEEPEST: usize = 50;
 
@@ -81,7 +80,7 @@ struct Token {
 
 fn tokens(expression: &str) -> Result<Vec<Token>, Refused> {
     let letters: Vec<char> = expression.chars().collect();
-    // Hardly more: between two tokens there is mostly a space.
+    // An estimate: tokens are mostly separated by spaces.
     let mut tokens = Vec::with_capacity(letters.len() / 2 + 2);
     let mut at = 0;
     while let Some(&letter) = letters.get(at) {
@@ -152,7 +151,7 @@ fn number(letters: &[char], at: &mut usize) -> Result<Symbol, Refused> {
     }
 }
 
-/// Reads and calculates at once, by precedence.
+/// A recursive-descent parser that evaluates as it parses.
 struct Parser {
     tokens: Vec<Token>,
     next: usize,
@@ -161,7 +160,7 @@ struct Parser {
 
 impl Parser {
     fn token(&self) -> &Token {
-        // The last token is the end, and nothing steps over it.
+        // The last token is the end, and the parser never goes past it.
         &self.tokens[self.next.min(self.tokens.len() - 1)]
     }
 
@@ -183,7 +182,7 @@ impl Parser {
         self.refuse(match self.peek() {
             Symbol::End => "the expression ends too early".to_owned(),
             Symbol::Mark('%') => {
-                "`%` stands only before `of`, as in `25% of 80`; write 0.25 for 25%, and mod(a, b) for a remainder"
+                "`%` is allowed only before `of`, as in `25% of 80`; write 0.25 for 25%, and mod(a, b) for a remainder"
                     .to_owned()
             }
             Symbol::Mark(mark) => format!("`{mark}` does not belong here"),
@@ -377,7 +376,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("asin", Function::One(f64::asin)),
     ("acos", Function::One(f64::acos)),
     ("atan", Function::One(f64::atan)),
-    // As people count: the remainder of -1 by 7 is 6.
+    // The Euclidean remainder: that of -1 by 7 is 6.
     ("mod", Function::Two(f64::rem_euclid)),
     ("min", Function::Many(f64::min)),
     ("max", Function::Many(f64::max)),
@@ -395,7 +394,7 @@ fn show(value: f64) -> String {
     if (1e-6..1e15).contains(&rounded.abs()) { rounded.to_string() } else { format!("{rounded:e}") }
 }
 
-/// The value, if it is a whole number of at most 15 digits: such a one is exact as it stands.
+/// The value, if it is a whole number of at most 15 digits: those are exact.
 fn whole(value: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "what does not fit is not the same afterwards")]
     let whole = value as i64;
@@ -429,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn precedence_is_that_of_paper() {
+    fn precedence_is_the_usual_one() {
         check("2 + 3 * 4", "14");
         check("(2 + 3) * 4", "20");
         check("2 - 3 - 4", "-5");
@@ -493,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_refused() {
+    fn an_expression_without_a_value_is_refused() {
         refused("1/0", "division by zero");
         refused("1/(1/0)", "division by zero");
         refused("0^-1", "division by zero");
@@ -507,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_refused_with_what_to_write() {
+    fn an_ambiguous_expression_is_refused_with_what_to_write() {
         refused("5 % 3", "mod(a, b)");
         refused("100 + 10%", "write 0.25 for 25%");
         refused("log(100)", "ln, log2 or log10");
@@ -520,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_refused() {
+    fn an_invalid_expression_is_refused() {
         refused("", "ends too early");
         refused("1 +", "ends too early (at character 4)");
         refused("(1", "ends too early");

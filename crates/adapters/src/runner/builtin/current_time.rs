@@ -1,7 +1,7 @@
 //! `current_time`: what time it is, in UTC or at an offset from it.
 //!
-//! Names of places are not taken: their rules change with governments, and this program would have
-//! to carry a table of them that ages.
+//! Names of timezones are not accepted: their rules change with governments, and this program would have to ship a
+//! table of them that becomes outdated.
 
 use bosun_core::{Outcome, Timestamp, Tool};
 use serde_json::{Value, json};
@@ -34,8 +34,7 @@ pub(super) fn run(arguments: &Value, now: Timestamp) -> Outcome {
     match offset_minutes(timezone) {
         Some(offset) => Outcome::success(at_offset(now, offset)),
         None => {
-            let message =
-                format!("`{timezone}` is not a timezone that is known here; write UTC or an offset such as +02:00");
+            let message = format!("`{timezone}` is not a known timezone; write UTC or an offset such as +02:00");
             Outcome::failure(FAILED, message)
         }
     }
@@ -58,7 +57,7 @@ fn offset_minutes(text: &str) -> Option<i64> {
     (hours <= 14 && minutes < 60).then_some(sign * (hours * 60 + minutes))
 }
 
-/// RFC 3339 with the offset: the clock on the wall there, and how far it is from UTC.
+/// RFC 3339 with the offset: the local time there, and its offset from UTC.
 fn at_offset(now: Timestamp, minutes: i64) -> String {
     if minutes == 0 {
         return now.to_rfc3339();

@@ -1,7 +1,7 @@
 //! Tools that ship with Bosun and run in its own process.
 //!
-//! Each has a module with its definition and its code. A call that cannot be done is an outcome that
-//! the model reads. All of them are quick; none leaves work behind.
+//! Each has a module with its definition and its code. A call that fails returns an outcome that the model reads. All
+//! of them are fast; none leaves work behind.
 
 mod calculator;
 mod current_time;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 pub use read_result::UNKNOWN_HANDLE;
 
-/// The code of an outcome when a builtin tool could not do what it was asked.
+/// The code of an outcome when a builtin tool failed.
 pub const FAILED: &str = "tool_failed";
 
 /// The builtin tools of a server.
@@ -53,7 +53,7 @@ impl Builtins {
         tools
     }
 
-    /// The names of all builtin tools, for a message.
+    /// The names of all builtin tools, for an error message.
     pub(crate) fn names(&self) -> String {
         self.tools().iter().map(|tool| format!("`{}`", tool.name)).collect::<Vec<_>>().join(", ")
     }
@@ -98,9 +98,9 @@ fn noop() -> Tool {
 /// What running a tool again would do.
 #[derive(Clone, Copy)]
 enum Effects {
-    /// Changes nothing, and gives the same for the same.
+    /// Changes nothing, and returns the same for the same arguments.
     Pure,
-    /// Changes nothing, but what it reads moves on.
+    /// Changes nothing, but what it reads may change.
     Reads,
 }
 

@@ -1,8 +1,7 @@
-//! `read_result`: reads a result that was too large to be shown, page by page.
+//! `read_result`: reads a truncated result, page by page.
 //!
-//! The handle is what the mark at the end of a truncated result says: the id of its call. A query can
-//! read its own results and no others. A page is text with one line behind it that says where it
-//! stands, so that a model need not count.
+//! The handle is in the marker at the end of a truncated result: the id of its call. A query can read its own results
+//! and no others. A page is text followed by one line with its offsets, so that a model need not count.
 
 use bosun_core::{Outcome, Tool, content::Page};
 use bosun_engine::{PageError, READ_RESULT, Results};
@@ -15,9 +14,9 @@ pub(super) const NAME: &str = READ_RESULT;
 /// The code of an outcome when no result of this query has the handle.
 pub const UNKNOWN_HANDLE: &str = "unknown_handle";
 
-/// So much is read where no limit is given: a few thousand tokens.
+/// The size of a page without a `limit`: a few thousand tokens.
 const DEFAULT_LIMIT: u64 = 16 * 1024;
-/// A page must be small enough to be shown whole.
+/// A page must be small enough not to be truncated itself.
 const LARGEST_LIMIT: u64 = 128 * 1024;
 
 pub(super) fn tool() -> Tool {

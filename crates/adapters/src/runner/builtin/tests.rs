@@ -84,7 +84,7 @@ async fn a_tool_that_this_server_does_not_have_is_a_failure_that_the_model_reads
 }
 
 #[test]
-fn definitions_are_sound_and_all_may_be_repeated() {
+fn definitions_are_valid_and_all_may_be_repeated() {
     let tools = builtins().tools();
     for tool in &tools {
         Schema::compile(&tool.parameters).unwrap();
@@ -94,7 +94,7 @@ fn definitions_are_sound_and_all_may_be_repeated() {
     assert_eq!(names, ["calculator", "current_time", "noop", "read_result"]);
 }
 
-/// The results of a query whose one call gave `content`, and the handle of it.
+/// The results of a query whose one call returned `content`, and its handle.
 async fn results_with(content: &Value) -> (Results, String) {
     let (memory, blobs) = (Memory::new(), MemoryBlobs::new());
     let mut scribe = Scribe::new("default", "q", 1);
@@ -125,7 +125,7 @@ async fn read(results: &Results, arguments: Value) -> Outcome {
     builtins.run(&call).await
 }
 
-/// The text of a page, and the line behind it.
+/// The text of a page, and the line after it.
 fn page(outcome: &Outcome) -> (String, String) {
     let Outcome::Success { content: Content::Inline(Value::String(text)) } = outcome else { panic!("{outcome:?}") };
     let (text, mark) = text.rsplit_once('\n').unwrap();
@@ -133,7 +133,7 @@ fn page(outcome: &Outcome) -> (String, String) {
 }
 
 #[tokio::test]
-async fn pages_of_a_large_result_put_together_are_the_result() {
+async fn the_pages_of_a_large_result_add_up_to_the_result() {
     let text = "wörter\n und 待って 😀\n".repeat(20_000);
     let (results, handle) = results_with(&json!(text)).await;
     for limit in [Some(131_072), Some(99_999), None] {
@@ -157,7 +157,7 @@ async fn pages_of_a_large_result_put_together_are_the_result() {
 }
 
 #[tokio::test]
-async fn a_page_says_where_it_stands() {
+async fn a_page_ends_with_its_offsets() {
     let (results, handle) = results_with(&json!("abcdefgh")).await;
     for (arguments, expect) in [
         (json!({"handle": handle}), ("abcdefgh", "[bytes 0 to 8 of 8; this is the end]")),

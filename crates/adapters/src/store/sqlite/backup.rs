@@ -1,9 +1,9 @@
-//! A copy of a store, made beside the server that uses it.
+//! Backup of a store while a server uses it.
 //!
-//! The database is copied by SQLite's own means within one snapshot, so it is as it was at one moment,
-//! whatever is written meanwhile. Blobs are copied before and after that: one that was removed in
-//! between has been copied, and one that was added is there when its reference is. The copy is looked
-//! over, flushed, and then gets its name: what has that name is whole. Restoring is copying back.
+//! The database is copied with SQLite's backup API within one snapshot, so it is consistent, whatever is written
+//! meanwhile. Blobs are copied before and after that: one that was removed in between has been copied, and one that was
+//! added is there when its reference is. The copy is inspected, flushed, and then renamed: what has the final name is
+//! complete. Restoring is copying back.
 
 use std::{
     fs::{self, File},
@@ -23,14 +23,14 @@ use super::{
 };
 use crate::ownership;
 
-/// Pages that are copied between two words to whoever waits.
+/// Pages that are copied between two reports of progress.
 const STEP: i32 = 1_024;
-/// How the name of a copy ends that is not whole yet.
+/// The suffix of a copy that is not complete yet.
 const DRAFT: &str = ".partial";
-/// How the name of a copy ends that is being replaced.
+/// The suffix of a copy that is being replaced.
 const OLD: &str = ".old";
 
-/// Why there is no copy.
+/// Why there is no backup.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error("the store in `{}` cannot be copied", dir.display())]
@@ -39,11 +39,11 @@ pub enum BackupError {
         #[source]
         source: Box<StoreFault>,
     },
-    #[error("`{}` exists: take another name, or say that it is to be replaced", .0.display())]
+    #[error("`{}` exists: choose another name, or replace it with `--force`", .0.display())]
     Exists(PathBuf),
-    #[error("`{}` is no copy of a store and is not replaced: take another name, or remove it yourself", .0.display())]
+    #[error("`{}` is not a backup of a store and is not replaced: choose another name, or remove it yourself", .0.display())]
     NotACopy(PathBuf),
-    #[error("`{}` lies in the directory of the store itself: take a place outside of it, best on another disk", .0.display())]
+    #[error("`{}` is inside the directory of the store itself: choose one outside of it, best on another disk", .0.display())]
     Inside(PathBuf),
     #[error("another backup to `{}` is running", .0.display())]
     Running(PathBuf),
@@ -67,7 +67,7 @@ fn first(inspection: &Inspection) -> String {
     inspection.faults.first().map(ToString::to_string).unwrap_or_default()
 }
 
-/// How far it has come.
+/// The progress of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     Blobs { copied: u64 },
@@ -75,11 +75,11 @@ pub enum Progress {
     Checking,
 }
 
-/// Copies the store in `from` to the directory `to`, which may only exist if it is to be replaced.
+/// Copies the store in `from` to the directory `to`, which may exist only if it is to be replaced.
 ///
 /// # Errors
-/// If the store cannot be read or has faults, or the copy cannot be written. Then there is no copy, and
-/// what was there before is still there.
+/// If the store cannot be read or has faults, or the copy cannot be written. Then there is no copy, and an earlier one
+/// is unchanged.
 pub fn backup(
     from: &Path,
     to: &Path,
@@ -93,7 +93,7 @@ pub fn backup(
     let mut blobs = 0;
     let mut copied = |count| progress(Progress::Blobs { copied: count });
     draft.copy_blobs(from, &mut blobs, &mut copied)?;
-    // Before the database: no end of the audit log may be known that is not in the copy.
+    // Before the database: the copy must not have a head of the audit log that is not in its database.
     draft.copy_audit(from)?;
     draft.copy_database(&connection, &mut progress)?;
     let mut copied = |count| progress(Progress::Blobs { copied: count });
@@ -114,7 +114,7 @@ fn target(path: &Path) -> impl Fn(io::Error) -> BackupError + '_ {
 
 fn check_target(from: &Path, to: &Path, replace: bool) -> Result<(), BackupError> {
     let from = from.canonicalize().map_err(target(from))?;
-    // What does not exist yet lies where the nearest directory above it does.
+    // A path that does not exist yet is resolved by its nearest existing ancestor.
     let above = to
         .ancestors()
         .find_map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above }.canonicalize().ok());
@@ -127,7 +127,7 @@ fn check_target(from: &Path, to: &Path, replace: bool) -> Result<(), BackupError
     if !replace {
         return Err(BackupError::Exists(to.into()));
     }
-    // A slip of the finger must not cost somebody a directory of something else.
+    // A typing error must not cost the operator an unrelated directory.
     let is_empty = || fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_none());
     if open::check_header(&to.join(DATABASE)).is_ok() || is_empty() {
         Ok(())
@@ -142,10 +142,10 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A copy that is being made. Dropping it removes it.
+/// A backup in progress. Dropping it removes it.
 struct Draft {
     path: PathBuf,
-    /// Against a second backup to the same place.
+    /// Excludes a second backup to the same path.
     _lock: File,
 }
 
@@ -157,7 +157,7 @@ impl Draft {
             OpenError::Directory { source, .. } => BackupError::Target { path: path.clone(), source },
             _ => BackupError::Running(to.into()),
         })?;
-        // What an earlier backup left that was killed.
+        // Left by an earlier backup that was killed.
         for entry in fs::read_dir(&path).map_err(target(&path))? {
             let entry = entry.map_err(target(&path))?;
             let removed = match entry.file_name() {
@@ -176,7 +176,7 @@ impl Draft {
         File::open(&path).and_then(|file| file.sync_all()).map_err(target(&path))
     }
 
-    /// Copies the keys of the audit log and its ends, where they lie beside the database.
+    /// Copies the keys and the exported heads of the audit log, where they are stored next to the database.
     fn copy_audit(&self, from: &Path) -> Result<(), BackupError> {
         for name in [KEY_FILE, HEADS_FILE] {
             let copy = self.path.join(name);
@@ -205,7 +205,7 @@ impl Draft {
         let mut is_there = fs::exists(&to).map_err(target(&to))?;
         for entry in entries {
             let name = entry.map_err(unreadable)?.file_name();
-            // What is still being written has another name, and no reference.
+            // A blob that is still being written has another name, and no reference.
             let is_blob = name.to_str().is_some_and(|name| name.parse::<bosun_core::ContentHash>().is_ok());
             let (source, copy) = (from.join(&name), to.join(&name));
             if !is_blob || fs::exists(&copy).map_err(target(&copy))? {
@@ -217,7 +217,7 @@ impl Draft {
             }
             match fs::copy(&source, &copy) {
                 Ok(_) => {}
-                // Removed meanwhile: if anything refers to it, the look at the copy will say so.
+                // Removed meanwhile: if anything refers to it, the inspection of the copy will say so.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(target(&copy)(error)),
             }
@@ -228,12 +228,12 @@ impl Draft {
         if is_there { sync_directory(&to) } else { Ok(()) }
     }
 
-    /// Gives the copy its name.
+    /// Renames the copy to its final name.
     fn finish(self, to: &Path) -> Result<(), BackupError> {
         fs::remove_file(self.path.join(LOCK)).map_err(target(&self.path))?;
         sync_directory(&self.path)?;
         let old = beside(to, OLD);
-        // There is no moment without a whole copy: the old one keeps its content until the new one is in place.
+        // There is always one complete copy: the old one keeps its content until the new one is in place.
         let replaced = fs::exists(to).map_err(target(to))?;
         if replaced {
             remove(&old)?;
@@ -251,11 +251,11 @@ impl Draft {
 }
 
 fn copy_pages(from: &Connection, to: &Path, progress: &mut impl FnMut(Progress)) -> rusqlite::Result<()> {
-    // Held to the end: a copy that sees a change between two steps begins again, under load for ever.
+    // Held to the end: a backup that sees a change between two steps starts again, under load forever.
     let snapshot = from.unchecked_transaction()?;
     snapshot.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let mut to = Connection::open(to)?;
-    // It counts only when it is whole and has its name, so its parts need not wait for the disk.
+    // It counts only when it is complete and renamed, so its parts need not wait for the disk.
     to.execute_batch("PRAGMA synchronous = OFF;")?;
     let backup = Backup::new(&snapshot, &mut to)?;
     loop {
@@ -267,20 +267,20 @@ fn copy_pages(from: &Connection, to: &Path, progress: &mut impl FnMut(Progress))
         match step {
             StepResult::Done => break,
             StepResult::More => {}
-            // Nobody else knows the copy, and nobody is kept from reading the store: this does not happen,
-            // and if it does, it passes.
+            // No other process uses the copy, and readers of the store are not blocked: this does not happen, and if it
+            // does, it is temporary.
             _ => std::thread::yield_now(),
         }
     }
     drop(backup);
-    // One file, without a log beside it. The server that opens it takes up a log again.
+    // One file, without a WAL. The server that opens it creates one again.
     to.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
     to.close().map_err(|(_, error)| error)
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After it got its name, there is nothing here to remove.
+        // After the rename there is nothing left to remove here.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -1,9 +1,8 @@
-//! Writing the log back into the database, without making commits wait for it.
+//! Checkpoints of the WAL, without making commits wait for them.
 //!
-//! A thread of its own copies most of the log while the writer goes on; the log can be begun anew
-//! only when all of it has been copied, so the writer copies the little that came in meanwhile. The
-//! log therefore stays near [`LONG`] pages under any load, and no commit waits for more than that
-//! last piece.
+//! A thread of its own copies most of the WAL into the database while the writer goes on; the WAL can restart only when
+//! all of it has been copied, so the writer copies the rest that was appended meanwhile. The WAL therefore stays near
+//! [`LONG`] pages under any load, and no commit waits for more than that last part.
 
 use std::{
     sync::{
@@ -16,33 +15,33 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, MAIN_DB, wal::CheckpointMode};
 
-use super::connect::Connector;
+use super::connection::Connector;
 
-/// At how many pages the log is long enough to be written back: 16 MiB.
+/// The length of the WAL, in pages, at which it is checkpointed: 16 MiB.
 const LONG: i64 = 4_096;
-/// How much longer it may get before the next attempt, if a reader held up the last one.
+/// How much longer it may grow before the next attempt, if a reader blocked the last one.
 const LONGER: i64 = LONG / 4;
-/// How many pages the writer may be asked to copy itself.
+/// At most this many pages are left for the writer to copy.
 const SHORT: i64 = 256;
-/// How often the thread tries to get that close while the writer runs ahead.
+/// How often the thread tries to get that close while the writer goes on appending.
 const ROUNDS: u32 = 4;
 
 const MEASURE: CheckpointMode = CheckpointMode::NOOP;
-/// Copies what it can without making anybody wait.
+/// Copies what it can without blocking readers or the writer.
 const COPY: CheckpointMode = CheckpointMode::PASSIVE;
 
-/// The thread that copies, and its bell. Dropping it waits for the copy in hand.
+/// The checkpoint thread and its trigger. Dropping it waits for the current copy.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
-    bell: Option<mpsc::SyncSender<()>>,
+    trigger: Option<mpsc::SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// The thread has copied what it could; the rest is the writer's.
+    /// The thread has copied what it could; the rest is for the writer.
     rest_is_short: Arc<AtomicBool>,
-    /// At how many pages the bell is rung.
+    /// The length in pages at which the thread is triggered.
     enough: i64,
 }
 
-/// How much of the log there is, and how much of it has been copied, in pages.
+/// The length of the WAL and how much of it has been copied, in pages.
 struct Log {
     pages: i64,
     copied: i64,
@@ -51,34 +50,34 @@ struct Log {
 impl Checkpoints {
     pub(super) fn start(connector: Connector) -> std::io::Result<Self> {
         let rest_is_short = Arc::new(AtomicBool::new(false));
-        let (bell, called) = mpsc::sync_channel(1);
+        let (trigger, triggered) = mpsc::sync_channel(1);
         let done = Arc::clone(&rest_is_short);
         let thread = thread::Builder::new().name("bosun-checkpoint".into()).spawn(move || {
             let mut connection = None;
-            for () in called {
+            for () in triggered {
                 match copy_most(&connector, &mut connection) {
                     Ok(()) => done.store(true, Ordering::Release),
                     Err(error) => {
                         connection = None;
-                        tracing::warn!(error = %error, "the store's log cannot be written back");
+                        tracing::warn!(error = %error, "the store's log cannot be checkpointed");
                     }
                 }
             }
         })?;
-        Ok(Self { bell: Some(bell), thread: Some(thread), rest_is_short, enough: LONG })
+        Ok(Self { trigger: Some(trigger), thread: Some(thread), rest_is_short, enough: LONG })
     }
 
     /// Called by the writer between commits.
-    pub(super) fn tend(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         if self.rest_is_short.swap(false, Ordering::Acquire) {
             let log = run(connection, COPY)?;
-            // When all of it is copied, the next commit begins it anew.
+            // When all of it has been copied, the next commit restarts the WAL.
             self.enough = if log.copied == log.pages { LONG } else { log.pages + LONGER };
         } else if run(connection, MEASURE)?.pages >= self.enough
-            && let Some(bell) = &self.bell
+            && let Some(trigger) = &self.trigger
         {
-            // A bell that has been rung need not be rung again.
-            let _ = bell.try_send(());
+            // A pending trigger need not be repeated.
+            let _ = trigger.try_send(());
         }
         Ok(())
     }
@@ -86,9 +85,9 @@ impl Checkpoints {
 
 impl Drop for Checkpoints {
     fn drop(&mut self) {
-        self.bell = None;
+        self.trigger = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that writes the store's log back crashed");
+            tracing::error!("the store's checkpoint thread crashed");
         }
     }
 }
@@ -107,11 +106,11 @@ fn copy_most(connector: &Connector, connection: &mut Option<Connection>) -> rusq
     Ok(())
 }
 
-/// Not by the pragma: that is a statement which SQLite prepares anew each time it is run.
+/// Not by the pragma: SQLite would prepare that statement each time.
 fn run(connection: &Connection, checkpoint: CheckpointMode) -> rusqlite::Result<Log> {
     match connection.wal_checkpoint_v2(Some(MAIN_DB), checkpoint) {
         Ok((pages, copied)) => Ok(Log { pages: pages.into(), copied: copied.into() }),
-        // Another is at it, and nothing is known of the log until it has ended.
+        // Another checkpoint is running, and nothing is known of the WAL until it has ended.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(Log { pages: -1, copied: -1 }),
         Err(error) => Err(error),
     }

@@ -1,7 +1,7 @@
 //! Conversations in tables of their own, written with the append that completes a query.
 //!
-//! What one query has said is one row. Its size stands beside it, so a history is cut without reading what
-//! is cut off.
+//! One row is what one query has added. Its size is stored with it, so a history is cut without reading what is cut
+//! off.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use bosun_engine::store::{
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{
-    group::Open,
     read::{name, uid, unavailable},
+    transaction::WriteConnection,
 };
 
-/// How many conversations, or exchanges of them, one transaction deletes.
+/// One transaction deletes at most this many conversations, or exchanges of them.
 const AT_MOST: usize = 64;
 
 const FIND: &str = "SELECT id, messages FROM conversations WHERE namespace = ?1 AND memory = ?2 AND name = ?3";
@@ -31,13 +31,13 @@ const ADD: &str = "INSERT INTO conversations (namespace, memory, name, messages,
      VALUES (?1, ?2, ?3, 0, 0, ?4)";
 const ADD_EXCHANGE: &str = "INSERT INTO exchanges (conversation, query, name, at, first, messages, tokens, body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-/// A query that is kept for a short time must not take with it what others have said.
+/// A query with a short retention must not shorten the retention of what other queries have added.
 const CHANGE: &str = "UPDATE conversations SET messages = ?2, latest = ?3, expires = max(expires, ?4) WHERE id = ?1";
 pub(super) const OPEN: &str = "SELECT uid FROM queries WHERE namespace = ?1 AND conversation = ?2 AND expires IS NULL";
 pub(super) const HISTORY: &str = "SELECT query, exchanges.name, at, first, exchanges.messages, tokens, length(body), body \
      FROM conversations JOIN exchanges ON conversation = conversations.id \
      WHERE namespace = ?1 AND memory = ?2 AND conversations.name = ?3 ORDER BY exchanges.id DESC";
-/// The places of a list: what is wanted of it, and from where on.
+/// The conditions and the cursor of a list.
 const WANTED: &str = "namespace = ?1 AND (?2 IS NULL OR memory = ?2) AND (?3 IS NULL OR conversations.name = ?3)";
 const OUTDATED: &str = "DELETE FROM conversations WHERE id IN \
      (SELECT id FROM conversations WHERE expires <= ?1 ORDER BY expires LIMIT ?2) RETURNING namespace, memory, name";
@@ -46,7 +46,7 @@ const LAST_LEFT: &str = "UPDATE conversations SET latest = (SELECT max(id) FROM 
 const FORGET_EMPTY: &str = "DELETE FROM conversations WHERE id = ?1 \
      AND NOT EXISTS (SELECT 1 FROM exchanges WHERE conversation = ?1)";
 
-/// What a query says, as it is stored; written by those who append, who are many.
+/// What a query adds, as it is stored; serialized by the callers, which run in parallel.
 #[derive(Debug)]
 pub(super) struct QueuedExchange {
     exchange: Exchange,
@@ -66,12 +66,12 @@ impl QueuedExchange {
     }
 }
 
-/// The name under which a query's row has its conversation. No memory has a `/` in its name.
+/// The conversation's name in the row of a query. No memory has a `/` in its name.
 pub(super) fn text(key: &ConversationKey) -> String {
     format!("{}/{}", key.memory, key.id)
 }
 
-impl Open {
+impl WriteConnection {
     pub(super) fn add_exchange(&self, namespace: &Namespace, queued: &QueuedExchange) -> rusqlite::Result<()> {
         let QueuedExchange { exchange, size, body } = queued;
         let connection = &self.connection;
@@ -100,7 +100,7 @@ impl Open {
         connection.prepare_cached(CHANGE)?.execute(row).map(|_| ())
     }
 
-    /// The query that had added to a conversation last at the last commit.
+    /// The query that was the last to add to a conversation at the last commit.
     pub(super) fn latest_in(&self, namespace: &Namespace, key: &ConversationKey) -> rusqlite::Result<Option<QueryUid>> {
         let mut statement = self.connection.prepare_cached(LATEST)?;
         let latest =
@@ -115,8 +115,8 @@ impl Open {
         rows.map(|row| row.map(QueryUid::from_bytes)).collect()
     }
 
-    /// Forgets some of what is wanted, and says how much that was.
-    pub(super) fn forget(&self, namespace: &Namespace, wanted: &Wanted) -> rusqlite::Result<usize> {
+    /// Deletes a bounded part of what is wanted, and returns how much was deleted.
+    pub(super) fn delete(&self, namespace: &Namespace, wanted: &Wanted) -> rusqlite::Result<usize> {
         let connection = &self.connection;
         if wanted.query.is_none() {
             let sql = format!(
@@ -143,8 +143,8 @@ impl Open {
         Ok(found.len())
     }
 
-    /// Forgets some of those that have been remembered for long enough, and says what is to be on record of that.
-    pub(super) fn forget_outdated(&self, now: Timestamp) -> rusqlite::Result<Vec<(Namespace, Record)>> {
+    /// Deletes a bounded number of those past their retention, and returns the audit records of that.
+    pub(super) fn delete_outdated(&self, now: Timestamp) -> rusqlite::Result<Vec<(Namespace, Record)>> {
         let mut statement = self.connection.prepare_cached(OUTDATED)?;
         let forgotten = statement.query_map(params![now.0, AT_MOST], |row| {
             let namespace = row.get_ref(0)?.as_str()?.parse().unwrap_or_else(|_| Namespace::of_server());
@@ -155,7 +155,7 @@ impl Open {
     }
 }
 
-/// A query by its name, and by its uid if it can be one.
+/// The name of the wanted query, and its uid if it can be one.
 fn query(wanted: &Wanted) -> (Option<&str>, Option<[u8; 16]>) {
     let text = wanted.query.as_deref();
     (text, text.and_then(|text| text.parse::<QueryUid>().ok()).map(|uid| *uid.as_bytes()))
@@ -285,7 +285,7 @@ fn key(row: &Row<'_>, column: usize) -> Result<ConversationKey, StoreError> {
     Ok(ConversationKey { memory: text(column)?, id: text(column + 1)? })
 }
 
-/// One more than is wanted, to see whether there are more.
+/// One more than the limit, to see whether there are more.
 fn bounded(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1)
 }

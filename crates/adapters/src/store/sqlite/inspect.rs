@@ -1,9 +1,8 @@
-//! Looking a store over, without touching it.
+//! Read-only inspection of a store.
 //!
-//! Everything that a store consists of is read in one snapshot, and every fault is reported, not only
-//! the first. Nothing is locked and nothing is written, so this may be done beside a server and in a
-//! directory that cannot be written to. Nothing is repaired either: what a journal said cannot be
-//! guessed, only restored.
+//! Everything that a store consists of is read in one snapshot, and every fault is reported, not only the first.
+//! Nothing is locked and nothing is written, so this may run next to a server and in a read-only directory. Nothing is
+//! repaired either: what a journal said cannot be guessed, only restored.
 
 pub(super) mod tables;
 
@@ -18,15 +17,15 @@ use bosun_engine::store::has_work;
 use rusqlite::{Connection, Row, Statement, Transaction};
 
 use super::{
-    connect::Connector,
+    connection::Connector,
     open::{self, DATABASE, OpenError},
     schema,
 };
 
-/// Where blobs lie beside the database.
+/// The directory of blobs next to the database.
 pub(super) const BLOBS: &str = "blobs";
 
-/// What a store consists of, and what is wrong with it.
+/// What a store consists of, and its faults.
 #[derive(Debug, Default)]
 pub struct Inspection {
     pub queries: u64,
@@ -36,7 +35,7 @@ pub struct Inspection {
     pub faults: Vec<StoreFault>,
 }
 
-/// One thing that is wrong with a store.
+/// A fault of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreFault {
     #[error("there is no store in `{}`", .0.display())]
@@ -47,7 +46,7 @@ pub enum StoreFault {
     Database(#[source] rusqlite::Error),
     #[error("a page of the database is damaged: {0}")]
     Page(String),
-    #[error("`{0}` is missing in the database, or is not what it should be")]
+    #[error("`{0}` is missing in the database, or differs from the schema")]
     Schema(String),
     #[error("query `{query}` cannot be read")]
     Row {
@@ -57,21 +56,21 @@ pub enum StoreFault {
     },
     #[error("query `{query}`: entry {seq} of its journal cannot be read: {reason}")]
     Entry { query: String, seq: u64, reason: String },
-    #[error("query `{query}`: its journal has no beginning, a gap, or an entry too many: {reason}")]
+    #[error("query `{query}`: its journal has no first entry, a gap, or an extra entry: {reason}")]
     Journal { query: String, reason: String },
-    #[error("query `{query}`: {what} is not what its journal says")]
+    #[error("query `{query}`: {what} does not match its journal")]
     Head { query: String, what: &'static str },
     #[error("{0} entries belong to no query")]
     Stray(u64),
     #[error("query `{query}`: its tools, document {hash}, are missing")]
     DocumentMissing { query: String, hash: ContentHash },
-    #[error("document {0} is not what its hash says")]
+    #[error("document {0} does not match its hash")]
     DocumentChanged(ContentHash),
     #[error("table `{table}`, row `{row}`: {reason}")]
     Table { table: &'static str, row: String, reason: String },
     #[error("blob {0} is missing")]
     BlobMissing(ContentHash),
-    #[error("blob {0} is not what its hash says")]
+    #[error("blob {0} does not match its hash")]
     BlobChanged(ContentHash),
     #[error("blob {hash} cannot be read")]
     Blob {
@@ -82,7 +81,7 @@ pub enum StoreFault {
 }
 
 impl StoreFault {
-    /// A stable word for it.
+    /// A stable identifier of the kind of fault.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -105,7 +104,7 @@ impl StoreFault {
         }
     }
 
-    /// Whether the rest of the store can be used in spite of it: then only what it names is concerned.
+    /// Whether the rest of the store can be used in spite of it: then only what it names is affected.
     #[must_use]
     pub fn is_of_one_query(&self) -> bool {
         match self {
@@ -129,18 +128,18 @@ impl StoreFault {
     }
 }
 
-/// Looks over the store in `dir`.
+/// Inspects the store in `dir`.
 #[must_use]
 pub fn inspect(dir: &Path) -> Inspection {
     let mut inspection = Inspection::default();
     match snapshot(dir) {
-        Ok(connection) => inspection.look_over(dir, &connection),
+        Ok(connection) => inspection.inspect_all(dir, &connection),
         Err(fault) => inspection.faults.push(fault),
     }
     inspection
 }
 
-/// A connection to a database that is ours, as far as its first bytes say.
+/// A connection to a database that is ours according to its header.
 pub(super) fn snapshot(dir: &Path) -> Result<Connection, StoreFault> {
     let path = dir.join(DATABASE);
     let is_absent = open::is_absent(dir, &path)
@@ -158,7 +157,7 @@ pub(super) fn snapshot(dir: &Path) -> Result<Connection, StoreFault> {
     Ok(connection)
 }
 
-/// A query's row, with what its columns claim of its head.
+/// A query's row, with the columns that duplicate its head.
 struct Listed {
     id: i64,
     uid: QueryUid,
@@ -177,25 +176,25 @@ const QUERIES: &str =
 const JOURNAL: &str = "SELECT seq, at, body FROM journal WHERE key > ?1 << 24 AND key < (?1 + 1) << 24 ORDER BY key";
 
 impl Inspection {
-    fn look_over(&mut self, dir: &Path, connection: &Connection) {
-        // One snapshot for everything: beside a server, heads and journals go on meanwhile.
+    fn inspect_all(&mut self, dir: &Path, connection: &Connection) {
+        // One snapshot for everything: next to a running server, heads and journals change meanwhile.
         let snapshot = match connection.unchecked_transaction() {
             Ok(snapshot) => snapshot,
             Err(error) => return self.faults.push(StoreFault::Database(error)),
         };
-        // What one part cannot read, another may.
+        // What one check cannot read, another may.
         let looked = [
-            self.look_at_pages(&snapshot),
-            self.look_at_schema(&snapshot),
-            self.look_at_documents(&snapshot),
-            self.look_at_queries(&snapshot),
-            self.look_at_blobs(dir, &snapshot),
-            self.look_at_tables(&snapshot),
+            self.check_pages(&snapshot),
+            self.check_schema(&snapshot),
+            self.check_documents(&snapshot),
+            self.check_queries(&snapshot),
+            self.check_blobs(dir, &snapshot),
+            self.check_tables(&snapshot),
         ];
         self.faults.extend(looked.into_iter().filter_map(Result::err).map(StoreFault::Database));
     }
 
-    fn look_at_pages(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    fn check_pages(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
         let mut statement = snapshot.prepare("PRAGMA integrity_check")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -207,14 +206,14 @@ impl Inspection {
         Ok(())
     }
 
-    fn look_at_schema(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
-        // An older version is no fault: it is upgraded when it is opened.
+    fn check_schema(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+        // An older version is not a fault: it is upgraded when it is opened.
         let version = usize::try_from(schema::version(snapshot)?).unwrap_or_default();
         self.faults.extend(schema::differences(snapshot, version)?.into_iter().map(StoreFault::Schema));
         Ok(())
     }
 
-    fn look_at_documents(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    fn check_documents(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
         let mut statement = snapshot.prepare("SELECT hash, body FROM documents")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -229,7 +228,7 @@ impl Inspection {
         Ok(())
     }
 
-    fn look_at_queries(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    fn check_queries(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
         let mut journal = snapshot.prepare(JOURNAL)?;
         let mut document = snapshot.prepare("SELECT 1 FROM documents WHERE hash = ?1")?;
         let mut statement = snapshot.prepare(QUERIES)?;
@@ -245,7 +244,7 @@ impl Inspection {
                 }
             };
             let title = format!("{}/{}", query.namespace, query.name);
-            if let Err(source) = self.look_at_query(&query, &title, &mut journal, &mut document) {
+            if let Err(source) = self.check_query(&query, &title, &mut journal, &mut document) {
                 self.faults.push(StoreFault::Row { query: title, source });
             }
         }
@@ -256,7 +255,7 @@ impl Inspection {
         Ok(())
     }
 
-    fn look_at_query(
+    fn check_query(
         &mut self,
         query: &Listed,
         title: &str,
@@ -301,13 +300,13 @@ impl Inspection {
         Ok(())
     }
 
-    /// Holds the row of a query against what its journal folds to.
+    /// Compares the row of a query with the fold of its journal.
     fn compare(&mut self, query: &Listed, title: &str, folded: &Head, bytes: u64) {
         let stored = serde_json::from_str::<Head>(&query.head);
         let differs = [
             ("its head", !stored.is_ok_and(|stored| stored == *folded)),
             ("its status", query.status != folded.status().as_str()),
-            ("the number of its last entry", u64::try_from(query.seq) != Ok(folded.seq)),
+            ("the sequence number of its last entry", u64::try_from(query.seq) != Ok(folded.seq)),
             ("whether it has work", query.unfinished != has_work(folded)),
             ("its deadline", query.deadline != folded.deadline().map(|deadline| deadline.0)),
             ("the size of its journal", query.bytes != bytes),
@@ -316,7 +315,7 @@ impl Inspection {
         self.faults.extend(differs.map(|(what, _)| StoreFault::Head { query: title.into(), what }));
     }
 
-    fn look_at_blobs(&mut self, dir: &Path, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    fn check_blobs(&mut self, dir: &Path, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
         for hash in blobs(snapshot)? {
             self.blobs += 1;
             let fault = match fs::read(dir.join(BLOBS).join(hash.to_string())) {
@@ -364,7 +363,7 @@ pub(super) fn blobs(connection: &Connection) -> rusqlite::Result<HashSet<Content
     statement.query_map([], |row| row.get(0).map(ContentHash::from_bytes))?.collect()
 }
 
-/// An error with all that it stems from, on one line.
+/// An error with its sources, on one line.
 fn reasons(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

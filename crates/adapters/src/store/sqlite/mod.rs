@@ -1,19 +1,17 @@
 //! The store for one process: a SQLite file in a directory of its own.
 //!
-//! One thread writes, in groups: what is appended while one commit waits for the disk is the next
-//! commit. The file is in WAL mode with `synchronous = FULL`, so readers never wait and a commit that
-//! was reported is on the disk. A commit that fails leaves it open whether anything was kept; those
-//! who wait are told so, and the store goes on with a fresh connection. Several processes on one file
-//! are not served, they are refused.
+//! One writer thread commits in batches: what is appended while one commit waits for the disk is the next commit. The
+//! file is in WAL mode with `synchronous = FULL`, so readers never wait and a commit that was reported is on the disk.
+//! After a failed commit it is not known whether anything was kept; the waiters get an error, and the store goes on
+//! with a fresh connection. A second process on the same file is refused.
 
+mod append_queue;
 pub mod audit;
 mod backup;
 mod checkpoint;
-mod connect;
+mod connection;
 mod conversations;
-mod group;
 mod inspect;
-mod ledger;
 mod open;
 mod read;
 mod remove;
@@ -21,6 +19,7 @@ mod resources;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod writer;
 
 use std::{
@@ -44,14 +43,14 @@ use bosun_engine::resource::{ResourceChange, StoredResource};
 use bosun_engine::store::{
     Answered, Append, CommitFigures, Conversations, Found as FoundRecords, Listed, Page, Position, Records, Rejection,
     Removal, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
-    conversations::{self as talk, Conversation, Frame, Listing, Said},
+    conversations::{Conversation, Frame, Listing, Said, Wanted as WantedConversations},
 };
 use rusqlite::Connection;
 
 use self::{
-    audit::{Audit, AuditKeys, Chore, Exporter, Heads},
+    append_queue::{AppendQueue, Queued, QueuedRecords},
+    audit::{Audit, AuditKeys, HeadExporter, Heads, Maintenance},
     checkpoint::Checkpoints,
-    ledger::{Ledger, Note, Queued},
     open::Opened,
     read::{Found, Readers},
 };
@@ -62,28 +61,28 @@ pub use self::{
     open::OpenError,
 };
 
-/// Journals of up to this size are read where they are asked for; a thread would cost more than it saves.
+/// Journals of up to this size are read on the caller's thread; a blocking thread would cost more than it saves.
 const SHORT_JOURNAL: u64 = 64 << 10;
 
-/// A store in a directory. Dropping it commits what was appended and waits for that.
+/// A store in a directory. Dropping it commits what was appended and waits for the commit.
 pub struct Sqlite {
-    ledger: Arc<Ledger>,
+    queue: Arc<AppendQueue>,
     readers: Arc<Readers>,
     epoch: i64,
-    /// Whether records are kept, or only counted.
+    /// Whether audit records are written, or only usage counters.
     audited: bool,
-    /// How long they are kept, if not for ever.
+    /// How long they are kept, if not forever.
     retention: Option<Duration>,
-    /// Logs that are not what was written, and are therefore not shortened.
-    kept_whole: Mutex<HashSet<Namespace>>,
-    writer: Mutex<Option<Writer>>,
+    /// Namespaces whose audit log was tampered with, and is therefore not shortened.
+    tampered: Mutex<HashSet<Namespace>>,
+    writer: Mutex<Option<WriterThread>>,
 }
 
-/// What ends when the store is closed.
-struct Writer {
+/// What is stopped when the store is closed.
+struct WriterThread {
     thread: JoinHandle<()>,
-    exporter: Option<Exporter>,
-    /// Released last: until the thread has ended, the file is still ours.
+    exporter: Option<HeadExporter>,
+    /// Released last: the file is in use until the thread has ended.
     _lock: File,
 }
 
@@ -100,30 +99,30 @@ fn crashed(error: tokio::task::JoinError) -> StoreError {
 }
 
 impl Sqlite {
-    /// Opens the store in `dir`, which is made if need be, and takes it over from an earlier process.
+    /// Opens the store in `dir`, which is created if it is missing, and takes it over from an earlier process.
     ///
     /// # Errors
-    /// If another process has it open, or what is there is not a store that this program can use.
+    /// If another process has it open, or `dir` does not contain a store that this program can use.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         Self::open_with(dir, &Audit::default())
     }
 
-    /// The same, with its audit log kept as `audit` says.
+    /// The same, with the given settings of the audit log.
     ///
     /// # Errors
-    /// If another process has it open, what is there is not a store that this program can use, or the keys of
-    /// the audit log are not there.
+    /// If another process has it open, `dir` does not contain a store that this program can use, or the keys of the
+    /// audit log are missing.
     pub fn open_with(dir: &Path, audit: &Audit) -> Result<Self, OpenError> {
-        let ledger = Arc::new(Ledger::default());
+        let queue = Arc::new(AppendQueue::default());
         let opened = open::open(dir)?;
         let keys = open::audit_keys(dir, audit, &opened.connector)?;
         let heads = audit.on.then(|| audit.heads_file(dir));
-        Self::start(ledger, opened, keys, heads, audit.retention)
+        Self::start(queue, opened, keys, heads, audit.retention)
             .map_err(|source| OpenError::Directory { dir: dir.into(), source })
     }
 
     fn start(
-        ledger: Arc<Ledger>,
+        queue: Arc<AppendQueue>,
         opened: Opened,
         keys: Option<Arc<AuditKeys>>,
         heads_file: Option<PathBuf>,
@@ -132,31 +131,32 @@ impl Sqlite {
         let Opened { lock, connector, epoch } = opened;
         let audited = keys.is_some();
         let heads = Arc::new(Heads::default());
-        let exporter = heads_file.map(|file| Exporter::start(Arc::clone(&heads), file)).transpose()?;
+        let exporter = heads_file.map(|file| HeadExporter::start(Arc::clone(&heads), file)).transpose()?;
         let readers = Arc::new(Readers::new(connector.clone()));
         let checkpoints = Checkpoints::start(connector.clone())?;
-        let mut file = group::File::new(connector, epoch, checkpoints, keys, heads);
-        let queue = Arc::clone(&ledger);
-        let thread = thread::Builder::new().name("bosun-store".into()).spawn(move || writer::run(&queue, &mut file))?;
-        let writer = Mutex::new(Some(Writer { thread, exporter, _lock: lock }));
-        Ok(Self { ledger, readers, epoch, audited, retention, kept_whole: Mutex::default(), writer })
+        let mut file = transaction::DatabaseFile::new(connector, epoch, checkpoints, keys, heads);
+        let writer_queue = Arc::clone(&queue);
+        let thread =
+            thread::Builder::new().name("bosun-store".into()).spawn(move || writer::run(&writer_queue, &mut file))?;
+        let writer = Mutex::new(Some(WriterThread { thread, exporter, _lock: lock }));
+        Ok(Self { queue, readers, epoch, audited, retention, tampered: Mutex::default(), writer })
     }
 
     /// Stops and waits for the writer. Blocks for as long as the last commit takes.
-    fn stop(ledger: &Ledger, readers: &Readers, writer: Writer) {
-        // First the readers: the last connection cleans the log up, and only the writer's can.
+    fn stop(queue: &AppendQueue, readers: &Readers, writer: WriterThread) {
+        // First the readers: the last connection removes the WAL, and only the writer's can.
         readers.close();
-        ledger.stop(Rejection::Unavailable(Arc::new(Closed)));
+        queue.stop(Rejection::Unavailable(Arc::new(Closed)));
         if writer.thread.join().is_err() {
             tracing::error!("the store's writer crashed");
-            ledger.abandon(&Rejection::Unavailable(Arc::new(Closed)));
+            queue.abandon(&Rejection::Unavailable(Arc::new(Closed)));
         }
         if let Some(exporter) = writer.exporter {
             exporter.stop();
         }
     }
 
-    fn take_writer(&self) -> Option<Writer> {
+    fn take_writer(&self) -> Option<WriterThread> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -173,7 +173,7 @@ impl Sqlite {
 #[async_trait]
 impl Records for Sqlite {
     fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
-        self.ledger.note(Note::new(namespace, &records, self.audited)?)
+        self.queue.push_records(QueuedRecords::new(namespace, &records, self.audited)?)
     }
 
     async fn search(&self, namespace: &Namespace, search: &Search) -> Result<FoundRecords, StoreError> {
@@ -191,16 +191,16 @@ impl Records for Sqlite {
             return Ok(false);
         }
         let outdated = self.retention.map(|kept| now.before(kept));
-        let kept_whole = self.kept_whole.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let chore = self.read(move |connection| audit::next_chore(connection, outdated, &kept_whole)).await?;
-        let Some(chore) = chore else { return Ok(false) };
-        let of = match &chore {
-            Chore::LetGo(namespace, _) => Some(namespace.clone()),
-            Chore::Index(_) => None,
+        let tampered = self.tampered.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let task = self.read(move |connection| audit::next_maintenance(connection, outdated, &tampered)).await?;
+        let Some(task) = task else { return Ok(false) };
+        let of = match &task {
+            Maintenance::Shorten(namespace, _) => Some(namespace.clone()),
+            Maintenance::Index(_) => None,
         };
-        if !self.ledger.tend(chore).await? {
-            // Said by the writer, once: it is not tried again.
-            self.kept_whole.lock().unwrap_or_else(PoisonError::into_inner).extend(of);
+        if !self.queue.maintain(task).await? {
+            // The writer has logged it; it is not tried again.
+            self.tampered.lock().unwrap_or_else(PoisonError::into_inner).extend(of);
         }
         Ok(true)
     }
@@ -221,7 +221,7 @@ impl Conversations for Sqlite {
     async fn conversations(
         &self,
         namespace: &Namespace,
-        wanted: &talk::Wanted,
+        wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
     ) -> Result<Listing<Conversation>, StoreError> {
@@ -232,7 +232,7 @@ impl Conversations for Sqlite {
     async fn said(
         &self,
         namespace: &Namespace,
-        wanted: &talk::Wanted,
+        wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
     ) -> Result<Listing<Said>, StoreError> {
@@ -244,15 +244,15 @@ impl Conversations for Sqlite {
 #[async_trait]
 impl Store for Sqlite {
     fn append(&self, append: Append) -> Result<Position, StoreError> {
-        self.ledger.push(Queued::new(append, self.audited)?)
+        self.queue.push(Queued::new(append, self.audited)?)
     }
 
     async fn durable(&self, position: Position) -> Result<(), StoreError> {
-        self.ledger.settled(position).await
+        self.queue.settled(position).await
     }
 
     fn last_position(&self) -> Position {
-        self.ledger.last()
+        self.queue.last()
     }
 
     async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
@@ -273,15 +273,15 @@ impl Store for Sqlite {
     }
 
     async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
-        // The writer is not called for nothing.
+        // Checked by a reader first, so that the writer is not woken for nothing.
         if removal == Removal::Outdated && !self.read(move |connection| read::is_outdated(connection, now)).await? {
             return Ok(0);
         }
-        self.ledger.remove(removal, now).await
+        self.queue.remove(removal, now).await
     }
 
     async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
-        self.ledger.change_resource(change).await
+        self.queue.change_resource(change).await
     }
 
     async fn resources(&self, namespace: Option<&Namespace>) -> Result<Vec<StoredResource>, StoreError> {
@@ -334,20 +334,20 @@ impl Store for Sqlite {
     }
 
     fn stats(&self) -> StoreStats {
-        self.ledger.stats()
+        self.queue.stats()
     }
 
     fn commit_figures(&self) -> CommitFigures {
-        self.ledger.commit_figures()
+        self.queue.commit_figures()
     }
 
     async fn close(&self) -> Result<(), StoreError> {
         let Some(writer) = self.take_writer() else { return Ok(()) };
-        let (ledger, readers) = (Arc::clone(&self.ledger), Arc::clone(&self.readers));
-        tokio::task::spawn_blocking(move || Self::stop(&ledger, &readers, writer)).await.map_err(crashed)?;
-        let last = self.ledger.last();
-        // An append that conflicted was told to those who waited for it; only a failed commit is news.
-        match self.ledger.settled(last).await {
+        let (queue, readers) = (Arc::clone(&self.queue), Arc::clone(&self.readers));
+        tokio::task::spawn_blocking(move || Self::stop(&queue, &readers, writer)).await.map_err(crashed)?;
+        let last = self.queue.last();
+        // Waiters have been notified of conflicts; only a failed commit is an error here.
+        match self.queue.settled(last).await {
             Err(error @ (StoreError::Unavailable(_) | StoreError::Fenced)) => Err(error),
             _ => Ok(()),
         }
@@ -357,7 +357,7 @@ impl Store for Sqlite {
 impl Drop for Sqlite {
     fn drop(&mut self) {
         if let Some(writer) = self.take_writer() {
-            Self::stop(&self.ledger, &self.readers, writer);
+            Self::stop(&self.queue, &self.readers, writer);
         }
     }
 }

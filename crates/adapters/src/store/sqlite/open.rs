@@ -1,9 +1,9 @@
-//! Finding, making, checking and taking over the database of a directory.
+//! Finding, creating, checking and taking over the database in a directory.
 //!
-//! One process at a time: an operating system's lock is held for life, and a number in the database
-//! fences off whoever slips past it. A database appears under its name only when it is whole, so a
-//! file that is not one is never an accident of ours: it is refused with what to do, and never
-//! started over. The page structure of a large file is not checked here, since that reads all of it.
+//! One process at a time: the process holds a file lock until it ends, and an epoch in the database fences off a
+//! process that bypasses the lock. A database appears under its name only when it is complete, so a file that is not a
+//! database was not left by a crash of ours: it is refused with instructions, and never overwritten. The page structure
+//! of a large file is not checked here, since that reads all of it.
 
 use std::{
     fmt,
@@ -18,17 +18,17 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use super::{
     audit::{self, Audit, AuditKeys, CheckError, KeyError},
-    connect::Connector,
+    connection::Connector,
     schema,
 };
 use crate::ownership;
 
 pub(super) const DATABASE: &str = "bosun.db";
 pub(super) const LOCK: &str = "bosun.lock";
-/// SQLite's own names for what it keeps beside a database.
+/// SQLite's own names for the files next to a database.
 const LOG: &str = "bosun.db-wal";
 const LOG_INDEX: &str = "bosun.db-shm";
-/// Where a database is made before it gets its name.
+/// The name of a database while it is being created.
 const UNFINISHED: &str = "bosun.db.new";
 
 /// Files up to this size are checked page by page when they are opened.
@@ -72,7 +72,7 @@ pub enum OpenError {
     },
 }
 
-/// Who it is, if that is known.
+/// Its process id, if it is known.
 struct Pid(Option<u32>);
 
 impl fmt::Display for Pid {
@@ -81,7 +81,7 @@ impl fmt::Display for Pid {
     }
 }
 
-/// A store that is ours.
+/// A store that this process owns.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) lock: File,
@@ -106,7 +106,7 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     Ok(Opened { lock, connector, epoch })
 }
 
-/// The keys of the audit log, made if it is a new one; none if there is to be no log.
+/// The keys of the audit log, created if it is a new one; none if it is disabled.
 pub(super) fn audit_keys(
     dir: &Path,
     audit: &Audit,
@@ -125,7 +125,7 @@ pub(super) fn audit_keys(
     }
 }
 
-/// Takes the directory for this process, and says in the file which process that is.
+/// Locks the directory for this process, and writes the process id to the lock file.
 pub(super) fn lock(dir: &Path) -> Result<File, OpenError> {
     let unusable = |source| OpenError::Directory { dir: dir.into(), source };
     let path = dir.join(LOCK);
@@ -138,14 +138,14 @@ pub(super) fn lock(dir: &Path) -> Result<File, OpenError> {
         }
         Err(TryLockError::Error(source)) => return Err(unusable(source)),
     }
-    // For people only: the lock is what counts, and a disk without room for a number has greater worries.
+    // Only informative: the lock is what counts, and a disk without space for a number has greater problems.
     if let Err(error) = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())) {
-        tracing::debug!(error = %error, "the lock does not say whose it is");
+        tracing::debug!(error = %error, "the lock file does not contain the process id");
     }
     Ok(file)
 }
 
-/// Whether there is nothing yet. A log without its database is not nothing, unless it is empty.
+/// Whether there is no database yet. A WAL without its database counts as one, unless it is empty.
 pub(super) fn is_absent(dir: &Path, path: &Path) -> io::Result<bool> {
     if fs::exists(path)? {
         return Ok(false);
@@ -157,7 +157,7 @@ pub(super) fn is_absent(dir: &Path, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Makes an empty database beside its place and moves it there when it is on the disk.
+/// Creates an empty database under a temporary name and renames it when it is on the disk.
 fn create(dir: &Path, path: &Path) -> Result<(), OpenError> {
     let draft = dir.join(UNFINISHED);
     let unusable = |source| OpenError::Directory { dir: dir.into(), source };
@@ -169,7 +169,7 @@ fn create(dir: &Path, path: &Path) -> Result<(), OpenError> {
     }
     let make = || {
         let mut connection = Connection::open(&draft)?;
-        // It counts only when it is whole and has its name, so its parts need not wait for the disk.
+        // It counts only when it is complete and renamed, so its parts need not wait for the disk.
         connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
         schema::create(&mut connection)?;
         connection.close().map_err(|(_, error)| error)
@@ -180,14 +180,14 @@ fn create(dir: &Path, path: &Path) -> Result<(), OpenError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(unusable)
 }
 
-/// Looks at the first bytes before SQLite does, which takes an empty file for a new database and would
-/// throw its log away. The offsets are those of the file format, section 1.3.
+/// Checks the header before SQLite does, which takes an empty file for a new database and would discard its WAL. The
+/// offsets are those of the file format, section 1.3.
 pub(super) fn check_header(path: &Path) -> Result<(), OpenError> {
     let damaged = |fault: &str| Err(OpenError::Damaged { path: path.into(), fault: fault.into() });
     let mut header = [0; 100];
     match File::open(path).and_then(|mut file| file.read_exact(&mut header)) {
         Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return damaged("its log is without it"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return damaged("its log exists without it"),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && header.iter().all(|byte| *byte == 0) => {
             return damaged("it is empty");
         }
@@ -229,10 +229,10 @@ impl Fault {
     }
 }
 
-/// Checks the database, brings it up to date, and raises its epoch to ours.
+/// Checks the database, upgrades it, and raises its epoch to ours.
 fn take_over(connector: &Connector) -> Result<i64, Fault> {
-    // Nothing may be changed before it is known to be ours: this connection only reads, but for the
-    // recovery of a log, which SQLite does by itself.
+    // Nothing may be changed before the database is known to be ours: this connection only reads, except for the
+    // recovery of a WAL, which SQLite does by itself.
     let reading = connector.read()?;
     let version = schema::version(&reading)?;
     let Some(known) = usize::try_from(version).ok().filter(|version| *version <= schema::NEWEST) else {
@@ -248,14 +248,14 @@ fn take_over(connector: &Connector) -> Result<i64, Fault> {
     }
     drop(reading);
 
-    let mut connection = connector.write_on_certain_ground()?;
+    let mut connection = connector.write_after_checkpoint()?;
     schema::upgrade(&mut connection, known, schema::NEWEST)?;
     if let Some(name) = schema::differences(&connection, schema::NEWEST)?.first() {
-        return Err(Fault::Damaged(format!("`{name}` is missing or is not what it should be")));
+        return Err(Fault::Damaged(format!("`{name}` is missing or differs from the schema")));
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if transaction.execute("UPDATE writer SET epoch = epoch + 1", [])? != 1 {
-        return Err(Fault::Damaged("it does not say who may write".into()));
+        return Err(Fault::Damaged("it has no writer's epoch".into()));
     }
     let epoch = transaction.query_row("SELECT epoch FROM writer", [], |row| row.get(0))?;
     fault::point("open.commit");

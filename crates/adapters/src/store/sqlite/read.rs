@@ -1,7 +1,7 @@
-//! Reading, beside the writer and never in its way.
+//! Reads, concurrent to the writer and never blocking it.
 //!
-//! Every read is one statement or one transaction, so it sees whole commits and never a part of one.
-//! A few idle connections are kept; one that has met a fault is not used again.
+//! Every read is one statement or one transaction, so it sees whole commits and never a part of one. A few idle
+//! connections are pooled; a connection that has failed is not reused.
 
 use std::{
     collections::HashSet,
@@ -17,9 +17,9 @@ use bosun_engine::store::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::connect::Connector;
+use super::connection::Connector;
 
-/// How many connections are kept when nobody reads.
+/// The number of idle connections that are kept.
 const IDLE: usize = 8;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Readers {
         Self { connector, idle: Mutex::default() }
     }
 
-    /// Reads on a connection that nobody else has meanwhile.
+    /// Reads on a connection that no other reader uses meanwhile.
     pub(super) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
@@ -50,7 +50,7 @@ impl Readers {
         result
     }
 
-    /// Closes what is idle.
+    /// Closes the idle connections.
     pub(super) fn close(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -60,26 +60,26 @@ pub(super) fn unavailable(error: rusqlite::Error) -> StoreError {
     StoreError::Unavailable(Box::new(error))
 }
 
-/// A border that no id reaches, so that a page without a border is read by the same index.
+/// An upper bound of all ids, so that a page without a cursor is read by the same index.
 const AFTER_ALL: &[u8] = &[0xff; 17];
 
-/// A journal lies in one piece, from `id << 24` on; its first entry has number 1.
+/// A journal is contiguous, from `id << 24` on; its first entry has sequence number 1.
 pub(super) const LOAD: &str = "SELECT uid, bytes, head, journal.seq, at, body FROM queries JOIN journal \
      ON key > id << 24 AND key < (id + 1) << 24 WHERE namespace = ?1 AND name = ?2 ORDER BY key";
 // These two have no LIMIT: an unreadable query does not count, and rows are read only as far as wanted.
 pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body, bytes FROM queries JOIN journal \
      ON key = id << 24 | 1 WHERE namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) ORDER BY uid DESC";
-/// The ends of the journals of a page, in the order of [`LIST`]: of queries that have ended, and of those that wait.
-/// Others have nothing to show but their heads.
+/// The last entries of the journals of a page, in the order of [`LIST`]: of queries that have ended, and of those that
+/// wait. For all others the head is sufficient.
 pub(super) const LATEST: &str = "SELECT uid, journal.seq, at, body FROM queries JOIN journal \
      ON key > (id << 24) + max(1, queries.seq - CASE WHEN expires IS NULL THEN ?5 ELSE ?6 END) \
      AND key <= (id << 24) + queries.seq \
      WHERE namespace = ?1 AND uid < ?2 AND uid >= ?3 AND (?4 IS NULL OR status = ?4) \
      AND (expires IS NOT NULL OR deadline IS NOT NULL) ORDER BY uid DESC, key";
-/// All of a journal but its first entry.
+/// All of a journal except its first entry.
 pub(super) const REST: &str = "SELECT journal.seq, at, body FROM queries JOIN journal \
      ON key > (id << 24) + 1 AND key < (id + 1) << 24 WHERE namespace = ?1 AND uid = ?2 ORDER BY key";
-/// Enough for an answer with a few calls in it. Of a query that waits for more, all is read.
+/// Enough for an answer with a few calls in it. The journal of a query that waits for more calls is read completely.
 const WAITING: usize = 8;
 pub(super) const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE namespace = ?1) \
      OR EXISTS (SELECT 1 FROM conversations WHERE namespace = ?1)";
@@ -88,7 +88,7 @@ pub(super) const NEXT_NAMESPACE_WITH_CONVERSATIONS: &str =
     "SELECT namespace FROM conversations WHERE namespace > ?1 ORDER BY namespace LIMIT 1";
 pub(super) const NEXT_NAMESPACE_WITH_WORK: &str =
     "SELECT namespace FROM queries WHERE unfinished = 1 AND namespace > ?1 ORDER BY namespace LIMIT 1";
-// No LIMIT either: rows that somebody is at already do not count.
+// No LIMIT either: rows that already have a driver do not count.
 pub(super) const RUNNABLE: &str =
     "SELECT name, epoch FROM queries WHERE unfinished = 1 AND namespace = ?1 ORDER BY uid";
 pub(super) const COUNT_RUNNABLE: &str =
@@ -103,15 +103,15 @@ pub(super) const REFERRED: &str = "SELECT 1 FROM blobs WHERE hash = ?1";
 pub(super) const DUE: &str = "SELECT namespace, name FROM queries WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2";
 pub(super) const NEXT_DEADLINE: &str = "SELECT min(deadline) FROM queries WHERE deadline IS NOT NULL";
 
-/// What a bounded load found.
+/// The result of a bounded load.
 pub(super) enum Found {
     Nothing,
     Query(Box<Stored>),
-    /// It is there, but its journal has more bytes than were asked for.
+    /// The journal has more bytes than the caller allows.
     TooLong,
 }
 
-/// A query and its journal, if that has no more than `longest` bytes.
+/// A query and its journal, if that has at most `longest` bytes.
 pub(super) fn load(
     connection: &Connection,
     namespace: &Namespace,
@@ -138,7 +138,7 @@ pub(super) fn load(
     Ok(Found::Query(Box::new(Stored { head, entries, size })))
 }
 
-/// The head is a copy of what the journal says. If it cannot be read, the journal still can.
+/// The head is a cache of the fold of the journal. If it cannot be read, the journal is folded again.
 fn fold(
     uid: QueryUid,
     namespace: &Namespace,
@@ -165,7 +165,7 @@ pub(super) fn answered(
     Ok(Some(Answered { fingerprint, uid: uid(row, 1)?, name: name(row, 2)? }))
 }
 
-/// Whether anything is to be deleted.
+/// Whether anything is past its retention.
 pub(super) fn is_outdated(connection: &Connection, now: Timestamp) -> Result<bool, StoreError> {
     connection
         .prepare_cached(IS_OUTDATED)
@@ -217,8 +217,8 @@ pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) 
     Ok(Listed { queries, next, total })
 }
 
-/// Adds the ends of the journals of a page, whose youngest query is before `before`. One statement reads them, but for
-/// those of queries that wait for many calls.
+/// Adds the last entries of the journals of a page, whose youngest query is before `before`. One statement reads them,
+/// except those of queries that wait for many calls.
 fn add_latest(
     snapshot: &Connection,
     namespace: &Namespace,
@@ -235,7 +235,7 @@ fn add_latest(
     let mut place = 0;
     while let Some(row) = rows.next().map_err(unavailable)? {
         let uid = uid(row, 0)?;
-        // Both are in the same order; one that was left out before has no place.
+        // Both are in the same order; a query that was left out before is skipped.
         while queries.get(place).is_some_and(|(head, _)| head.uid > uid) {
             place += 1;
         }
@@ -279,7 +279,7 @@ pub(super) fn namespaces(connection: &Connection) -> Result<Vec<Namespace>, Stor
     Ok(found)
 }
 
-/// All entries of a query but the first.
+/// All entries of a query except the first.
 fn rest(snapshot: &Connection, namespace: &Namespace, uid: QueryUid) -> Result<Vec<Entry>, StoreError> {
     let mut statement = snapshot.prepare_cached(REST).map_err(unavailable)?;
     let mut rows = statement.query(params![namespace.as_str(), uid.as_bytes()]).map_err(unavailable)?;
@@ -366,7 +366,7 @@ pub(super) fn next_deadline(connection: &Connection) -> Result<Option<Timestamp>
         .map_err(unavailable)
 }
 
-/// A query that cannot be read must not hide the others: it is left out, loudly.
+/// A query that cannot be read must not hide the others: it is left out, and logged.
 fn readable<T>(uid: QueryUid, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match result {
         Ok(value) => Ok(Some(value)),

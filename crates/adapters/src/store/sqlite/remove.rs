@@ -1,9 +1,9 @@
-//! Deleting queries, a little at a time.
+//! Deletion of queries, a bounded number at a time.
 //!
-//! A transaction deletes at most so many queries and so many bytes of journals that those who append do
-//! not notice it; whoever wants more gone asks again. With a query go its journal and, if it was the
-//! last that referred to it, its toolset. That it answered a request is remembered for a while; that it was
-//! deleted is on record, in the same transaction, also if nobody asked for it.
+//! A transaction deletes at most [`AT_MOST`] queries and a bounded number of bytes of journals, so that appends are not
+//! held up; a caller that wants more deleted asks again. With a query its journal is deleted and, if no other query
+//! refers to it, its toolset. Its idempotency key is kept for a while; its deletion is recorded in the same
+//! transaction, also if it was due to retention.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use bosun_engine::{
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::{
-    audit::{Lines, Pages, Pen},
-    group::{Open, SEQ_BITS, unavailable},
+    audit::{AuditChanges, EncodedRecords, RecordWriter},
+    transaction::{SEQ_BITS, WriteConnection, unavailable},
 };
 
-/// How many queries, and about how many bytes of their journals, one transaction deletes.
+/// One transaction deletes at most this many queries, and about this many bytes of their journals.
 const AT_MOST: usize = 128;
 const AT_MOST_BYTES: usize = 1 << 20;
-/// How many forgotten requests one transaction deletes.
+/// One transaction deletes at most this many expired idempotency keys.
 const REQUESTS_AT_MOST: usize = 1_000;
 
 const ONE: &str = "SELECT id, uid, toolset, history, bytes, namespace, name, head FROM queries \
@@ -31,14 +31,14 @@ pub(super) const OUTDATED: &str = "SELECT id, uid, toolset, history, bytes, name
      WHERE expires <= ?1 ORDER BY expires LIMIT ?2";
 const DELETE_JOURNAL: &str = "DELETE FROM journal WHERE key > ?1 AND key < ?2";
 const DELETE_QUERY: &str = "DELETE FROM queries WHERE id = ?1";
-const FORGET_LATER: &str = "UPDATE requests SET expires = ?2 WHERE uid = ?1";
-const FORGET: &str = "DELETE FROM requests WHERE (namespace, actor, route, key) IN \
+const EXPIRE_REQUEST: &str = "UPDATE requests SET expires = ?2 WHERE uid = ?1";
+const DELETE_REQUESTS: &str = "DELETE FROM requests WHERE (namespace, actor, route, key) IN \
      (SELECT namespace, actor, route, key FROM requests WHERE expires <= ?1 LIMIT ?2)";
 pub(super) const STILL_USED: &str = "SELECT 1 FROM queries WHERE toolset = ?1";
 pub(super) const STILL_READ: &str = "SELECT 1 FROM queries WHERE history = ?1";
 const DELETE_DOCUMENT: &str = "DELETE FROM documents WHERE id = ?1 RETURNING hash";
 
-struct Doomed {
+struct RemovedQuery {
     id: i64,
     uid: [u8; 16],
     toolset: Option<i64>,
@@ -49,15 +49,15 @@ struct Doomed {
     agent: Option<Arc<str>>,
 }
 
-impl Doomed {
+impl RemovedQuery {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        /// What a record needs of a head.
+        /// The fields of a head that a record needs.
         #[derive(serde::Deserialize)]
         struct Target {
             agent: Arc<str>,
         }
-        // Whatever is not readable any more must not keep anything from being deleted: then the record says less, and
-        // is the server's own if nobody knows whose it was.
+        // An unreadable row must not prevent a deletion: then the record says less, and belongs to the server's own
+        // namespace if the row's is not known.
         let namespace = row.get_ref(5)?.as_str()?.parse().unwrap_or_else(|_| Namespace::of_server());
         let name = row.get_ref(6)?.as_str()?.parse().ok();
         let agent = serde_json::from_str(row.get_ref(7)?.as_str()?).ok().map(|Target { agent }| agent);
@@ -70,95 +70,101 @@ impl Doomed {
     }
 }
 
-impl Open {
-    /// Deletes some of what is to be deleted, in one transaction. Nothing may be done with this connection
-    /// after a failure.
+impl WriteConnection {
+    /// Deletes a bounded part of the removal, in one transaction. The connection must not be used after a failure.
     pub(super) fn remove(&mut self, epoch: i64, removal: &Removal, now: Timestamp) -> Result<usize, Rejection> {
         if !self.begin(epoch).map_err(unavailable)? {
             return Err(Rejection::Fenced);
         }
-        self.left.clear();
-        let mut pages = Pages::default();
-        let removed = self.remove_all(removal, now, &mut pages).map_err(unavailable)?;
+        self.known_queries.clear();
+        let mut changes = AuditChanges::default();
+        let removed = self.remove_all(removal, now, &mut changes).map_err(unavailable)?;
         fault::point("store.remove");
         self.run("COMMIT").map_err(unavailable)?;
         fault::point("store.removed");
-        self.book.turn(pages);
+        self.audit.committed(changes);
         Ok(removed)
     }
 
-    fn remove_all(&mut self, removal: &Removal, now: Timestamp, pages: &mut Pages) -> rusqlite::Result<usize> {
-        let doomed = self.doomed(removal, now)?;
-        for query in &doomed {
+    fn remove_all(&mut self, removal: &Removal, now: Timestamp, changes: &mut AuditChanges) -> rusqlite::Result<usize> {
+        let queries = self.find_removed(removal, now)?;
+        for query in &queries {
             self.remove_one(query, now)?;
         }
         match removal {
             Removal::Outdated => {
-                self.connection.prepare_cached(FORGET)?.execute(params![now.0, REQUESTS_AT_MOST])?;
-                let forgotten = self.forget_outdated(now)?;
-                let of_queries = doomed.iter().map(|query| (query.namespace.clone(), query.record(now)));
-                let acts: Vec<_> = of_queries.chain(forgotten).collect();
-                self.write_acts(&acts, pages)?;
-                return Ok(acts.len());
+                self.connection.prepare_cached(DELETE_REQUESTS)?.execute(params![now.0, REQUESTS_AT_MOST])?;
+                let deleted = self.delete_outdated(now)?;
+                let of_queries = queries.iter().map(|query| (query.namespace.clone(), query.record(now)));
+                let records: Vec<_> = of_queries.chain(deleted).collect();
+                self.write_records_of(&records, changes)?;
+                return Ok(records.len());
             }
             Removal::Conversations(namespace, wanted, record) => {
-                let forgotten = self.forget(namespace, wanted)?;
-                if let Some(record) = record.as_ref().filter(|_| forgotten > 0) {
-                    self.write_act(namespace, record, pages)?;
+                let deleted = self.delete(namespace, wanted)?;
+                if let Some(record) = record.as_ref().filter(|_| deleted > 0) {
+                    self.write_record(namespace, record, changes)?;
                 }
-                return Ok(forgotten);
+                return Ok(deleted);
             }
-            Removal::Query(namespace, _, record) if !doomed.is_empty() => self.write_act(namespace, record, pages)?,
+            Removal::Query(namespace, _, record) if !queries.is_empty() => {
+                self.write_record(namespace, record, changes)?
+            }
             Removal::Query(..) => {}
         }
-        Ok(doomed.len())
+        Ok(queries.len())
     }
 
-    /// What the audit log says of the change that this transaction makes.
-    pub(super) fn write_act(&self, namespace: &Namespace, record: &Record, pages: &mut Pages) -> rusqlite::Result<()> {
-        self.write_acts(&[(namespace.clone(), record.clone())], pages)
+    /// Writes the audit record of the change that this transaction makes.
+    pub(super) fn write_record(
+        &self,
+        namespace: &Namespace,
+        record: &Record,
+        changes: &mut AuditChanges,
+    ) -> rusqlite::Result<()> {
+        self.write_records_of(&[(namespace.clone(), record.clone())], changes)
     }
 
-    fn write_acts(&self, acts: &[(Namespace, Record)], pages: &mut Pages) -> rusqlite::Result<()> {
-        let mut pen = Pen::new(&self.connection)?;
-        for (namespace, record) in acts {
-            let lines = Lines::of(std::slice::from_ref(record), self.book.is_audited());
-            let lines = lines.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-            self.book.write(&mut pen, pages, namespace, &lines)?;
+    fn write_records_of(&self, records: &[(Namespace, Record)], changes: &mut AuditChanges) -> rusqlite::Result<()> {
+        let mut writer = RecordWriter::new(&self.connection)?;
+        for (namespace, record) in records {
+            let encoded = EncodedRecords::of(std::slice::from_ref(record), self.audit.is_audited());
+            let encoded = encoded.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+            self.audit.write(&mut writer, changes, namespace, &encoded)?;
         }
-        self.book.finish(&self.connection, pages)
+        self.audit.finish(&self.connection, changes)
     }
 
-    fn doomed(&self, removal: &Removal, now: Timestamp) -> rusqlite::Result<Vec<Doomed>> {
+    fn find_removed(&self, removal: &Removal, now: Timestamp) -> rusqlite::Result<Vec<RemovedQuery>> {
         match removal {
             Removal::Query(namespace, uid, _) => self
                 .connection
                 .prepare_cached(ONE)?
-                .query_map(params![namespace.as_str(), uid.as_bytes()], Doomed::read)?
+                .query_map(params![namespace.as_str(), uid.as_bytes()], RemovedQuery::read)?
                 .collect(),
             Removal::Conversations(..) => Ok(Vec::new()),
             Removal::Outdated => {
                 let mut statement = self.connection.prepare_cached(OUTDATED)?;
                 let mut rows = statement.query(params![now.0, AT_MOST])?;
-                let (mut doomed, mut bytes) = (Vec::new(), 0);
+                let (mut queries, mut bytes) = (Vec::new(), 0);
                 while bytes < AT_MOST_BYTES
                     && let Some(row) = rows.next()?
                 {
-                    let query = Doomed::read(row)?;
+                    let query = RemovedQuery::read(row)?;
                     bytes += query.bytes;
-                    doomed.push(query);
+                    queries.push(query);
                 }
-                Ok(doomed)
+                Ok(queries)
             }
         }
     }
 
-    fn remove_one(&mut self, query: &Doomed, now: Timestamp) -> rusqlite::Result<()> {
+    fn remove_one(&mut self, query: &RemovedQuery, now: Timestamp) -> rusqlite::Result<()> {
         let connection = &self.connection;
         let (first, end) = (query.id << SEQ_BITS, (query.id + 1) << SEQ_BITS);
         connection.prepare_cached(DELETE_JOURNAL)?.execute([first, end])?;
         connection.prepare_cached(DELETE_QUERY)?.execute([query.id])?;
-        connection.prepare_cached(FORGET_LATER)?.execute(params![query.uid, now.after(REQUESTS_KEPT).0])?;
+        connection.prepare_cached(EXPIRE_REQUEST)?.execute(params![query.uid, now.after(REQUESTS_KEPT).0])?;
         for (document, still_used) in [(query.toolset, STILL_USED), (query.history, STILL_READ)] {
             let Some(document) = document else { continue };
             if connection.prepare_cached(still_used)?.exists([document])? {
@@ -167,7 +173,7 @@ impl Open {
             let hash: Option<[u8; 32]> =
                 connection.prepare_cached(DELETE_DOCUMENT)?.query_row([document], |row| row.get(0)).optional()?;
             if let Some(hash) = hash {
-                self.known.remove(&ContentHash::from_bytes(hash));
+                self.known_documents.remove(&ContentHash::from_bytes(hash));
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! Resources that clients have stored, one row each.
+//! Resources stored by clients, one row each.
 //!
-//! They are few and change seldom, so each change is a transaction of its own, made by the same thread
-//! that writes journals. One that this version cannot read is left out of the list, loudly, and stays.
+//! They are few and change seldom, so each change is a transaction of its own, on the writer thread. A resource that
+//! this version cannot read is left out of the list, logged, and kept.
 
 use bosun_core::{Namespace, Timestamp};
 use bosun_engine::{
@@ -12,34 +12,34 @@ use bosun_engine::{
 use rusqlite::{Connection, Row, params};
 
 use super::{
-    audit::Pages,
-    group::{Open, unavailable},
+    audit::AuditChanges,
+    transaction::{WriteConnection, unavailable},
 };
 
 const KEEP: &str = "INSERT OR REPLACE INTO resources (kind, namespace, name, generation, created, updated, body) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const REMOVE: &str = "DELETE FROM resources WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
 const ALL: &str = "SELECT kind, namespace, name, generation, created, updated, body FROM resources";
-/// By its kinds, which the key begins with.
+/// By kind, which the primary key begins with.
 const OF_NAMESPACE: &str = "SELECT kind, namespace, resources.name, generation, created, updated, body \
      FROM json_each(?1) JOIN resources ON kind = json_each.value AND namespace = ?2";
-/// The same behind the name.
+/// The same, with the name as the first column.
 pub(super) const BY_NAME: &str =
     "SELECT name, kind, namespace, name, generation, created, updated, body FROM resources";
 
-impl Open {
-    /// Makes one change, in one transaction. Nothing may be done with this connection after a failure.
+impl WriteConnection {
+    /// Makes one change, in one transaction. The connection must not be used after a failure.
     pub(super) fn change_resource(&mut self, epoch: i64, change: &ResourceChange) -> Result<(), Rejection> {
         if !self.begin(epoch).map_err(unavailable)? {
             return Err(Rejection::Fenced);
         }
         self.write_resource(&change.what).map_err(unavailable)?;
-        let mut pages = Pages::default();
-        self.write_act(&change.what.key().namespace, &change.record, &mut pages).map_err(unavailable)?;
+        let mut changes = AuditChanges::default();
+        self.write_record(&change.what.key().namespace, &change.record, &mut changes).map_err(unavailable)?;
         fault::point("store.resource");
         self.run("COMMIT").map_err(unavailable)?;
         fault::point("store.resource_kept");
-        self.book.turn(pages);
+        self.audit.committed(changes);
         Ok(())
     }
 
@@ -89,12 +89,12 @@ pub(super) fn list(connection: &Connection, namespace: Option<&Namespace>) -> Re
     Ok(found)
 }
 
-/// The same of a row of [`BY_NAME`].
+/// The same for a row of [`BY_NAME`].
 pub(super) fn read_named(row: &Row<'_>) -> rusqlite::Result<Result<StoredResource, String>> {
     read(row, 1)
 }
 
-/// One resource from the columns behind the first so many, or the name of what cannot be read.
+/// Reads one resource from the columns from `first` on, or returns the name of what cannot be read.
 fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<Result<StoredResource, String>> {
     let (kind, namespace, name): (String, String, String) = (row.get(first)?, row.get(first + 1)?, row.get(first + 2)?);
     let body: String = row.get(first + 6)?;

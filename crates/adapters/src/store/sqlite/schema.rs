@@ -1,13 +1,13 @@
-//! The tables of the database, and how they came to be.
+//! The schema of the database and its migrations.
 //!
-//! Each version is a file that brings the one before it further, in one transaction with its number: a
-//! process that is killed in the middle leaves the last whole version behind, and the next one goes on
-//! from there. A file is never changed once it is released.
+//! Each version is a file that migrates the one before it, in one transaction with its number: a process that is killed
+//! in the middle leaves the last complete version behind, and the next one continues from there. A file is never
+//! changed once it is released.
 
 use bosun_engine::fault;
 use rusqlite::{Connection, TransactionBehavior};
 
-/// `bosn`, so that another program's database is not taken for ours.
+/// `bosn`, so that another program's database is not mistaken for ours.
 pub(super) const APPLICATION_ID: i32 = 0x626f_736e;
 
 const VERSIONS: &[&str] = &[
@@ -28,13 +28,13 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Makes an empty database one of ours.
+/// Creates the schema in an empty database.
 pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     upgrade(connection, 0, NEWEST)
 }
 
-/// Brings a database from one version to a later one.
+/// Migrates a database from one version to a later one.
 pub(super) fn upgrade(connection: &mut Connection, from: usize, to: usize) -> rusqlite::Result<()> {
     for (number, step) in (1..=to).zip(VERSIONS).skip(from) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -47,7 +47,7 @@ pub(super) fn upgrade(connection: &mut Connection, from: usize, to: usize) -> ru
     Ok(())
 }
 
-/// What is not as `version` makes it, by name. What somebody has added is theirs.
+/// The names of schema objects that differ from those of `version`. Objects that a user has added are ignored.
 pub(super) fn differences(connection: &Connection, version: usize) -> rusqlite::Result<Vec<String>> {
     let mut fresh = Connection::open_in_memory()?;
     upgrade(&mut fresh, 0, version)?;

@@ -1,7 +1,7 @@
-//! What is special to SQLite: groups, files, locks, full disks. The rest is in the contract.
+//! What is specific to SQLite: batches, files, locks, full disks. The rest is in the contract.
 
 mod against_memory;
-mod looking_over;
+mod inspection;
 mod opening;
 
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A directory that goes away after the test.
+/// A directory that is removed after the test.
 struct Directory(TempDir);
 
 impl Directory {
@@ -37,7 +37,7 @@ impl Directory {
         Sqlite::open(self.path()).unwrap()
     }
 
-    /// A connection beside the store's own, to look at the file and to break it.
+    /// A second connection, to look at the file and to damage it.
     fn connection(&self) -> Connection {
         Connection::open(self.database()).unwrap()
     }
@@ -59,35 +59,35 @@ async fn keeps_the_contract_on_one_thread() {
     store_contract(|| Box::new(Directory::new())).await;
 }
 
-/// A ledger that nobody writes from yet: what is pushed and awaited now is one group.
+/// A queue without a writer yet: what is pushed and awaited now is one batch.
 struct Held {
-    ledger: Arc<Ledger>,
+    queue: Arc<AppendQueue>,
     opened: Opened,
 }
 
 impl Held {
     fn new(directory: &Directory) -> Self {
-        Self { ledger: Arc::default(), opened: open::open(directory.path()).unwrap() }
+        Self { queue: Arc::default(), opened: open::open(directory.path()).unwrap() }
     }
 
     fn push(&self, append: Append) -> Position {
-        self.ledger.push(Queued::new(append, false).unwrap()).unwrap()
+        self.queue.push(Queued::new(append, false).unwrap()).unwrap()
     }
 
     fn wait(&self, position: Position) -> BoxFuture<'static, Result<(), StoreError>> {
-        let ledger = Arc::clone(&self.ledger);
-        let mut waiting = Box::pin(async move { ledger.settled(position).await });
+        let queue = Arc::clone(&self.queue);
+        let mut waiting = Box::pin(async move { queue.settled(position).await });
         assert!(waiting.as_mut().now_or_never().is_none());
         waiting
     }
 
     fn release(self) -> Sqlite {
-        Sqlite::start(self.ledger, self.opened, None, None, None).unwrap()
+        Sqlite::start(self.queue, self.opened, None, None, None).unwrap()
     }
 }
 
 #[tokio::test]
-async fn appends_that_nobody_awaits_cost_no_commit_of_their_own() {
+async fn appends_without_a_waiter_cost_no_commit_of_their_own() {
     let directory = Directory::new();
     let held = Held::new(&directory);
     let mut scribe = Scribe::new("default", "a", 1);
@@ -118,13 +118,13 @@ async fn everything_that_is_queued_is_one_commit() {
 }
 
 #[tokio::test]
-async fn what_nobody_awaits_is_committed_all_the_same() {
+async fn an_append_without_a_waiter_is_committed_too() {
     let directory = Directory::new();
     let store = directory.store();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start(&store);
     let (namespace, name) = (scribe.head().namespace.clone(), scribe.head().name.clone());
-    // A commit is counted after it has happened, so the count is what to look for.
+    // A commit is counted after it has happened, so the test polls the count.
     while store.stats().commits == 0 {
         tokio::task::yield_now().await;
     }
@@ -133,7 +133,7 @@ async fn what_nobody_awaits_is_committed_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_conflict_within_a_group_leaves_the_others_of_the_group() {
+async fn a_conflict_within_a_batch_does_not_affect_its_other_appends() {
     let directory = Directory::new();
     let mut shared = Scribe::new("default", "shared", 1);
     shared.start(&directory.store());
@@ -159,7 +159,7 @@ async fn a_conflict_within_a_group_leaves_the_others_of_the_group() {
 }
 
 #[tokio::test]
-async fn a_group_of_nothing_but_conflicts_is_no_commit() {
+async fn a_batch_of_conflicts_only_is_not_committed() {
     let directory = Directory::new();
     let held = Held::new(&directory);
     let mut scribe = Scribe::new("default", "a", 1);
@@ -172,7 +172,7 @@ async fn a_group_of_nothing_but_conflicts_is_no_commit() {
 }
 
 #[tokio::test]
-async fn an_append_that_sqlite_refuses_does_not_sink_its_group() {
+async fn an_append_that_sqlite_refuses_does_not_fail_its_batch() {
     let directory = Directory::new();
     drop(directory.store());
     let trigger = "CREATE TRIGGER refuse BEFORE INSERT ON journal WHEN NEW.body LIKE '%refuse me%' \
@@ -197,7 +197,7 @@ async fn an_append_that_sqlite_refuses_does_not_sink_its_group() {
     assert_eq!(listed.total, 2);
 }
 
-/// After `fault`, writing fails; after `repair`, the same store goes on.
+/// After `fault`, writes fail; after `repair`, the same store goes on.
 async fn check_failed_commit(fault: &str, repair: &str) {
     let directory = Directory::new();
     let store = directory.store();
@@ -220,15 +220,15 @@ async fn check_failed_commit(fault: &str, repair: &str) {
 }
 
 #[tokio::test]
-async fn a_group_that_fails_is_told_to_all_who_wait_and_the_store_goes_on() {
-    // The whole transaction ends in the middle, as it does when the disk fails.
+async fn a_failed_batch_is_reported_to_all_waiters_and_the_store_goes_on() {
+    // The transaction is rolled back in the middle, as it is when the disk fails.
     let fault = "CREATE TRIGGER fail BEFORE INSERT ON journal BEGIN SELECT RAISE(ROLLBACK, 'failed'); END";
     check_failed_commit(fault, "DROP TRIGGER fail").await;
 }
 
 #[tokio::test]
-async fn a_commit_that_fails_is_told_to_all_who_wait_and_the_store_goes_on() {
-    // Everything is written, and then COMMIT itself says no.
+async fn a_failed_commit_is_reported_to_all_waiters_and_the_store_goes_on() {
+    // Everything is written, and then COMMIT itself fails.
     let fault = "CREATE TABLE parent (id INTEGER PRIMARY KEY);
                  CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
                  CREATE TRIGGER fail AFTER INSERT ON journal BEGIN INSERT INTO child VALUES (1); END";
@@ -264,10 +264,10 @@ async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
     assert!(create().await.is_err(), "it is still full");
     for scribe in &kept {
         let head = scribe.head();
-        assert!(store.load(&head.namespace, &head.name).await.unwrap().is_some(), "reads go on");
+        assert!(store.load(&head.namespace, &head.name).await.unwrap().is_some(), "reads still work");
     }
     limit.store(0, Ordering::SeqCst);
-    // The connection in hand knows the old limit; the failure makes the store take a new one.
+    // The current connection has the old limit; the failure makes the store open a new one.
     let recovered = match create().await {
         Ok(scribe) => scribe,
         Err(_) => create().await.unwrap(),
@@ -281,12 +281,12 @@ async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
 }
 
 #[tokio::test]
-async fn whoever_takes_the_store_over_fences_the_earlier_process_off() {
+async fn a_process_that_takes_over_the_store_fences_off_the_earlier_one() {
     let directory = Directory::new();
     let store = directory.store();
     let position = Scribe::new("default", "a", 1).start(&store);
     store.durable(position).await.unwrap();
-    // As a process would that got past the lock: on another machine, say.
+    // Like a process that bypassed the lock: on another machine, for example.
     directory.connection().execute_batch("UPDATE writer SET epoch = epoch + 1").unwrap();
     let position = Scribe::new("default", "b", 2).start(&store);
     assert!(matches!(store.durable(position).await, Err(StoreError::Fenced)));
@@ -297,17 +297,22 @@ async fn whoever_takes_the_store_over_fences_the_earlier_process_off() {
     assert_eq!(listed, 1);
 }
 
-/// A disk that panics on its first commit, and keeps the second.
+/// A commit target that panics on its first commit, and succeeds on the second.
 #[derive(Default)]
 struct Crashing(u32);
 
-impl writer::Disk for Crashing {
-    fn commit(&mut self, _: &[Queued], _: &[Note], _: &Ledger) -> Result<ledger::Settled, Rejection> {
+impl writer::CommitTarget for Crashing {
+    fn commit(
+        &mut self,
+        _: &[Queued],
+        _: &[QueuedRecords],
+        _: &AppendQueue,
+    ) -> Result<append_queue::Settled, Rejection> {
         self.0 += 1;
         if self.0 == 1 {
             panic!("the first commit crashes")
         } else {
-            Ok(ledger::Settled { committed: true, rejected: Vec::new() })
+            Ok(append_queue::Settled { committed: true, rejected: Vec::new() })
         }
     }
 
@@ -319,30 +324,30 @@ impl writer::Disk for Crashing {
         panic!("and so does a change of a resource")
     }
 
-    fn tend(&mut self, _: &Chore) -> Result<bool, Rejection> {
-        panic!("and so does looking after the log")
+    fn maintain(&mut self, _: &Maintenance) -> Result<bool, Rejection> {
+        panic!("and so does maintenance of the log")
     }
 
-    fn tidy(&mut self) {
-        panic!("and so does the tidying")
+    fn checkpoint(&mut self) {
+        panic!("and so does the checkpoint")
     }
 }
 
 #[tokio::test]
-async fn a_panic_of_the_writer_leaves_nobody_waiting() {
-    let ledger = Arc::new(Ledger::default());
-    let writing = Arc::clone(&ledger);
+async fn a_panic_of_the_writer_leaves_no_caller_waiting() {
+    let queue = Arc::new(AppendQueue::default());
+    let writing = Arc::clone(&queue);
     let thread = thread::spawn(move || writer::run(&writing, &mut Crashing::default()));
-    let lost = ledger.push(Queued::new(Scribe::new("default", "a", 1).create(), true).unwrap()).unwrap();
-    assert!(matches!(ledger.settled(lost).await, Err(StoreError::Unavailable(_))));
-    let kept = ledger.push(Queued::new(Scribe::new("default", "b", 2).create(), true).unwrap()).unwrap();
-    ledger.settled(kept).await.unwrap();
-    assert!(matches!(ledger.remove(Removal::Outdated, Timestamp(0)).await, Err(StoreError::Unavailable(_))));
+    let lost = queue.push(Queued::new(Scribe::new("default", "a", 1).create(), true).unwrap()).unwrap();
+    assert!(matches!(queue.settled(lost).await, Err(StoreError::Unavailable(_))));
+    let kept = queue.push(Queued::new(Scribe::new("default", "b", 2).create(), true).unwrap()).unwrap();
+    queue.settled(kept).await.unwrap();
+    assert!(matches!(queue.remove(Removal::Outdated, Timestamp(0)).await, Err(StoreError::Unavailable(_))));
     let what = Change::Remove(ResourceKey::new(Kind::Agent, Namespace::default(), "a"));
     let record = Record::of_act(Timestamp(0), Action::ResourceDeleted, None, None);
     let change = ResourceChange { what, record };
-    assert!(matches!(ledger.change_resource(change).await, Err(StoreError::Unavailable(_))));
-    ledger.stop(Rejection::Fenced);
+    assert!(matches!(queue.change_resource(change).await, Err(StoreError::Unavailable(_))));
+    queue.stop(Rejection::Fenced);
     thread.join().unwrap();
 }
 
@@ -380,12 +385,12 @@ async fn an_unreadable_query_hides_no_other() {
     let listed = store.list(&Namespace::default(), &page).await.unwrap();
     assert_eq!((listed.queries.len(), listed.total), (1, 4));
     assert_eq!(listed.queries[0].0.name.as_str(), "fine");
-    // Whoever takes one of them up finds out; the store cannot know without reading it.
+    // A driver that takes one of them finds out; the store cannot know without reading it.
     assert_eq!(store.count_runnable().await.unwrap(), [(Namespace::default(), 4)]);
 }
 
 #[tokio::test]
-async fn pages_go_on_behind_a_query_whose_end_cannot_be_read() {
+async fn pages_continue_after_a_query_whose_last_entry_cannot_be_read() {
     let directory = Directory::new();
     let store = directory.store();
     for (number, name) in (1..).zip(["oldest", "broken", "youngest"]) {
@@ -414,7 +419,7 @@ async fn pages_go_on_behind_a_query_whose_end_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn references_to_blobs_go_with_their_query() {
+async fn references_to_blobs_are_deleted_with_their_query() {
     let directory = Directory::new();
     let store = directory.store();
     let content = |text: &str| Content::Large(Large::of(&text.into()).0);
@@ -439,7 +444,7 @@ async fn references_to_blobs_go_with_their_query() {
 }
 
 #[tokio::test]
-async fn the_log_is_written_back_while_writing_goes_on() {
+async fn the_wal_is_checkpointed_during_writes() {
     let directory = Directory::new();
     let store = directory.store();
     let log = directory.path().join("bosun.db-wal");
@@ -452,14 +457,14 @@ async fn the_log_is_written_back_while_writing_goes_on() {
         store.durable(position).await.unwrap();
         largest = largest.max(std::fs::metadata(&log).unwrap().len());
     }
-    // 100 MiB went through it.
-    assert!(largest < 64 << 20, "the log grew to {largest} bytes");
+    // 100 MiB were written to it.
+    assert!(largest < 64 << 20, "the WAL grew to {largest} bytes");
     store.close().await.unwrap();
-    assert!(!log.exists(), "closing leaves one file");
+    assert!(!log.exists(), "closing removes the WAL");
 }
 
 #[test]
-fn every_read_goes_by_an_index() {
+fn every_read_uses_an_index() {
     let directory = Directory::new();
     drop(directory.store());
     let connection = directory.connection();

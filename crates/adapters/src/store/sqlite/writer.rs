@@ -1,8 +1,8 @@
-//! The thread that writes.
+//! The writer thread.
 //!
-//! It takes everything that has queued up, commits it as one group, tells those who wait, and looks
-//! after the log. Whatever goes wrong, those who wait are told: a group that fails, or that makes the
-//! writer panic, is rejected as a whole, and the next one begins on a fresh connection.
+//! It takes everything that is queued, commits it as one batch, notifies the waiters, and checkpoints the WAL. Waiters
+//! are notified of every failure: a batch that fails, or that makes the writer panic, is rejected as a whole, and the
+//! next one begins on a fresh connection.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,94 +17,102 @@ use bosun_engine::{
 };
 
 use super::{
-    audit::Chore,
-    ledger::{Changing, Doomed, Gather, Ledger, Note, Queued, Settled, Tending},
+    append_queue::{
+        AppendQueue, BatchWait, Queued, QueuedChange, QueuedMaintenance, QueuedRecords, QueuedRemoval, Settled,
+    },
+    audit::Maintenance,
 };
 
-/// What groups are committed to.
-pub(super) trait Disk {
-    /// Commits what can be kept of a group, and the notes with it. The ledger knows what was rejected before.
+/// What batches are committed to.
+pub(super) trait CommitTarget {
+    /// Commits the appends of a batch that can be accepted, and its records with them. The queue knows earlier
+    /// rejections.
     ///
     /// # Errors
-    /// If nothing of it was kept, or nobody knows.
-    fn commit(&mut self, group: &[Queued], notes: &[Note], ledger: &Ledger) -> Result<Settled, Rejection>;
+    /// If nothing of it was committed, or it is not known whether it was.
+    fn commit(
+        &mut self,
+        appends: &[Queued],
+        records: &[QueuedRecords],
+        queue: &AppendQueue,
+    ) -> Result<Settled, Rejection>;
 
-    /// Deletes, and says how many queries that were.
+    /// Deletes, and returns the number of deleted queries.
     ///
     /// # Errors
-    /// If nothing was deleted, or nobody knows.
+    /// If nothing was deleted, or it is not known whether it was.
     fn remove(&mut self, removal: &Removal, now: Timestamp) -> Result<usize, Rejection>;
 
-    /// Keeps or removes a resource.
+    /// Stores or removes a resource.
     ///
     /// # Errors
-    /// If nothing was changed, or nobody knows.
+    /// If nothing was changed, or it is not known whether it was.
     fn change_resource(&mut self, change: &ResourceChange) -> Result<(), Rejection>;
 
-    /// Looks after the audit log; false if that cannot be done.
+    /// Runs a maintenance task on the audit log; false if it cannot be done.
     ///
     /// # Errors
-    /// If nothing was changed, or nobody knows.
-    fn tend(&mut self, chore: &Chore) -> Result<bool, Rejection>;
+    /// If nothing was changed, or it is not known whether it was.
+    fn maintain(&mut self, task: &Maintenance) -> Result<bool, Rejection>;
 
-    /// Called when nobody is waiting for the last commit any more.
-    fn tidy(&mut self);
+    /// Called when no caller is waiting for the last commit any more.
+    fn checkpoint(&mut self);
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("the store's writer crashed")]
 struct Crashed;
 
-/// Writes until the ledger stops.
-pub(super) fn run(ledger: &Ledger, disk: &mut impl Disk) {
+/// Writes until the queue is stopped.
+pub(super) fn run(queue: &AppendQueue, target: &mut impl CommitTarget) {
     let mut pace = Pace::default();
     let mut failing = false;
-    while let Some(work) = ledger.next_work(pace.gather()) {
-        if let Some(last) = work.last() {
+    while let Some(batch) = queue.next_batch(pace.wait()) {
+        if let Some(last) = batch.last() {
             let began = Instant::now();
-            match guarded(|| disk.commit(&work.group, &work.notes, ledger)).flatten() {
+            match guarded(|| target.commit(&batch.appends, &batch.records_only, queue)).flatten() {
                 Ok(settled) => {
                     if settled.committed {
-                        ledger.note_commit(began.elapsed(), work.group.len() + work.notes.len());
+                        queue.record_commit(began.elapsed(), batch.appends.len() + batch.records_only.len());
                     }
-                    let served = ledger.settle(last, settled);
-                    pace.note(served, began.elapsed());
+                    let served = queue.settle(last, settled);
+                    pace.observe(served, began.elapsed());
                     if std::mem::take(&mut failing) {
                         tracing::info!("the store can be written to again");
                     }
                 }
                 Err(reason) => {
                     let fenced = matches!(reason, Rejection::Fenced);
-                    // Said once: those who wait are told each time.
+                    // Logged once; the waiters are notified each time.
                     if !std::mem::replace(&mut failing, true) {
                         report(&reason);
                     }
                     if fenced {
-                        // First, so that whoever is told can rely on it.
-                        ledger.stop(reason.clone());
+                        // First, so that notified callers can rely on it.
+                        queue.stop(reason.clone());
                     }
-                    ledger.reject(&work, &reason);
+                    queue.reject(&batch, &reason);
                     if fenced {
-                        work.refuse_rest(&reason);
-                        return ledger.abandon(&reason);
+                        batch.refuse_rest(&reason);
+                        return queue.abandon(&reason);
                     }
                 }
             }
         }
-        for Changing { change, done } in work.changing {
-            // Nobody may be there any more.
-            let _ = done.send(guarded(|| disk.change_resource(&change)).flatten());
+        for QueuedChange { change, done } in batch.changes {
+            // The send fails only if the caller has stopped waiting.
+            let _ = done.send(guarded(|| target.change_resource(&change)).flatten());
         }
-        for Doomed { removal, now, done } in work.doomed {
-            // Nobody may be there any more.
-            let _ = done.send(guarded(|| disk.remove(&removal, now)).flatten());
+        for QueuedRemoval { removal, now, done } in batch.removals {
+            // The send fails only if the caller has stopped waiting.
+            let _ = done.send(guarded(|| target.remove(&removal, now)).flatten());
         }
-        for Tending { chore, done } in work.tending {
-            // Nobody may be there any more.
-            let _ = done.send(guarded(|| disk.tend(&chore)).flatten());
+        for QueuedMaintenance { task, done } in batch.maintenance {
+            // The send fails only if the caller has stopped waiting.
+            let _ = done.send(guarded(|| target.maintain(&task)).flatten());
         }
-        if guarded(|| disk.tidy()).is_err() {
-            tracing::error!("looking after the log crashed");
+        if guarded(|| target.checkpoint()).is_err() {
+            tracing::error!("checkpointing the store's log crashed");
         }
     }
 }
@@ -118,36 +126,36 @@ fn report(reason: &Rejection) {
     }
 }
 
-/// A panic ends what it interrupted, not the thread. The disk keeps nothing of a commit that did not end.
+/// Turns a panic into a rejection, so that the thread goes on. A commit that did not end leaves nothing behind.
 fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Rejection> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Rejection::Unavailable(Arc::new(Crashed)))
 }
 
-/// How long to wait for company before a commit.
+/// How long to wait for a batch to fill up before a commit.
 ///
-/// A commit that served many will be followed by as many, since those who were served come back; to
-/// begin at once would give each of them a half-empty commit of its own. So the writer waits, but
-/// never longer than a commit takes, never for a single client, and not when nobody has come for a
-/// while: the others are not back soon then, and the writer would be idle beside idle cores.
+/// A commit that had many waiters will be followed by as many appends, since the notified callers come back; to begin
+/// at once would split them over several half-empty commits. So the writer waits, but never longer than a commit takes,
+/// never for a single client, and not when no caller has arrived for a while: then the others are not about to come
+/// back either, and the writer would idle next to idle cores.
 #[derive(Debug, Default)]
 struct Pace {
     served: usize,
     took: Duration,
 }
 
-/// Nobody waits longer than this for company.
-const LONGEST_GATHER: Duration = Duration::from_millis(1);
-/// When nobody has come for so long, nobody is waited for.
+/// No caller waits longer than this for a batch to fill up.
+const LONGEST_WAIT: Duration = Duration::from_millis(1);
+/// When no caller has arrived for this long, the batch is committed.
 const LULL: Duration = Duration::from_micros(200);
 
 impl Pace {
-    fn note(&mut self, served: usize, took: Duration) {
+    fn observe(&mut self, served: usize, took: Duration) {
         self.served = served;
         self.took = (self.took * 7 + took) / 8;
     }
 
-    fn gather(&self) -> Option<Gather> {
-        let at_most = self.took.min(LONGEST_GATHER);
-        (self.served > 1).then_some(Gather { waiters: self.served, at_most, lull: LULL })
+    fn wait(&self) -> Option<BatchWait> {
+        let at_most = self.took.min(LONGEST_WAIT);
+        (self.served > 1).then_some(BatchWait { waiters: self.served, at_most, lull: LULL })
     }
 }

@@ -1,4 +1,4 @@
-//! Answers of every shape, and what is not one.
+//! Answers of every shape, and malformed ones.
 
 use serde_json::Value;
 
@@ -22,13 +22,13 @@ fn a_stream_means_the_same_however_the_network_cuts_it() {
 }
 
 #[test]
-fn a_stream_that_ends_early_is_no_reply_wherever_it_ends() {
+fn a_stream_that_ends_early_is_incomplete_at_every_byte() {
     const END: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
     CORPUS.check_early_ends(|stream| str::from_utf8(stream).unwrap().find(END).unwrap() + END.len());
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_early_is_no_reply_wherever_it_ends() {
+async fn a_connection_that_ends_early_is_incomplete_at_every_byte() {
     CORPUS.check_early_connections(&stream("parallel-calls").body(), |url| model(config(url))).await;
 }
 
@@ -38,7 +38,7 @@ fn plain_answers_are_read_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn malformed_answers_are_refused() {
     let event = |event: &Value| match event.as_str() {
         Some(text) => format!("data: {text}\n\n"),
         None => format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! Whole conversations with the API, and its bad days.
+//! Whole conversations with the API, and its failures.
 
 use bosun_core::{
     ceiling::{REPLY_BYTES, REPLY_CALLS, REPLY_TEXT_BYTES},
@@ -33,7 +33,7 @@ async fn thoughts_come_back_unchanged_and_in_their_places() {
     }
 }
 
-/// The blocks of a stream of the corpus, put together by nobody's rules but the API's own.
+/// The blocks of a stream of the corpus, assembled by the API's rules, independently of the code under test.
 fn blocks(name: &str) -> Value {
     let mut blocks: Vec<Value> = Vec::new();
     for line in String::from_utf8(stream(name).body()).unwrap().lines() {
@@ -67,8 +67,8 @@ fn blocks(name: &str) -> Value {
     Value::Array(blocks)
 }
 
-/// What a prompt cache looks at: apart from the marks, the next turn of a query begins with the bytes
-/// of the turn before it.
+/// The condition for a prompt cache hit: apart from the marks, the next turn of a query begins with the bytes of the
+/// turn before it.
 #[tokio::test]
 async fn a_turn_begins_with_the_bytes_of_the_turn_before_it() {
     let answers = ["thinking-and-call", "parallel-calls", "text-only"].map(stream);
@@ -86,7 +86,7 @@ async fn a_turn_begins_with_the_bytes_of_the_turn_before_it() {
         let prefix = before.strip_suffix("]}").unwrap();
         assert!(after.starts_with(prefix), "turn {turn}:\n{before}\n{after}");
     }
-    // Behind the tools, behind the prompt, and behind the last one or two messages of the user.
+    // After the tools, after the prompt, and after the last one or two messages of the user.
     assert_eq!(bodies.iter().map(|body| body.matches(mark).count()).collect::<Vec<_>>(), [3, 4, 4]);
     for body in &bodies {
         let (tools, system) = (body.find("\"tools\":").unwrap(), body.find("\"system\":").unwrap());
@@ -95,7 +95,7 @@ async fn a_turn_begins_with_the_bytes_of_the_turn_before_it() {
 }
 
 #[tokio::test]
-async fn a_pause_is_gone_through() {
+async fn a_paused_turn_is_continued() {
     let server = stand_in(vec![stream("paused"), stream("server-tool"), stream("text-only")]).await;
     let model = model(config(&server.url()));
     let kept = Kept::default();
@@ -125,7 +125,7 @@ async fn a_pause_without_end_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_overload_is_tried_again_until_something_was_shown() {
+async fn an_overload_is_retried_until_text_was_shown() {
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let first = Answer::json(529, overloaded.to_string());
     let server = stand_in(vec![first, Answer::sse(error_event("overloaded_error")), stream("text-only")]).await;
@@ -141,7 +141,7 @@ async fn an_overload_is_tried_again_until_something_was_shown() {
 }
 
 #[tokio::test]
-async fn refusals_are_not_tried_again() {
+async fn refusals_are_not_retried() {
     for (answer, expect) in [
         (failing(401, "invalid x-api-key"), "model API answered 401: invalid x-api-key"),
         (Answer::sse(error_event("invalid_request_error")), "model API answered 400: Overloaded"),
@@ -158,7 +158,7 @@ async fn refusals_are_not_tried_again() {
 
 /// The stand-in checks signatures, ids, and that every call has its result.
 #[tokio::test]
-async fn a_whole_conversation_is_one_that_the_api_takes() {
+async fn a_whole_conversation_is_accepted_by_the_api() {
     let text = "scenes:\n  - when: question\n    turns:\n\
         \x20     - {think: 'Let me see, ü', say: Both., call: [{tool: calculator, arguments: {expression: '1'}}, {tool: calculator, arguments: '{broken'}]}\n\
         \x20     - {think: 'Again', call: [{tool: calculator, arguments: {expression: '2'}}]}\n\
@@ -174,7 +174,7 @@ async fn a_whole_conversation_is_one_that_the_api_takes() {
             calls.push(reply.calls.iter().map(|call| call.arguments.clone()).collect::<Vec<_>>());
             request.messages.extend(follow(&reply));
         }
-        // Only a stream can bring arguments that are no JSON.
+        // Only a stream can contain arguments that are not JSON.
         let broken = if stream { "{broken" } else { "{}" };
         assert_eq!(calls, [vec!["{\"expression\":\"1\"}", broken], vec!["{\"expression\":\"2\"}"]]);
         let last = model.reply(&request, &Kept::default()).await.unwrap();
@@ -186,9 +186,9 @@ async fn a_whole_conversation_is_one_that_the_api_takes() {
     }
 }
 
-/// What is too much is refused with the event that makes it so: the rest is not even read.
+/// The event that exceeds a limit is refused: the rest of the stream is not read.
 #[test]
-fn a_stream_is_given_up_where_it_becomes_too_large() {
+fn a_stream_is_aborted_at_the_event_that_exceeds_a_limit() {
     let event = |event: Value| format!("data: {event}\n\n");
     let start = |index: usize, block: Value| {
         event(json!({"type": "content_block_start", "index": index, "content_block": block}))

@@ -1,4 +1,4 @@
-//! Answers of every shape, and what is not one.
+//! Answers of every shape, and malformed ones.
 
 use bosun_engine::model::ModelError;
 use bosun_standin::{self as standin, End};
@@ -24,18 +24,18 @@ fn a_stream_means_the_same_however_the_network_cuts_it() {
 }
 
 #[test]
-fn a_stream_that_ends_early_is_no_reply_wherever_it_ends() {
+fn a_stream_that_ends_early_is_incomplete_at_every_byte() {
     CORPUS.check_early_ends(<[u8]>::len);
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_early_is_no_reply_wherever_it_ends() {
+async fn a_connection_that_ends_early_is_incomplete_at_every_byte() {
     let whole = stream("parallel-calls").body();
     CORPUS.check_early_connections(&whole, |url| model(config(url))).await;
     let server = stand_in(vec![standin::Answer::sse(whole.clone()), standin::Answer::sse(whole).then(End::Cut)]).await;
     let model = model(config(&server.url()));
     assert_eq!(reply(&model).await.unwrap().calls.len(), 2);
-    // Even behind the end mark: the end of the body is part of the answer.
+    // Even after the end mark: the end of the body is part of the answer.
     assert!(matches!(reply(&model).await, Err(ModelError::Incomplete(_))));
 }
 
@@ -53,7 +53,7 @@ async fn an_api_that_does_not_stream_is_understood() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn malformed_answers_are_refused() {
     let event =
         |event: &Value| format!("data: {}\n\n", event.as_str().map_or_else(|| event.to_string(), str::to_owned));
     testing::check_malformed("openai", || OPENAI.reader(), event);

@@ -1,4 +1,4 @@
-//! What an API says in fields of its own comes back with the next turn, unchanged.
+//! Provider-specific fields are sent back with the next turn, unchanged.
 
 use bosun_engine::Model;
 use bosun_standin as standin;
@@ -68,7 +68,7 @@ async fn reasoning_and_signatures_are_echoed() {
 }
 
 #[tokio::test]
-async fn an_api_that_says_nothing_of_its_own_gets_nothing_back() {
+async fn an_api_without_fields_of_its_own_gets_none_back() {
     let message = echoed(OPENAI, stream("one-call")).await;
     let names: Vec<_> = message.as_object().unwrap().keys().collect();
     assert_eq!(names, ["role", "content", "tool_calls"]);

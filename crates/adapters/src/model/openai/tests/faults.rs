@@ -1,4 +1,4 @@
-//! When the API is overloaded, down, silent, or talks too much.
+//! An API that is overloaded, down, silent, or sends too much.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,7 +14,7 @@ use crate::model::{
 use bosun_engine::Model;
 
 #[tokio::test]
-async fn what_passes_is_tried_again() {
+async fn temporary_errors_are_retried() {
     for status in [408, 429, 500, 502, 503, 529] {
         let server = stand_in(vec![failing(status, "later"), stream("one-word")]).await;
         let reply = reply(&model(config(&server.url()))).await.unwrap_or_else(|error| panic!("{status}: {error}"));
@@ -26,7 +26,7 @@ async fn what_passes_is_tried_again() {
 }
 
 #[tokio::test]
-async fn three_attempts_are_all() {
+async fn there_are_at_most_three_attempts() {
     let answers = vec![failing(500, "one"), failing(429, "two"), failing(503, "three")];
     let server = stand_in(answers).await;
     let error = reply(&model(config(&server.url()))).await.unwrap_err();
@@ -35,8 +35,8 @@ async fn three_attempts_are_all() {
 }
 
 #[tokio::test]
-async fn the_api_is_left_alone_for_as_long_as_it_asks() {
-    // A date has whole seconds: it is up to one second nearer than it was meant, which is still a second away.
+async fn retry_after_is_honoured() {
+    // A date has whole seconds: it is up to one second earlier than intended, which is still a second away.
     let date = || httpdate::fmt_http_date(SystemTime::now() + Duration::from_millis(2_200));
     for wait in [|| "1".to_owned(), date] as [fn() -> String; 2] {
         let wait = wait();
@@ -50,7 +50,7 @@ async fn the_api_is_left_alone_for_as_long_as_it_asks() {
 }
 
 #[tokio::test]
-async fn an_api_that_wants_a_long_rest_is_given_up_at_once() {
+async fn a_long_retry_after_is_not_waited_for() {
     let server = stand_in(vec![failing(429, "come back tomorrow").header("retry-after", "86400")]).await;
     match reply(&model(config(&server.url()))).await.unwrap_err() {
         ModelError::Unavailable { attempts: 1, retry_after, .. } => {
@@ -61,7 +61,7 @@ async fn an_api_that_wants_a_long_rest_is_given_up_at_once() {
 }
 
 #[tokio::test]
-async fn what_does_not_pass_is_not_tried_again() {
+async fn permanent_errors_are_not_retried() {
     let quota = r#"{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}"#;
     let cases = [
         (failing(400, "bad request"), 400, "bad request"),
@@ -89,7 +89,7 @@ async fn what_does_not_pass_is_not_tried_again() {
 
 #[tokio::test]
 async fn a_closed_port_is_tried_three_times() {
-    // Nobody listens on the port of a service that nobody has used for decades.
+    // No process listens on the port of a service that has been out of use for decades.
     let url = "http://127.0.0.1:1";
     match reply(&model(config(url))).await.unwrap_err() {
         ModelError::Unavailable { attempts: 3, message, .. } => {
@@ -100,8 +100,8 @@ async fn a_closed_port_is_tried_three_times() {
 }
 
 #[tokio::test]
-async fn silence_before_an_answer_is_tried_again_and_silence_within_one_is_not() {
-    // A listener that nobody serves: connections are made, and nothing is ever said.
+async fn a_timeout_before_an_answer_is_retried_and_one_within_it_is_not() {
+    // A listener that accepts no connection: clients connect, and get no answer.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let mut mute = model(config(&url));
@@ -119,7 +119,7 @@ async fn silence_before_an_answer_is_tried_again_and_silence_within_one_is_not()
 }
 
 #[tokio::test]
-async fn whoever_drops_the_turn_stops_its_retries() {
+async fn dropping_the_turn_cancels_its_retries() {
     let server = stand_in(vec![failing(429, "wait").header("retry-after", "3")]).await;
     let model = model(config(&server.url()));
     tokio::select! {
@@ -130,7 +130,7 @@ async fn whoever_drops_the_turn_stops_its_retries() {
 }
 
 #[tokio::test]
-async fn a_redirect_takes_the_key_nowhere() {
+async fn a_redirect_is_not_followed() {
     let elsewhere = stand_in(vec![]).await;
     let moved = Answer::json(307, "").header("location", format!("{}/v1/chat/completions", elsewhere.url()));
     let server = stand_in(vec![moved]).await;
@@ -151,9 +151,9 @@ async fn an_answer_of_another_kind_is_refused() {
     assert!(matches!(reply(&model(config(&server.url()))).await, Err(ModelError::Malformed(_))));
 }
 
-/// What is too much is refused with the event that makes it so: the rest is not even read.
+/// The event that exceeds a limit is refused: the rest of the stream is not read.
 #[test]
-fn a_stream_is_given_up_where_it_becomes_too_large() {
+fn a_stream_is_aborted_at_the_event_that_exceeds_a_limit() {
     let chunk = |delta: serde_json::Value| format!("data: {}\n\n", serde_json::json!({"choices": [{"delta": delta}]}));
     let call = |number: usize| {
         let function = serde_json::json!({"name": "calculator", "arguments": "{}"});
@@ -177,7 +177,7 @@ fn a_stream_is_given_up_where_it_becomes_too_large() {
 }
 
 #[tokio::test]
-async fn a_plain_answer_has_the_same_ceilings() {
+async fn a_plain_answer_has_the_same_limits() {
     let call = |number: usize| serde_json::json!({"id": format!("c{number}"), "function": {"name": "calculator", "arguments": "{}"}});
     let answer = |message: serde_json::Value, finish: &str| {
         Answer::json(200, serde_json::json!({"choices": [{"message": message, "finish_reason": finish}]}).to_string())
@@ -198,7 +198,7 @@ async fn a_plain_answer_has_the_same_ceilings() {
     }
 }
 
-/// Whatever an API sends back, the error has neither the key, nor a header, nor the URL's query.
+/// Whatever an API sends back, the error contains neither the key, nor a header, nor the URL's query.
 #[tokio::test]
 async fn no_error_repeats_a_secret() {
     let [key, header, query] = ["sk-canary-0123456789", "header-canary-42", "token=query-canary"];
@@ -255,9 +255,9 @@ async fn no_error_repeats_a_secret() {
     }
 }
 
-/// OpenAI shows the first and the last letters of a key that it refuses; others show fewer.
+/// OpenAI shows the first and the last characters of a key that it refuses; others show fewer.
 #[tokio::test]
-async fn what_an_api_shows_of_a_key_reaches_nobody() {
+async fn parts_of_a_key_in_an_error_are_redacted() {
     const KEY: &str = "sk-proj-qwertyuiop0123456789asdfghWXYZ";
     for message in [
         "Incorrect API key provided: sk-proj-************************WXYZ. You can find your API key at your account.",

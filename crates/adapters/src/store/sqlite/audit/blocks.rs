@@ -1,10 +1,10 @@
-//! What the blocks of a log have in them: the index of the audit log.
+//! The index of the audit log: what each block of records contains.
 //!
-//! A chain is cut into blocks of so many records, and of each whole block one row says between which times it lies
-//! and which actors, tools, queries and actions it has. A search reads the rows and only those blocks that may hold
-//! what it looks for. An index of each column would be written with every record, on the way of every answer;
-//! this one is made afterwards, one row for hundreds of records, and only ever adds to what is read, never hides
-//! it: where a row is missing its block is read.
+//! A chain is split into blocks of [`BLOCK`] records, and an index row for each complete block holds its first and last
+//! time and its actors, tools, queries and actions. A search reads the rows and only those blocks that may match. An
+//! index of each column would be written with every record, on the path of every answer; this one is built afterwards,
+//! one row for hundreds of records. It may select too many blocks, but never hides a record: a block without a row is
+//! read.
 
 use std::borrow::Cow;
 
@@ -15,13 +15,13 @@ use serde::Deserialize;
 
 use super::chain::{self, row};
 
-/// How many records a block has.
+/// The number of records in a block.
 pub(in super::super) const BLOCK: u64 = 256;
 
 const ADD: &str = "INSERT OR REPLACE INTO audit_blocks (key, first_at, last_at, terms) VALUES (?1, ?2, ?3, ?4)";
 pub(in super::super) const FIND: &str = "SELECT first_at, last_at, terms FROM audit_blocks WHERE key = ?1";
 
-/// What one block has in it.
+/// The index row of one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Block {
     /// The row of its last record.
@@ -31,12 +31,12 @@ pub(in super::super) struct Block {
     pub(in super::super) terms: Vec<u8>,
 }
 
-/// The last number of the block that record `seq` is in.
+/// The last sequence number of the block that contains record `seq`.
 pub(in super::super) fn last_of_block(seq: u64) -> u64 {
     seq.div_ceil(BLOCK) * BLOCK
 }
 
-/// One value of one column. Two may share their bytes, which costs a look and hides nothing.
+/// A hash of one value of one column. A collision costs an unnecessary read and hides nothing.
 fn term(column: u8, value: &str) -> [u8; 4] {
     let hash = ContentHash::of_parts(&[&[column], value.as_bytes()]);
     hash.as_bytes().first_chunk().copied().unwrap_or_default()
@@ -46,9 +46,9 @@ fn action(action: Action) -> String {
     serde_json::to_string(&action).unwrap_or_default()
 }
 
-/// What of a record is looked for. The rest is not read: a block has hundreds of them.
+/// The fields of a record that are indexed. The rest is not parsed: a block has hundreds of records.
 #[derive(Deserialize)]
-struct Found<'a> {
+struct IndexedFields<'a> {
     at: Timestamp,
     action: Action,
     #[serde(borrow)]
@@ -59,11 +59,11 @@ struct Found<'a> {
     query: Option<Text<'a>>,
 }
 
-/// Copied only where it is written with escapes.
+/// Copied only if it is written with escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The terms of one column. Records that follow each other mostly have the same value, which is hashed once.
+/// The terms of one column. Consecutive records mostly have the same value, which is hashed once.
 struct Column {
     tag: u8,
     last: Option<String>,
@@ -86,14 +86,14 @@ impl Column {
 impl Block {
     /// Reads the block whose last record is `last`.
     pub(in super::super) fn of_records(connection: &Connection, chain: i64, last: u64) -> rusqlite::Result<Self> {
-        let mut statement = connection.prepare_cached(super::walk::ALONG)?;
+        let mut statement = connection.prepare_cached(super::chain_verifier::RECORDS)?;
         let mut rows = statement.query([row(chain, last - BLOCK), row(chain, last)])?;
         let (mut first_at, mut last_at) = (i64::MAX, i64::MIN);
         let (mut actors, mut tools, mut queries) = (Column::new(b'a'), Column::new(b't'), Column::new(b'q'));
         let (mut terms, mut actions) = (Vec::new(), Vec::new());
         while let Some(row) = rows.next()? {
-            // One that is not readable is no answer to any search.
-            let Ok(found) = serde_json::from_str::<Found>(row.get_ref(1)?.as_str().unwrap_or_default()) else {
+            // An unreadable record matches no search.
+            let Ok(found) = serde_json::from_str::<IndexedFields>(row.get_ref(1)?.as_str().unwrap_or_default()) else {
                 continue;
             };
             (first_at, last_at) = (first_at.min(found.at.0), last_at.max(found.at.0));
@@ -117,7 +117,7 @@ impl Block {
         find.query_row([key], read).optional()
     }
 
-    pub(in super::super) fn keep(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(in super::super) fn store(&self, connection: &Connection) -> rusqlite::Result<()> {
         let values = params![self.key, self.first_at, self.last_at, self.terms];
         connection.prepare_cached(ADD)?.execute(values).map(|_| ())
     }
@@ -128,15 +128,15 @@ impl Block {
     }
 }
 
-/// What a search asks of a block.
+/// The conditions of a search on a block.
 #[derive(Debug)]
-pub(super) struct Sieve {
+pub(super) struct BlockFilter {
     terms: Vec<[u8; 4]>,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
 }
 
-impl Sieve {
+impl BlockFilter {
     pub(super) fn of(search: &Search) -> Self {
         let mut terms = Vec::new();
         terms.extend(search.actor.as_deref().map(|actor| term(b'a', actor)));
@@ -146,20 +146,20 @@ impl Sieve {
         Self { terms, from: search.from, to: search.to }
     }
 
-    /// Whether everything passes.
-    pub(super) fn is_open(&self) -> bool {
+    /// Whether every block matches.
+    pub(super) fn matches_all(&self) -> bool {
         self.terms.is_empty() && self.from.is_none() && self.to.is_none()
     }
 
-    /// Whether a record of the block may be one that is looked for.
-    pub(super) fn may_be_in(&self, block: &Block) -> bool {
+    /// Whether a record of the block may match.
+    pub(super) fn may_match(&self, block: &Block) -> bool {
         self.terms.iter().all(|term| block.has(*term))
             && self.from.is_none_or(|from| block.last_at >= from.0)
             && self.to.is_none_or(|to| block.first_at < to.0)
     }
 }
 
-/// The last record of `chain` that a row of the index is of; `let_go` if there is none.
+/// The last record of `chain` that is indexed; `let_go` if there is none.
 pub(in super::super) fn indexed_up_to(connection: &Connection, chain: i64, let_go: u64) -> rusqlite::Result<u64> {
     let mut find = connection.prepare_cached("SELECT max(key) FROM audit_blocks WHERE key > ?1 AND key <= ?2")?;
     let last: Option<i64> = find.query_row(<[i64; 2]>::from(chain::rows(chain)), |row| row.get(0))?;

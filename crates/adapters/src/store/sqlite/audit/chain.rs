@@ -1,17 +1,16 @@
 //! The chain of one namespace's records: `mac = HMAC(key, mac of the one before ‖ number ‖ record)`.
 //!
-//! The first record builds on a seal of the namespace's name, so a chain cannot be passed off as
-//! another's. Where a chain ends is sealed too. None of this hides anything; it only shows whether what
-//! is there is what was written.
+//! The first record builds on a seal of the namespace's name, so a chain cannot be passed off as another's. The end of
+//! a chain is sealed too. None of this hides anything; it only shows whether what is stored is what was written.
 
 use super::key::{AuditKey, KeyId};
 
 pub(super) type Mac = [u8; 32];
 
-/// How many bits of a row's key are the record's number; the others are its chain.
+/// The number of low bits of a row's key that hold the record's sequence number; the others hold its chain.
 pub(super) const SEQ_BITS: u32 = 40;
 
-/// Where a chain ends.
+/// The end of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
     pub(super) id: i64,
@@ -19,7 +18,7 @@ pub(super) struct Chain {
     pub(super) key: KeyId,
     pub(super) seq: u64,
     pub(super) mac: Mac,
-    /// How many records of its beginning were let go, and the seal of the last of them.
+    /// The number of records that were deleted from its beginning, and the seal of the last of them.
     pub(super) let_go: u64,
     pub(super) let_go_mac: Mac,
 }
@@ -38,7 +37,7 @@ impl Chain {
         }
     }
 
-    /// Adds a record, and says under which key of the table it is kept.
+    /// Adds a record, and returns its key in the table.
     pub(super) fn push(&mut self, key: &AuditKey, body: &str) -> i64 {
         self.seq += 1;
         self.key = key.id;
@@ -46,7 +45,7 @@ impl Chain {
         row(self.id, self.seq)
     }
 
-    /// The seal of where it ends, and of where it begins if that is not its first record.
+    /// The seal of its end, and of its beginning if that is not its first record.
     pub(super) fn seal(&self, namespace: &str, key: &AuditKey) -> Mac {
         let (seq, let_go) = (self.seq.to_be_bytes(), self.let_go.to_be_bytes());
         let of_end: [&[u8]; 5] = [namespace.as_bytes(), b"\0", &self.first_key.0, &seq, &self.mac];
@@ -73,11 +72,11 @@ pub(super) fn link(key: &AuditKey, before: &Mac, seq: u64, body: &str) -> Mac {
     key.seal(&[before, &seq.to_be_bytes(), body.as_bytes()])
 }
 
-/// The columns of a chain, and what reads them.
+/// The columns of a chain, as [`read`] expects them.
 pub(super) const COLUMNS: &str = "namespace, id, first_key, key, seq, mac, let_go, let_go_mac, seal";
 
-/// The namespace, the chain, and its seal. A row that somebody has changed by hand may hold anything; then its
-/// seal is none.
+/// The namespace, the chain, and its seal. A row that was changed by hand may hold anything; then its seal does not
+/// match.
 pub(super) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<(String, Chain, Vec<u8>)> {
     let mac = |index| Ok::<_, rusqlite::Error>(Mac::try_from(row.get_ref(index)?.as_blob()?).unwrap_or_default());
     let key_id = |index| Ok::<_, rusqlite::Error>(KeyId(row.get_ref(index)?.as_blob()?.try_into().unwrap_or_default()));
@@ -93,12 +92,12 @@ pub(super) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<(String, Chain, 
     Ok((row.get(0)?, chain, row.get(8)?))
 }
 
-/// The chain of a record from its row.
+/// The chain of a record, by its row.
 pub(in super::super) fn chain_of(row: i64) -> i64 {
     row >> SEQ_BITS
 }
 
-/// The number of a record from its row.
+/// The sequence number of a record, by its row.
 pub(in super::super) fn number(row: i64) -> u64 {
     u64::try_from(row & ((1 << SEQ_BITS) - 1)).unwrap_or_default()
 }
@@ -107,7 +106,7 @@ pub(super) fn row(chain: i64, seq: u64) -> i64 {
     chain << SEQ_BITS | i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
-/// The rows of a chain: behind the first, up to the second.
+/// The rows of a chain: after the first, up to and including the second.
 pub(super) fn rows(chain: i64) -> (i64, i64) {
     (chain << SEQ_BITS, ((chain + 1) << SEQ_BITS) - 1)
 }

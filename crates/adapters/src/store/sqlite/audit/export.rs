@@ -1,9 +1,9 @@
-//! The log as lines of JSON, and verifying those lines without the store they came from.
+//! Export of the audit log as JSON lines, and verification of an export without its store.
 //!
-//! Of each namespace there is one line on its chain, with the seals of where it begins and ends, and then its records,
-//! each as it was sealed, to the byte. The last line counts everything and is sealed too, so that a namespace cannot
-//! be left out. With the key, nothing else is needed to tell whether a file is what was exported: every line is
-//! written again from what was read of it, and must be the same.
+//! Each namespace has one line for its chain, with the seals of its beginning and its end, followed by its records,
+//! each byte for byte as it was sealed. The last line holds the totals and is sealed too, so that a namespace cannot be
+//! left out. With the key, the file alone is sufficient for verification: every line is serialized again from what was
+//! parsed, and must be the same.
 
 use std::{
     fs::File,
@@ -18,17 +18,17 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::inspect,
     chain::{self, Chain, Mac, rows},
+    chain_verifier::{ChainVerifier, RECORDS},
     key::{AuditKey, AuditKeys, KeyId, from_hex, to_hex},
     verify::{AuditFault, Verified, VerifyError, chains},
-    walk::{ALONG, Walk},
 };
 
-/// What was exported.
+/// Totals of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exported {
     pub namespaces: u64,
     pub records: u64,
-    /// Whether the end is sealed, so that a missing namespace shows.
+    /// Whether the last line is sealed, so that a missing namespace is found.
     pub is_sealed: bool,
 }
 
@@ -51,7 +51,7 @@ struct Ends {
     seal: String,
 }
 
-/// What stands before a record, which follows as it was sealed.
+/// The part of a line before its record, which follows as it was sealed.
 #[derive(Deserialize)]
 struct BeforeRecord {
     namespace: String,
@@ -88,12 +88,12 @@ struct Moment {
     at: Timestamp,
 }
 
-/// The seal of the last line: how much there is, and the seals of all chains in their order.
+/// The seal of the last line: the totals, and the seals of all chains in order.
 fn seal_of_all(key: &AuditKey, namespaces: u64, records: u64, seals: &[u8]) -> Mac {
     key.seal(&[b"bosun.audit.export\0", &namespaces.to_be_bytes(), &records.to_be_bytes(), seals])
 }
 
-/// Writes all records as lines of JSON, oldest first, one namespace after the other; of one, if it is named.
+/// Writes all records as JSON lines, oldest first, one namespace after the other, or only those of `namespace`.
 ///
 /// # Errors
 /// If the log cannot be read or the lines cannot be written.
@@ -114,7 +114,7 @@ pub fn export(
         seals.extend_from_slice(&seal);
         let line = serde_json::to_string(&ChainLine { namespace: name.clone(), chain: Ends::of(&chain, &seal) });
         writeln!(to, "{}", line.map_err(std::io::Error::from)?)?;
-        let mut statement = snapshot.prepare_cached(ALONG)?;
+        let mut statement = snapshot.prepare_cached(RECORDS)?;
         let (before, last) = rows(chain.id);
         let mut rows = statement.query(params![before, last])?;
         while let Some(row) = rows.next()? {
@@ -134,7 +134,7 @@ pub fn export(
 /// Verifies a file that [`export`] has written.
 ///
 /// # Errors
-/// If it cannot be read; what is wrong with it is no error but the answer.
+/// If it cannot be read; faults in it are part of the result, not an error.
 pub fn verify_file(path: &Path, keys: &AuditKeys) -> Result<Verified, VerifyError> {
     let unreadable = |source| VerifyError::File { path: path.into(), source };
     let mut lines = BufReader::new(File::open(path).map_err(unreadable)?);
@@ -159,8 +159,8 @@ pub fn verify_file(path: &Path, keys: &AuditKeys) -> Result<Verified, VerifyErro
 /// A file that is being verified.
 struct Reading<'k> {
     keys: &'k AuditKeys,
-    /// The namespace that is being read, and the seal of its chain.
-    walk: Option<(String, Walk<'k>, Vec<u8>)>,
+    /// The current namespace, and the seal of its chain.
+    verifier: Option<(String, ChainVerifier<'k>, Vec<u8>)>,
     seals: Vec<u8>,
     line: u64,
     is_over: bool,
@@ -169,7 +169,7 @@ struct Reading<'k> {
 
 impl<'k> Reading<'k> {
     fn new(keys: &'k AuditKeys) -> Self {
-        Self { keys, walk: None, seals: Vec::new(), line: 0, is_over: false, verified: Verified::default() }
+        Self { keys, verifier: None, seals: Vec::new(), line: 0, is_over: false, verified: Verified::default() }
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), AuditFault> {
@@ -187,10 +187,10 @@ impl<'k> Reading<'k> {
             let before: BeforeRecord = serde_json::from_str(&format!("{before}}}")).map_err(|_| changed.clone())?;
             let body = rest.strip_suffix('}').ok_or(changed.clone())?;
             let mac = from_hex(&before.mac).ok_or(changed.clone())?;
-            let walking = self.walk.as_mut().filter(|(namespace, _, _)| *namespace == before.namespace);
-            let (namespace, walk, _) = walking.ok_or(changed.clone())?;
+            let walking = self.verifier.as_mut().filter(|(namespace, _, _)| *namespace == before.namespace);
+            let (namespace, verifier, _) = walking.ok_or(changed.clone())?;
             self.verified.records += 1;
-            walk.step(before.seq, body, &mac)?;
+            verifier.verify_next(before.seq, body, &mac)?;
             return if record_line(namespace, before.seq, &mac, body) == text { Ok(()) } else { Err(changed) };
         }
         let ChainLine { namespace, chain } = same_again(text).ok_or(changed.clone())?;
@@ -198,13 +198,13 @@ impl<'k> Reading<'k> {
         let (chain, seal) = chain.read().ok_or(changed)?;
         self.verified.namespaces += 1;
         self.seals.extend_from_slice(&seal);
-        self.walk = Some((namespace.clone(), Walk::begin(self.keys, &namespace, &chain)?, seal));
+        self.verifier = Some((namespace.clone(), ChainVerifier::begin(self.keys, &namespace, &chain)?, seal));
         Ok(())
     }
 
     fn end_chain(&mut self) -> Result<(), AuditFault> {
-        match self.walk.take() {
-            Some((_, walk, seal)) => walk.end(&seal),
+        match self.verifier.take() {
+            Some((_, verifier, seal)) => verifier.end(&seal),
             None => Ok(()),
         }
     }
@@ -248,14 +248,14 @@ impl Ends {
             let_go_mac: mac(&self.let_go_mac)?,
         };
         let seal = from_hex(&self.seal)?.to_vec();
-        // Where nothing was let go the seal does not cover its mac, which then is none.
+        // Where nothing was deleted the seal does not cover `let_go_mac`, which must then be zero.
         let is_whole = chain.let_go > 0 || chain.let_go_mac == Mac::default();
-        // A hexadecimal number has several spellings, and only one was written.
+        // A hexadecimal number has several spellings, and only one of them was written.
         (is_whole && *self == Self::of(&chain, &seal)).then_some((chain, seal))
     }
 }
 
-/// Reads a line that, written again, is the same.
+/// Parses a line and requires that it serializes to the same text.
 fn same_again<T: Serialize + for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
     let read: T = serde_json::from_str(text).ok()?;
     (serde_json::to_string(&read).ok()? == text).then_some(read)

@@ -1,8 +1,8 @@
 //! The keys that audit records are sealed with.
 //!
-//! A file has one key a line, the newest last: 64 hexadecimal digits, known by an id that tells nothing
-//! of them. A new key is put under the old ones, which are still needed to verify what they sealed. The
-//! file is made where there is none, for its owner's eyes only.
+//! A file has one key per line, the newest last: 64 hexadecimal digits, identified by an id that reveals nothing of
+//! them. A new key is added below the old ones, which are still needed to verify what they sealed. The file is created
+//! if it is missing, readable by its owner only.
 
 use std::{
     fmt::{self, Write as _},
@@ -16,12 +16,12 @@ use zeroize::Zeroizing;
 
 use crate::ownership;
 
-/// Where the keys lie in the directory of a store, unless they lie elsewhere.
+/// The key file's name in the directory of a store, unless it is configured.
 pub const KEY_FILE: &str = "audit.key";
 
 const KEY_BYTES: usize = 32;
 
-/// Why there are no keys.
+/// Why the keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error("the audit keys in `{}` cannot be read", path.display())]
@@ -45,13 +45,13 @@ pub enum KeyError {
     Unknown { path: PathBuf, id: KeyId },
     #[error(
         "`{}` is missing, and there is an audit log already: put the file back; without it, the log can neither be \
-         verified nor be gone on with. `--audit off` starts without audit",
+         verified nor continued. `--audit off` starts without audit",
         path.display()
     )]
     Missing { path: PathBuf },
 }
 
-/// What a key is called.
+/// The id of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub(super) [u8; 8]);
 
@@ -91,7 +91,7 @@ impl AuditKey {
         Self { id: KeyId(id), key }
     }
 
-    /// Seals some bytes that come in parts.
+    /// Seals bytes given in parts.
     pub(super) fn seal(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.key);
         parts.iter().for_each(|part| context.update(part));
@@ -112,7 +112,7 @@ impl AuditKeys {
     /// Reads the file.
     ///
     /// # Errors
-    /// If there is none, or it has something else than keys.
+    /// If there is none, or it contains anything but keys.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let unreadable = |source| KeyError::Unreadable { path: path.into(), source };
         let text = Zeroizing::new(fs::read_to_string(path).map_err(unreadable)?);
@@ -127,12 +127,12 @@ impl AuditKeys {
             keys.push(AuditKey::new(&bytes));
         }
         if keys.is_empty() {
-            return Err(unreadable(io::Error::new(io::ErrorKind::InvalidData, "there is no key in it")));
+            return Err(unreadable(io::Error::new(io::ErrorKind::InvalidData, "it contains no key")));
         }
         Ok(Self { path: path.into(), keys })
     }
 
-    /// Reads the file, and makes it first where there is none; but not where records need the one that was.
+    /// Reads the file, and creates it if it is missing; but not if there are records, which need the missing one.
     pub(in super::super) fn open(path: &Path, has_records: bool) -> Result<Self, KeyError> {
         match fs::exists(path) {
             Ok(true) => {}
@@ -152,7 +152,7 @@ impl AuditKeys {
         self.keys.iter().find(|key| key.id == id)
     }
 
-    /// The key of this id.
+    /// The key with this id.
     ///
     /// # Errors
     /// If the file does not have it.
@@ -161,7 +161,7 @@ impl AuditKeys {
     }
 }
 
-/// Puts a new key into the file, under those that are there, and says what it is called.
+/// Adds a new key to the file, below the existing ones, and returns its id.
 ///
 /// # Errors
 /// If the file cannot be read or written.
@@ -171,13 +171,13 @@ pub fn rotate(path: &Path) -> Result<KeyId, KeyError> {
     keys.newest().map(|key| key.id).ok_or(KeyError::Missing { path: path.into() })
 }
 
-/// Writes the file anew with one key more; whoever reads meanwhile sees the old file or the new one.
+/// Replaces the file by one with an additional key; a concurrent reader sees the old file or the new one.
 fn add(path: &Path) -> Result<(), KeyError> {
     let unwritable = |source| KeyError::Unwritable { path: path.into(), source };
     let mut text = match fs::read_to_string(path) {
         Ok(text) => Zeroizing::new(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Zeroizing::new(
-            "# What the audit log is sealed with, one key a line, the newest last. Keep a copy in another place.\n"
+            "# The keys that seal the audit log, one per line, the newest last. Keep a copy in another place.\n"
                 .to_owned(),
         ),
         Err(source) => return Err(KeyError::Unreadable { path: path.into(), source }),
@@ -188,7 +188,7 @@ fn add(path: &Path) -> Result<(), KeyError> {
         text.push('\n');
     }
     for byte in bytes.iter() {
-        // To write into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text.push('\n');
@@ -209,11 +209,11 @@ fn add(path: &Path) -> Result<(), KeyError> {
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(unwritable)
 }
 
-/// Not refused: secrets that a container mounts are often readable for all within it.
+/// Only a warning: secrets that a container mounts are often readable by every user in it.
 fn warn_if_others_can_read(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     if fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
-        tracing::warn!(file = %path.display(), "others can read the key of the audit log: chmod 600 it");
+        tracing::warn!(file = %path.display(), "other users can read the key of the audit log: chmod 600 it");
     }
 }
 
@@ -241,7 +241,7 @@ pub(super) fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 pub(super) fn to_hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     bytes.iter().for_each(|byte| {
-        // To write into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     });
     text

@@ -1,24 +1,24 @@
-//! The audit log in the store's file: a chain of sealed records for each namespace, and counts of usage.
+//! The audit log in the store's file: a chain of sealed records for each namespace, and usage counters.
 //!
-//! Records are written by the store's one writer, in the transaction of what they are about. Each is
-//! sealed together with the one before it under a key that lies beside the database or elsewhere, so a
-//! changed, missing, added or moved record shows when the log is verified. Ends of chains are exported
-//! now and then: whoever keeps those in another place also sees that a whole log was replaced by an
-//! earlier one. Against whoever has the key, none of this helps. What is older than an operator wants is let go
-//! from the beginning, block by block, and where a log begins then is sealed as its end is.
+//! Records are written by the store's one writer, in the transaction of the changes that they describe. Each is sealed
+//! together with the one before it under a key that is stored next to the database or elsewhere, so verification finds
+//! a changed, missing, added or moved record. The heads of the chains are exported periodically: an operator who keeps
+//! them in another place also finds that a whole log was replaced by an earlier one. None of this protects against an
+//! attacker who has the key. Records past their retention are deleted from the beginning, block by block, and the new
+//! beginning of a log is sealed as its end is.
 
-pub mod acts;
 mod blocks;
 mod chain;
+mod chain_verifier;
 mod export;
-mod heads;
+mod head_export;
 mod key;
+mod maintenance;
 mod read;
-mod tend;
+pub mod spool;
 #[cfg(test)]
 mod tests;
 mod verify;
-mod walk;
 mod write;
 
 use std::{
@@ -34,14 +34,14 @@ pub(super) use self::{
 pub(super) use self::{
     blocks::{BLOCK, Block},
     chain::{chain_of, number as number_of},
-    heads::{Exporter, Heads},
+    head_export::{HeadExporter, Heads},
+    maintenance::{Maintenance, next_maintenance},
     read::{search, usage},
-    tend::{Chore, next_chore},
-    write::{Book, CheckError, Lines, Pages, Pen, check_keys, has_records},
+    write::{AuditChanges, AuditWriter, CheckError, EncodedRecords, RecordWriter, check_keys, has_records},
 };
 pub use self::{
     export::{Exported, export, verify_file},
-    heads::HEADS_FILE,
+    head_export::HEADS_FILE,
     key::{AuditKeys, KEY_FILE, KeyError, KeyId, rotate},
     verify::{AuditFault, Verified, VerifyError, verify},
 };
@@ -49,13 +49,13 @@ pub use self::{
 /// How a store keeps its audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
-    /// Whether there is one. Usage is counted all the same.
+    /// Whether it is enabled. Usage is counted in any case.
     pub on: bool,
-    /// Where its keys lie, if not beside the database.
+    /// The file of its keys, if it is not next to the database.
     pub key_file: Option<PathBuf>,
-    /// Where the ends of chains are written to, if not beside the database.
+    /// The file that heads of chains are exported to, if it is not next to the database.
     pub heads_file: Option<PathBuf>,
-    /// How long records are kept, if not for ever.
+    /// How long records are kept, if not forever.
     pub retention: Option<Duration>,
 }
 
@@ -66,13 +66,13 @@ impl Default for Audit {
 }
 
 impl Audit {
-    /// The file of its keys, for the store in `dir`.
+    /// The key file of the store in `dir`.
     #[must_use]
     pub fn key_file(&self, dir: &Path) -> PathBuf {
         self.key_file.clone().unwrap_or_else(|| dir.join(KEY_FILE))
     }
 
-    /// The file of exported ends, for the store in `dir`.
+    /// The file of exported heads of the store in `dir`.
     #[must_use]
     pub fn heads_file(&self, dir: &Path) -> PathBuf {
         self.heads_file.clone().unwrap_or_else(|| dir.join(HEADS_FILE))

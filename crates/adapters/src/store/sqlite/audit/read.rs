@@ -1,7 +1,7 @@
-//! Reading the log and the counts.
+//! Reading the audit log and the usage counters.
 //!
-//! Records are read newest first, block by block, and a block that cannot hold what is looked for is passed over.
-//! So many records are read at a time and no more; where that was not enough, the answer says where to look on.
+//! Records are read newest first, block by block, and a block that cannot match is skipped. One request reads a bounded
+//! number of records; if that was not enough, its answer says where to continue.
 
 use bosun_core::{
     Namespace,
@@ -13,12 +13,12 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     super::read::unavailable,
-    blocks::{BLOCK, Block, Sieve, last_of_block},
+    blocks::{BLOCK, Block, BlockFilter, last_of_block},
     chain::{self, Mac, row},
     write::from_text,
 };
 
-/// How many records one look reads at most.
+/// One request reads at most this many records.
 const SCANNED: usize = 20_000;
 
 const FIND_CHAIN: &str = "SELECT id, seq, let_go FROM audit_chains WHERE namespace = ?1";
@@ -43,18 +43,18 @@ fn look(connection: &Connection, namespace: &Namespace, search: &Search) -> rusq
     let chain: Option<(i64, u64, u64)> =
         find.query_row([namespace.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
     let Some((chain, last, let_go)) = chain else { return Ok(Found::default()) };
-    let sieve = Sieve::of(search);
+    let sieve = BlockFilter::of(search);
     let mut found = Found::default();
     let mut statement = snapshot.prepare_cached(SCAN)?;
     let mut scanned = 0;
-    // Records below this one have not been looked at.
+    // Records below this one have not been read.
     let mut end = search.before.unwrap_or(u64::MAX).min(last + 1);
     while end > let_go + 1 {
         let block_end = last_of_block(end - 1);
-        // What the block before it ends with, or what was let go, which is whole blocks.
+        // The end of the block before it, or what was deleted, which is whole blocks.
         let before = (block_end - BLOCK).max(let_go);
-        let block = if sieve.is_open() { None } else { Block::find(&snapshot, row(chain, block_end))? };
-        if block.is_some_and(|block| !sieve.may_be_in(&block)) {
+        let block = if sieve.matches_all() { None } else { Block::find(&snapshot, row(chain, block_end))? };
+        if block.is_some_and(|block| !sieve.may_match(&block)) {
             end = before + 1;
             continue;
         }
@@ -66,7 +66,7 @@ fn look(connection: &Connection, namespace: &Namespace, search: &Search) -> rusq
                 return Ok(found);
             }
             scanned += 1;
-            // One that somebody has made unreadable must not hide the others; `verify` names it.
+            // A record that was made unreadable must not hide the others; `verify` reports it.
             let Ok(record) = from_text::<Record>(next.get_ref(1)?.as_str().unwrap_or_default()) else {
                 tracing::error!(%namespace, seq, "an audit record is left out because it is not readable");
                 continue;

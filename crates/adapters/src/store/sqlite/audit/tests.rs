@@ -1,4 +1,4 @@
-//! What is special to the log in a file: that nothing can be done to it unseen.
+//! What is specific to the audit log in a file: no tampering goes unnoticed.
 
 mod exporting;
 mod keeping;
@@ -42,15 +42,15 @@ fn faults(dir: &Path) -> Vec<AuditFault> {
 }
 
 #[tokio::test]
-async fn a_log_that_nobody_touched_is_whole() {
+async fn an_untouched_log_is_verified() {
     let dir = written(6).await;
     let verified = verify(dir.path(), &Audit::default()).unwrap();
     assert_eq!(verified, Verified { namespaces: 2, records: 24, heads: 2, faults: Vec::new() });
     let mode = fs::metadata(dir.path().join(KEY_FILE)).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "the key is for its owner's eyes only");
+    assert_eq!(mode & 0o777, 0o600, "the key is readable by its owner only");
 }
 
-/// Small and the same every time.
+/// A small deterministic generator.
 struct Dice(u64);
 
 impl Dice {
@@ -62,7 +62,7 @@ impl Dice {
     }
 }
 
-/// One thing that somebody with the file, but without the key, might do.
+/// One tampering by an attacker who has the file, but not the key.
 fn tamper(connection: &Connection, dice: &mut Dice) -> String {
     let keys: Vec<i64> = connection
         .prepare("SELECT key FROM audit ORDER BY key")
@@ -78,7 +78,7 @@ fn tamper(connection: &Connection, dice: &mut Dice) -> String {
     let run = |sql: &str| connection.execute_batch(sql).unwrap();
     match dice.below(15) {
         13 => {
-            // As if it had been let go after its time.
+            // As if it had been deleted for its age.
             run(&format!(
                 "UPDATE audit_chains SET let_go = {one} & 1099511627775, let_go_mac = (SELECT mac FROM audit WHERE key = {one})
                  WHERE id = {one} >> 40; DELETE FROM audit WHERE key <= {one} AND key >> 40 = {one} >> 40"
@@ -108,7 +108,7 @@ fn tamper(connection: &Connection, dice: &mut Dice) -> String {
             format!("{one} deleted")
         }
         3 if one != other => {
-            // Whole rows change places.
+            // Whole rows are swapped.
             run(&format!(
                 "CREATE TEMP TABLE kept AS SELECT * FROM audit WHERE key IN ({one}, {other});
                  UPDATE audit SET (body, mac) = (SELECT body, mac FROM kept WHERE kept.key = {one} + {other} - audit.key)
@@ -121,7 +121,7 @@ fn tamper(connection: &Connection, dice: &mut Dice) -> String {
             format!("the last of {one}'s chain written again behind it")
         }
         5 => {
-            // Everything behind it moves on by one.
+            // Everything behind it is shifted by one.
             run(&format!(
                 "CREATE TEMP TABLE moved AS SELECT key + 1 AS key, body, mac FROM audit
                  WHERE key >= {one} AND key >> 40 = {one} >> 40;
@@ -135,7 +135,7 @@ fn tamper(connection: &Connection, dice: &mut Dice) -> String {
             format!("cut at {one}")
         }
         7 => {
-            // The chain's row is made to fit, as far as that is possible without the key.
+            // The chain's row is adjusted, as far as that is possible without the key.
             run(&format!(
                 "DELETE FROM audit WHERE key >= {one} AND key >> 40 = {one} >> 40;
                  UPDATE audit_chains SET seq = ({one} & 1099511627775) - 1,
@@ -162,7 +162,7 @@ fn tamper(connection: &Connection, dice: &mut Dice) -> String {
             "a whole chain deleted".into()
         }
         _ => {
-            run(&format!("UPDATE audit SET body = json_set(body, '$.actor', 'somebody-else') WHERE key = {one}"));
+            run(&format!("UPDATE audit SET body = json_set(body, '$.actor', 'another-actor') WHERE key = {one}"));
             format!("another actor in {one}")
         }
     }
@@ -173,7 +173,7 @@ async fn a_thousand_tamperings_are_found() {
     find_tamperings(written(8).await, 1_000);
 }
 
-/// Tampers with a log that is whole, so many times, and looks whether that is found.
+/// Tampers `rounds` times with an intact log, and asserts that each is found.
 fn find_tamperings(dir: TempDir, rounds: u32) {
     let database = dir.path().join("bosun.db");
     let pristine = fs::read(&database).unwrap();
@@ -230,7 +230,7 @@ async fn an_older_copy_of_the_whole_store_is_found_by_what_was_exported() {
 }
 
 #[tokio::test]
-async fn a_cut_log_is_gone_on_with_and_never_sealed_over() {
+async fn a_truncated_log_is_continued_and_never_sealed_over() {
     let dir = written(6).await;
     let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
     connection
@@ -249,7 +249,7 @@ async fn a_cut_log_is_gone_on_with_and_never_sealed_over() {
 }
 
 #[tokio::test]
-async fn a_new_key_goes_on_where_the_old_one_ended() {
+async fn a_new_key_continues_where_the_old_one_ended() {
     let dir = written(3).await;
     let key_file = dir.path().join(KEY_FILE);
     let old = fs::read_to_string(&key_file).unwrap();
@@ -266,34 +266,34 @@ async fn a_new_key_goes_on_where_the_old_one_ended() {
     assert_eq!(rotated.len(), 1);
     assert_eq!(rotated[0].record.detail, Some(id.to_string()));
     drop(store);
-    // Without the new key what it sealed cannot be verified, and nothing can be added.
+    // Without the new key, what it sealed cannot be verified, and nothing can be added.
     fs::write(&key_file, old).unwrap();
     assert!(faults(dir.path()).iter().any(|fault| matches!(fault, AuditFault::Key { .. })), "{:?}", faults(dir.path()));
     let refused = Sqlite::open(dir.path()).unwrap_err();
     assert!(matches!(refused, OpenError::AuditKeys(KeyError::Unknown { .. })), "{refused}");
 }
 
-/// Whoever rotates keys may be root, and the server another user.
+/// The operator who rotates keys may be root, and the server another user.
 #[tokio::test]
-async fn a_new_key_and_an_act_are_the_servers_to_read() {
+async fn a_new_key_and_a_spooled_record_are_readable_by_the_server() {
     use std::os::unix::fs::{MetadataExt as _, chown};
     let dir = written(1).await;
     let key_file = dir.path().join(KEY_FILE);
-    // Where the test is not root, everything is its own.
+    // If the test is not run as root, it owns everything.
     for path in [dir.path(), &key_file] {
         let _ = chown(path, Some(54_321), Some(54_322));
     }
     let owner = |path: &Path| fs::metadata(path).map(|found| (found.uid(), found.mode() & 0o777)).unwrap();
     rotate(&key_file).unwrap();
-    acts::leave(dir.path(), &bosun_core::audit::Record::of_act(Timestamp(1), Action::StoreBackedUp, None, None))
+    spool::append(dir.path(), &bosun_core::audit::Record::of_act(Timestamp(1), Action::StoreBackedUp, None, None))
         .unwrap();
     let server = owner(dir.path()).0;
     assert_eq!(owner(&key_file), (server, 0o600));
-    assert_eq!(owner(&dir.path().join(acts::ACTS_FILE)), (server, 0o600));
+    assert_eq!(owner(&dir.path().join(spool::ACTS_FILE)), (server, 0o600));
 }
 
 #[tokio::test]
-async fn without_its_key_a_log_is_not_gone_on_with() {
+async fn without_its_key_a_log_is_not_continued() {
     let dir = written(1).await;
     fs::remove_file(dir.path().join(KEY_FILE)).unwrap();
     let refused = Sqlite::open(dir.path()).unwrap_err();
@@ -313,7 +313,7 @@ async fn without_its_key_a_log_is_not_gone_on_with() {
 }
 
 #[tokio::test]
-async fn a_bad_file_of_keys_is_refused_with_its_line() {
+async fn an_invalid_key_file_is_refused_with_its_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("keys");
     let audit = Audit { key_file: Some(path.clone()), ..Audit::default() };
@@ -329,12 +329,12 @@ async fn a_bad_file_of_keys_is_refused_with_its_line() {
     store.close().await.unwrap();
     assert!(
         fs::exists(&path).unwrap() && !fs::exists(dir.path().join(KEY_FILE)).unwrap(),
-        "the key lies where it was wanted"
+        "the key is stored in the configured file"
     );
 }
 
 #[tokio::test]
-async fn what_cannot_be_audited_is_not_done() {
+async fn a_change_that_cannot_be_audited_is_not_made() {
     let dir = tempfile::tempdir().unwrap();
     let store = Sqlite::open(dir.path()).unwrap();
     let mut kept = Scribe::new("default", "kept", 1);
@@ -404,7 +404,7 @@ async fn a_search_by_time_finds_what_a_clock_that_was_set_back_has_written() {
     let store = Sqlite::open(dir.path()).unwrap();
     let namespace = "default".parse().unwrap();
     let minute = 60_000;
-    // Forty minutes back in the middle.
+    // The clock was set back by forty minutes in the middle.
     let times: Vec<i64> =
         (0..200).map(|number| if number < 100 { number * minute } else { (number - 40) * minute }).collect();
     let act = |at: &i64| Record::of_act(Timestamp(*at), Action::KeysReloaded, None, None);

@@ -1,8 +1,8 @@
-//! Verifying a log.
+//! Verification of an audit log.
 //!
-//! Every record of every chain is sealed again and compared, in the order in which they were written;
-//! then the ends of the chains, and what was told of them outside. The first record that is not what was
-//! written is named. Nothing is locked and nothing is changed, so this may be done beside a server.
+//! Every record of every chain is sealed again and compared, in the order in which they were written; then the ends of
+//! the chains, and their exported heads. The first record of a chain that is not what was written is reported. Nothing
+//! is locked and nothing is changed, so this may run next to a server.
 
 use std::{
     collections::BTreeMap,
@@ -16,40 +16,40 @@ use super::{
     super::inspect::{self, StoreFault},
     Audit,
     chain::{self, Chain, Mac, rows},
-    heads,
+    chain_verifier::{ChainVerifier, RECORDS},
+    head_export,
     key::{AuditKeys, KeyError, KeyId},
-    walk::{ALONG, Walk},
 };
 
-/// What was looked at.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     pub namespaces: u64,
     pub records: u64,
-    /// Ends that were told outside and are in the log.
+    /// Exported heads that are in the log.
     pub heads: u64,
-    /// What is wrong, at most one fault for each chain and each end.
+    /// The faults, at most one for each chain and each head.
     pub faults: Vec<AuditFault>,
 }
 
-/// Where a log is not what was written.
+/// How a log differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuditFault {
     #[error("namespace `{namespace}`: record {seq} is not what was written, or one before it is missing or moved")]
     Changed { namespace: String, seq: u64 },
     #[error("namespace `{namespace}`: record {seq} is missing")]
     Missing { namespace: String, seq: u64 },
-    #[error("namespace `{namespace}`: record {seq} stands behind the end of the log")]
+    #[error("namespace `{namespace}`: record {seq} is behind the end of the log")]
     Added { namespace: String, seq: u64 },
-    #[error("namespace `{namespace}`: the end of the log, record {seq}, is not sealed as it should be")]
+    #[error("namespace `{namespace}`: the end of the log, record {seq}, does not match its seal")]
     End { namespace: String, seq: u64 },
     #[error("namespace `{namespace}`: a server found at record {seq} that the log had been changed")]
     Found { namespace: String, seq: u64 },
-    #[error("namespace `{namespace}`: record {seq} was exported as the end of the log and is not in it")]
+    #[error("namespace `{namespace}`: record {seq} was exported as the head of the log and is not in it")]
     Head { namespace: String, seq: u64 },
     #[error("record {seq} belongs to no chain (row {row})")]
     Stray { row: i64, seq: u64 },
-    #[error("namespace `{namespace}`: record {seq} is sealed with key {id}, which is not in the file of keys")]
+    #[error("namespace `{namespace}`: record {seq} is sealed with key {id}, which is not in the key file")]
     Key { namespace: String, seq: u64, id: KeyId },
     #[error("line {line} of the export is not what was written")]
     Line { line: u64 },
@@ -68,7 +68,7 @@ pub enum VerifyError {
     Store(StoreFault),
     #[error(transparent)]
     Key(#[from] KeyError),
-    #[error("the exported ends in `{}` cannot be read", path.display())]
+    #[error("the exported heads in `{}` cannot be read", path.display())]
     Heads {
         path: PathBuf,
         #[source]
@@ -89,12 +89,12 @@ pub enum VerifyError {
 /// Verifies the log of the store in `dir`.
 ///
 /// # Errors
-/// If it cannot be read; what is wrong with it is no error but the answer.
+/// If it cannot be read; faults in it are part of the result, not an error.
 pub fn verify(dir: &Path, audit: &Audit) -> Result<Verified, VerifyError> {
     let mut connection = inspect::snapshot(dir).map_err(VerifyError::Store)?;
     let snapshot = connection.transaction()?;
     let heads_file = audit.heads_file(dir);
-    let heads = heads::read(&heads_file).map_err(|source| VerifyError::Heads { path: heads_file, source })?;
+    let heads = head_export::read(&heads_file).map_err(|source| VerifyError::Heads { path: heads_file, source })?;
     let chains = chains(&snapshot)?;
     let mut verified = Verified::default();
     if chains.is_empty() && heads.is_empty() {
@@ -120,7 +120,7 @@ pub fn verify(dir: &Path, audit: &Audit) -> Result<Verified, VerifyError> {
     let let_go: BTreeMap<_, _> =
         chains.iter().map(|(namespace, chain, _)| (namespace.as_str(), chain.let_go)).collect();
     for head in &heads {
-        // What was let go cannot be held against anything any more.
+        // Heads of deleted records cannot be compared any more.
         if let_go.get(head.namespace.as_str()).is_some_and(|let_go| head.seq < *let_go) {
             continue;
         }
@@ -128,7 +128,7 @@ pub fn verify(dir: &Path, audit: &Audit) -> Result<Verified, VerifyError> {
         if known.is_some() && known == head.mac() {
             verified.heads += 1;
         } else if !broken.contains(&head.namespace.as_str()) {
-            // Where a chain is broken, everything behind that is, and that was said.
+            // Where a chain is broken, everything after that is too, and it has been reported.
             verified.faults.push(AuditFault::Head { namespace: head.namespace.clone(), seq: head.seq });
         }
     }
@@ -140,7 +140,7 @@ pub(super) fn chains(snapshot: &Transaction<'_>) -> rusqlite::Result<Vec<(String
     snapshot.prepare(&sql)?.query_map([], chain::read)?.collect()
 }
 
-/// Walks along one chain to its end.
+/// Verifies one chain up to its end.
 fn verify_chain(
     snapshot: &Connection,
     keys: &AuditKeys,
@@ -150,29 +150,29 @@ fn verify_chain(
     count: &mut u64,
     keep: &mut impl FnMut(u64, Mac),
 ) -> rusqlite::Result<Option<AuditFault>> {
-    let mut walk = match Walk::begin(keys, namespace, chain) {
-        Ok(walk) => walk,
+    let mut verifier = match ChainVerifier::begin(keys, namespace, chain) {
+        Ok(verifier) => verifier,
         Err(fault) => return Ok(Some(fault)),
     };
     if chain.let_go > 0 {
         keep(chain.let_go, chain.let_go_mac);
     }
     let (before, last) = rows(chain.id);
-    let mut statement = snapshot.prepare_cached(ALONG)?;
+    let mut statement = snapshot.prepare_cached(RECORDS)?;
     let mut records = statement.query(params![before, last])?;
     while let Some(row) = records.next()? {
         let seq = chain::number(row.get(0)?);
         let body = row.get_ref(1)?.as_str().unwrap_or_default();
         *count += 1;
-        match walk.step(seq, body, row.get_ref(2)?.as_blob().unwrap_or_default()) {
+        match verifier.verify_next(seq, body, row.get_ref(2)?.as_blob().unwrap_or_default()) {
             Ok(mac) => keep(seq, mac),
             Err(fault) => return Ok(Some(fault)),
         }
     }
-    Ok(walk.end(seal).err())
+    Ok(verifier.end(seal).err())
 }
 
-/// A record of a chain that is not there.
+/// Finds a record whose chain does not exist.
 fn stray(snapshot: &Transaction<'_>) -> rusqlite::Result<Option<AuditFault>> {
     let mut statement = snapshot.prepare(
         "SELECT key FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit_chains WHERE id = audit.key >> 40)

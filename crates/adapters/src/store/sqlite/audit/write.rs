@@ -1,8 +1,8 @@
-//! Writing records and counts, in the transaction of what they are about.
+//! Writing audit records and usage counters, in the transaction of the changes that they describe.
 //!
-//! The writer knows the ends of the chains that it has written to; a transaction works on copies, which
-//! replace them when it is committed. A chain that does not end where its seal says was tampered with: it is
-//! gone on with, beginning with a record that says so, and never sealed over in silence.
+//! The writer caches the ends of the chains that it has written to; a transaction works on copies, which replace them
+//! when it has been committed. A chain that does not end where its seal says was tampered with: it is continued with a
+//! record that says so, and never silently sealed over.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,9 +18,9 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::{
     chain::{self, Chain, row},
-    heads::Heads,
+    chain_verifier::ChainVerifier,
+    head_export::Heads,
     key::{AuditKey, AuditKeys, KeyError, KeyId},
-    walk::Walk,
 };
 
 const ADD_CHAIN: &str =
@@ -39,15 +39,15 @@ const FIND_QUERIES: &str = "SELECT tally FROM usage_of_queries WHERE namespace =
 const PUT_QUERIES: &str =
     "INSERT OR REPLACE INTO usage_of_queries (namespace, hour, agent, tally) VALUES (?1, ?2, ?3, ?4)";
 
-/// Records as the writer wants them: text already, and counted.
+/// Serialized records and their usage samples, as the writer needs them.
 #[derive(Debug, Default)]
-pub(in super::super) struct Lines {
+pub(in super::super) struct EncodedRecords {
     pub(in super::super) texts: Vec<String>,
     samples: Vec<(Hour, Sample)>,
 }
 
-impl Lines {
-    /// Without `audited`, only the counts are kept.
+impl EncodedRecords {
+    /// Without `audited`, only the usage samples are kept.
     pub(in super::super) fn of(records: &[Record], audited: bool) -> Result<Self, serde_json::Error> {
         let texts =
             if audited { records.iter().map(serde_json::to_string).collect::<Result<_, _>>()? } else { Vec::new() };
@@ -56,28 +56,28 @@ impl Lines {
     }
 }
 
-/// What the writer knows of the log between transactions.
+/// What the writer knows of the audit log between transactions.
 #[derive(Debug)]
-pub(in super::super) struct Book {
+pub(in super::super) struct AuditWriter {
     keys: Option<Arc<AuditKeys>>,
     heads: Arc<Heads>,
     chains: HashMap<Namespace, Chain>,
 }
 
-/// What a transaction adds.
+/// What a transaction adds to the audit log.
 #[derive(Default)]
-pub(in super::super) struct Pages {
+pub(in super::super) struct AuditChanges {
     chains: BTreeMap<Namespace, Chain>,
     usage: BTreeMap<(Namespace, Hour), Usage>,
 }
 
-/// What records are written with, for as long as a transaction takes.
-pub(in super::super) struct Pen<'a> {
+/// The prepared statements that write records, for the duration of a transaction.
+pub(in super::super) struct RecordWriter<'a> {
     connection: &'a Connection,
     add_record: CachedStatement<'a>,
 }
 
-impl<'a> Pen<'a> {
+impl<'a> RecordWriter<'a> {
     pub(in super::super) fn new(connection: &'a Connection) -> rusqlite::Result<Self> {
         Ok(Self { connection, add_record: connection.prepare_cached(ADD_RECORD)? })
     }
@@ -87,7 +87,7 @@ impl<'a> Pen<'a> {
         self.add_record.execute(params![row, text, chain.mac]).map(|_| ())
     }
 
-    /// A record of the log about itself.
+    /// Adds a record of the log about itself.
     fn note(&mut self, chain: &mut Chain, key: &AuditKey, action: Action, detail: String) -> rusqlite::Result<()> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let now = Timestamp(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
@@ -96,8 +96,8 @@ impl<'a> Pen<'a> {
     }
 }
 
-impl Book {
-    /// Without keys nothing is chained, only counted.
+impl AuditWriter {
+    /// Without keys there are no records, only usage counters.
     pub(in super::super) fn new(keys: Option<Arc<AuditKeys>>, heads: Arc<Heads>) -> Self {
         Self { keys, heads, chains: HashMap::new() }
     }
@@ -106,83 +106,83 @@ impl Book {
         self.keys.is_some()
     }
 
-    /// Writes records; counts are gathered until the end of the transaction.
+    /// Writes records; usage samples are accumulated until the end of the transaction.
     pub(in super::super) fn write(
         &self,
-        pen: &mut Pen<'_>,
-        pages: &mut Pages,
+        writer: &mut RecordWriter<'_>,
+        changes: &mut AuditChanges,
         namespace: &Namespace,
-        lines: &Lines,
+        records: &EncodedRecords,
     ) -> rusqlite::Result<()> {
-        for (hour, sample) in &lines.samples {
-            pages.usage.entry((namespace.clone(), *hour)).or_default().add(sample.clone());
+        for (hour, sample) in &records.samples {
+            changes.usage.entry((namespace.clone(), *hour)).or_default().add(sample.clone());
         }
-        let Some(key) = self.keys.as_ref().and_then(|keys| keys.newest()).filter(|_| !lines.texts.is_empty()) else {
+        let Some(key) = self.keys.as_ref().and_then(|keys| keys.newest()).filter(|_| !records.texts.is_empty()) else {
             return Ok(());
         };
-        if !pages.chains.contains_key(namespace) {
+        if !changes.chains.contains_key(namespace) {
             let chain = match self.chains.get(namespace) {
                 Some(chain) => chain.clone(),
-                None => self.open_chain(pen, namespace, key)?,
+                None => self.open_chain(writer, namespace, key)?,
             };
-            pages.chains.insert(namespace.clone(), chain);
+            changes.chains.insert(namespace.clone(), chain);
         }
-        let Some(chain) = pages.chains.get_mut(namespace) else { return Ok(()) };
-        for text in &lines.texts {
-            pen.add(chain, key, text)?;
+        let Some(chain) = changes.chains.get_mut(namespace) else { return Ok(()) };
+        for text in &records.texts {
+            writer.add(chain, key, text)?;
         }
         Ok(())
     }
 
-    /// The end of a transaction: what it has gathered, and where its chains end.
-    pub(in super::super) fn finish(&self, connection: &Connection, pages: &Pages) -> rusqlite::Result<()> {
-        for ((namespace, hour), usage) in &pages.usage {
+    /// Called at the end of a transaction: writes the accumulated usage and the ends of the chains.
+    pub(in super::super) fn finish(&self, connection: &Connection, changes: &AuditChanges) -> rusqlite::Result<()> {
+        for ((namespace, hour), usage) in &changes.usage {
             write_usage(connection, namespace.as_str(), *hour, usage)?;
         }
         let Some(key) = self.keys.as_ref().and_then(|keys| keys.newest()) else { return Ok(()) };
         let mut move_chain = connection.prepare_cached(MOVE_CHAIN)?;
-        for (namespace, chain) in &pages.chains {
+        for (namespace, chain) in &changes.chains {
             let seal = chain.seal(namespace.as_str(), key);
             move_chain.execute(params![chain.id, chain.key.0, chain.seq, chain.mac, seal])?;
         }
         Ok(())
     }
 
-    /// The transaction is committed.
-    pub(in super::super) fn turn(&mut self, pages: Pages) {
-        for (namespace, chain) in pages.chains {
+    /// Called after the transaction has been committed.
+    pub(in super::super) fn committed(&mut self, changes: AuditChanges) {
+        for (namespace, chain) in changes.chains {
             self.heads.note(&namespace, chain.seq, chain.mac);
             self.chains.insert(namespace, chain);
         }
     }
 
-    /// Lets the beginning of a log go, up to record `last`, and puts that on record. What is let go must be what was
-    /// written: a log that somebody has changed is evidence, and is kept. False if it is not.
+    /// Deletes the beginning of a log, up to record `last`, and records that. What is deleted must be what was written:
+    /// a log that was tampered with is evidence, and is kept. False if it was.
     pub(in super::super) fn shorten(
         &self,
         connection: &Connection,
-        pages: &mut Pages,
+        changes: &mut AuditChanges,
         namespace: &Namespace,
         last: u64,
     ) -> rusqlite::Result<bool> {
         let Some((keys, newest)) = self.keys.as_ref().and_then(|keys| Some((keys, keys.newest()?))) else {
             return Ok(false);
         };
-        let mut pen = Pen::new(connection)?;
+        let mut writer = RecordWriter::new(connection)?;
         let mut chain = match self.chains.get(namespace) {
             Some(chain) => chain.clone(),
-            None => self.open_chain(&mut pen, namespace, newest)?,
+            None => self.open_chain(&mut writer, namespace, newest)?,
         };
         let (gone, end) = (row(chain.id, chain.let_go), row(chain.id, last));
-        let walked = match Walk::begin(keys, namespace.as_str(), &chain) {
-            Ok(walk) => walk.along(connection, gone, end)?,
+        let verified = match ChainVerifier::begin(keys, namespace.as_str(), &chain) {
+            Ok(verifier) => verifier.verify_rows(connection, gone, end)?,
             Err(fault) => Err(fault),
         };
-        let walked = walked.and_then(|walk| walk.stands_at(last));
-        let (mac, key, at) = match walked {
-            Ok(stand) => stand,
+        let verified = verified.and_then(|verifier| verifier.ends_at(last));
+        let (mac, key, at) = match verified {
+            Ok(last) => last,
             Err(fault) => {
-                tracing::error!(%fault, "the audit log is not shortened: it is not what was written");
+                tracing::error!(%fault, "the audit log is not shortened: it was tampered with");
                 return Ok(false);
             }
         };
@@ -193,15 +193,20 @@ impl Book {
         (chain.let_go, chain.let_go_mac, chain.first_key) = (last, mac, key);
         connection.prepare_cached(MOVE_BEGINNING)?.execute(params![chain.id, key.0, last, mac])?;
         let until = at.map(|at| format!(", of {}", at.to_rfc3339())).unwrap_or_default();
-        pen.note(&mut chain, newest, Action::AuditShortened, format!("up to record {last}{until}"))?;
-        pages.chains.insert(namespace.clone(), chain);
-        self.finish(connection, pages)?;
+        writer.note(&mut chain, newest, Action::AuditShortened, format!("up to record {last}{until}"))?;
+        changes.chains.insert(namespace.clone(), chain);
+        self.finish(connection, changes)?;
         Ok(true)
     }
 
     /// The chain as an earlier process left it, or a new one.
-    fn open_chain(&self, pen: &mut Pen<'_>, namespace: &Namespace, newest: &AuditKey) -> rusqlite::Result<Chain> {
-        let (connection, name) = (pen.connection, namespace.as_str());
+    fn open_chain(
+        &self,
+        writer: &mut RecordWriter<'_>,
+        namespace: &Namespace,
+        newest: &AuditKey,
+    ) -> rusqlite::Result<Chain> {
+        let (connection, name) = (writer.connection, namespace.as_str());
         let Some((mut chain, seal)) = find_chain(connection, name)? else {
             let id = connection.prepare_cached(ADD_CHAIN)?.insert(params![name, newest.id.0])?;
             return Ok(Chain::begin(id, name, newest));
@@ -211,14 +216,14 @@ impl Book {
         if !is_whole {
             tracing::error!(%namespace, seq = chain.seq, "the audit log does not end where its seal says");
             let found = format!("the log did not end with record {}", chain.seq);
-            // What lies behind the end that the row says is evidence; it is not written over.
+            // What is stored behind the recorded end is evidence; it is not overwritten.
             let last: Option<i64> = connection
                 .prepare_cached("SELECT max(key) FROM audit WHERE key > ?1 AND key <= ?2")?
                 .query_row(<[i64; 2]>::from(chain::rows(chain.id)), |row| row.get(0))?;
             chain.seq = chain.seq.max(last.map_or(0, chain::number));
-            pen.note(&mut chain, newest, Action::AuditBroken, found)?;
+            writer.note(&mut chain, newest, Action::AuditBroken, found)?;
         } else if let Some(key) = last_key.filter(|key| key.id != newest.id) {
-            pen.note(&mut chain, key, Action::AuditKeyRotated, newest.id.to_string())?;
+            writer.note(&mut chain, key, Action::AuditKeyRotated, newest.id.to_string())?;
         }
         Ok(chain)
     }
@@ -235,7 +240,7 @@ fn key_id(bytes: &[u8]) -> KeyId {
     KeyId(<[u8; 8]>::try_from(bytes).unwrap_or_default())
 }
 
-/// Whether the last record is the one that the chain's row names, and there is none behind it.
+/// Whether the last record is the one that the chain's row names, and there is none after it.
 fn ends_there(connection: &Connection, chain: &Chain) -> rusqlite::Result<bool> {
     let last = row(chain.id, chain.seq);
     let mac: Option<Vec<u8>> = connection.prepare_cached(FIND_MAC)?.query_row([last], |row| row.get(0)).optional()?;
@@ -243,7 +248,7 @@ fn ends_there(connection: &Connection, chain: &Chain) -> rusqlite::Result<bool> 
     Ok(!has_more && (chain.seq == 0 || mac.as_deref() == Some(chain.mac.as_slice())))
 }
 
-/// Checks that every chain can be gone on with: its last key is there.
+/// Checks that every chain can be continued: its last key is present.
 pub(in super::super) fn check_keys(connection: &Connection, keys: &AuditKeys) -> Result<(), CheckError> {
     let mut statement = connection.prepare("SELECT DISTINCT key FROM audit_chains")?;
     let mut rows = statement.query([])?;
@@ -270,7 +275,7 @@ fn write_usage(connection: &Connection, namespace: &str, hour: Hour, usage: &Usa
         let place = find_calls(connection, namespace, hour, key)?;
         let (key, known) = match place {
             Some(known) => (key.clone(), known),
-            None if has_room(connection, namespace, hour)? => (key.clone(), CallTally::default()),
+            None if has_space(connection, namespace, hour)? => (key.clone(), CallTally::default()),
             None => {
                 let other = Key { agent: OTHER.into(), tool: OTHER.into(), source: key.source };
                 let known = find_calls(connection, namespace, hour, &other)?.unwrap_or_default();
@@ -315,8 +320,8 @@ fn find_calls(connection: &Connection, namespace: &str, hour: Hour, key: &Key) -
     found.optional()
 }
 
-/// Names are the clients' to choose, so there may be no end of them.
-fn has_room(connection: &Connection, namespace: &str, hour: Hour) -> rusqlite::Result<bool> {
+/// Whether a new row of usage may be added. Clients choose the names, so their number must be bounded.
+fn has_space(connection: &Connection, namespace: &str, hour: Hour) -> rusqlite::Result<bool> {
     let count: usize =
         connection.prepare_cached(COUNT_KEYS)?.query_row(params![namespace, hour.0], |row| row.get(0))?;
     Ok(count < MOST_KEYS)

@@ -1,8 +1,8 @@
-//! Looking over everything that is not a query: one function for each table, and a list of all of them.
+//! Inspection of all tables but the queries': one function for each table, and a list of all of them.
 //!
-//! [`TABLES`] names every table of the schema with what looks it over, so a new one cannot be forgotten: a test
-//! holds the list against the schema, and damages each table to see that it is noticed. Of the audit log, this
-//! says whether it can be read and has no gap; whether it is what was written is what `bosun audit verify` says.
+//! [`TABLES`] lists every table of the schema with its check, so a new one cannot be forgotten: a test compares the
+//! list with the schema, and damages each table to see that it is reported. For the audit log, this checks that it can
+//! be read and has no gap; whether it was tampered with is checked by `bosun audit verify`.
 
 use bosun_core::{
     Namespace, QueryName,
@@ -21,66 +21,66 @@ use super::{
     Inspection, StoreFault,
 };
 
-type Look = fn(&mut Inspection, &Transaction<'_>) -> rusqlite::Result<()>;
+type TableCheck = fn(&mut Inspection, &Transaction<'_>) -> rusqlite::Result<()>;
 
-/// Every table, and what looks it over. `None` where it is looked over with the queries that it belongs to.
-pub(in super::super) const TABLES: &[(&str, Option<Look>)] = &[
+/// Every table and its check. `None` where it is checked with the queries that it belongs to.
+pub(in super::super) const TABLES: &[(&str, Option<TableCheck>)] = &[
     ("audit", None),
-    ("audit_blocks", Some(look_at_blocks)),
-    ("audit_chains", Some(look_at_chains)),
-    ("blobs", Some(look_at_references)),
-    ("conversations", Some(look_at_conversations)),
+    ("audit_blocks", Some(check_blocks)),
+    ("audit_chains", Some(check_chains)),
+    ("blobs", Some(check_references)),
+    ("conversations", Some(check_conversations)),
     ("documents", None),
-    ("exchanges", Some(look_at_exchanges)),
+    ("exchanges", Some(check_exchanges)),
     ("journal", None),
     ("queries", None),
-    ("requests", Some(look_at_requests)),
-    ("resources", Some(look_at_resources)),
-    ("usage_of_calls", Some(look_at_calls)),
-    ("usage_of_queries", Some(look_at_tallies)),
-    ("writer", Some(look_at_writer)),
+    ("requests", Some(check_requests)),
+    ("resources", Some(check_resources)),
+    ("usage_of_calls", Some(check_calls)),
+    ("usage_of_queries", Some(check_tallies)),
+    ("writer", Some(check_writer)),
 ];
 
 impl Inspection {
-    /// A store of an older version lacks some tables, which is no fault.
-    pub(super) fn look_at_tables(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
-        for (table, look) in TABLES {
-            let Some(look) = look else { continue };
+    /// A store of an older version lacks some tables, which is not a fault.
+    pub(super) fn check_tables(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+        for (table, check) in TABLES {
+            let Some(check) = check else { continue };
             if snapshot.table_exists(None, *table)? {
-                look(self, snapshot)?;
+                check(self, snapshot)?;
             }
         }
         Ok(())
     }
 
-    fn blame(&mut self, table: &'static str, row: impl ToString, reason: impl ToString) {
+    fn report(&mut self, table: &'static str, row: impl ToString, reason: impl ToString) {
         self.faults.push(StoreFault::Table { table, row: row.to_string(), reason: reason.to_string() });
     }
 
-    /// Goes through the rows of a statement; what `look` says of one is wrong with it.
+    /// Goes through the rows of a statement; what `check` returns for a row is its fault.
     fn each_row(
         &mut self,
         snapshot: &Transaction<'_>,
         table: &'static str,
         sql: &str,
-        look: impl Fn(&Row<'_>) -> rusqlite::Result<Option<String>>,
+        check: impl Fn(&Row<'_>) -> rusqlite::Result<Option<String>>,
     ) -> rusqlite::Result<()> {
         let mut statement = snapshot.prepare(sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            // The first column is what the row is called.
-            let name = row.get_ref(0).map(shown).unwrap_or_default();
-            match look(row) {
+            // The first column names the row.
+            let name = row.get_ref(0).map(display).unwrap_or_default();
+            match check(row) {
                 Ok(None) => {}
-                Ok(Some(reason)) => self.blame(table, name, reason),
-                Err(error) => self.blame(table, name, error),
+                Ok(Some(reason)) => self.report(table, name, reason),
+                Err(error) => self.report(table, name, error),
             }
         }
         Ok(())
     }
 }
 
-fn shown(value: rusqlite::types::ValueRef<'_>) -> String {
+fn display(value: rusqlite::types::ValueRef<'_>) -> String {
     match value {
         rusqlite::types::ValueRef::Integer(number) => number.to_string(),
         rusqlite::types::ValueRef::Text(text) => String::from_utf8_lossy(text).chars().take(128).collect(),
@@ -88,28 +88,28 @@ fn shown(value: rusqlite::types::ValueRef<'_>) -> String {
     }
 }
 
-/// What a text is not, if it is not what it should be.
+/// Why a text cannot be read as `T`, if it cannot.
 fn unreadable<T: DeserializeOwned>(text: &str, what: &str) -> Option<String> {
     serde_json::from_str::<T>(text).err().map(|error| format!("{what} cannot be read: {error}"))
 }
 
 fn is_name<T: std::str::FromStr>(text: &str, what: &str) -> Option<String> {
-    text.parse::<T>().is_err().then(|| format!("`{}` is no {what}", text.chars().take(128).collect::<String>()))
+    text.parse::<T>().is_err().then(|| format!("`{}` is not a {what}", text.chars().take(128).collect::<String>()))
 }
 
 fn get<T: FromSql>(row: &Row<'_>, index: usize) -> rusqlite::Result<T> {
     row.get(index)
 }
 
-fn look_at_writer(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_writer(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let rows: u64 = snapshot.query_row("SELECT count(*) FROM writer WHERE epoch >= 0", [], |row| row.get(0))?;
     if rows != 1 {
-        inspection.blame("writer", "only", "there is no number of the process that may write");
+        inspection.report("writer", "only", "the writer's epoch is missing");
     }
     Ok(())
 }
 
-fn look_at_requests(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_requests(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = "SELECT key, namespace, name, length(fingerprint), length(uid), expires IS NULL AND NOT EXISTS \
          (SELECT 1 FROM queries WHERE queries.namespace = requests.namespace AND queries.uid = requests.uid) \
          FROM requests";
@@ -118,17 +118,17 @@ fn look_at_requests(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> 
         Ok(is_name::<Namespace>(&get::<String>(row, 1)?, "namespace")
             .or(is_name::<QueryName>(&get::<String>(row, 2)?, "name of a query"))
             .or(wrong_size.then(|| "its hash or the id of its query has the wrong size".to_owned()))
-            .or(get::<bool>(row, 5)?.then(|| "the query that answered it is not there".to_owned())))
+            .or(get::<bool>(row, 5)?.then(|| "the query that answered it is missing".to_owned())))
     })
 }
 
-fn look_at_references(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_references(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = "SELECT lower(hex(hash)), length(hash) FROM blobs \
          WHERE length(hash) != 32 OR NOT EXISTS (SELECT 1 FROM queries WHERE id = query)";
     inspection.each_row(snapshot, "blobs", sql, |_| Ok(Some("it belongs to no query".to_owned())))
 }
 
-fn look_at_conversations(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_conversations(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = "SELECT name, namespace, messages, \
          (SELECT count(*) FROM exchanges WHERE conversation = conversations.id AND exchanges.id = latest), \
          (SELECT coalesce(max(first + messages - 1), 0) FROM exchanges WHERE conversation = conversations.id) \
@@ -137,57 +137,57 @@ fn look_at_conversations(inspection: &mut Inspection, snapshot: &Transaction<'_>
         let is_latest_there = get::<i64>(row, 3)? == 1;
         let counts_fit = get::<i64>(row, 2)? >= get::<i64>(row, 4)?;
         Ok(is_name::<Namespace>(&get::<String>(row, 1)?, "namespace")
-            .or((!is_latest_there).then(|| "what was said last in it is not there".to_owned()))
+            .or((!is_latest_there).then(|| "its latest exchange is missing".to_owned()))
             .or((!counts_fit).then(|| "it has more messages than it counts".to_owned())))
     })
 }
 
-fn look_at_exchanges(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_exchanges(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = "SELECT name, length(query), messages, body, \
          EXISTS (SELECT 1 FROM conversations WHERE conversations.id = conversation) FROM exchanges";
     inspection.each_row(snapshot, "exchanges", sql, |row| {
         let body: String = get(row, 3)?;
         let said = match History::from_document(&body) {
-            Err(error) => Some(format!("what it has said cannot be read: {error}")),
+            Err(error) => Some(format!("its messages cannot be read: {error}")),
             Ok(history) if history.messages.len() as u64 != get::<u64>(row, 2)? => {
-                Some("it has said more or less than it counts".to_owned())
+                Some("its count of messages is wrong".to_owned())
             }
             Ok(_) => None,
         };
         Ok(is_name::<QueryName>(&get::<String>(row, 0)?, "name of a query")
             .or((get::<i64>(row, 1)? != 16).then(|| "the id of its query has the wrong size".to_owned()))
             .or(said)
-            .or((!get::<bool>(row, 4)?).then(|| "its conversation is not there".to_owned())))
+            .or((!get::<bool>(row, 4)?).then(|| "its conversation is missing".to_owned())))
     })
 }
 
-fn look_at_resources(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_resources(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     inspection.each_row(snapshot, "resources", resources::BY_NAME, |row| {
         Ok(resources::read_named(row)?.err().map(|what| format!("{what} cannot be read")))
     })
 }
 
-fn look_at_calls(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_calls(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = "SELECT tool, namespace, latency, source, calls >= errors FROM usage_of_calls";
     inspection.each_row(snapshot, "usage_of_calls", sql, |row| {
         let source: String = get(row, 3)?;
         let is_known = matches!(source.as_str(), "inside" | "outside" | "refused");
         Ok(is_name::<Namespace>(&get::<String>(row, 1)?, "namespace")
             .or(unreadable::<Histogram>(&get::<String>(row, 2)?, "its latency"))
-            .or((!is_known).then(|| format!("`{source}` is no source")))
+            .or((!is_known).then(|| format!("`{source}` is not a source")))
             .or((!get::<bool>(row, 4)?).then(|| "it has more errors than calls".to_owned())))
     })
 }
 
-fn look_at_tallies(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_tallies(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     inspection.each_row(snapshot, "usage_of_queries", "SELECT agent, namespace, tally FROM usage_of_queries", |row| {
         Ok(is_name::<Namespace>(&get::<String>(row, 1)?, "namespace")
             .or(unreadable::<QueryTally>(&get::<String>(row, 2)?, "its count")))
     })
 }
 
-/// Chains, and the records in them: no gap, nothing behind the end, nothing of no chain, and all readable.
-fn look_at_chains(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+/// Chains, and their records: no gap, nothing behind the end, every record in a chain, and all readable.
+fn check_chains(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let has_beginnings = snapshot.column_exists(None, "audit_chains", "let_go")?;
     let let_go = if has_beginnings { "let_go" } else { "0" };
     let sql = format!(
@@ -200,7 +200,7 @@ fn look_at_chains(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> ru
         let (first, last): (u64, u64) = (get(row, 4)?, get(row, 5)?);
         let is_whole = if seq == let_go { count == 0 } else { (first, last, count) == (let_go + 1, seq, seq - let_go) };
         Ok(is_name::<Namespace>(&get::<String>(row, 0)?, "namespace")
-            .or((!is_whole).then(|| "a record is missing, or there is one too many".to_owned())))
+            .or((!is_whole).then(|| "a record is missing, or there is an extra one".to_owned())))
     })?;
     inspection.each_row(snapshot, "audit", "SELECT key, body, length(mac) FROM audit", |row| {
         Ok(unreadable::<Record>(&get::<String>(row, 1)?, "the record")
@@ -210,8 +210,8 @@ fn look_at_chains(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> ru
     inspection.each_row(snapshot, "audit", sql, |_| Ok(Some("it belongs to no log".to_owned())))
 }
 
-/// What the index says must be what the records say: a search relies on it.
-fn look_at_blocks(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+/// The index must match the records: a search relies on it.
+fn check_blocks(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     inspection.each_row(snapshot, "audit_blocks", "SELECT key FROM audit_blocks", |row| {
         let key: i64 = get(row, 0)?;
         let (chain, last) = (chain_of(key), number_of(key));
@@ -220,6 +220,6 @@ fn look_at_blocks(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> ru
         }
         let found = Block::find(snapshot, key)?;
         let expected = Block::of_records(snapshot, chain, last)?;
-        Ok((found != Some(expected)).then(|| "it does not say what its records say".to_owned()))
+        Ok((found != Some(expected)).then(|| "it does not match its records".to_owned()))
     })
 }

@@ -1,4 +1,4 @@
-//! Random lives of a store, lived by SQLite and by memory: nobody can tell them apart.
+//! Random sequences of operations on SQLite and on the memory store: no reader can tell them apart.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use proptest::{collection::vec, prelude::*};
 use super::*;
 
 const QUERIES: usize = 6;
-/// Fewer than queries, so that they fight for them.
+/// Fewer than queries, so that they compete for them.
 const NAMES: usize = 4;
 
 #[derive(Clone, Debug)]
@@ -19,12 +19,12 @@ enum Step {
         name: usize,
         elsewhere: bool,
     },
-    /// Something happens to the query, as its own writer sees it.
+    /// The query advances, as its own writer sees it.
     Advance {
         query: usize,
         choice: u32,
     },
-    /// The same by a writer that remembers an earlier state.
+    /// The same by a writer with an outdated state.
     AdvanceFromThePast {
         query: usize,
         choice: u32,
@@ -62,14 +62,14 @@ struct World<S> {
     writers: Vec<Scribe>,
     past: BTreeMap<usize, Scribe>,
     fates: Vec<Position>,
-    /// What became of every append, in words.
-    told: Vec<String>,
+    /// The result of every append, as text.
+    results: Vec<String>,
 }
 
 impl<S: Store> World<S> {
     fn new(store: S) -> Self {
         let writers = (0..QUERIES as u32).map(|number| Scribe::new("default", "unnamed", number)).collect();
-        Self { store, writers, past: BTreeMap::new(), fates: Vec::new(), told: Vec::new() }
+        Self { store, writers, past: BTreeMap::new(), fates: Vec::new(), results: Vec::new() }
     }
 
     async fn take(&mut self, step: &Step) {
@@ -104,20 +104,20 @@ impl<S: Store> World<S> {
             }
             Step::Await { query } => {
                 let position = self.writers[query].position();
-                self.told.push(words(self.store.durable(position).await));
+                self.results.push(words(self.store.durable(position).await));
             }
-            // The caller brings the new store.
+            // The caller provides the new store.
             Step::Reopen => {}
         }
     }
 
     async fn settle(&mut self) {
         for position in std::mem::take(&mut self.fates) {
-            self.told.push(words(self.store.durable(position).await));
+            self.results.push(words(self.store.durable(position).await));
         }
     }
 
-    /// A new process knows only what the store has, and its positions begin anew.
+    /// A new process knows only what is in the store, and its positions start again.
     async fn reopened(mut self, open: impl FnOnce(S) -> S) -> Self {
         self.settle().await;
         self.store = open(self.store);
@@ -135,7 +135,7 @@ impl<S: Store> World<S> {
             for name in (0..NAMES).map(|name| format!("name{name}").parse::<QueryName>().unwrap()) {
                 let stored = self.store.load(&namespace, &name).await.unwrap();
                 if let Some(stored) = &stored {
-                    assert_eq!(fold(stored), stored.head, "a head is what its journal folds to");
+                    assert_eq!(fold(stored), stored.head, "a head is the fold of its journal");
                 }
                 view.push(format!("{stored:?}"));
             }
@@ -162,7 +162,7 @@ impl<S: Store> World<S> {
         view.push(format!("{next:?}"));
         for now in [next.unwrap_or_default(), Timestamp(i64::MAX)] {
             let mut due = self.store.due(now, 99).await.unwrap();
-            // Which of two that are equally overdue comes first is nobody's business.
+            // The order of two that are equally overdue is unspecified.
             due.sort();
             view.push(format!("{due:?}"));
         }
@@ -194,7 +194,7 @@ async fn live(steps: &[Step]) {
     }
     sqlite.settle().await;
     memory.settle().await;
-    assert_eq!(sqlite.told, memory.told);
+    assert_eq!(sqlite.results, memory.results);
     for (sqlite, memory) in sqlite.view().await.into_iter().zip(memory.view().await) {
         assert_eq!(sqlite, memory);
     }
@@ -204,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn sqlite_and_memory_live_the_same_life(steps in steps()) {
+    fn sqlite_and_memory_behave_alike(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(live(&steps));
     }

@@ -1,10 +1,10 @@
-//! What is opened, and what is refused with what to do about it.
+//! What is opened, and what is refused with instructions.
 
 use std::fs;
 
 use super::*;
 
-/// Refused with these words, and the files are as they were.
+/// Asserts that opening is refused with these words, and that the files are unchanged.
 #[track_caller]
 fn check(directory: &Directory, expect: &[&str]) {
     let files = || {
@@ -13,7 +13,7 @@ fn check(directory: &Directory, expect: &[&str]) {
             .map(|file| file.unwrap().path())
             .filter(|path| !path.ends_with("bosun.lock") && !path.ends_with("bosun.db-shm"))
             .map(|path| (fs::read(&path).unwrap(), path))
-            // SQLite makes an empty log to read by.
+            // SQLite creates an empty WAL in order to read.
             .filter(|(bytes, path)| !(bytes.is_empty() && path.ends_with("bosun.db-wal")))
             .collect();
         files.sort();
@@ -39,7 +39,7 @@ async fn written() -> Directory {
 }
 
 #[test]
-fn a_directory_is_made_if_need_be_and_for_its_owner_only() {
+fn a_missing_directory_is_created_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = Directory::new();
     let deep = directory.path().join("a").join("b");
@@ -47,14 +47,14 @@ fn a_directory_is_made_if_need_be_and_for_its_owner_only() {
     assert!(deep.join("bosun.db").exists());
     let mode = || fs::metadata(&deep).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(), 0o700);
-    // Whoever has chosen otherwise has chosen.
+    // An operator's own choice is respected.
     fs::set_permissions(&deep, fs::Permissions::from_mode(0o750)).unwrap();
     drop(Sqlite::open(&deep).unwrap());
     assert_eq!(mode(), 0o750);
 }
 
 #[test]
-fn a_second_process_is_refused_as_long_as_the_first_lives() {
+fn a_second_process_is_refused_while_the_first_runs() {
     let directory = Directory::new();
     let store = directory.store();
     let pid = format!("(pid {})", std::process::id());
@@ -105,7 +105,7 @@ fn a_file_that_is_no_database_is_refused() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_refused_and_never_started_over() {
+async fn a_damaged_file_is_refused_and_never_overwritten() {
     let cut_off = written().await;
     fs::write(cut_off.database(), "").unwrap();
     check(&cut_off, &["is damaged", "restore"]);
@@ -124,10 +124,10 @@ async fn a_damaged_file_is_refused_and_never_started_over() {
 }
 
 #[tokio::test]
-async fn a_log_without_its_database_is_refused() {
+async fn a_wal_without_its_database_is_refused() {
     let directory = written().await;
     fs::rename(directory.database(), directory.path().join("bosun.db-wal")).unwrap();
-    check(&directory, &["is damaged", "its log is without it"]);
+    check(&directory, &["is damaged", "its log exists without it"]);
 }
 
 #[tokio::test]
@@ -136,14 +136,14 @@ async fn a_schema_that_was_changed_by_hand_is_refused() {
     directory.connection().execute_batch("DROP INDEX queries_by_deadline").unwrap();
     let message = Sqlite::open(directory.path()).unwrap_err().to_string();
     assert!(message.contains("`queries_by_deadline` is missing"), "{message}");
-    // What somebody added is theirs.
+    // Objects that a user has added are allowed.
     let directory = written().await;
     directory.connection().execute_batch("CREATE INDEX mine ON queries (status)").unwrap();
     drop(directory.store());
 }
 
 #[test]
-fn a_process_that_died_while_it_made_the_store_leaves_nothing_in_the_way() {
+fn a_crash_while_the_store_is_created_does_not_prevent_the_next_start() {
     let directory = Directory::new();
     fs::write(directory.path().join("bosun.db.new"), "half a data").unwrap();
     fs::write(directory.path().join("bosun.db.new-journal"), "half a journal").unwrap();
@@ -159,13 +159,13 @@ fn every_opening_raises_the_epoch() {
 }
 
 #[tokio::test]
-async fn what_was_committed_is_there_after_a_process_that_did_not_close() {
+async fn commits_survive_a_process_that_did_not_close_the_store() {
     let directory = Directory::new();
     let store = directory.store();
     let mut scribe = Scribe::new("default", "a", 1);
     let position = scribe.start(&store);
     store.durable(position).await.unwrap();
-    // The files as a killed process leaves them: the log has not been written back.
+    // The files as a killed process leaves them: the WAL has not been checkpointed.
     let crashed = Directory::new();
     for name in ["bosun.db", "bosun.db-wal", "audit.key"] {
         fs::copy(directory.path().join(name), crashed.path().join(name)).unwrap();

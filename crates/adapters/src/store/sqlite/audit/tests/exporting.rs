@@ -1,8 +1,8 @@
-//! An exported file is verified by itself: no change of it goes unseen.
+//! An exported file is verified by itself: no change of it goes unnoticed.
 
 use super::*;
 
-/// An export of a log of two namespaces, its key, and where both lie.
+/// An export of a log of two namespaces, its key, and their directory.
 async fn exported() -> (TempDir, AuditKeys, String) {
     let dir = written(8).await;
     let key_file = dir.path().join(KEY_FILE);
@@ -22,14 +22,14 @@ fn verified(dir: &TempDir, keys: &AuditKeys, bytes: impl AsRef<[u8]>) -> Verifie
 }
 
 #[tokio::test]
-async fn an_export_that_nobody_touched_is_whole_without_its_store() {
+async fn an_untouched_export_is_verified_without_its_store() {
     let (dir, keys, text) = exported().await;
     fs::remove_file(dir.path().join("bosun.db")).unwrap();
     let whole = verified(&dir, &keys, &text);
     assert_eq!(whole, Verified { namespaces: 2, records: 50, heads: 0, faults: Vec::new() });
 }
 
-/// One thing that somebody without the key might do to a file.
+/// One tampering with a file by an attacker without the key.
 fn tamper(text: &str, dice: &mut Dice) -> (Vec<u8>, String) {
     let lines: Vec<&str> = text.lines().collect();
     let mut pick = || usize::try_from(dice.below(lines.len() as u64)).unwrap();
@@ -45,7 +45,7 @@ fn tamper(text: &str, dice: &mut Dice) -> (Vec<u8>, String) {
         2 => {
             let mut lines = lines;
             lines.remove(one);
-            (join(&lines), format!("line {one} taken out"))
+            (join(&lines), format!("line {one} removed"))
         }
         3 if one != other => {
             let mut lines = lines;
@@ -55,7 +55,7 @@ fn tamper(text: &str, dice: &mut Dice) -> (Vec<u8>, String) {
         4 => {
             let mut lines = lines;
             lines.insert(other, lines[one]);
-            (join(&lines), format!("line {one} again before {other}"))
+            (join(&lines), format!("line {one} repeated before {other}"))
         }
         5 => (join(&lines[..one]), format!("cut before line {one}")),
         6 => {
@@ -89,7 +89,7 @@ async fn another_spelling_of_a_number_is_a_change() {
     for (at, letter) in text.char_indices().filter(|(_, letter)| matches!(letter, 'a'..='f')) {
         let mut bytes = text.as_bytes().to_vec();
         bytes[at] = bytes[at].to_ascii_uppercase();
-        // Records are covered letter by letter; what stands around them is what this is about.
+        // Records are covered byte by byte; this is about the rest of each line.
         let line = text[..at].lines().count();
         if text.lines().nth(line.saturating_sub(1)).is_some_and(|line| !line.contains(r#","record":"#)) {
             spelled += 1;

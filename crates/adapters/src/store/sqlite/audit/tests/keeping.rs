@@ -1,4 +1,4 @@
-//! A log that is long: what is looked for is found in all of it, and what is too old is let go in order.
+//! A long log: a search covers all of it, and records past their retention are deleted in order.
 
 use bosun_core::{Namespace, audit::Record};
 use bosun_engine::store::Search;
@@ -6,7 +6,7 @@ use bosun_engine::store::Search;
 use super::*;
 use crate::store::sqlite::audit::BLOCK;
 
-/// When the log of these tests begins: long after what it says of itself, which has the time of the machine.
+/// The beginning of the log in these tests: long after its records about itself, which have the time of the machine.
 const BEGIN: i64 = 4_102_444_800_000;
 const SECOND: i64 = 1_000;
 
@@ -14,11 +14,11 @@ fn namespace() -> Namespace {
     "default".parse().unwrap()
 }
 
-/// Something that somebody did, at that second.
+/// An action of a client, at that second.
 fn act(number: i64) -> Record {
     let actors = ["ann", "bob", "cid"];
     let actor = actors[usize::try_from(number).unwrap() % 3].to_owned();
-    // Of each query there are a few records, close to each other, and of some tools only very few.
+    // Each query has a few records, close to each other, and some tools have only very few.
     let query = format!("q-{}", number / 5).parse().unwrap();
     let tool = if number % 401 == 7 { "rare" } else { "common" };
     let action = if number % 100 == 50 { Action::QueryCancelled } else { Action::CallDelivered };
@@ -32,7 +32,7 @@ fn act(number: i64) -> Record {
     }
 }
 
-/// A store with so many acts, and its index as far as there is one.
+/// A store with this many acts, and a complete index.
 async fn long(dir: &Path, acts: i64, audit: &Audit) -> Sqlite {
     let store = Sqlite::open_with(dir, audit).unwrap();
     let position = store.record(&namespace(), (0..acts).map(act).collect()).unwrap();
@@ -48,7 +48,7 @@ async fn tend(store: &Sqlite, now: i64) -> u32 {
     times
 }
 
-/// All pages of a search, each at most so long.
+/// All pages of a search, each with at most `search.limit` records.
 async fn find(store: &Sqlite, search: &Search) -> Vec<u64> {
     let (mut found, mut before) = (Vec::new(), None);
     loop {
@@ -63,7 +63,7 @@ async fn find(store: &Sqlite, search: &Search) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_search_finds_in_an_indexed_log_what_it_finds_in_one_that_is_not() {
+async fn a_search_finds_the_same_with_and_without_the_index() {
     let dir = tempfile::tempdir().unwrap();
     let acts = 1_500;
     let store = long(dir.path(), acts, &Audit::default()).await;
@@ -90,7 +90,7 @@ async fn a_search_finds_in_an_indexed_log_what_it_finds_in_one_that_is_not() {
         let expect = (0..acts).rev().filter(|number| search.wants(&act(*number))).map(|number| number as u64 + 1);
         assert_eq!(before[before.len() - 1], expect.collect::<Vec<_>>(), "{search:?}");
     }
-    assert_eq!(tend(&store, BEGIN).await, 1, "all whole blocks at once");
+    assert_eq!(tend(&store, BEGIN).await, 1, "all complete blocks at once");
     let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
     let blocks: u64 = connection.query_row("SELECT count(*) FROM audit_blocks", [], |row| row.get(0)).unwrap();
     assert_eq!(blocks, 1_500 / BLOCK);
@@ -101,7 +101,7 @@ async fn a_search_finds_in_an_indexed_log_what_it_finds_in_one_that_is_not() {
 }
 
 #[tokio::test]
-async fn a_search_reads_only_the_blocks_that_may_hold_what_it_looks_for() {
+async fn a_search_reads_only_the_blocks_that_may_match() {
     let dir = tempfile::tempdir().unwrap();
     let store = long(dir.path(), 5 * i64::try_from(BLOCK).unwrap(), &Audit::default()).await;
     tend(&store, BEGIN).await;
@@ -110,7 +110,7 @@ async fn a_search_reads_only_the_blocks_that_may_hold_what_it_looks_for() {
     connection.execute("UPDATE audit SET body = 'x' WHERE (key & 1099511627775) NOT BETWEEN 257 AND 512", []).unwrap();
     let search = Search { query: Some("q-60".parse().unwrap()), limit: 9, ..Search::default() };
     assert_eq!(find(&store, &search).await, [305, 304, 303, 302, 301]);
-    // That they were not read is what this shows.
+    // This shows that they were not read.
     connection.execute("DELETE FROM audit_blocks", []).unwrap();
     connection.execute("UPDATE audit SET body = 'x'", []).unwrap();
     assert!(find(&store, &search).await.is_empty());
@@ -122,13 +122,13 @@ fn kept_for(seconds: u64) -> Audit {
 
 async fn shortened(dir: &Path) -> Sqlite {
     let store = long(dir, 1_000, &kept_for(300)).await;
-    // At this second, the first 600 are outdated: two whole blocks.
+    // At this second, the first 600 are past their retention: two whole blocks.
     tend(&store, BEGIN + 900 * SECOND).await;
     store
 }
 
 #[tokio::test]
-async fn what_is_too_old_is_let_go_and_the_rest_is_still_whole() {
+async fn outdated_records_are_deleted_and_the_rest_still_verifies() {
     let dir = tempfile::tempdir().unwrap();
     let store = shortened(dir.path()).await;
     let all = Search { limit: 1_000, ..Search::default() };
@@ -139,7 +139,7 @@ async fn what_is_too_old_is_let_go_and_the_rest_is_still_whole() {
     let until = Timestamp(BEGIN + 511 * SECOND).to_rfc3339();
     assert_eq!(newest.detail, Some(format!("up to record 512, of {until}")));
     assert_eq!(tend(&store, BEGIN + 900 * SECOND).await, 0, "once");
-    // It is gone on with, also by another process, and let go again.
+    // It is continued, also by another process, and shortened again.
     store.close().await.unwrap();
     drop(store);
     assert!(faults(dir.path()).is_empty());
@@ -156,7 +156,7 @@ async fn what_is_too_old_is_let_go_and_the_rest_is_still_whole() {
 }
 
 #[tokio::test]
-async fn without_a_time_everything_is_kept() {
+async fn without_a_retention_everything_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let store = long(dir.path(), 600, &Audit::default()).await;
     tend(&store, i64::MAX / 2).await;
@@ -173,7 +173,7 @@ async fn tamperings_with_a_shortened_log_are_found() {
 }
 
 #[tokio::test]
-async fn a_log_that_somebody_has_changed_is_not_shortened() {
+async fn a_log_that_was_tampered_with_is_not_shortened() {
     let dir = tempfile::tempdir().unwrap();
     let store = long(dir.path(), 1_000, &kept_for(300)).await;
     let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
@@ -205,5 +205,5 @@ async fn a_key_that_was_changed_before_the_cut_is_not_needed_any_more() {
     let newest = both.lines().last().unwrap();
     assert!(!old.contains(newest));
     fs::write(&key_file, format!("{newest}\n")).unwrap();
-    assert!(faults(dir.path()).is_empty(), "what the old key sealed was let go");
+    assert!(faults(dir.path()).is_empty(), "what the old key sealed was deleted");
 }

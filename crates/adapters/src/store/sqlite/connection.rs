@@ -1,4 +1,4 @@
-//! How connections to the database file are made.
+//! Connections to the database file.
 
 use std::{
     os::unix::ffi::OsStrExt as _,
@@ -9,10 +9,10 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
-/// Nobody else should hold the file; a person with a shell may, for a moment.
+/// No other process should hold the file; an operator with a shell may, for a moment.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Knows the file and how it is to be used.
+/// The path of the file and the settings of its connections.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     path: Arc<Path>,
@@ -32,10 +32,10 @@ impl Connector {
 
     /// The one connection that writes.
     ///
-    /// `FULL` makes a commit wait for the disk. The log is written back by [`super::checkpoint`], not
-    /// by whichever commit happens to make it too long. It is kept at its size, since overwriting a
-    /// file is faster than growing one. The cache is small: SQLite walks all of it after a commit that
-    /// split a page, and what is not in it is in the operating system's.
+    /// `FULL` makes a commit wait for the disk. The WAL is checkpointed by [`super::checkpoint`], not by whichever
+    /// commit happens to make it too long. It is kept at its size, since overwriting a file is faster than growing one.
+    /// The page cache is small: SQLite scans all of it after a commit that split a page, and what is not in it is in
+    /// the operating system's page cache.
     pub(super) fn write(&self) -> rusqlite::Result<Connection> {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.execute_batch(
@@ -55,19 +55,19 @@ impl Connector {
         Ok(connection)
     }
 
-    /// The same, where an earlier connection may have failed: all that can be read is made certain first.
+    /// The same, where an earlier connection may have failed: first everything that can be read is made durable.
     ///
-    /// A flush that failed is not tried again by the operating system: it takes the pages for clean, and
-    /// the next flush reports success without them. So whatever the log shows is written into the
-    /// database and flushed there, and the log begins anew, before anything is built on it.
-    pub(super) fn write_on_certain_ground(&self) -> rusqlite::Result<Connection> {
+    /// The operating system does not retry a flush that failed: it marks the pages as clean, and the next flush
+    /// succeeds without them. So the whole WAL is checkpointed into the database and flushed there, and the WAL
+    /// restarted, before anything is built on it.
+    pub(super) fn write_after_checkpoint(&self) -> rusqlite::Result<Connection> {
         let connection = self.write()?;
         let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         if busy {
-            // A reader that has not ended yet. Whoever asked has to ask again.
+            // A reader has not ended yet. The caller has to try again.
             return Err(rusqlite::Error::SqliteFailure(
                 rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
-                Some("the log cannot be begun anew while it is read".into()),
+                Some("the log cannot be restarted while it is being read".into()),
             ));
         }
         Ok(connection)
@@ -80,9 +80,9 @@ impl Connector {
         Ok(connection)
     }
 
-    /// A connection that only reads, for whoever looks from outside: also where nothing can be written.
+    /// A read-only connection for inspection from outside the server: it also works where nothing can be written.
     pub(super) fn inspect(&self) -> rusqlite::Result<Connection> {
-        // Only the first read says whether the log can be opened too.
+        // Only the first read tells whether the WAL can be opened too.
         let refusal = match self.read() {
             Ok(connection) => match connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
                 Ok(()) => return Ok(connection),
@@ -90,10 +90,10 @@ impl Connector {
             },
             Err(error) => error,
         };
-        // Even to read, SQLite wants to make an index of the log. Where it cannot, nobody else can write
-        // either, and a log that is not there needs no index.
+        // Even to read, SQLite creates an index of the WAL. Where it cannot, no other process can write either, and an
+        // absent WAL needs no index.
         let is_read_only = matches!(refusal.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
-        if !is_read_only || self.has_log() {
+        if !is_read_only || self.has_wal() {
             return Err(refusal);
         }
         let mut uri = "file:".to_owned();
@@ -111,18 +111,18 @@ impl Connector {
         )
     }
 
-    fn has_log(&self) -> bool {
+    fn has_wal(&self) -> bool {
         let mut log = self.path.as_os_str().to_owned();
         log.push("-wal");
         std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
     }
 
     fn open(&self, access: OpenFlags) -> rusqlite::Result<Connection> {
-        // Not the default flags: those would make a new file where there is none, and read a path as a URI.
+        // Not the default flags: those would create a missing file, and read a path as a URI.
         let connection = Connection::open_with_flags(&self.path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
-        // Else SQLite plans a cached statement anew for every new value that is bound to it, which costs
-        // more than most of our statements do. Their plans do not depend on values.
+        // Otherwise SQLite replans a cached statement for every new value that is bound to it, which costs more than
+        // most of our statements do. Their plans do not depend on values.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(connection)
     }

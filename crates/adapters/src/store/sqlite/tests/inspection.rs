@@ -1,4 +1,4 @@
-//! That looking a store over misses no table: each is listed, and each is damaged once to see that it is noticed.
+//! Inspection covers every table: each is listed, and each is damaged once to see that it is reported.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -25,7 +25,7 @@ use crate::store::sqlite::{
     inspect::{self, tables::TABLES},
 };
 
-/// What somebody, or a disk, may do to each table.
+/// Damage by an operator, or by a disk, for each table.
 const DAMAGES: &[(&str, &str)] = &[
     ("writer", "DELETE FROM writer"),
     ("queries", "UPDATE queries SET status = 'running' WHERE id = (SELECT min(id) FROM queries)"),
@@ -54,7 +54,7 @@ const DAMAGES: &[(&str, &str)] = &[
     ("resources", "UPDATE resources SET kind = 'Dream'"),
 ];
 
-/// A store with something in each of its tables.
+/// A store with rows in each of its tables.
 async fn full(directory: &Directory) {
     let store = Sqlite::open(directory.path()).unwrap();
     let mut scribe = Scribe::new("default", "a", 1);
@@ -64,7 +64,7 @@ async fn full(directory: &Directory) {
         fingerprint: ContentHash::of(b"asked"),
     };
     let joins = Some(Part::Joins(Joining { key: key.clone(), alone: false, after: None, history: None }));
-    // A document that says what its hash says.
+    // A document that matches its hash.
     let body = History::default().to_document().unwrap();
     let document = Document { hash: ContentHash::of(body.as_bytes()), body: body.into() };
     let spec = Spec { toolset: document.hash, ..scribe::spec() };
@@ -109,14 +109,14 @@ fn tables(connection: &Connection) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn every_table_of_the_schema_is_looked_over() {
+async fn every_table_of_the_schema_is_inspected() {
     let directory = Directory::new();
     full(&directory).await;
     let listed: BTreeSet<_> = TABLES.iter().map(|(table, _)| (*table).to_owned()).collect();
     let damaged: BTreeSet<_> = DAMAGES.iter().map(|(table, _)| (*table).to_owned()).collect();
     let there = tables(&directory.connection());
-    assert_eq!(listed, there, "left: what is looked over; right: what there is");
-    assert_eq!(damaged, there, "left: what this test damages; right: what there is");
+    assert_eq!(listed, there, "left: inspected tables; right: existing tables");
+    assert_eq!(damaged, there, "left: tables that this test damages; right: existing tables");
     let faults = inspect::inspect(directory.path()).faults;
     assert!(faults.is_empty(), "{faults:?}");
     let database = directory.path().join("bosun.db");
@@ -125,7 +125,7 @@ async fn every_table_of_the_schema_is_looked_over() {
         std::fs::write(&database, &pristine).unwrap();
         let connection = Connection::open(&database).unwrap();
         connection.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF").unwrap();
-        assert_ne!(connection.execute(damage, []).unwrap(), 0, "{damage}: it has rows to be damaged");
+        assert_ne!(connection.execute(damage, []).unwrap(), 0, "{damage}: the table has rows");
         drop(connection);
         let faults = inspect::inspect(directory.path()).faults;
         assert!(!faults.is_empty(), "{table}: {damage} was not noticed");

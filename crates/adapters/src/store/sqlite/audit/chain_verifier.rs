@@ -1,7 +1,7 @@
-//! A walk along a chain, record by record, in the order in which they were written.
+//! Verification of a chain, record by record, in the order in which they were written.
 //!
-//! Each record is sealed again and compared. The first fault ends the walk, since everything behind it builds on
-//! it. Where the records come from, a database or an exported file, does not matter here.
+//! Each record is sealed again and compared. The first fault ends the verification, since every later record builds on
+//! it. The records may come from a database or from an exported file.
 
 use bosun_core::{
     Timestamp,
@@ -15,24 +15,24 @@ use super::{
     verify::AuditFault,
 };
 
-pub(super) const ALONG: &str = "SELECT key, body, mac FROM audit WHERE key > ?1 AND key <= ?2 ORDER BY key";
+pub(super) const RECORDS: &str = "SELECT key, body, mac FROM audit WHERE key > ?1 AND key <= ?2 ORDER BY key";
 
-/// How far it has come.
+/// The state of the verification.
 #[derive(Debug)]
-pub(super) struct Walk<'k> {
+pub(super) struct ChainVerifier<'k> {
     keys: &'k AuditKeys,
     namespace: String,
     chain: Chain,
     key: &'k AuditKey,
-    /// The last record that was passed, and its seal.
+    /// The last verified record, and its seal.
     seq: u64,
     mac: Mac,
     at: Option<Timestamp>,
-    pub(super) passed: u64,
+    pub(super) verified_records: u64,
 }
 
-impl<'k> Walk<'k> {
-    /// Stands before the first record of a chain.
+impl<'k> ChainVerifier<'k> {
+    /// Begins before the first record of a chain.
     pub(super) fn begin(keys: &'k AuditKeys, namespace: &str, chain: &Chain) -> Result<Self, AuditFault> {
         let Some(key) = keys.get(chain.first_key) else {
             let (namespace, seq) = (namespace.to_owned(), chain.let_go + 1);
@@ -46,15 +46,15 @@ impl<'k> Walk<'k> {
             seq: chain.let_go,
             mac: chain.base(namespace, key),
             at: None,
-            passed: 0,
+            verified_records: 0,
         })
     }
 
-    /// Passes the record numbered `found`, and says its seal.
-    pub(super) fn step(&mut self, found: u64, body: &str, stored: &[u8]) -> Result<Mac, AuditFault> {
+    /// Verifies the record with the number `found`, and returns its seal.
+    pub(super) fn verify_next(&mut self, found: u64, body: &str, stored: &[u8]) -> Result<Mac, AuditFault> {
         let namespace = || self.namespace.clone();
         self.seq += 1;
-        self.passed += 1;
+        self.verified_records += 1;
         let seq = self.seq;
         if found != seq {
             return Err(AuditFault::Missing { namespace: namespace(), seq });
@@ -78,19 +78,20 @@ impl<'k> Walk<'k> {
         Ok(self.mac)
     }
 
-    /// Passes the records between two rows of a database.
-    pub(super) fn along(
+    /// Verifies the records between two rows of a database.
+    pub(super) fn verify_rows(
         mut self,
         connection: &Connection,
         after: i64,
         last: i64,
     ) -> rusqlite::Result<Result<Self, AuditFault>> {
-        let mut statement = connection.prepare_cached(ALONG)?;
+        let mut statement = connection.prepare_cached(RECORDS)?;
         let mut records = statement.query([after, last])?;
         while let Some(row) = records.next()? {
             let body = row.get_ref(1)?.as_str().unwrap_or_default();
-            let stepped = self.step(chain::number(row.get(0)?), body, row.get_ref(2)?.as_blob().unwrap_or_default());
-            if let Err(fault) = stepped {
+            let verified =
+                self.verify_next(chain::number(row.get(0)?), body, row.get_ref(2)?.as_blob().unwrap_or_default());
+            if let Err(fault) = verified {
                 return Ok(Err(fault));
             }
             if row.get::<_, i64>(0)? == last {
@@ -100,8 +101,8 @@ impl<'k> Walk<'k> {
         Ok(Ok(self))
     }
 
-    /// It stands at record `seq`: its seal, the key of what comes after it, and its time.
-    pub(super) fn stands_at(self, seq: u64) -> Result<(Mac, KeyId, Option<Timestamp>), AuditFault> {
+    /// If record `seq` is the last verified one: its seal, the key of the records after it, and its time.
+    pub(super) fn ends_at(self, seq: u64) -> Result<(Mac, KeyId, Option<Timestamp>), AuditFault> {
         if self.seq == seq {
             return Ok((self.mac, self.key.id, self.at));
         }
@@ -114,7 +115,7 @@ impl<'k> Walk<'k> {
         if self.seq < chain.seq {
             return Err(AuditFault::Missing { namespace, seq: self.seq + 1 });
         }
-        // Keys change with the next record; until there is one, the end is still under the old one.
+        // The key changes with the next record; until there is one, the end is still sealed with the old key.
         let key = self.keys.get(chain.key);
         if key.is_some_and(|key| chain.mac == self.mac && chain.seal(&namespace, key) == seal) {
             return Ok(());
@@ -123,7 +124,7 @@ impl<'k> Walk<'k> {
     }
 }
 
-/// What a record says of the log itself; nearly all say nothing, and are not parsed to find that out.
+/// What a record says about the log itself; most records say nothing, and are not parsed to find that out.
 fn about_itself(body: &str) -> Option<(Action, String)> {
     if !body.contains("\"action\":\"audit.") {
         return None;

@@ -1,9 +1,9 @@
-//! One group of appends, one transaction.
+//! One batch of appends, one transaction.
 //!
-//! First everything is decided, then the rest is written: an append that conflicts is left out before
-//! a row of it exists, so nothing has to be undone and no append needs a savepoint of its own. A head
-//! is written once for each query of the group, however often it changed. If SQLite itself refuses an
-//! append (a row that should not be there, a value too large), the group is done again without it.
+//! First every append is decided, then the accepted ones are written: an append that conflicts is left out before a row
+//! of it exists, so nothing has to be undone and no append needs a savepoint. A head is written once for each query of
+//! the batch, however often it changed. If SQLite itself refuses an append (a constraint, a value too large), the batch
+//! is retried without it.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -20,12 +20,12 @@ use bosun_engine::{
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Statement, params};
 
 use super::{
-    audit::{AuditKeys, Book, Chore, Heads, Pages, Pen},
+    append_queue::{AppendQueue, Queued, QueuedRecords, Settled},
+    audit::{AuditChanges, AuditKeys, AuditWriter, Heads, Maintenance, RecordWriter},
     checkpoint::Checkpoints,
-    connect::Connector,
+    connection::Connector,
     conversations,
-    ledger::{Ledger, Note, Queued, Settled},
-    writer::Disk,
+    writer::CommitTarget,
 };
 
 const STORED: &str = "SELECT id, seq FROM queries WHERE namespace = ?1 AND uid = ?2";
@@ -43,40 +43,41 @@ const ADD_QUERY: &str = "INSERT INTO queries \
 const CHANGE_QUERY: &str = "UPDATE queries SET status = ?2, seq = ?3, epoch = coalesce(?4, epoch), unfinished = ?5, deadline = ?6, \
      expires = ?7, bytes = bytes + ?8, head = ?9 WHERE id = ?1";
 
-/// How many bits of a journal's key are the entry's number; the others are its query.
+/// The number of low bits of a journal key that hold the entry's sequence number; the others hold the query's row id.
 pub(super) const SEQ_BITS: u32 = 24;
 
-/// How many documents are remembered as stored; then the list is begun anew.
+/// The size of the cache of document rows; when it is full, it is cleared.
 const KNOWN_DOCUMENTS: usize = 4_096;
-/// The same of queries that have not ended.
+/// The size of the cache of rows of unfinished queries.
 const KNOWN_QUERIES: usize = 4_096;
 
-/// The database file, as the writer has it.
-pub(super) struct File {
+/// The database file, as the writer uses it.
+pub(super) struct DatabaseFile {
     connector: Connector,
-    /// Of this process; a commit fails when the database has another.
+    /// This process's epoch; a commit fails when the database has another one.
     epoch: i64,
-    /// Dropped before the connection below, which then is the last one and cleans the log up.
+    /// Dropped before the connection below, which is then the last one and removes the WAL.
     checkpoints: Checkpoints,
-    /// What the audit log is sealed with, if there is one.
+    /// The keys that seal the audit log, if it is enabled.
     keys: Option<Arc<AuditKeys>>,
     heads: Arc<Heads>,
-    /// Put back only after a commit that went well: what failed, or panicked, gets a fresh connection.
-    open: Option<Open>,
+    /// Put back only after a successful commit: a failure or a panic leads to a fresh connection.
+    open: Option<WriteConnection>,
 }
 
-pub(super) struct Open {
+pub(super) struct WriteConnection {
     pub(super) connection: Connection,
     next_id: i64,
-    /// The rows of documents that were used lately.
-    pub(super) known: HashMap<ContentHash, i64>,
-    /// The rows of queries that were written lately and go on: nobody else writes, so they are as they were left.
-    pub(super) left: HashMap<QueryUid, Left>,
-    pub(super) book: Book,
+    /// Cache of the rows of recently used documents.
+    pub(super) known_documents: HashMap<ContentHash, i64>,
+    /// Cache of the rows of recently written, unfinished queries. There is no other writer, so a cached row is up to
+    /// date.
+    pub(super) known_queries: HashMap<QueryUid, KnownQuery>,
+    pub(super) audit: AuditWriter,
 }
 
-/// How a commit left the row of a query.
-pub(super) struct Left {
+/// The row of a query after the last commit.
+pub(super) struct KnownQuery {
     namespace: Namespace,
     id: i64,
     seq: Seq,
@@ -86,22 +87,22 @@ pub(super) struct Left {
 #[error("the query's journal is full: it has {} entries", 1 << SEQ_BITS)]
 struct JournalFull;
 
-/// Why a group was not committed.
-enum Fault {
+/// Why a batch was not committed.
+enum CommitError {
     Fenced,
-    /// SQLite refused this append of the group; the others may be fine.
+    /// SQLite refused this append of the batch; the others may be fine.
     Append(usize, rusqlite::Error),
-    /// The whole group failed, and whether it was kept is not known.
+    /// The whole batch failed, and it is not known whether it was committed.
     Disk(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for CommitError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Disk(error)
     }
 }
 
-impl File {
+impl DatabaseFile {
     pub(super) fn new(
         connector: Connector,
         epoch: i64,
@@ -112,34 +113,39 @@ impl File {
         Self { connector, epoch, checkpoints, keys, heads, open: None }
     }
 
-    /// The connection of the last commit that went well, or a fresh one.
-    fn take_open(&mut self) -> Result<Open, Rejection> {
+    /// The connection of the last successful commit, or a fresh one.
+    fn take_open(&mut self) -> Result<WriteConnection, Rejection> {
         match self.open.take() {
             Some(open) => Ok(open),
             None => {
-                let book = Book::new(self.keys.clone(), Arc::clone(&self.heads));
-                Open::new(&self.connector, book).map_err(unavailable)
+                let audit = AuditWriter::new(self.keys.clone(), Arc::clone(&self.heads));
+                WriteConnection::new(&self.connector, audit).map_err(unavailable)
             }
         }
     }
 }
 
-impl Disk for File {
-    fn commit(&mut self, group: &[Queued], notes: &[Note], ledger: &Ledger) -> Result<Settled, Rejection> {
+impl CommitTarget for DatabaseFile {
+    fn commit(
+        &mut self,
+        batch: &[Queued],
+        records: &[QueuedRecords],
+        queue: &AppendQueue,
+    ) -> Result<Settled, Rejection> {
         let mut open = self.take_open()?;
         let mut refused = BTreeMap::new();
         loop {
-            match open.try_commit(self.epoch, group, notes, ledger, &refused) {
+            match open.try_commit(self.epoch, batch, records, queue, &refused) {
                 Ok(settled) => {
                     self.open = Some(open);
                     return Ok(settled);
                 }
-                Err(Fault::Fenced) => return Err(Rejection::Fenced),
-                Err(Fault::Disk(error)) => return Err(unavailable(error)),
-                Err(Fault::Append(index, error)) => {
+                Err(CommitError::Fenced) => return Err(Rejection::Fenced),
+                Err(CommitError::Disk(error)) => return Err(unavailable(error)),
+                Err(CommitError::Append(index, error)) => {
                     open.connection.execute_batch("ROLLBACK").map_err(unavailable)?;
-                    open.known.clear();
-                    refused.insert(group[index].position, unavailable(error));
+                    open.known_documents.clear();
+                    refused.insert(batch[index].position, unavailable(error));
                 }
             }
         }
@@ -159,18 +165,18 @@ impl Disk for File {
         Ok(())
     }
 
-    fn tend(&mut self, chore: &Chore) -> Result<bool, Rejection> {
+    fn maintain(&mut self, task: &Maintenance) -> Result<bool, Rejection> {
         let mut open = self.take_open()?;
-        let done = open.tend(self.epoch, chore)?;
+        let done = open.maintain(self.epoch, task)?;
         self.open = Some(open);
         Ok(done)
     }
 
-    fn tidy(&mut self) {
+    fn checkpoint(&mut self) {
         if let Some(open) = &self.open
-            && let Err(error) = self.checkpoints.tend(&open.connection)
+            && let Err(error) = self.checkpoints.run(&open.connection)
         {
-            tracing::warn!(error = %error, "the store's log cannot be looked after");
+            tracing::warn!(error = %error, "the store's log cannot be checkpointed");
             self.open = None;
         }
     }
@@ -184,79 +190,85 @@ pub(super) fn unavailable(error: rusqlite::Error) -> Rejection {
     Rejection::Unavailable(Arc::new(error))
 }
 
-/// Where a query of the group stands after the appends that have been looked at.
-struct Standing<'a> {
+/// The state of a query after the appends of the batch that have been decided so far.
+struct QueryPlan<'a> {
     id: i64,
     seq: Seq,
     /// There is no row yet.
     is_new: bool,
-    /// The first append of the group; if the query is new, its creation.
+    /// The first append of the batch; if the query is new, its creation.
     first: usize,
-    /// The append whose head is to be stored.
+    /// The append whose head will be stored.
     latest: usize,
     bytes: usize,
-    /// Whether it goes on by any of them.
+    /// Whether any of them advances the query.
     moves: bool,
     /// The conversation that it joins, if it is new.
     joins: Option<&'a ConversationKey>,
     has_ended: bool,
 }
 
-impl<'a> Standing<'a> {
+impl<'a> QueryPlan<'a> {
     fn new(id: i64, seq: Seq, index: usize, append: &'a Queued) -> Self {
         let joins = append.joins.as_ref().map(|joining| &joining.key);
         Self { id, seq, is_new: seq == 0, first: index, latest: index, bytes: 0, moves: false, joins, has_ended: false }
     }
 }
 
-/// What the row of a new query refers to.
-struct Refers {
-    /// Its toolset, and what was said before it.
+/// What the row of a new query references to.
+struct RowReferences {
+    /// Its toolset, and its history.
     documents: [Option<i64>; 2],
     conversation: Option<String>,
 }
 
-/// What is to be written.
+/// What is going to be written.
 #[derive(Default)]
-struct Plan<'a> {
-    queries: HashMap<(&'a Namespace, QueryUid), Standing<'a>>,
+struct CommitPlan<'a> {
+    queries: HashMap<(&'a Namespace, QueryUid), QueryPlan<'a>>,
     names: HashSet<(&'a Namespace, &'a QueryName)>,
     requests: HashSet<(&'a Namespace, &'a RequestKey)>,
-    /// The query that adds last to each conversation that is added to.
+    /// For each conversation, the query that adds to it last.
     added: HashMap<(&'a Namespace, &'a ConversationKey), QueryUid>,
-    /// Appends that are kept, and the row of their query.
+    /// The accepted appends, and the row of their query.
     kept: Vec<(usize, i64)>,
     rejected: BTreeMap<Position, Rejection>,
 }
 
-impl Open {
-    fn new(connector: &Connector, book: Book) -> rusqlite::Result<Self> {
-        let connection = connector.write_on_certain_ground()?;
+impl WriteConnection {
+    fn new(connector: &Connector, audit: AuditWriter) -> rusqlite::Result<Self> {
+        let connection = connector.write_after_checkpoint()?;
         let last: i64 = connection.query_row("SELECT coalesce(max(id), 0) FROM queries", [], |row| row.get(0))?;
-        Ok(Self { connection, next_id: last + 1, known: HashMap::new(), left: HashMap::new(), book })
+        Ok(Self {
+            connection,
+            next_id: last + 1,
+            known_documents: HashMap::new(),
+            known_queries: HashMap::new(),
+            audit,
+        })
     }
 
     fn try_commit(
         &mut self,
         epoch: i64,
-        group: &[Queued],
-        notes: &[Note],
-        ledger: &Ledger,
+        batch: &[Queued],
+        records: &[QueuedRecords],
+        queue: &AppendQueue,
         refused: &BTreeMap<Position, Rejection>,
-    ) -> Result<Settled, Fault> {
+    ) -> Result<Settled, CommitError> {
         if !self.begin(epoch)? {
-            return Err(Fault::Fenced);
+            return Err(CommitError::Fenced);
         }
-        let plan = self.decide(group, ledger, refused)?;
-        let committed = !plan.kept.is_empty() || !notes.is_empty();
+        let plan = self.decide(batch, queue, refused)?;
+        let committed = !plan.kept.is_empty() || !records.is_empty();
         if committed {
-            self.write(epoch, group, &plan)?;
-            let pages = self.write_records(group, notes, &plan)?;
+            self.write(epoch, batch, &plan)?;
+            let changes = self.write_records(batch, records, &plan)?;
             fault::point("store.commit");
             self.run("COMMIT")?;
             fault::point("store.committed");
-            self.book.turn(pages);
-            self.remember(&plan);
+            self.audit.committed(changes);
+            self.cache_rows(&plan);
             self.next_id += plan.queries.values().filter(|query| query.is_new).count() as i64;
         } else {
             self.run("ROLLBACK")?;
@@ -264,7 +276,7 @@ impl Open {
         Ok(Settled { committed, rejected: plan.rejected.into_iter().collect() })
     }
 
-    /// Begins a transaction; false if the store is no longer ours.
+    /// Begins a transaction; false if another process has taken over the store.
     pub(super) fn begin(&self, epoch: i64) -> rusqlite::Result<bool> {
         self.run("BEGIN IMMEDIATE")?;
         let current: i64 =
@@ -276,20 +288,20 @@ impl Open {
         self.connection.prepare_cached(sql)?.execute([]).map(|_| ())
     }
 
-    /// Which appends are kept. Reads only.
+    /// Decides which appends are accepted. Only reads.
     fn decide<'a>(
         &self,
-        group: &'a [Queued],
-        ledger: &Ledger,
+        batch: &'a [Queued],
+        queue: &AppendQueue,
         refused: &BTreeMap<Position, Rejection>,
-    ) -> rusqlite::Result<Plan<'a>> {
-        let mut plan = Plan { rejected: refused.clone(), ..Plan::default() };
+    ) -> rusqlite::Result<CommitPlan<'a>> {
+        let mut plan = CommitPlan { rejected: refused.clone(), ..CommitPlan::default() };
         let mut next_id = self.next_id;
-        for (index, append) in group.iter().enumerate() {
+        for (index, append) in batch.iter().enumerate() {
             if refused.contains_key(&append.position) {
                 continue;
             }
-            let built_on = plan.rejected.get(&append.after).cloned().map_or_else(|| ledger.fate(append.after), Err);
+            let built_on = plan.rejected.get(&append.after).cloned().map_or_else(|| queue.outcome(append.after), Err);
             let verdict = match built_on {
                 Ok(()) => self.admit(&mut plan, index, append, &mut next_id)?,
                 Err(reason) => Err(reason),
@@ -301,10 +313,10 @@ impl Open {
         Ok(plan)
     }
 
-    /// Takes one append into the plan, or says why not.
+    /// Adds one append to the plan, or returns why it is rejected.
     fn admit<'a>(
         &self,
-        plan: &mut Plan<'a>,
+        plan: &mut CommitPlan<'a>,
         index: usize,
         append: &'a Queued,
         next_id: &mut i64,
@@ -318,8 +330,8 @@ impl Open {
         }
         let key = (&head.namespace, head.uid);
         if !plan.queries.contains_key(&key) {
-            let standing = match self.stored(head)? {
-                Some((id, seq)) => Standing::new(id, seq, index, append),
+            let query = match self.stored(head)? {
+                Some((id, seq)) => QueryPlan::new(id, seq, index, append),
                 None if append.seen != 0 => return Ok(Err(Rejection::Conflict(head.uid))),
                 None if plan.names.contains(&(&head.namespace, &head.name)) || self.is_taken(head)? => {
                     return Ok(Err(Rejection::NameTaken(head.name.clone())));
@@ -333,41 +345,41 @@ impl Open {
                     plan.names.insert((&head.namespace, &head.name));
                     plan.requests.extend(append.request.as_ref().map(|request| (&head.namespace, &request.key)));
                     *next_id += 1;
-                    Standing::new(*next_id - 1, 0, index, append)
+                    QueryPlan::new(*next_id - 1, 0, index, append)
                 }
             };
-            plan.queries.insert(key, standing);
+            plan.queries.insert(key, query);
         }
-        let Some(standing) = plan.queries.get_mut(&key).filter(|standing| standing.seq == append.seen) else {
+        let Some(query) = plan.queries.get_mut(&key).filter(|query| query.seq == append.seen) else {
             return Ok(Err(Rejection::Conflict(head.uid)));
         };
-        standing.seq = head.seq;
-        standing.latest = index;
-        standing.moves |= append.moves;
-        standing.has_ended = head.status().is_final();
-        standing.bytes += append.rows.iter().map(|row| row.body.len()).sum::<usize>();
-        plan.kept.push((index, standing.id));
+        query.seq = head.seq;
+        query.latest = index;
+        query.moves |= append.moves;
+        query.has_ended = head.status().is_final();
+        query.bytes += append.rows.iter().map(|row| row.body.len()).sum::<usize>();
+        plan.kept.push((index, query.id));
         plan.added.extend(append.adds.as_ref().map(|adds| ((&head.namespace, adds.key()), head.uid)));
         Ok(Ok(()))
     }
 
-    /// The plan is committed.
-    fn remember(&mut self, plan: &Plan<'_>) {
-        if self.left.len() >= KNOWN_QUERIES {
-            self.left.clear();
+    /// Updates the cache of rows after the plan has been committed.
+    fn cache_rows(&mut self, plan: &CommitPlan<'_>) {
+        if self.known_queries.len() >= KNOWN_QUERIES {
+            self.known_queries.clear();
         }
-        for (&(namespace, uid), &Standing { id, seq, has_ended, .. }) in &plan.queries {
+        for (&(namespace, uid), &QueryPlan { id, seq, has_ended, .. }) in &plan.queries {
             if has_ended {
-                self.left.remove(&uid);
+                self.known_queries.remove(&uid);
             } else {
-                self.left.insert(uid, Left { namespace: namespace.clone(), id, seq });
+                self.known_queries.insert(uid, KnownQuery { namespace: namespace.clone(), id, seq });
             }
         }
     }
 
     fn stored(&self, head: &Head) -> rusqlite::Result<Option<(i64, Seq)>> {
-        if let Some(left) = self.left.get(&head.uid).filter(|left| left.namespace == head.namespace) {
-            return Ok(Some((left.id, left.seq)));
+        if let Some(known) = self.known_queries.get(&head.uid).filter(|known| known.namespace == head.namespace) {
+            return Ok(Some((known.id, known.seq)));
         }
         self.connection
             .prepare_cached(STORED)?
@@ -379,8 +391,8 @@ impl Open {
         self.connection.prepare_cached(TAKEN)?.exists(params![head.namespace.as_str(), head.name.as_str()])
     }
 
-    /// Whether another creation, of this group or before it, answered the request of this one.
-    fn is_requested(&self, plan: &Plan<'_>, append: &Queued) -> rusqlite::Result<bool> {
+    /// Whether another creation, in this batch or before it, has used the same idempotency key.
+    fn is_requested(&self, plan: &CommitPlan<'_>, append: &Queued) -> rusqlite::Result<bool> {
         let Some(Request { key, .. }) = &append.request else { return Ok(false) };
         let namespace = &append.head.namespace;
         if plan.requests.contains(&(namespace, key)) {
@@ -390,9 +402,9 @@ impl Open {
         statement.exists(params![namespace.as_str(), key.actor, key.route, key.key])
     }
 
-    /// Whether the creation wants to be alone in its conversation and is not, or does not know all of it. What the
-    /// group does before it counts: queries that it creates, and queries that it ends.
-    fn is_busy(&self, plan: &Plan<'_>, append: &Queued) -> rusqlite::Result<bool> {
+    /// Whether the creation requires to be the only open query of its conversation and is not, or has not seen its
+    /// latest exchange. Earlier appends of the batch count: queries that they create, and queries that they end.
+    fn is_busy(&self, plan: &CommitPlan<'_>, append: &Queued) -> rusqlite::Result<bool> {
         let Some(joining) = append.joins.as_ref().filter(|joining| joining.alone) else { return Ok(false) };
         let namespace = &append.head.namespace;
         let created = plan.queries.iter().any(|((owner, _), query)| {
@@ -413,74 +425,79 @@ impl Open {
         Ok(latest != joining.after)
     }
 
-    fn write(&mut self, epoch: i64, group: &[Queued], plan: &Plan<'_>) -> Result<(), Fault> {
+    fn write(&mut self, epoch: i64, batch: &[Queued], plan: &CommitPlan<'_>) -> Result<(), CommitError> {
         let mut add_entry = self.connection.prepare_cached(ADD_ENTRY)?;
         for &(index, id) in &plan.kept {
-            for row in &group[index].rows {
+            for row in &batch[index].rows {
                 add_entry
                     .execute(params![(id << SEQ_BITS) + row.seq as i64, row.at.0, row.body])
-                    .map_err(|error| self.blame(index, error))?;
+                    .map_err(|error| self.classify(index, error))?;
             }
-            for hash in &group[index].blobs {
+            for hash in &batch[index].blobs {
                 self.connection
                     .prepare_cached(ADD_REFERENCE)?
                     .execute(params![hash.as_bytes(), id])
-                    .map_err(|error| self.blame(index, error))?;
+                    .map_err(|error| self.classify(index, error))?;
             }
         }
         drop(add_entry);
         for &(index, _) in &plan.kept {
-            let append = &group[index];
-            self.write_creation(append).map_err(|error| self.blame(index, error))?;
+            let append = &batch[index];
+            self.write_creation(append).map_err(|error| self.classify(index, error))?;
             if let Some(exchange) = &append.adds {
-                self.add_exchange(&append.head.namespace, exchange).map_err(|error| self.blame(index, error))?;
+                self.add_exchange(&append.head.namespace, exchange).map_err(|error| self.classify(index, error))?;
             }
         }
         let mut heads = Vec::with_capacity(plan.queries.len());
-        for standing in plan.queries.values().filter(|standing| standing.bytes > 0) {
-            let first = &group[standing.first];
+        for query in plan.queries.values().filter(|query| query.bytes > 0) {
+            let first = &batch[query.first];
             let history = first.joins.as_ref().and_then(|joining| joining.history.as_ref());
             let mut documents = [None, None];
             for (row, document) in documents.iter_mut().zip([first.toolset.as_ref(), history]) {
                 if let Some(document) = document {
-                    *row = self.row_of(document.hash).map_err(|error| self.blame(standing.first, error))?;
+                    *row = self.row_of(document.hash).map_err(|error| self.classify(query.first, error))?;
                 }
             }
             let conversation = first.joins.as_ref().map(|joining| conversations::text(&joining.key));
-            heads.push((standing, Refers { documents, conversation }));
+            heads.push((query, RowReferences { documents, conversation }));
         }
         let mut add_query = self.connection.prepare_cached(ADD_QUERY)?;
         let mut change_query = self.connection.prepare_cached(CHANGE_QUERY)?;
-        for (standing, refers) in &heads {
-            let statement = if standing.is_new { &mut add_query } else { &mut change_query };
-            write_head(statement, epoch, standing, &group[standing.latest].head, refers)
-                .map_err(|error| self.blame(standing.latest, error))?;
+        for (query, references) in &heads {
+            let statement = if query.is_new { &mut add_query } else { &mut change_query };
+            write_head(statement, epoch, query, &batch[query.latest].head, references)
+                .map_err(|error| self.classify(query.latest, error))?;
         }
         Ok(())
     }
 
-    /// What the audit log says of what is kept, in the order in which it was appended.
-    fn write_records(&self, group: &[Queued], notes: &[Note], plan: &Plan<'_>) -> Result<Pages, Fault> {
-        let mut pages = Pages::default();
-        let mut pen = Pen::new(&self.connection)?;
-        let mut notes = notes.iter().peekable();
+    /// Writes the audit records of the accepted appends, in the order of their positions.
+    fn write_records(
+        &self,
+        batch: &[Queued],
+        records: &[QueuedRecords],
+        plan: &CommitPlan<'_>,
+    ) -> Result<AuditChanges, CommitError> {
+        let mut changes = AuditChanges::default();
+        let mut writer = RecordWriter::new(&self.connection)?;
+        let mut records = records.iter().peekable();
         for &(index, _) in &plan.kept {
-            let append = &group[index];
-            while let Some(note) = notes.next_if(|note| note.position < append.position) {
-                self.book.write(&mut pen, &mut pages, &note.namespace, &note.lines)?;
+            let append = &batch[index];
+            while let Some(queued) = records.next_if(|queued| queued.position < append.position) {
+                self.audit.write(&mut writer, &mut changes, &queued.namespace, &queued.records)?;
             }
-            self.book
-                .write(&mut pen, &mut pages, &append.head.namespace, &append.lines)
-                .map_err(|error| self.blame(index, error))?;
+            self.audit
+                .write(&mut writer, &mut changes, &append.head.namespace, &append.records)
+                .map_err(|error| self.classify(index, error))?;
         }
-        for note in notes {
-            self.book.write(&mut pen, &mut pages, &note.namespace, &note.lines)?;
+        for queued in records {
+            self.audit.write(&mut writer, &mut changes, &queued.namespace, &queued.records)?;
         }
-        self.book.finish(&self.connection, &pages)?;
-        Ok(pages)
+        self.audit.finish(&self.connection, &changes)?;
+        Ok(changes)
     }
 
-    /// What a creation brings beside its entries.
+    /// Writes what a creation brings besides its entries: its idempotency key and its documents.
     fn write_creation(&mut self, append: &Queued) -> rusqlite::Result<()> {
         if let Some(Request { key, fingerprint }) = &append.request {
             let head = &append.head;
@@ -499,68 +516,72 @@ impl Open {
             if self.row_of(document.hash)?.is_none() {
                 let hash = document.hash.as_bytes();
                 let id = self.connection.prepare_cached(ADD_DOCUMENT)?.insert(params![hash, document.body])?;
-                self.known.insert(document.hash, id);
+                self.known_documents.insert(document.hash, id);
             }
         }
         Ok(())
     }
 
-    /// Where this document lies, if it is there.
+    /// The row of this document, if it is stored.
     fn row_of(&mut self, hash: ContentHash) -> rusqlite::Result<Option<i64>> {
-        if let Some(id) = self.known.get(&hash) {
+        if let Some(id) = self.known_documents.get(&hash) {
             return Ok(Some(*id));
         }
         let mut find = self.connection.prepare_cached(FIND_DOCUMENT)?;
         let found = find.query_row([hash.as_bytes()], |row| row.get(0)).optional()?;
         drop(find);
-        if self.known.len() >= KNOWN_DOCUMENTS {
-            self.known.clear();
+        if self.known_documents.len() >= KNOWN_DOCUMENTS {
+            self.known_documents.clear();
         }
-        self.known.extend(found.map(|id| (hash, id)));
+        self.known_documents.extend(found.map(|id| (hash, id)));
         Ok(found)
     }
 
-    /// Whether the fault is this append's or the disk's.
-    fn blame(&self, index: usize, error: rusqlite::Error) -> Fault {
-        let of_the_append = match error.sqlite_error_code() {
+    /// Whether the error concerns only this append or the whole transaction.
+    fn classify(&self, index: usize, error: rusqlite::Error) -> CommitError {
+        let concerns_append = match error.sqlite_error_code() {
             Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => true,
-            // It never came to SQLite: the value has no form there.
+            // It never reached SQLite: the value cannot be converted.
             None => true,
             Some(_) => false,
         };
-        // Some faults end the transaction; then there is nothing left to save.
-        if of_the_append && !self.connection.is_autocommit() { Fault::Append(index, error) } else { Fault::Disk(error) }
+        // Some errors end the transaction; then there is nothing left to retry.
+        if concerns_append && !self.connection.is_autocommit() {
+            CommitError::Append(index, error)
+        } else {
+            CommitError::Disk(error)
+        }
     }
 }
 
-/// Writes where a query stands, by [`ADD_QUERY`] if it is new and else by [`CHANGE_QUERY`].
+/// Writes the head of a query, by [`ADD_QUERY`] if it is new and otherwise by [`CHANGE_QUERY`].
 fn write_head(
     statement: &mut Statement<'_>,
     epoch: i64,
-    standing: &Standing<'_>,
+    query: &QueryPlan<'_>,
     head: &Head,
-    refers: &Refers,
+    references: &RowReferences,
 ) -> rusqlite::Result<()> {
     let mut text = Vec::with_capacity(1024);
     serde_json::to_writer(&mut text, head).map_err(unwritable)?;
     let text = str::from_utf8(&text).map_err(unwritable)?;
     let deadline = head.deadline().map(|deadline| deadline.0);
-    statement.raw_bind_parameter(1, standing.id)?;
+    statement.raw_bind_parameter(1, query.id)?;
     statement.raw_bind_parameter(2, head.status().as_str())?;
     statement.raw_bind_parameter(3, head.seq)?;
-    statement.raw_bind_parameter(4, standing.moves.then_some(epoch))?;
+    statement.raw_bind_parameter(4, query.moves.then_some(epoch))?;
     statement.raw_bind_parameter(5, has_work(head))?;
     statement.raw_bind_parameter(6, deadline)?;
     statement.raw_bind_parameter(7, head.kept_until().map(|until| until.0))?;
-    statement.raw_bind_parameter(8, standing.bytes)?;
+    statement.raw_bind_parameter(8, query.bytes)?;
     statement.raw_bind_parameter(9, text)?;
-    if standing.is_new {
+    if query.is_new {
         statement.raw_bind_parameter(10, head.uid.as_bytes())?;
         statement.raw_bind_parameter(11, head.namespace.as_str())?;
         statement.raw_bind_parameter(12, head.name.as_str())?;
-        let [toolset, history] = refers.documents;
+        let [toolset, history] = references.documents;
         statement.raw_bind_parameter(13, toolset)?;
-        statement.raw_bind_parameter(14, refers.conversation.as_deref())?;
+        statement.raw_bind_parameter(14, references.conversation.as_deref())?;
         statement.raw_bind_parameter(15, history)?;
     }
     statement.raw_execute().map(|_| ())

@@ -1,7 +1,8 @@
-//! Looking after the log when there is time: its index is brought up to date, and what is too old is let go.
+//! Maintenance of the audit log in the background: its index is brought up to date, and records past their retention
+//! are deleted.
 //!
-//! What is to be done is found out by a reader, and done by the writer, a little at a time, behind everything
-//! that somebody waits for. Records are let go in whole blocks.
+//! A reader finds the next task, and the writer runs it, a little at a time, behind everything that a caller waits for.
+//! Records are deleted in whole blocks.
 
 use std::collections::HashSet;
 
@@ -11,40 +12,40 @@ use rusqlite::Connection;
 
 use super::{
     super::{
-        group::{Open, unavailable},
         read,
+        transaction::{WriteConnection, unavailable},
     },
-    Pages,
+    AuditChanges,
     blocks::{BLOCK, Block, indexed_up_to},
     chain::{self, rows},
 };
 
-/// How many blocks are indexed, or let go, at a time.
+/// At most this many blocks are indexed, or deleted, at a time.
 const INDEXED_AT_MOST: usize = 32;
-const LET_GO_AT_MOST: usize = 8;
+const DELETED_AT_MOST: usize = 8;
 
-/// Something to do.
+/// A maintenance task.
 #[derive(Debug)]
-pub(in super::super) enum Chore {
+pub(in super::super) enum Maintenance {
     Index(Vec<Block>),
-    /// Let the records of this log go, up to the one of this number.
-    LetGo(Namespace, u64),
+    /// Delete the records of this log up to this sequence number.
+    Shorten(Namespace, u64),
 }
 
-/// The next thing to do. Records before `outdated` are to go, but for logs that cannot be shortened.
-pub(in super::super) fn next_chore(
+/// The next task. Records before `outdated` are deleted, except in logs that were tampered with.
+pub(in super::super) fn next_maintenance(
     connection: &Connection,
     outdated: Option<Timestamp>,
-    kept_whole: &HashSet<Namespace>,
-) -> Result<Option<Chore>, StoreError> {
-    look(connection, outdated, kept_whole).map_err(read::unavailable)
+    tampered: &HashSet<Namespace>,
+) -> Result<Option<Maintenance>, StoreError> {
+    find(connection, outdated, tampered).map_err(read::unavailable)
 }
 
-fn look(
+fn find(
     connection: &Connection,
     outdated: Option<Timestamp>,
-    kept_whole: &HashSet<Namespace>,
-) -> rusqlite::Result<Option<Chore>> {
+    tampered: &HashSet<Namespace>,
+) -> rusqlite::Result<Option<Maintenance>> {
     let snapshot = connection.unchecked_transaction()?;
     let sql = format!("SELECT {} FROM audit_chains", chain::COLUMNS);
     let mut statement = snapshot.prepare_cached(&sql)?;
@@ -55,18 +56,18 @@ fn look(
         let whole = (chain.seq.saturating_sub(indexed) / BLOCK).min(INDEXED_AT_MOST as u64);
         if whole > 0 {
             let block = |number| Block::of_records(&snapshot, chain.id, indexed + number * BLOCK);
-            return Ok(Some(Chore::Index((1..=whole).map(block).collect::<rusqlite::Result<_>>()?)));
+            return Ok(Some(Maintenance::Index((1..=whole).map(block).collect::<rusqlite::Result<_>>()?)));
         }
-        // A name that is none is not ours to write under.
+        // An invalid name is never written under.
         let (Some(outdated), Ok(namespace)) = (outdated, namespace.parse::<Namespace>()) else { continue };
-        if kept_whole.contains(&namespace) {
+        if tampered.contains(&namespace) {
             continue;
         }
         let mut first = snapshot.prepare_cached(
             "SELECT key, last_at FROM audit_blocks WHERE key > ?1 AND key <= ?2 ORDER BY key LIMIT ?3",
         )?;
         let (before, last) = rows(chain.id);
-        let mut blocks = first.query((before, last, LET_GO_AT_MOST))?;
+        let mut blocks = first.query((before, last, DELETED_AT_MOST))?;
         let mut let_go = None;
         while let Some(block) = blocks.next()? {
             if block.get::<_, i64>(1)? >= outdated.0 {
@@ -75,23 +76,27 @@ fn look(
             let_go = Some(chain::number(block.get(0)?));
         }
         if let Some(last) = let_go {
-            return Ok(Some(Chore::LetGo(namespace, last)));
+            return Ok(Some(Maintenance::Shorten(namespace, last)));
         }
     }
     Ok(None)
 }
 
-impl Open {
-    /// Does a chore, in one transaction; false if it cannot be done. Nothing may be done with this connection after a
+impl WriteConnection {
+    /// Runs a maintenance task in one transaction; false if it cannot be done. The connection must not be used after a
     /// failure.
-    pub(in super::super) fn tend(&mut self, epoch: i64, chore: &Chore) -> Result<bool, Rejection> {
+    pub(in super::super) fn maintain(&mut self, epoch: i64, task: &Maintenance) -> Result<bool, Rejection> {
         if !self.begin(epoch).map_err(unavailable)? {
             return Err(Rejection::Fenced);
         }
-        let mut pages = Pages::default();
-        let done = match chore {
-            Chore::Index(blocks) => blocks.iter().try_for_each(|block| block.keep(&self.connection)).map(|()| true),
-            Chore::LetGo(namespace, last) => self.book.shorten(&self.connection, &mut pages, namespace, *last),
+        let mut changes = AuditChanges::default();
+        let done = match task {
+            Maintenance::Index(blocks) => {
+                blocks.iter().try_for_each(|block| block.store(&self.connection)).map(|()| true)
+            }
+            Maintenance::Shorten(namespace, last) => {
+                self.audit.shorten(&self.connection, &mut changes, namespace, *last)
+            }
         };
         if !done.map_err(unavailable)? {
             self.run("ROLLBACK").map_err(unavailable)?;
@@ -100,7 +105,7 @@ impl Open {
         fault::point("store.tend");
         self.run("COMMIT").map_err(unavailable)?;
         fault::point("store.tended");
-        self.book.turn(pages);
+        self.audit.committed(changes);
         Ok(true)
     }
 }

@@ -1,9 +1,9 @@
-//! Acts that are done beside the server, on their way into its audit log.
+//! A spool of audit records from commands that run outside the server.
 //!
-//! Only the server writes to the log. A command that works on the files, such as a backup, leaves a line in a file
-//! beside the database; the server that runs, or the next one, takes it over. A line is removed when it is on
-//! record, so a crash in between records it twice and never loses it. The file proves nothing by itself: whoever
-//! can write to the directory can write to it.
+//! Only the server writes to the audit log. A command that works on the files, such as a backup, appends a line to a
+//! file next to the database; the running server, or the next one, records it. Lines are removed after they have been
+//! recorded, so a crash in between records them twice and never loses them. The file proves nothing by itself: any user
+//! who can write to the directory can write to it.
 
 use std::{
     fs::{self, File},
@@ -16,48 +16,48 @@ use bosun_core::audit::Record;
 
 use crate::ownership;
 
-/// Where the lines lie in the directory of a store.
+/// The spool's name in the directory of a store.
 pub const ACTS_FILE: &str = "audit.acts";
 
-/// Leaves word of an act.
+/// Appends a record to the spool.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn leave(dir: &Path, record: &Record) -> io::Result<()> {
+pub fn append(dir: &Path, record: &Record) -> io::Result<()> {
     let mut line = serde_json::to_string(record)?;
     line.push('\n');
     let mut file = File::options().create(true).append(true).mode(0o600).open(dir.join(ACTS_FILE))?;
     ownership::settle(&file, &fs::metadata(dir)?)?;
-    // Whoever takes the lines over holds the lock until they are gone.
+    // The server holds the lock while it records the lines and removes them.
     file.lock()?;
     file.write_all(line.as_bytes())?;
     file.sync_all()
 }
 
-/// Lines that are being taken over; nobody adds to them meanwhile.
+/// Spooled records; the spool is locked until they are dropped.
 #[derive(Debug)]
-pub struct Taken {
+pub struct Spooled {
     file: File,
     pub records: Vec<Record>,
 }
 
-impl Taken {
-    /// They are on record.
+impl Spooled {
+    /// Removes them from the spool after they have been recorded.
     ///
     /// # Errors
     /// If they cannot be removed: then they are recorded once more.
-    pub fn forget(mut self) -> io::Result<()> {
+    pub fn clear(mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
         self.file.sync_all()
     }
 }
 
-/// Takes over what was left; `None` if there is nothing.
+/// Takes the spooled records; `None` if there are none.
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn take(dir: &Path) -> io::Result<Option<Taken>> {
+pub fn take(dir: &Path) -> io::Result<Option<Spooled>> {
     let mut file = match File::options().read(true).write(true).open(dir.join(ACTS_FILE)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -70,11 +70,11 @@ pub fn take(dir: &Path) -> io::Result<Option<Taken>> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     let read = |line: &str| {
-        // Half a line is what a process left that was killed: its act did not end either.
+        // An incomplete line is from a process that was killed: its act did not complete either.
         let record = serde_json::from_str(line);
-        record.inspect_err(|error| tracing::error!(%error, "an act beside the server is not readable")).ok()
+        record.inspect_err(|error| tracing::error!(%error, "a spooled audit record is not readable")).ok()
     };
-    Ok(Some(Taken { records: text.lines().filter_map(read).collect(), file }))
+    Ok(Some(Spooled { records: text.lines().filter_map(read).collect(), file }))
 }
 
 #[cfg(test)]
@@ -84,28 +84,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_is_taken_until_it_is_on_record() {
+    fn spooled_records_are_taken_until_they_are_cleared() {
         let dir = tempfile::tempdir().unwrap();
         assert!(take(dir.path()).unwrap().is_none());
         let act = |at| Record::of_act(Timestamp(at), Action::StoreBackedUp, None, Some("there".into()));
-        leave(dir.path(), &act(1)).unwrap();
-        leave(dir.path(), &act(2)).unwrap();
+        append(dir.path(), &act(1)).unwrap();
+        append(dir.path(), &act(2)).unwrap();
         let both = [act(1), act(2)];
         assert_eq!(take(dir.path()).unwrap().unwrap().records, both);
         let again = take(dir.path()).unwrap().unwrap();
-        assert_eq!(again.records, both, "nobody has said that they are on record");
-        again.forget().unwrap();
+        assert_eq!(again.records, both, "they have not been cleared");
+        again.clear().unwrap();
         assert!(take(dir.path()).unwrap().is_none());
-        leave(dir.path(), &act(3)).unwrap();
+        append(dir.path(), &act(3)).unwrap();
         assert_eq!(take(dir.path()).unwrap().unwrap().records, [act(3)]);
     }
 
     #[test]
-    fn half_a_line_does_not_hide_the_others() {
+    fn an_incomplete_line_does_not_hide_the_others() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(ACTS_FILE), "{\"at\":\n").unwrap();
         let act = Record::of_act(Timestamp(1), Action::StoreBackedUp, None, None);
-        leave(dir.path(), &act).unwrap();
+        append(dir.path(), &act).unwrap();
         assert_eq!(take(dir.path()).unwrap().unwrap().records, [act]);
     }
 }
