@@ -5,7 +5,6 @@
 
 pub mod address;
 pub mod blob;
-pub mod fault;
 #[cfg(test)]
 mod golden;
 pub mod manifests;
@@ -15,4 +14,3 @@ pub mod ownership;
 pub mod runner;
 pub mod secret;
 pub mod store;
-mod yaml;

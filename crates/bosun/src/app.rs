@@ -182,7 +182,7 @@ spec:
 
 /// Everything that is wrong with the manifests, and a way out where there are none at all.
 struct Unusable<'a> {
-    faults: bosun_adapters::fault::Faults,
+    faults: bosun_reading::Faults,
     directories: &'a [PathBuf],
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bosun_adapters::{address::Exception, store::sqlite::audit::Audit};
-use bosun_core::{Limits, audit::Arguments, tool::parse_duration};
+use bosun_core::{Limits, audit::Arguments, duration};
 use bosun_engine::Settings;
 
 use crate::{commands::Usage, telemetry::LogFormat};
@@ -173,7 +173,7 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
-    parse_duration(text).ok_or("write it as 250ms, 30s, 5m or 1h30m")
+    duration::parse_positive(text).ok_or(duration::HINT)
 }
 
 #[cfg(test)]

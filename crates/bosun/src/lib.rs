@@ -13,7 +13,6 @@ mod features;
 mod process;
 mod settings;
 mod telemetry;
-mod toml_file;
 
 use std::process::ExitCode;
 

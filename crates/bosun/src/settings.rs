@@ -8,17 +8,13 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    ops::Range,
     path::{Path, PathBuf},
 };
 
 use anyhow::Context;
-use bosun_adapters::fault::{Faults, Place};
+use bosun_reading::{Data, Faults, Fields, Node, Report, SourcePlace, Syntax, toml};
 use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 use serde_json::Value;
-use toml::de::DeValue;
-
-use crate::toml_file::{Entry, Reader, Table};
 
 /// Where a server looks for its settings if it is not told.
 const FILE: &str = "bosun.toml";
@@ -65,7 +61,7 @@ pub(crate) struct Resolved {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Default,
-    File { file: PathBuf, place: Place },
+    File { file: PathBuf, place: SourcePlace },
     Environment(String),
     Flag(String),
 }
@@ -119,24 +115,24 @@ impl Setting {
         }
     }
 
-    /// The texts that the option would be given.
-    fn read(&self, entry: &Entry<'_>) -> Result<Vec<String>, String> {
-        let expected = match self.kind {
+    fn expected(&self) -> &'static str {
+        match self.kind {
             Kind::Number => "a number",
             Kind::Text => "a string",
             Kind::Texts => "a list of strings",
-        };
-        let found = entry.value.type_str();
-        let wrong = || format!("`{}` must be {expected}, not {found}", self.name);
-        match (self.kind, &entry.value) {
-            (Kind::Number, DeValue::Integer(number)) if number.radix() == 10 => {
-                Ok(vec![number.as_str().replace('_', "")])
-            }
-            (Kind::Text, DeValue::String(text)) => Ok(vec![text.to_string()]),
-            (Kind::Texts, DeValue::Array(items)) => {
-                items.iter().map(|item| item.get_ref().as_str().map(str::to_owned).ok_or_else(wrong)).collect()
-            }
-            _ => Err(wrong()),
+        }
+    }
+
+    /// The texts that the option would be given.
+    fn read(&self, node: &Node) -> Option<Vec<String>> {
+        match (self.kind, &node.data) {
+            (Kind::Number, Data::Number(number)) => Some(vec![number.to_string()]),
+            (Kind::Text, Data::Text(text)) => Some(vec![text.clone()]),
+            (Kind::Texts, Data::List(items)) => items
+                .iter()
+                .map(|item| if let Data::Text(text) = &item.data { Some(text.clone()) } else { None })
+                .collect(),
+            _ => None,
         }
     }
 }
@@ -184,62 +180,53 @@ pub(crate) fn lay(command: Command) -> anyhow::Result<(ArgMatches, Layers)> {
     Ok((matches, Layers { settings, resolved }))
 }
 
-type Found = BTreeMap<String, (Vec<String>, Place)>;
+type Found = BTreeMap<String, (Vec<String>, SourcePlace)>;
 
 /// What the file says, each value read by the parser of its option.
 fn read(file: &Path, text: &str, settings: &[Setting], command: &Command, name: &str) -> Result<Found, Faults> {
-    let mut reader = Reader::new(file, text);
-    let mut root = reader.root();
+    let root = toml::parse(file, text)?;
+    let report = Report::of_file(file, Syntax::Toml);
     let mut found = Found::new();
-    let mut sections: Vec<&str> = settings.iter().filter_map(|setting| setting.section.as_deref()).collect();
-    sections.dedup();
-    let names_of = |section: Option<&str>| -> Vec<&str> {
-        settings.iter().filter(|it| it.section.as_deref() == section).map(|it| it.name.as_str()).collect()
-    };
-    for section in &sections {
-        if let Some(mut table) = root.table(section, &mut reader) {
-            read_section(&mut table, Some(section), settings, command, name, &mut reader, &mut found);
-            table.finish(&names_of(Some(section)), &mut reader);
+    if let Some(root) = report.fields(&root, "") {
+        let mut sections: Vec<&str> = settings.iter().filter_map(|setting| setting.section.as_deref()).collect();
+        sections.dedup();
+        for section in sections {
+            if let Some(fields) = root.fields(section) {
+                read_section(&fields, Some(section), settings, command, name, &mut found);
+            }
         }
+        read_section(&root, None, settings, command, name, &mut found);
     }
-    read_section(&mut root, None, settings, command, name, &mut reader, &mut found);
-    root.finish(&[names_of(None), sections].concat(), &mut reader);
-    Faults::none_or(reader.faults, found)
+    Faults::none_or(report.into_faults(), found)
 }
 
-fn read_section<'t>(
-    table: &mut Table<'t>,
+fn read_section(
+    fields: &Fields<'_>,
     section: Option<&str>,
     settings: &[Setting],
     command: &Command,
     name: &str,
-    reader: &mut Reader<'t>,
     found: &mut Found,
 ) {
     for setting in settings.iter().filter(|setting| setting.section.as_deref() == section) {
-        let Some(entry) = table.take(&setting.name) else { continue };
-        let place = reader.place(entry.key_span.start);
-        let checked = setting.read(&entry).map_err(|message| (message, "wrong_type"));
-        match checked.and_then(|values| try_option(command, name, setting, &values).map(|()| values)) {
-            Ok(values) => {
+        let Some(node) = fields.get(&setting.name) else { continue };
+        let Some(values) = setting.read(node) else {
+            fields.wrong_field(&setting.name, node, setting.expected(), &setting.help);
+            continue;
+        };
+        match try_option(command, name, setting, &values) {
+            Ok(()) => {
+                let place = fields.place_of_key(&setting.name);
                 found.insert(setting.id.clone(), (values, place));
             }
-            Err((message, code)) => reader.fault(&place_of(&entry), code, message, Some(setting.help.clone())),
+            Err(message) => fields.fault_of(&setting.name, "invalid_setting", message, &*setting.help),
         }
     }
-}
-
-fn place_of(entry: &Entry<'_>) -> Range<usize> {
-    entry.span.clone()
+    fields.finish();
 }
 
 /// Whether the option takes these values.
-fn try_option(
-    command: &Command,
-    name: &str,
-    setting: &Setting,
-    values: &[String],
-) -> Result<(), (String, &'static str)> {
+fn try_option(command: &Command, name: &str, setting: &Setting, values: &[String]) -> Result<(), String> {
     let long = setting.name.replace('_', "-");
     let options = values.iter().map(|value| format!("--{long}={value}"));
     let line = ["bosun".to_owned(), name.to_owned()].into_iter().chain(options);
@@ -249,7 +236,7 @@ fn try_option(
             let said = error.to_string();
             let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
             let reason = first.split_once("': ").or_else(|| first.split_once(": ")).map_or(first, |(_, reason)| reason);
-            Err((format!("`{}` is not taken: {reason}", setting.name), "invalid_setting"))
+            Err(format!("`{}` is not taken: {reason}", setting.name))
         }
     }
 }

@@ -13,14 +13,14 @@ use bosun_core::{
         routing::{Route, RouteFault},
     },
 };
+use bosun_reading::{Fault, Report, SourcePlace};
 use serde_json::json;
 
 use crate::{
     ConvertError, Format, Found, Options, Text, Warning,
-    document::{Document, Places},
-    found::{Conversion, Fault, Report},
+    document::{Document, Path, Places},
+    found::{Conversion, conclude},
     read_document, read_source,
-    source::Place,
 };
 
 /// A text and all that can be said about it.
@@ -39,7 +39,7 @@ pub struct Checked<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,
-    pub place: Place,
+    pub place: SourcePlace,
     pub path: String,
     pub code: &'static str,
     pub message: String,
@@ -77,8 +77,8 @@ impl Checked<'_> {
 
     /// Where the value at `path` stands in the text.
     #[must_use]
-    pub fn place_of(&self, path: &str) -> Place {
-        let Some(document) = &self.document else { return place_in_source(path).unwrap_or(Place::START) };
+    pub fn place_of(&self, path: &str) -> SourcePlace {
+        let Some(document) = &self.document else { return place_in_source(path).unwrap_or(SourcePlace::START) };
         self.places.get_or_init(|| document.places()).find(path)
     }
 
@@ -94,7 +94,7 @@ impl Checked<'_> {
     pub fn unreadable(error: &ConvertError) -> Self {
         let place = match error {
             ConvertError::Read(error) => error.place(),
-            _ => Place::START,
+            _ => SourcePlace::START,
         };
         let hint = match error {
             ConvertError::NotBuilt(format) => {
@@ -127,17 +127,17 @@ pub fn check(text: &str, options: Options) -> Checked<'_> {
 /// Checks the tools that were read from a document, and places everything that was said about it.
 fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> Checked<'_> {
     let Conversion { format, mut tools, warnings, faults } = conversion;
-    let mut report = Report::default();
+    let report = Report::of_conversion();
     warnings.into_iter().for_each(|warning| report.push_warning(warning));
-    faults.into_iter().for_each(|fault| report.push_fault(fault));
+    faults.into_iter().for_each(|fault| report.add(fault));
     let mut broken = vec![false; tools.len()];
-    definition_faults(&tools, &mut broken, &mut report);
+    definition_faults(&tools, &mut broken, &report);
     for (found, is_broken) in tools.iter().zip(&mut broken) {
-        if let Some(fault) = route_fault(found) {
+        if let Some((path, fault)) = route_fault(found) {
             *is_broken = true;
-            report.push_fault(fault);
+            report.fault(&path, fault.code(), fault.to_string());
         }
-        schema_remarks(found, &mut report);
+        schema_remarks(found, &report);
         if let Some(message) = found.tool.deprecation_warning() {
             report.warn(&found.origin.place_of("deprecated"), "tool_deprecated", message);
         }
@@ -145,7 +145,7 @@ fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> C
     let mut is_sound = broken.into_iter().map(|is_broken| !is_broken);
     tools.retain(|_| is_sound.next().unwrap_or(true));
 
-    let Conversion { format, tools, warnings, faults } = report.conclude(format, tools);
+    let Conversion { format, tools, warnings, faults } = conclude(report, format, tools);
     let remarks = warnings.into_iter().map(Remark::from).chain(faults.into_iter().map(Remark::from));
     let mut checked = Checked { format: Some(format), tools, problems: Vec::new(), document, places: OnceCell::new() };
     let mut problems: Vec<Problem> = Vec::new();
@@ -159,10 +159,10 @@ fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> C
 }
 
 /// The place that a path into source code is: `12:5`, perhaps with a file before it.
-fn place_in_source(path: &str) -> Option<Place> {
+fn place_in_source(path: &str) -> Option<SourcePlace> {
     let (rest, column) = path.rsplit_once(':')?;
     let line = rest.rsplit(':').next()?;
-    Some(Place { line: line.parse().ok()?, column: column.parse().ok()? })
+    Some(SourcePlace { line: line.parse().ok()?, column: column.parse().ok()? })
 }
 
 /// What is said about a path, before its place is known.
@@ -175,7 +175,7 @@ struct Remark {
 }
 
 impl Remark {
-    fn placed(self, place: Place) -> Problem {
+    fn placed(self, place: SourcePlace) -> Problem {
         let Self { severity, mut path, code, message, hint } = self;
         if place_in_source(&path) == Some(place) {
             path.clear();
@@ -191,14 +191,14 @@ impl From<Warning> for Remark {
 }
 
 impl From<Fault> for Remark {
-    fn from(Fault { path, code, message, hint }: Fault) -> Self {
+    fn from(Fault { path, code, message, hint, .. }: Fault) -> Self {
         Self { severity: Severity::Error, path: path.into(), code, message, hint }
     }
 }
 
 /// Reports the faults of the tools by the open rules, at the places where the tools were read, and
 /// marks the tools that have any.
-fn definition_faults(tools: &[Found], broken: &mut [bool], report: &mut Report) {
+fn definition_faults(tools: &[Found], broken: &mut [bool], report: &Report) {
     /// The checker's own limit on one list.
     const AT_ONCE: usize = 1_000;
     for (chunk, broken) in tools.chunks(AT_ONCE).zip(broken.chunks_mut(AT_ONCE)) {
@@ -213,12 +213,12 @@ fn definition_faults(tools: &[Found], broken: &mut [bool], report: &mut Report) 
             let Some((index, inside)) = split.filter(|(index, _)| *index < chunk.len()) else { continue };
             broken[index] = true;
             let path = chunk[index].origin.place_of(inside.trim_start_matches('.'));
-            report.push_fault(Fault { path, code: fault.code, message: fault.message, hint: None });
+            report.fault(&path, fault.code, fault.message);
         }
     }
 }
 
-fn schema_remarks(found: &Found, report: &mut Report) {
+fn schema_remarks(found: &Found, report: &Report) {
     // What is no schema is a fault, and told as one.
     for warning in normalize(&found.tool.parameters).map(|normalized| normalized.warnings).unwrap_or_default() {
         let path = found.origin.place_of(&format!("parameters.{}", warning.path));
@@ -227,8 +227,8 @@ fn schema_remarks(found: &Found, report: &mut Report) {
 }
 
 /// A cache tool must say which model it reads, whatever its arguments are.
-fn route_fault(found: &Found) -> Option<Fault> {
+fn route_fault(found: &Found) -> Option<(Path, RouteFault)> {
     let fault = Route::of(&found.tool).err()?;
     let field = if matches!(fault, RouteFault::UnknownAlias(_)) { "entity_aliases" } else { "cache_model" };
-    Some(Fault { path: found.origin.place_of(field), code: fault.code(), message: fault.to_string(), hint: None })
+    Some((found.origin.place_of(field), fault))
 }

@@ -6,11 +6,10 @@
 use std::time::Duration;
 
 use bosun_core::{Tool, tool::HttpRequest};
+pub(crate) use bosun_reading::Report;
+use bosun_reading::{Fault, Warning};
 
-use crate::{
-    Format, Warning,
-    document::{Path, Trail},
-};
+use crate::{Format, document::Path};
 
 /// All that one text had to say.
 #[derive(Clone, Debug)]
@@ -80,96 +79,17 @@ pub struct Request {
     pub losses: Vec<Warning>,
 }
 
-/// One thing that is wrong in a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    pub path: Path,
-    pub code: &'static str,
-    pub message: String,
-    /// What to do about it.
-    pub hint: Option<String>,
-}
-
-/// Nobody reads more, and a hostile file could ask for millions.
-const MOST: usize = 1_000;
-
-/// Remarks and faults, as a converter collects them. Beyond a number of them they are only counted.
-#[derive(Debug, Default)]
-pub(crate) struct Report {
-    warnings: Vec<Warning>,
-    more_warnings: usize,
-    faults: Vec<Fault>,
-    more_faults: usize,
-}
-
-impl Report {
-    /// How many faults there are so far. Whoever reads a tool compares before and after.
-    pub(crate) fn fault_count(&self) -> usize {
-        self.faults.len() + self.more_faults
+/// All of it, with a word on what was only counted.
+pub(crate) fn conclude(report: Report, format: Format, tools: Vec<Found>) -> Conversion {
+    let mut warnings = report.take_warnings();
+    let (more_warnings, more_faults) = (report.warnings_omitted(), report.faults_omitted());
+    if more_warnings > 0 {
+        let message = format!("there are {more_warnings} more warnings");
+        warnings.push(Warning { path: String::new(), code: "more", message });
     }
-
-    pub(crate) fn warn(&mut self, path: &Path, code: &'static str, message: impl Into<String>) {
-        self.push_warning(Warning { path: path.to_string(), code, message: message.into() });
+    let mut faults = report.into_faults();
+    if more_faults > 0 {
+        faults.push(Fault::of_file("", "more", format!("there are {more_faults} more faults")));
     }
-
-    /// A warning on the way down into a value, where writing down the path is the costly part.
-    pub(crate) fn warn_at(&mut self, trail: &Trail<'_>, code: &'static str, message: impl Into<String>) {
-        if self.warnings.len() < MOST {
-            self.warn(&trail.to_path(), code, message);
-        } else {
-            self.more_warnings += 1;
-        }
-    }
-
-    pub(crate) fn push_warning(&mut self, warning: Warning) {
-        if self.warnings.len() < MOST {
-            self.warnings.push(warning);
-        } else {
-            self.more_warnings += 1;
-        }
-    }
-
-    /// As [`Report::warn_at`], for a fault.
-    pub(crate) fn fault_at(&mut self, trail: &Trail<'_>, code: &'static str, message: impl Into<String>) {
-        if self.faults.len() < MOST {
-            self.fault(&trail.to_path(), code, message);
-        } else {
-            self.more_faults += 1;
-        }
-    }
-
-    pub(crate) fn fault(&mut self, path: &Path, code: &'static str, message: impl Into<String>) {
-        self.push_fault(Fault { path: path.clone(), code, message: message.into(), hint: None });
-    }
-
-    pub(crate) fn fault_with_hint(
-        &mut self,
-        path: &Path,
-        code: &'static str,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        self.push_fault(Fault { path: path.clone(), code, message: message.into(), hint: Some(hint.into()) });
-    }
-
-    pub(crate) fn push_fault(&mut self, fault: Fault) {
-        if self.faults.len() < MOST {
-            self.faults.push(fault);
-        } else {
-            self.more_faults += 1;
-        }
-    }
-
-    /// All of it, with a word on what was only counted.
-    pub(crate) fn conclude(mut self, format: Format, tools: Vec<Found>) -> Conversion {
-        if self.more_warnings > 0 {
-            let message = format!("there are {} more warnings", self.more_warnings);
-            self.warnings.push(Warning { path: String::new(), code: "more", message });
-        }
-        if self.more_faults > 0 {
-            let message = format!("there are {} more faults", self.more_faults);
-            self.faults.push(Fault { path: Path::root(), code: "more", message, hint: None });
-        }
-        Conversion { format, tools, warnings: self.warnings, faults: self.faults }
-    }
+    Conversion { format, tools, warnings, faults }
 }

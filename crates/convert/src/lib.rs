@@ -110,25 +110,23 @@ mod n8n;
 mod names;
 mod openapi;
 mod tool_config;
-mod warning;
 mod write;
 
 pub mod client;
 pub mod dialect;
 pub mod document;
-pub mod source;
 #[cfg(feature = "zod")]
 pub mod zod;
 
 use std::collections::HashSet;
 
+use bosun_reading::Report;
 use document::{Document, ReadError};
-use found::Report;
 
+pub use bosun_reading::{Fault, Warning};
 pub use check::{Checked, Problem, Severity, check};
 pub use format::{Format, NoSuchFormat};
-pub use found::{Conversion, Fault, Found, Inside, Origin, Request};
-pub use warning::Warning;
+pub use found::{Conversion, Found, Inside, Origin, Request};
 pub use write::{Documents, Written, write};
 
 /// Why nothing could be read or written at all.
@@ -220,46 +218,48 @@ fn read_source(_: &str, _: Options) -> Result<Conversion, ConvertError> {
 
 #[cfg(feature = "zod")]
 fn read_source(text: &str, options: Options) -> Result<Conversion, ConvertError> {
-    use crate::{document::Path, source::Place};
+    use bosun_reading::SourcePlace;
 
-    let mut report = Report::default();
+    use crate::document::Path;
+
+    let report = Report::of_conversion();
     let mut tools = Vec::new();
     match zod::convert(text, "", zod::Options { version: options.zod }) {
         Ok(converted) => {
             converted.warnings.into_iter().for_each(|warning| report.push_warning(warning));
             tools.extend(converted.tools.into_iter().map(|found| {
-                let path = Path::of_source(Place { line: found.line, column: found.column });
+                let path = Path::of_source(SourcePlace { line: found.line, column: found.column });
                 let inside = Inside::Never("it is code".to_owned());
                 Found { tool: found.tool, origin: Origin { path, parameters: None }, inside }
             }));
         }
         Err(faults) => {
             for fault in faults {
-                let path = Path::of_source(Place { line: fault.line, column: fault.column });
-                report.push_fault(Fault { path, code: fault.code, message: fault.message, hint: fault.hint });
+                let path = Path::of_source(SourcePlace { line: fault.line, column: fault.column });
+                report.fault_with_hint(&path, fault.code, fault.message, fault.hint.unwrap_or_default());
             }
         }
     }
-    refuse_duplicates(&mut tools, &mut report);
-    Ok(report.conclude(Format::Zod, tools))
+    refuse_duplicates(&mut tools, &report);
+    Ok(found::conclude(report, Format::Zod, tools))
 }
 
 /// Reads the tools of a document in a format.
 fn read_document(document: &Document<'_>, format: Format) -> Conversion {
-    let mut report = Report::default();
+    let report = Report::of_conversion();
     let mut tools = match format {
-        Format::N8n => n8n::read(document, &mut report),
-        Format::OpenApi => openapi::read(document, &mut report),
-        Format::ArkManifest => manifest::read(document, &mut report),
-        Format::ToolConfig => tool_config::read(document, &mut report),
-        list => lists::read(document, list, &mut report),
+        Format::N8n => n8n::read(document, &report),
+        Format::OpenApi => openapi::read(document, &report),
+        Format::ArkManifest => manifest::read(document, &report),
+        Format::ToolConfig => tool_config::read(document, &report),
+        list => lists::read(document, list, &report),
     };
-    refuse_duplicates(&mut tools, &mut report);
-    report.conclude(format, tools)
+    refuse_duplicates(&mut tools, &report);
+    found::conclude(report, format, tools)
 }
 
 /// Two tools of one name could not be told apart. The first one stays.
-fn refuse_duplicates(tools: &mut Vec<Found>, report: &mut Report) {
+fn refuse_duplicates(tools: &mut Vec<Found>, report: &Report) {
     let mut names = HashSet::new();
     tools.retain(|found| {
         let is_new = names.insert(found.tool.name.clone());

@@ -8,12 +8,13 @@ use bosun_core::{
     Binding, Tool,
     tool::{Annotations, Nango},
 };
+use bosun_reading::Syntax;
 use serde_json::{Map, Value, json};
 
 use crate::{
     Warning,
     document::{Document, Path},
-    fields::{Fields, duration_text, kind_of},
+    fields::{Fields, deprecation, duration_text, owned, text},
     format::{clip, is_by_category},
     found::{Found, Inside, Origin, Report},
 };
@@ -21,7 +22,7 @@ use crate::{
 /// The provider of tools that need none.
 const META: &str = "__META__";
 
-pub(crate) fn read(document: &Document<'_>, report: &mut Report) -> Vec<Found> {
+pub(crate) fn read(document: &Document<'_>, report: &Report) -> Vec<Found> {
     let mut tools = Vec::new();
     for (path, value) in document.parts() {
         read_config(value, path, &mut tools, report);
@@ -29,21 +30,22 @@ pub(crate) fn read(document: &Document<'_>, report: &mut Report) -> Vec<Found> {
     tools
 }
 
-fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &mut Report) {
+fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &Report) {
     match value {
         Value::Array(list) => read_list(list, &path, None, &Map::new(), tools, report),
         Value::Object(object) if object.contains_key("tools") => {
-            let mut fields = Fields::new(object, path);
-            let providers = fields.object("providers", report).cloned().unwrap_or_default();
-            let list = fields.list("tools", report).unwrap_or_default();
-            fields.skip(&["$schema"]);
+            let Some(fields) = report.fields_at(value, path, "a tool-config") else { return };
+            let providers = fields.fields("providers").and_then(|providers| providers.node().as_object());
+            let providers = providers.cloned().unwrap_or_default();
+            let list = fields.list("tools");
+            fields.ignore(&["$schema"]);
             for (key, why) in [("beats", "they are no tools"), ("strict_optional", "`required` alone decides")] {
-                if fields.take(key).is_some() {
+                if fields.get(key).is_some() {
                     report.warn(&fields.path_of(key), "field_dropped", format!("`{key}` is not used: {why}"));
                 }
             }
             read_list(list, &fields.path_of("tools"), None, &providers, tools, report);
-            fields.refuse_the_rest(report);
+            fields.finish();
         }
         Value::Object(object) if is_by_category(object) => {
             for (category, list) in object {
@@ -52,7 +54,8 @@ fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &mut R
             }
         }
         other => {
-            let message = format!("a tool-config is an object with a list of `tools`, not {}", kind_of(other));
+            let message =
+                format!("a tool-config is an object with a list of `tools`, not {}", Syntax::Json.kind_of(other));
             report.fault(&path, "not_a_tool_config", message);
         }
     }
@@ -64,10 +67,10 @@ fn read_list(
     category: Option<&str>,
     providers: &Map<String, Value>,
     tools: &mut Vec<Found>,
-    report: &mut Report,
+    report: &Report,
 ) {
     for (index, entry) in list.iter().enumerate() {
-        let Some(fields) = Fields::of(entry, path.index(index), "a tool", report) else { continue };
+        let Some(fields) = report.fields_at(entry, path.index(index), "a tool") else { continue };
         let faults = report.fault_count();
         let found = read_tool(fields, category, providers, report);
         tools.extend(found.filter(|_| report.fault_count() == faults));
@@ -75,34 +78,34 @@ fn read_list(
 }
 
 fn read_tool(
-    mut fields: Fields<'_>,
+    fields: Fields<'_>,
     category: Option<&str>,
     providers: &Map<String, Value>,
-    report: &mut Report,
+    report: &Report,
 ) -> Option<Found> {
-    let name = fields.required_text("name", report);
-    let description = fields.required_text("description", report);
+    let name = fields.required_text("name", "").map(|text| text.value);
+    let description = fields.required_text("description", "").map(|text| text.value);
     let parameters_path = fields.path_of("parameters");
-    let parameters = fields.object("parameters", report).cloned();
-    let display_name = fields.text("display_name", report).map(str::to_owned);
-    let lc_name = fields.text("lc_name", report).map(str::to_owned);
-    let own_category = fields.text("category", report);
-    let version = fields.text("version", report).map(str::to_owned);
-    let timeout = fields.duration("timeout", report);
-    let cache_for = fields.duration("cache", report);
+    let parameters = fields.fields("parameters").map(|parameters| parameters.node().clone());
+    let display_name = text(&fields, "display_name").map(str::to_owned);
+    let lc_name = text(&fields, "lc_name").map(str::to_owned);
+    let own_category = text(&fields, "category");
+    let version = text(&fields, "version").map(str::to_owned);
+    let timeout = fields.positive_duration("timeout");
+    let cache_for = fields.positive_duration("cache");
     let annotations = Annotations {
-        read_only_hint: fields.boolean("read_only", report),
-        destructive_hint: fields.boolean("destructive", report),
-        idempotent_hint: fields.boolean("idempotent", report),
-        open_world_hint: fields.boolean("open_world", report),
+        read_only_hint: fields.bool("read_only"),
+        destructive_hint: fields.bool("destructive"),
+        idempotent_hint: fields.bool("idempotent"),
+        open_world_hint: fields.bool("open_world"),
     };
-    let deprecated = fields.deprecation(report);
-    let labels = fields.texts("labels", report);
-    let binding = binding(&mut fields, name.unwrap_or_default(), providers, report);
-    fields.refuse_the_rest(report);
+    let deprecated = deprecation(&fields);
+    let labels = owned(fields.texts("labels"));
+    let binding = binding(&fields, name.unwrap_or_default(), providers, report);
+    fields.finish();
 
     let has_parameters = parameters.is_some();
-    let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
+    let parameters = parameters.unwrap_or_else(|| json!({"type": "object", "properties": {}}));
     let mut tool = Tool::new(name?, description?, parameters, binding?);
     tool.display_name = display_name;
     tool.lc_name = lc_name;
@@ -122,18 +125,12 @@ fn read_tool(
     Some(found)
 }
 
-fn binding(
-    fields: &mut Fields<'_>,
-    name: &str,
-    providers: &Map<String, Value>,
-    report: &mut Report,
-) -> Option<Binding> {
-    let provider =
-        fields.text("providerConfigKey", report).map(str::trim).filter(|key| !key.is_empty() && *key != META);
-    let source = fields.text("source", report);
-    let action = fields.text("action", report).map(str::to_owned);
-    let model = fields.text("cache_model", report).map(str::to_owned);
-    let entity_aliases = fields.texts("entity_aliases", report);
+fn binding(fields: &Fields<'_>, name: &str, providers: &Map<String, Value>, report: &Report) -> Option<Binding> {
+    let provider = text(fields, "providerConfigKey").map(str::trim).filter(|key| !key.is_empty() && *key != META);
+    let source = text(fields, "source");
+    let action = text(fields, "action").map(str::to_owned);
+    let model = text(fields, "cache_model").map(str::to_owned);
+    let entity_aliases = owned(fields.texts("entity_aliases"));
     let Some(provider) = provider else {
         return without_provider(fields, name, source, report);
     };
@@ -178,7 +175,7 @@ fn binding(
 }
 
 /// Tools that steer the conversation need no provider; any other is run by whoever owns it.
-fn without_provider(fields: &Fields<'_>, name: &str, source: Option<&str>, report: &mut Report) -> Option<Binding> {
+fn without_provider(fields: &Fields<'_>, name: &str, source: Option<&str>, report: &Report) -> Option<Binding> {
     if name.is_empty() {
         // That there is no name is told already.
         return None;

@@ -1,7 +1,8 @@
-//! A least-recently-used cache, bounded by the weight of its values in bytes.
+//! A least-recently-used cache, bounded by the sum of the weights of its values.
 //!
-//! Counting entries bounds nothing when a client chooses how large they are. The cache has no lock of its own: callers
-//! that share one wrap it in theirs. Evicted values are returned, so that they can be dropped outside of that lock.
+//! The weight is bytes wherever a client chooses how large a value is, since counting entries would bound nothing
+//! there; values that are all of one size may weigh one each. The cache has no lock of its own: callers that share one
+//! wrap it in theirs. Evicted values are returned, so that they can be dropped outside of that lock.
 
 use std::{
     borrow::Borrow,
@@ -28,7 +29,7 @@ struct Slot<V> {
 }
 
 impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
-    /// A cache of at most `capacity` bytes.
+    /// A cache whose weights sum up to at most `capacity`.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self { capacity, weight: 0, now: 0, slots: HashMap::new(), by_use: BTreeMap::new() }
@@ -90,6 +91,12 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
         self.by_use.remove(&slot.used);
         self.weight -= slot.weight;
         Some(slot.value)
+    }
+
+    pub fn clear(&mut self) {
+        self.weight = 0;
+        self.slots.clear();
+        self.by_use.clear();
     }
 
     /// The sum of the weights.

@@ -9,6 +9,7 @@ use crate::{
     ceiling::{CHANGES_BYTES, ENTRY_BYTES, JOURNAL_BYTES},
     event::Event,
     json,
+    machine::failure_code,
 };
 
 /// The size of a journal.
@@ -36,8 +37,8 @@ impl JournalFault {
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
-            Self::EntryTooLarge(_) => "entry_too_large",
-            Self::Full => "journal_full",
+            Self::EntryTooLarge(_) => failure_code::ENTRY_TOO_LARGE,
+            Self::Full => failure_code::JOURNAL_FULL,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ContentHash, conversation, message, trace::TraceContext, transcript::Message};
+use crate::{ContentHash, conversation, duration, message, trace::TraceContext, transcript::Message};
 
 /// A query as it was frozen at submit. Later changes of a catalogue or a manifest do not reach it; only secrets and
 /// permissions are looked up live. Its limits, labels and annotations are the initial ones: the current ones are in its
@@ -203,60 +203,98 @@ impl AskedLimits {
         self.other_than(now).within(wide).other_than(now)
     }
 
-    /// The limits that differ from `now`.
-    #[must_use]
-    pub fn other_than(&self, now: Limits) -> Self {
-        Self {
-            query_timeout: self.query_timeout.filter(|asked| *asked != now.query_timeout),
-            tool_timeout: self.tool_timeout.filter(|asked| *asked != now.tool_timeout),
-            external_timeout: self.external_timeout.filter(|asked| *asked != now.external_timeout),
-            max_tool_calls: self.max_tool_calls.filter(|asked| *asked != now.max_tool_calls),
-            max_tokens: self.max_tokens.filter(|asked| Some(*asked) != now.max_tokens),
-            ttl: self.ttl.filter(|asked| *asked != now.ttl),
-        }
-    }
-
-    fn within(&self, wide: Limits) -> Self {
-        Self {
-            query_timeout: self.query_timeout.map(|asked| asked.min(wide.query_timeout)),
-            tool_timeout: self.tool_timeout.map(|asked| asked.min(wide.tool_timeout)),
-            external_timeout: self.external_timeout.map(|asked| asked.min(wide.external_timeout)),
-            max_tool_calls: self.max_tool_calls.map(|asked| asked.min(wide.max_tool_calls)),
-            max_tokens: self.max_tokens.map(|asked| asked.min(wide.max_tokens.unwrap_or(asked))),
-            ttl: self.ttl.map(|asked| asked.min(wide.ttl)),
-        }
-    }
-
-    /// `limits`, with those here replaced.
-    #[must_use]
-    pub fn replace_in(&self, limits: Limits) -> Limits {
-        Limits {
-            query_timeout: self.query_timeout.unwrap_or(limits.query_timeout),
-            tool_timeout: self.tool_timeout.unwrap_or(limits.tool_timeout),
-            external_timeout: self.external_timeout.unwrap_or(limits.external_timeout),
-            max_tool_calls: self.max_tool_calls.unwrap_or(limits.max_tool_calls),
-            max_tokens: self.max_tokens.or(limits.max_tokens),
-            ttl: self.ttl.unwrap_or(limits.ttl),
-        }
-    }
-
-    /// The names of the requested limits, as a request spells them.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let asked = [
-            ("timeout", self.query_timeout.is_some()),
-            ("toolTimeout", self.tool_timeout.is_some()),
-            ("externalTimeout", self.external_timeout.is_some()),
-            ("maxToolCalls", self.max_tool_calls.is_some()),
-            ("maxTokens", self.max_tokens.is_some()),
-            ("ttl", self.ttl.is_some()),
-        ];
-        asked.into_iter().filter_map(|(name, is_asked)| is_asked.then_some(name))
-    }
-
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// The bound that a limit sets, if it sets one: `max_tokens` need not.
+fn bound<T>(limit: impl Into<Option<T>>) -> Option<T> {
+    limit.into()
+}
+
+/// Why a text is not a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitFault {
+    UnknownName,
+    NotADuration,
+    NotANumber,
+}
+
+/// A limit as an option or an annotation writes it.
+trait ReadLimit: Sized {
+    fn read(text: &str) -> Result<Self, LimitFault>;
+}
+
+impl ReadLimit for Duration {
+    fn read(text: &str) -> Result<Self, LimitFault> {
+        duration::parse_positive(text).ok_or(LimitFault::NotADuration)
+    }
+}
+
+impl ReadLimit for u32 {
+    fn read(text: &str) -> Result<Self, LimitFault> {
+        text.parse().map_err(|_| LimitFault::NotANumber)
+    }
+}
+
+impl ReadLimit for u64 {
+    fn read(text: &str) -> Result<Self, LimitFault> {
+        text.parse().map_err(|_| LimitFault::NotANumber)
+    }
+}
+
+/// The table of limits: the field, its name in a request, and its name as an option and an annotation.
+macro_rules! limits {
+    ($($field:ident: $type:ty, $json:literal, $option:literal;)+) => {
+        impl AskedLimits {
+            /// The names of options and annotations.
+            pub const OPTIONS: &[&str] = &[$($option),+];
+
+            /// The limits that differ from `now`.
+            #[must_use]
+            pub fn other_than(&self, now: Limits) -> Self {
+                Self { $($field: self.$field.filter(|asked| Some(*asked) != bound(now.$field)),)+ }
+            }
+
+            fn within(&self, wide: Limits) -> Self {
+                Self { $($field: self.$field.map(|asked| asked.min(bound(wide.$field).unwrap_or(asked))),)+ }
+            }
+
+            /// `limits`, with those here replaced.
+            #[must_use]
+            pub fn replace_in(&self, limits: Limits) -> Limits {
+                Limits { $($field: self.$field.map_or(limits.$field, Into::into),)+ }
+            }
+
+            /// The names of the requested limits, as a request spells them.
+            pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+                [$(self.$field.is_some().then_some($json)),+].into_iter().flatten()
+            }
+
+            /// Asks for the limit that is called `option`, as it is written in a text.
+            ///
+            /// # Errors
+            /// If there is no such limit, or if the text is none; nothing is asked for then.
+            pub fn ask(&mut self, option: &str, text: &str) -> Result<(), LimitFault> {
+                match option {
+                    $($option => self.$field = Some(<$type>::read(text)?),)+
+                    _ => return Err(LimitFault::UnknownName),
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+limits! {
+    query_timeout: Duration, "timeout", "query-timeout";
+    tool_timeout: Duration, "toolTimeout", "tool-timeout";
+    external_timeout: Duration, "externalTimeout", "external-timeout";
+    max_tool_calls: u32, "maxToolCalls", "max-tool-calls";
+    max_tokens: u64, "maxTokens", "max-tokens";
+    ttl: Duration, "ttl", "ttl";
 }
 
 /// Tokens that the model API reported. Prompt tokens include those read from a cache and those written to one.

@@ -13,7 +13,8 @@ pub fn clip(text: &str, longest: usize) -> String {
 
 /// The known word that `word` was probably meant to be: at most two edits away, and less than half of its letters
 /// wrong.
-pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const FARTHEST: usize = 2;
     known
         .filter(|candidate| candidate.chars().count().abs_diff(word.chars().count()) <= FARTHEST)

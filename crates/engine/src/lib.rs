@@ -32,7 +32,7 @@ pub use clock::{Clock, SystemClock};
 pub use engine::{
     DeliverReport, Engine, Settings, Snapshot, Submitted,
     conversations::{AskedConversation, DEFAULT_MEMORY},
-    large_results::{BLOB_GRACE, RESULT_TOO_LARGE, Upload, UploadError},
+    large_results::{BLOB_GRACE, Upload, UploadError},
     results::{PageError, READ_RESULT, ResultContent, Results},
     update::Update,
 };

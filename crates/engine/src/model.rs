@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bosun_core::{
     QueryUid, ceiling, json,
+    machine::failure_code,
     query::{ModelOptions, Usage},
     tool::toolset::Toolset,
     trace::TraceContext,
@@ -178,15 +179,15 @@ impl ModelError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Refused { .. } => "model_refused",
-            Self::Unavailable { .. } => "model_unavailable",
-            Self::CircuitOpen { .. } => "model_circuit_open",
-            Self::Incomplete(_) => "model_incomplete",
-            Self::TooLong(_) => "model_output_limit",
-            Self::Malformed(_) => "model_malformed",
-            Self::Misconfigured(_) => "model_misconfigured",
-            Self::SecretNotAllowed(_) => crate::resource::SECRET_NOT_ALLOWED,
-            Self::AddressNotAllowed(_) => crate::resource::ADDRESS_NOT_ALLOWED,
+            Self::Refused { .. } => failure_code::MODEL_REFUSED,
+            Self::Unavailable { .. } => failure_code::MODEL_UNAVAILABLE,
+            Self::CircuitOpen { .. } => failure_code::MODEL_CIRCUIT_OPEN,
+            Self::Incomplete(_) => failure_code::MODEL_INCOMPLETE,
+            Self::TooLong(_) => failure_code::MODEL_OUTPUT_LIMIT,
+            Self::Malformed(_) => failure_code::MODEL_MALFORMED,
+            Self::Misconfigured(_) => failure_code::MODEL_MISCONFIGURED,
+            Self::SecretNotAllowed(_) => failure_code::SECRET_NOT_ALLOWED,
+            Self::AddressNotAllowed(_) => failure_code::ADDRESS_NOT_ALLOWED,
         }
     }
 }

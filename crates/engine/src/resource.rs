@@ -152,12 +152,6 @@ pub enum Origin {
     Builtin,
 }
 
-/// The code of a fault: a manifest would send a secret to where it may not go.
-pub const SECRET_NOT_ALLOWED: &str = "secret_not_allowed";
-
-/// The code of a fault: a manifest would call an address that no client may make the server call.
-pub const ADDRESS_NOT_ALLOWED: &str = "address_not_allowed";
-
 /// One thing that is wrong with a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestFault {

@@ -13,8 +13,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_adapters::runner::builtin::{Builtins, FAILED};
-use bosun_core::{Binding, Outcome, Tool, tool::Annotations};
+use bosun_adapters::runner::builtin::Builtins;
+use bosun_core::{Binding, Outcome, Tool, machine::outcome_code, tool::Annotations};
 use bosun_engine::{Runner, runner::InsideCall};
 use serde_json::json;
 
@@ -83,8 +83,8 @@ impl Runner for Ledger {
         });
         match written.await {
             Ok(Ok(())) => Outcome::success("written"),
-            Ok(Err(error)) => Outcome::failure(FAILED, format!("ledger cannot be written: {error}")),
-            Err(error) => Outcome::failure(FAILED, format!("ledger was not written: {error}")),
+            Ok(Err(error)) => Outcome::failure(outcome_code::TOOL_FAILED, format!("ledger cannot be written: {error}")),
+            Err(error) => Outcome::failure(outcome_code::TOOL_FAILED, format!("ledger was not written: {error}")),
         }
     }
 }

@@ -30,11 +30,9 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use bosun_adapters::{
-    fault::Faults,
-    model::scripted::{Line, Script, ScriptError, WireFailure, WireFaults},
-};
+use bosun_adapters::model::scripted::{Line, Script, ScriptError, WireFailure, WireFaults};
 use bosun_core::ContentHash;
+use bosun_reading::Faults;
 use futures_util::{StreamExt, stream};
 use tokio::{net::TcpListener, sync::Notify, task::JoinSet};
 

@@ -1,9 +1,14 @@
 //! Agents: their prompt, their model, their tools and their limits.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
-use bosun_core::{Namespace, Tool, query::AskedLimits, schema};
+use bosun_core::{
+    Namespace, Tool, duration,
+    query::{AskedLimits, LimitFault},
+    schema,
+};
 use bosun_engine::{Agent, registry::AgentTool};
+use bosun_reading::{Data, Fault, Fields, SourcePlace};
 use serde_json::Value;
 
 use super::{
@@ -12,11 +17,7 @@ use super::{
     document::{Document, Located, Metadata},
     parameter::{self, ParameterDraft},
 };
-use crate::{
-    fault::{Fault, Place},
-    runner::builtin::Builtins,
-    yaml::{Data, Fields, Node, duration},
-};
+use crate::runner::builtin::Builtins;
 
 /// What the annotations that are ours begin with.
 const OWN_ANNOTATIONS: &str = "bosun.dev/";
@@ -27,7 +28,7 @@ pub(super) const DEFAULT_MODEL: &str = "default";
 #[derive(Debug)]
 pub(super) struct AgentDraft {
     pub(super) agent: Agent,
-    model_place: Place,
+    model_place: SourcePlace,
     tools: Vec<ToolReference>,
     parameters: Vec<ParameterDraft>,
 }
@@ -36,7 +37,7 @@ pub(super) struct AgentDraft {
 struct ToolReference {
     /// Whether the agent may mean a builtin tool that no manifest declares.
     is_builtin: bool,
-    place: Place,
+    place: SourcePlace,
 }
 
 pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<AgentDraft>> {
@@ -44,7 +45,7 @@ pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<A
     let limits = limits(metadata, fields);
     let model = spec.fields("modelRef").and_then(|reference| model_reference(&metadata.namespace, &reference));
     let mut tools: Vec<(AgentTool, ToolReference)> = Vec::new();
-    for (tool, reference) in spec.list("tools").iter().filter_map(|node| tool(&spec, node)) {
+    for (tool, reference) in spec.entries("tools").iter().filter_map(tool) {
         if tools.iter().any(|(earlier, _)| earlier.name == tool.name) {
             let message = format!("Agent `{}` lists tool `{}` twice", metadata.name, tool.name);
             fields.fault(reference.place, "duplicate_name", message, "leave one of them out");
@@ -89,7 +90,7 @@ fn output_schema(spec: &Fields<'_>) -> Option<Value> {
     Some(source)
 }
 
-fn model_reference(own: &Namespace, fields: &Fields<'_>) -> Option<(String, Place)> {
+fn model_reference(own: &Namespace, fields: &Fields<'_>) -> Option<(String, SourcePlace)> {
     let name = fields.required_text("name", "the name of a Model");
     if let Some(namespace) = fields.text("namespace").filter(|namespace| namespace.value != own.as_str()) {
         let message = format!("the model is in namespace `{}`, and the agent in `{own}`", namespace.value);
@@ -99,9 +100,8 @@ fn model_reference(own: &Namespace, fields: &Fields<'_>) -> Option<(String, Plac
     name.map(|name| (name.value.to_owned(), name.place))
 }
 
-fn tool(spec: &Fields<'_>, node: &Node) -> Option<(AgentTool, ToolReference)> {
+fn tool(fields: &Fields<'_>) -> Option<(AgentTool, ToolReference)> {
     const KNOWN: &str = "write `builtin`, or for what a Tool manifest declares its type, or `custom`";
-    let fields = spec.inner(node, "tools")?;
     let kind = fields.required_text("type", KNOWN);
     // Whoever chooses by labels names no tool; that this is not served is all there is to say.
     let name = if fields.has("labelSelector") {
@@ -127,43 +127,30 @@ fn tool(spec: &Fields<'_>, node: &Node) -> Option<(AgentTool, ToolReference)> {
 }
 
 fn limits(metadata: &Metadata, fields: &Fields<'_>) -> AskedLimits {
-    const KNOWN: &str =
-        "known are `query-timeout`, `tool-timeout`, `external-timeout`, `ttl`, `max-tool-calls` and `max-tokens`";
     let mut limits = AskedLimits::default();
     for (annotation, value) in &metadata.annotations {
         let Some(name) = annotation.strip_prefix(OWN_ANNOTATIONS) else { continue };
+        let Err(fault) = limits.ask(name, value) else { continue };
         let place = metadata.annotation_places.get(annotation).copied().unwrap_or(metadata.place);
-        let time = || {
-            let time = duration::parse(value).filter(|time| *time > Duration::ZERO);
-            if time.is_none() {
-                let message = format!("annotation `{annotation}` is `{value}`, which is not a time limit");
-                fields.fault(place, "bad_value", message, duration::HINT);
+        let (code, problem, hint) = match fault {
+            LimitFault::NotADuration => {
+                ("bad_value", format!("is `{value}`, which is not a time limit"), duration::HINT.to_owned())
             }
-            time
-        };
-        let number = |of: &str, example: &str| {
-            let number: Option<u32> = value.parse().ok();
-            if number.is_none() {
-                let message = format!("annotation `{annotation}` is `{value}`, which is not a number of {of}");
-                fields.fault(place, "bad_value", message, format!("write it like `\"{example}\"`"));
+            LimitFault::NotANumber => {
+                ("bad_value", format!("is `{value}`, which is not a whole number"), "write it like `\"10\"`".to_owned())
             }
-            number
+            LimitFault::UnknownName => {
+                let known: Vec<_> = AskedLimits::OPTIONS.iter().map(|name| format!("`{name}`")).collect();
+                ("unknown_field", "means nothing here".to_owned(), format!("known are {}", known.join(", ")))
+            }
         };
-        match name {
-            "query-timeout" => limits.query_timeout = time(),
-            "tool-timeout" => limits.tool_timeout = time(),
-            "external-timeout" => limits.external_timeout = time(),
-            "ttl" => limits.ttl = time(),
-            "max-tool-calls" => limits.max_tool_calls = number("calls", "10"),
-            "max-tokens" => limits.max_tokens = number("tokens", "20000").map(u64::from),
-            _ => fields.fault(place, "unknown_field", format!("annotation `{annotation}` means nothing here"), KNOWN),
-        }
+        fields.fault(place, code, format!("annotation `{annotation}` {problem}"), hint);
     }
     limits
 }
 
-fn fault(draft: &Located<AgentDraft>, place: Place, code: &'static str, message: String, hint: String) -> Fault {
-    Fault { file: draft.file.clone(), place: Some(place), code, message, hint: Some(hint) }
+fn fault(draft: &Located<AgentDraft>, place: SourcePlace, code: &'static str, message: String, hint: String) -> Fault {
+    Fault::of_file(&draft.file, code, message).at(place).hint(hint)
 }
 
 /// The agent's model must exist in its namespace.

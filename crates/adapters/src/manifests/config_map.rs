@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bosun_core::Namespace;
+use bosun_reading::Fields;
 
 use super::document::{Located, Metadata};
-use crate::yaml::Fields;
 
 /// The texts of one config map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct ConfigMap {
 
 pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Located<ConfigMap> {
     let data = fields.texts("data");
-    let data = data.into_iter().map(|(name, value)| (name.value.to_owned(), value.value.to_owned())).collect();
+    let data = data.into_iter().map(|(name, value)| (name.to_owned(), value.value.to_owned())).collect();
     fields.bool("immutable");
     fields.unserved(&["binaryData"], "only texts are read");
     let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());

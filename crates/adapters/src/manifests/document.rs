@@ -4,13 +4,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use bosun_core::{Namespace, QueryName};
 use bosun_engine::resource::{Description, Manifest, ResourceKey};
+use bosun_reading::{Fields, Node, Report, SourcePlace};
 use serde_json::{Map, Value, json};
 
 use super::API_VERSION;
-use crate::{
-    fault::Place,
-    yaml::{Fields, Node, Reading},
-};
 
 /// The kinds of documents.
 pub(super) use bosun_engine::resource::Kind as Document;
@@ -32,7 +29,7 @@ pub(super) struct Located<T> {
     pub(super) value: T,
     pub(super) file: PathBuf,
     /// Where the document gives its name.
-    pub(super) place: Place,
+    pub(super) place: SourcePlace,
 }
 
 impl<T> Located<T> {
@@ -48,14 +45,14 @@ pub(super) struct Metadata {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
     /// Where the values of the annotations stand.
-    pub(super) annotation_places: BTreeMap<String, Place>,
+    pub(super) annotation_places: BTreeMap<String, SourcePlace>,
     /// Where the name stands.
-    pub(super) place: Place,
+    pub(super) place: SourcePlace,
 }
 
 impl Metadata {
     pub(super) fn located<T>(&self, fields: &Fields<'_>, value: T) -> Located<T> {
-        Located { value, file: fields.reading().file().to_owned(), place: self.place }
+        Located { value, file: fields.report().file().to_owned(), place: self.place }
     }
 }
 
@@ -63,8 +60,8 @@ const SERVED: &str = "this version serves the kinds Agent, Model, Tool, Memory, 
 const WRITTEN_BY_CLUSTER: &str = "a cluster writes it; delete it from the file";
 
 /// Reads the head of a document and hands it with the document's fields to `read`.
-pub(super) fn read(reading: &Reading, node: &Node, read: impl FnOnce(Document, Metadata, &Fields<'_>)) {
-    if let Some(mut fields) = reading.fields(node, "the document")
+pub(super) fn read(report: &Report, node: &Node, read: impl FnOnce(Document, Metadata, &Fields<'_>)) {
+    if let Some(mut fields) = report.fields(node, "the document")
         && let Some(kind) = kind(&fields)
     {
         fields.rename(kind.as_str());
@@ -163,9 +160,9 @@ fn metadata(kind: Document, fields: &mut Fields<'_>) -> Option<Metadata> {
     Some(Metadata {
         name: name.value.to_owned(),
         namespace,
-        labels: labels.iter().map(|(name, value)| (name.value.to_owned(), value.value.to_owned())).collect(),
-        annotation_places: annotations.iter().map(|(name, value)| (name.value.to_owned(), value.place)).collect(),
-        annotations: annotations.iter().map(|(name, value)| (name.value.to_owned(), value.value.to_owned())).collect(),
+        labels: labels.iter().map(|(name, value)| ((*name).to_owned(), value.value.to_owned())).collect(),
+        annotation_places: annotations.iter().map(|(name, value)| ((*name).to_owned(), value.place)).collect(),
+        annotations: annotations.iter().map(|(name, value)| ((*name).to_owned(), value.value.to_owned())).collect(),
         place: name.place,
     })
 }

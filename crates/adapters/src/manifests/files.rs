@@ -6,10 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    fault::{Fault, Faults},
-    yaml::LARGEST_FILE,
-};
+use bosun_reading::{Fault, Faults, yaml::LARGEST_FILE};
 
 const WHAT_TO_PUT_THERE: &str = "put YAML files there that describe at least one Agent and the Model that it uses; \
     `examples/agents` of Bosun's source is a working set to copy";
@@ -49,35 +46,29 @@ fn walk(path: &Path, seen: &mut HashSet<PathBuf>, found: &mut Vec<PathBuf>, faul
     }
 }
 
-pub(super) fn read(file: &Path) -> Result<String, Fault> {
+pub(super) fn read(file: &Path) -> Result<String, Faults> {
     let length = file.metadata().map_err(|error| unreadable(file, &error))?.len();
     // `yaml::parse` says the same, but a file of gigabytes is better not read at all.
     if length > LARGEST_FILE as u64 {
         let message = format!("file has {length} bytes, more than the {LARGEST_FILE} that are read");
-        let hint = Some("split it into several files".into());
-        return Err(Fault { file: file.to_owned(), place: None, code: "file_too_large", message, hint });
+        return Err(Fault::of_file(file, "file_too_large", message).hint("split it into several files").into());
     }
-    std::fs::read_to_string(file).map_err(|error| unreadable(file, &error))
+    Ok(std::fs::read_to_string(file).map_err(|error| unreadable(file, &error))?)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Fault {
     let (code, message, hint) = match error.kind() {
-        io::ErrorKind::NotFound => ("manifests_missing", "does not exist".to_owned(), Some(WHAT_TO_PUT_THERE.into())),
-        io::ErrorKind::InvalidData => ("unreadable_file", "is not UTF-8 text".to_owned(), None),
-        _ => ("unreadable_file", format!("cannot be read: {error}"), None),
+        io::ErrorKind::NotFound => ("manifests_missing", "does not exist".to_owned(), WHAT_TO_PUT_THERE),
+        io::ErrorKind::InvalidData => ("unreadable_file", "is not UTF-8 text".to_owned(), ""),
+        _ => ("unreadable_file", format!("cannot be read: {error}"), ""),
     };
-    Fault { file: path.to_owned(), place: None, code, message, hint }
+    Fault::of_file(path, code, message).hint(hint)
 }
 
 /// There are directories, and nothing is in them.
 pub(super) fn nothing_found(directories: &[PathBuf]) -> Faults {
     let names: Vec<_> = directories.iter().map(|directory| format!("`{}`", directory.display())).collect();
-    let fault = Fault {
-        file: directories.first().cloned().unwrap_or_default(),
-        place: None,
-        code: "manifests_missing",
-        message: format!("there is no manifest in {}", names.join(", ")),
-        hint: Some(WHAT_TO_PUT_THERE.into()),
-    };
-    fault.into()
+    let first = directories.first().cloned().unwrap_or_default();
+    let message = format!("there is no manifest in {}", names.join(", "));
+    Fault::of_file(first, "manifests_missing", message).hint(WHAT_TO_PUT_THERE).into()
 }

@@ -20,16 +20,15 @@ use bosun_engine::{
         StoredResource,
     },
 };
+use bosun_reading::{Fault, Report};
 use serde_json::{Map, Value, json};
 
 use super::{Connections, Drafts, Manifests, agent, document, model, reference};
 use crate::{
     address::Reachable,
-    fault::Fault,
     outbound::Pool,
     runner::builtin::Builtins,
     secret::{Secrets, binding::Grants},
-    yaml::Reading,
 };
 
 /// The manifests of a server, and what it takes to put them to use.
@@ -60,10 +59,10 @@ impl Assemble for Library {
         if manifest.key.kind == Kind::Namespace {
             return Ok(Checked::default());
         }
-        let (mut drafts, reading) = (Drafts::default(), Reading::of_client());
-        drafts.read_document(&reading, &document::of_manifest(manifest), &self.builtins);
-        let (warnings, omitted) = (reading.take_warnings(), reading.omitted());
-        let mut faults: Vec<_> = reading.into_faults().into_iter().map(to_manifest_fault).collect();
+        let (mut drafts, report) = (Drafts::default(), Report::of_client());
+        drafts.read_document(&report, &document::of_manifest(manifest), &self.builtins);
+        let (warnings, omitted) = (warnings(&report), report.faults_omitted());
+        let mut faults: Vec<_> = report.into_faults().into_iter().map(to_manifest_fault).collect();
         for mut model in drafts.models.into_iter().map(|draft| draft.value.model) {
             model.bind(&self.grants);
             faults.extend(model.check_destination(&self.secrets, &self.connections).await);
@@ -92,15 +91,15 @@ impl Library {
                 hidden.insert(&one.manifest.key);
                 continue;
             }
-            let reading = Reading::of_client();
+            let report = Report::of_client();
             if one.manifest.key.kind != Kind::Namespace {
                 let mut draft = Drafts::default();
-                draft.read_document(&reading, &document::of_manifest(&one.manifest), &self.builtins);
-                if reading.is_sound() {
+                draft.read_document(&report, &document::of_manifest(&one.manifest), &self.builtins);
+                if report.is_sound() {
                     drafts.absorb(draft);
                 }
             }
-            all.resources.push(resource(one, reading.into_faults()));
+            all.resources.push(resource(one, report.into_faults()));
         }
         for resource in &mut all.resources {
             resource.hides_stored = hidden.contains(&resource.manifest.key);
@@ -155,6 +154,16 @@ fn resource(stored: &StoredResource, faults: Vec<Fault>) -> Resource {
         faults: faults.into_iter().map(to_manifest_fault).collect(),
         hides_stored: false,
     }
+}
+
+/// What the client should know about what it has sent.
+fn warnings(report: &Report) -> Vec<String> {
+    let mut warnings: Vec<_> = report.take_warnings().into_iter().map(|warning| warning.message).collect();
+    match report.warnings_omitted() {
+        0 => {}
+        omitted => warnings.push(format!("{omitted} further warnings are not listed")),
+    }
+    warnings
 }
 
 /// What a client sent has no lines and columns; the message says where.

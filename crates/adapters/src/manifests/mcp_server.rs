@@ -2,12 +2,12 @@
 //!
 //! They are read and checked, so that files that hold them can be used. This version does not connect.
 
+use bosun_reading::{Data, Fields, named_values, value_source};
+
 use super::{
     document::{Document, Located, Metadata},
     reference::Referrer,
-    source,
 };
-use crate::yaml::{Data, Fields};
 
 const ADDRESS: &str = "write `address: {value: https://…}`";
 
@@ -17,7 +17,7 @@ pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<R
         match &node.data {
             Data::Map(_) => {
                 if let Some(address) = spec.fields("address") {
-                    let read = source::read(&address);
+                    let read = value_source(&address);
                     address.finish();
                     if let Some((bosun_core::tool::ValueSource::Literal(url), place)) = read
                         && !url.starts_with("http://")
@@ -28,19 +28,16 @@ pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<R
                     }
                 }
             }
-            _ => {
-                let message = format!("{} must be a mapping, and is {}", spec.called_field("address"), node.kind());
-                spec.fault(node.place, "wrong_type", message, ADDRESS);
-            }
+            _ => spec.wrong_field("address", node, "a mapping", ADDRESS),
         }
     }
     if let Some(transport) = spec.text("transport").filter(|text| !matches!(text.value, "http" | "sse")) {
         let message = format!("there is no transport `{}`", transport.value);
         spec.fault(transport.place, "bad_value", message, "transports are `http`, which is the newer one, and `sse`");
     }
-    source::named(&spec, "headers");
-    spec.duration("timeout");
-    spec.duration("pollInterval");
+    named_values(&spec, "headers");
+    spec.positive_duration("timeout");
+    spec.positive_duration("pollInterval");
     spec.text("description");
     spec.unserved(&["authorization"], "write the header that the server wants into `headers`");
     spec.finish();

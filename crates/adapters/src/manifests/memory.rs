@@ -4,9 +4,9 @@
 //! its fields are those that ARK's clients look for: `type` and `maxMessages`.
 
 use bosun_engine::registry::{Memory, Window};
+use bosun_reading::Fields;
 
 use super::document::{Located, Metadata};
-use crate::yaml::Fields;
 
 /// The largest window: more than any model reads.
 const LARGEST: u64 = 1_000_000;

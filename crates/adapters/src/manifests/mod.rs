@@ -19,7 +19,6 @@ mod memory;
 mod model;
 mod parameter;
 mod reference;
-mod source;
 mod team;
 mod tool;
 mod value;
@@ -36,6 +35,7 @@ use bosun_engine::{
     registry::Memory,
     resource::{Origin, Resource},
 };
+use bosun_reading::{Fault, Faults, Node, Report, Syntax, yaml};
 
 use self::{
     agent::AgentDraft,
@@ -45,11 +45,9 @@ use self::{
     tool::ToolDraft,
 };
 use crate::{
-    fault::{Fault, Faults},
     model::{remote::Connections, scripted::Script},
     runner::builtin::Builtins,
     secret::Secrets,
-    yaml::{self, Node, Reading},
 };
 
 pub use config_map::ConfigMap;
@@ -87,7 +85,7 @@ pub fn review(directories: &[PathBuf], builtins: &Builtins) -> (Result<Manifests
     for file in files::find(directories, &mut faults) {
         match files::read(&file).and_then(|text| yaml::parse(&file, &text)) {
             Ok(documents) => parsed.push((file, documents)),
-            Err(fault) => faults.push(fault),
+            Err(found) => faults.extend(found),
         }
     }
     // A script may lie next to the manifest that names it, and is no manifest.
@@ -133,14 +131,14 @@ struct Drafts {
 impl Drafts {
     /// Reads one document of a file and gives back what is wrong with it.
     fn read(&mut self, file: &Path, node: &Node, builtins: &Builtins) -> Vec<Fault> {
-        let reading = Reading::new(file);
-        self.read_document(&reading, node, builtins);
-        reading.into_faults()
+        let report = Report::of_file(file, Syntax::Yaml);
+        self.read_document(&report, node, builtins);
+        report.into_faults()
     }
 
-    fn read_document(&mut self, reading: &Reading, node: &Node, builtins: &Builtins) {
+    fn read_document(&mut self, report: &Report, node: &Node, builtins: &Builtins) {
         let mut described = None;
-        document::read(reading, node, |kind, metadata, fields| {
+        document::read(report, node, |kind, metadata, fields| {
             match kind {
                 Document::Agent => self.agents.extend(agent::read(&metadata, fields)),
                 Document::Model => self.models.extend(model::read(&metadata, fields, &mut self.scripts)),
@@ -157,14 +155,14 @@ impl Drafts {
                 needs: reference::needs(&manifest),
                 not_served: reference::not_served(&manifest),
                 manifest,
-                origin: Origin::File(reading.file().to_owned()),
+                origin: Origin::File(report.file().to_owned()),
                 faults: Vec::new(),
                 hides_stored: false,
             };
             described = Some(metadata.located(fields, resource));
         });
         let Some(described) = described else { return };
-        if reading.is_sound() {
+        if report.is_sound() {
             self.resources.push(described);
         } else {
             let key = described.value.manifest.key;
@@ -225,8 +223,8 @@ impl Drafts {
 /// That a resource has no effect, if it has none.
 fn note(resource: &Located<Resource>) -> Option<Fault> {
     let message = resource.value.not_served.clone()?;
-    let hint = Some("it is checked, and can be referred to".to_owned());
-    Some(Fault { file: resource.file.clone(), place: Some(resource.place), code: "not_served", message, hint })
+    let fault = Fault::of_file(&resource.file, "not_served", message).at(resource.place);
+    Some(fault.hint("it is checked, and can be referred to"))
 }
 
 impl Manifests {
@@ -291,13 +289,9 @@ fn unique<T>(
             continue;
         };
         let (file, place) = (earlier.file.display(), earlier.place);
-        faults.push(Fault {
-            message: format!("{} `{name}` exists twice in namespace `{namespace}`", kind.as_str()),
-            hint: Some(format!("the other one is in {file}:{}:{}", place.line, place.column)),
-            code: "duplicate_name",
-            place: Some(document.place),
-            file: document.file,
-        });
+        let message = format!("{} `{name}` exists twice in namespace `{namespace}`", kind.as_str());
+        let fault = Fault::of_file(&document.file, "duplicate_name", message).at(document.place);
+        faults.push(fault.hint(format!("the other one is in {file}:{place}")));
     }
     kept
 }

@@ -8,21 +8,17 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
-use bosun_core::Namespace;
-use bosun_engine::{
-    Model,
-    resource::{ADDRESS_NOT_ALLOWED, ManifestFault, SECRET_NOT_ALLOWED},
-};
+use bosun_core::{Namespace, duration, machine::failure_code};
+use bosun_engine::{Model, resource::ManifestFault};
+use bosun_reading::{Data, Fault, Fields, Node, SourcePlace, Text};
 
 use super::{
     document::{Document, Located, Metadata},
     files, value,
 };
 use crate::{
-    fault::{Fault, Place},
     model::{
         self, Fallback,
         anthropic::{self, Messages},
@@ -34,7 +30,6 @@ use crate::{
         Secret, Secrets, Source,
         binding::{Destination, Grants, Part, Reach},
     },
-    yaml::{Data, Fields, Node, Text, duration},
 };
 
 const PROVIDERS: &str = "this version serves the providers `openai`, `azure`, `anthropic` and `scripted`";
@@ -74,7 +69,7 @@ impl ModelManifest {
         let mut faults = Vec::new();
         if let Some(Err(refused)) = url.as_ref().map(|url| connections.pool.way_to(url, &config.reach)) {
             let message = format!("`baseUrl`: {refused}");
-            faults.push(ManifestFault { code: ADDRESS_NOT_ALLOWED, message, hint: None });
+            faults.push(ManifestFault { code: failure_code::ADDRESS_NOT_ALLOWED, message, hint: None });
         }
         for (field, part, source) in config.sent() {
             let Source::Reference(reference) = source else { continue };
@@ -86,7 +81,7 @@ impl ModelManifest {
                 None => config.reach.permit_part(&reference.name, part),
             };
             if let Err(error) = permitted {
-                let code = if error.is_refusal() { SECRET_NOT_ALLOWED } else { "bad_value" };
+                let code = if error.is_refusal() { failure_code::SECRET_NOT_ALLOWED } else { "bad_value" };
                 faults.push(ManifestFault { code, message: format!("`{field}`: {error}"), hint: None });
             }
         }
@@ -130,7 +125,7 @@ impl Provider {
 #[derive(Debug)]
 pub(super) struct ModelDraft {
     pub(super) model: ModelManifest,
-    fallback: Vec<Place>,
+    fallback: Vec<SourcePlace>,
 }
 
 /// The providers that are served.
@@ -317,8 +312,7 @@ fn settings_of(settings: &Fields<'_>, own_properties: &[&str]) -> Common {
 
 fn headers(settings: &Fields<'_>) -> Vec<(String, Source)> {
     let mut headers: Vec<(String, Source)> = Vec::new();
-    for node in settings.list("headers") {
-        let Some(fields) = settings.inner(node, "headers") else { continue };
+    for fields in settings.entries("headers") {
         let (name, value) = (fields.required_text("name", "the name of the header"), value::required(&fields, "value"));
         fields.finish();
         let Some(name) = name else { continue };
@@ -341,15 +335,11 @@ fn headers(settings: &Fields<'_>) -> Vec<(String, Source)> {
 /// Further parameters of a request, and whether to stream, which stands among them.
 fn properties(settings: &Fields<'_>, own: &[&str]) -> (Vec<(String, Source)>, bool) {
     let (mut properties, mut stream) = (Vec::new(), true);
-    let Some(node) = settings.get("properties") else { return (properties, stream) };
-    let Data::Map(members) = &node.data else {
-        // Says that it must be a mapping.
-        settings.fields("properties");
-        return (properties, stream);
-    };
+    let Some(fields) = settings.fields("properties") else { return (properties, stream) };
+    let Data::Map(members) = &fields.node().data else { return (properties, stream) };
     for member in members {
         let name = member.name.as_str();
-        let Some(value) = value::of(settings, &member.value, &format!("properties.{name}")) else { continue };
+        let Some(value) = value::of(&fields, &member.value, name) else { continue };
         if name == "stream" {
             match value.literal() {
                 Some("true") => {}
@@ -382,7 +372,7 @@ fn timeouts(metadata: &Metadata, fields: &Fields<'_>) -> Timeouts {
                 continue;
             }
         };
-        match duration::parse(value).filter(|time| *time > Duration::ZERO) {
+        match duration::parse_positive(value) {
             Some(time) => *slot = time,
             None => {
                 let message = format!("annotation `{annotation}` is `{value}`, which is not a time limit");
@@ -396,7 +386,7 @@ fn timeouts(metadata: &Metadata, fields: &Fields<'_>) -> Timeouts {
 fn fallback<'n>(own: &str, spec: &Fields<'n>) -> Vec<Text<'n>> {
     let mut names: Vec<Text<'n>> = Vec::new();
     for node in spec.list("fallback") {
-        let Some(name) = spec.reading().text(node, &spec.called_field("fallback")) else { continue };
+        let Some(name) = spec.text_of(node, "fallback") else { continue };
         let problem = if name.value == own {
             "falls back on itself"
         } else if names.iter().any(|earlier| earlier.value == name.value) {
@@ -414,25 +404,27 @@ fn scripted(settings: &Fields<'_>, scripts: &mut HashMap<PathBuf, Option<Arc<Scr
     let file = settings.required_text("file", "the path of a script, from the directory of this manifest");
     settings.finish();
     let file = file?;
-    if settings.reading().is_of_client() {
+    if settings.report().is_of_client() {
         let hint = "only a manifest in a file may name a script, since clients must not read files of the server";
         settings.fault(file.place, "unsupported_field", "a stored model cannot play a script", hint);
         return None;
     }
-    let path = beside(settings.reading().file(), file.value);
+    let path = beside(settings.report().file(), file.value);
     if let Some(known) = scripts.get(&path) {
         return known.clone();
     }
     let script = match files::read(&path) {
-        Err(fault) => {
-            let message = format!("script `{}` {}", file.value, fault.message);
-            settings.fault(file.place, "bad_value", message, "the path begins at the directory of this manifest");
+        Err(faults) => {
+            for fault in faults {
+                let message = format!("script `{}` {}", file.value, fault.message);
+                settings.fault(file.place, "bad_value", message, "the path begins at the directory of this manifest");
+            }
             None
         }
         Ok(text) => match Script::parse(&path, &text) {
             Ok(script) => Some(Arc::new(script)),
             Err(faults) => {
-                faults.into_iter().for_each(|fault| settings.reading().add(fault));
+                faults.into_iter().for_each(|fault| settings.report().add(fault));
                 None
             }
         },
@@ -468,9 +460,8 @@ pub(super) fn check_fallbacks(
     for draft in drafts {
         let ModelManifest { namespace, name, fallback, .. } = &draft.value.model;
         for (other, place) in fallback.iter().zip(&draft.value.fallback) {
-            let mut fault = |code, message, hint: &str| {
-                let hint = Some(hint.to_owned());
-                faults.push(Fault { file: draft.file.clone(), place: Some(*place), code, message, hint });
+            let mut fault = |code, message: String, hint: &str| {
+                faults.push(Fault::of_file(&draft.file, code, message).at(*place).hint(hint));
             };
             let Some(found) = find(namespace, other) else {
                 if !is_faulty(Document::Model, namespace, other) {

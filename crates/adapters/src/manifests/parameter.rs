@@ -13,35 +13,31 @@ use bosun_core::{
     tool::{ConfigRef, ValueSource},
 };
 use bosun_engine::registry::{PromptParameter, PromptValue};
+use bosun_reading::{Fields, SourcePlace, Text, value_source};
 
-use super::{config_map::ConfigMap, source};
-use crate::{
-    fault::Place,
-    yaml::{Fields, Text},
-};
+use super::config_map::ConfigMap;
 
 /// A parameter whose value may stand elsewhere.
 #[derive(Clone, Debug)]
 pub(super) struct ParameterDraft {
     name: String,
     value: ValueSource,
-    place: Place,
+    place: SourcePlace,
 }
 
 pub(super) fn read(spec: &Fields<'_>, prompt: Option<Text<'_>>) -> Vec<ParameterDraft> {
     let mut drafts: Vec<ParameterDraft> = Vec::new();
     let mut unusable = Vec::new();
-    for node in spec.list("parameters") {
-        let Some(fields) = spec.inner(node, "parameters") else { continue };
+    for fields in spec.entries("parameters") {
         let name = fields.required_text("name", "the name that stands in the prompt as `{{.name}}`");
-        let value = source::read(&fields);
+        let value = value_source(&fields);
         fields.finish();
         let Some(name) = name else { continue };
         unusable.push(name.value);
         let problem = if !template::is_name(name.value) {
             "is not a name that can stand in a template: letters, digits and `_`"
         } else if drafts.iter().any(|earlier| earlier.name == name.value) {
-            "stands twice"
+            "appears twice"
         } else {
             match value {
                 Some((ValueSource::SecretKeyRef(_), place)) => {
@@ -82,7 +78,7 @@ fn check_prompt(spec: &Fields<'_>, prompt: Text<'_>, names: &[&str]) {
 /// Why a parameter has no value.
 #[derive(Debug)]
 pub(super) struct Unresolved {
-    pub(super) place: Place,
+    pub(super) place: SourcePlace,
     pub(super) message: String,
 }
 

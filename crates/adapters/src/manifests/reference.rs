@@ -5,20 +5,17 @@
 
 use bosun_core::Namespace;
 use bosun_engine::resource::Manifest;
+use bosun_reading::{Fault, SourcePlace, Text};
 use serde_json::Value;
 
 use super::document::{Document, Located};
-use crate::{
-    fault::{Fault, Place},
-    yaml::Text,
-};
 
 /// The name of a resource in another one's manifest.
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
     pub(super) kind: Document,
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) place: SourcePlace,
 }
 
 impl Reference {
@@ -48,17 +45,13 @@ pub(super) fn check(
                 continue;
             }
             let (owner, of) = (value.kind.as_str(), &value.name);
-            faults.push(Fault {
-                file: file.clone(),
-                place: Some(*place),
-                code: code(*kind),
-                message: format!(
-                    "{owner} `{of}` refers to {} `{name}`, which does not exist in namespace `{}`",
-                    kind.as_str(),
-                    value.namespace
-                ),
-                hint: Some(format!("add a manifest of kind {} with the name `{name}`", kind.as_str())),
-            });
+            let message = format!(
+                "{owner} `{of}` refers to {} `{name}`, which does not exist in namespace `{}`",
+                kind.as_str(),
+                value.namespace
+            );
+            let hint = format!("add a manifest of kind {} with the name `{name}`", kind.as_str());
+            faults.push(Fault::of_file(file, code(*kind), message).at(*place).hint(hint));
         }
     }
     faults

@@ -6,7 +6,7 @@ use super::{
     document::{Document, Located, Metadata},
     reference::{Reference, Referrer},
 };
-use crate::yaml::{Fields, Text};
+use bosun_reading::{Fields, Text};
 
 const STRATEGIES: &str = "strategies are `sequential`, `round-robin`, `selector` and `graph`";
 
@@ -14,8 +14,7 @@ pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<R
     let spec = fields.required_fields("spec", "a team has `members` and a `strategy`")?;
     let mut references = Vec::new();
     spec.require("members", "a list of `{name: …, type: agent}`");
-    for node in spec.list("members") {
-        let Some(member) = spec.inner(node, "members") else { continue };
+    for member in spec.entries("members") {
         let name = member.required_text("name", "the name of an agent or a team");
         let kind = member.text("type");
         member.finish();
@@ -23,7 +22,7 @@ pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<R
             None | Some("agent") => Document::Agent,
             Some("team") => Document::Team,
             Some(other) => {
-                let place = kind.map_or(node.place, |kind| kind.place);
+                let place = kind.map_or(member.place(), |kind| kind.place);
                 member.fault(place, "bad_value", format!("a member is an agent or a team, not `{other}`"), "");
                 continue;
             }
@@ -70,8 +69,7 @@ fn graph(metadata: &Metadata, spec: &Fields<'_>, strategy: Option<Text<'_>>, is_
     }
     let Some(graph) = graph else { return };
     let mut left: Vec<&str> = Vec::new();
-    for node in graph.list("edges") {
-        let Some(edge) = graph.inner(node, "edges") else { continue };
+    for edge in graph.entries("edges") {
         let ends = ["from", "to"].map(|end| edge.required_text(end, "the name of a member"));
         edge.finish();
         for end in ends.into_iter().flatten().filter(|end| !is_member(end.value)) {

@@ -18,11 +18,11 @@ use bosun_engine::{
     model::{Deltas, ModelRequest},
     registry::AgentTool,
 };
+use bosun_reading::Faults;
 use serde_json::json;
 
 use super::{Builtins, Manifests, Provider, load};
 use crate::{
-    fault::Faults,
     golden,
     model::{anthropic::Messages, openai::Host, remote::Timeouts},
     secret::{Secret, Secrets, Source},

@@ -1,17 +1,14 @@
 //! Values that are written in a manifest or kept as a secret: ARK's `ValueSource`.
 
 use bosun_core::tool::SecretRef;
+use bosun_reading::{Data, Fields, Node, SourcePlace};
 
-use crate::{
-    fault::Place,
-    secret::{Secret, Source},
-    yaml::{Data, Fields, Node},
-};
+use crate::secret::{Secret, Source};
 
 /// A value with its place; for a literal, the place of the text itself.
 pub(super) struct Value {
     pub(super) source: Source,
-    pub(super) place: Place,
+    pub(super) place: SourcePlace,
 }
 
 impl Value {
@@ -39,8 +36,7 @@ pub(super) fn required(fields: &Fields<'_>, name: &'static str) -> Option<Value>
 /// Reads `node`, the value of `name`.
 pub(super) fn of(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Value> {
     if !matches!(node.data, Data::Map(_)) {
-        let message = format!("{} must be a mapping, and is {}", parent.called_field(name), node.kind());
-        parent.fault(node.place, "wrong_type", message, HINT);
+        parent.wrong_field(name, node, "a mapping", HINT);
         return None;
     }
     let fields = parent.inner(node, name)?;

@@ -12,7 +12,6 @@ pub mod remote;
 mod retry;
 pub mod scripted;
 mod shown;
-mod sse;
 #[cfg(test)]
 mod testing;
 

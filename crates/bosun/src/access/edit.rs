@@ -56,7 +56,8 @@ pub(crate) fn revoke(path: &Path, id: &str, now: Timestamp) -> anyhow::Result<()
         let key = known.keys.iter().find(|key| key.id == id);
         let key = key.with_context(|| format!("there is no key `{id}`; `bosun keys list` shows those there are"))?;
         ensure!(key.revoked.is_none(), "key `{id}` has been revoked already");
-        let end = text[key.id_span.end..].find('\n').map_or(text.len(), |line| key.id_span.end + line);
+        let end: usize = text.split_inclusive('\n').take(key.id_place.line).map(str::len).sum();
+        let end = text[..end].strip_suffix('\n').map_or(end, str::len);
         Ok(format!("{}\nrevoked = {}{}", &text[..end], seconds(now), &text[end..]))
     })?;
     let changed = file::parse(path, &fs::read_to_string(path)?)?;

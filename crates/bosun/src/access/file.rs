@@ -3,32 +3,16 @@
 //! Only digests of secrets stand here. Every fault of the file is found, with its line and column, and a
 //! file with faults is not used at all: half a policy would be another policy.
 
-use std::{ops::Range, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
-use bosun_adapters::fault::{Fault, Faults};
-use bosun_core::{Actor, Timestamp, audit::Action, tool::parse_duration};
+use bosun_core::{Actor, Timestamp, audit::Action};
 use bosun_edges::auth::{
     EndUsers, Grant, Namespaces, Right, Rights,
     jwt::{Issuer, Jwks},
     keys::{ApiKey, Digest},
 };
+use bosun_reading::{Fault, Faults, Fields, Report, SourcePlace, Syntax, Text, toml};
 
-use crate::toml_file::{Reader, Table};
-
-const KEY_FIELDS: &[&str] =
-    &["id", "public", "sha256", "namespaces", "rights", "may_act_for", "created", "expires", "revoked"];
-const ISSUER_FIELDS: &[&str] = &[
-    "id",
-    "issuer",
-    "audience",
-    "jwks",
-    "user_claim",
-    "namespaces_claim",
-    "rights_claim",
-    "namespaces",
-    "rights",
-    "leeway",
-];
 const DEFAULT_LEEWAY: Duration = Duration::from_secs(60);
 
 /// What the file says.
@@ -45,8 +29,8 @@ pub(crate) struct Listed {
     pub(crate) key: ApiKey,
     pub(crate) created: Option<Timestamp>,
     pub(crate) revoked: Option<Timestamp>,
-    /// Where its id stands in the file.
-    pub(crate) id_span: Range<usize>,
+    /// Where its id is in the file.
+    pub(crate) id_place: SourcePlace,
 }
 
 /// An identity provider, and where its keys are.
@@ -104,65 +88,62 @@ fn changed_issuers<'f>(before: &'f [Provider], after: &'f [Provider]) -> impl It
 }
 
 pub(crate) fn parse(file: &Path, text: &str) -> Result<KeyFile, Faults> {
-    let mut reader = Reader::new(file, text);
-    let mut root = reader.root();
-    let keys: Vec<_> = root.tables("key", &mut reader).into_iter().map(|key| read_key(key, &mut reader)).collect();
-    let issuers: Vec<_> =
-        root.tables("issuer", &mut reader).into_iter().map(|table| read_issuer(table, file, &mut reader)).collect();
-    root.finish(&["key", "issuer"], &mut reader);
-    let ids = keys.iter().map(|key| (key.id.as_str(), &key.id_span, "id"));
-    let ids = ids.chain(issuers.iter().map(|(provider, span)| (provider.issuer.id.as_str(), span, "id")));
-    let publics = keys.iter().map(|key| (key.key.public.as_str(), &key.id_span, "public"));
-    refuse_twice(ids, &mut reader);
-    refuse_twice(publics, &mut reader);
+    let root = toml::parse(file, text)?;
+    let report = Report::of_file(file, Syntax::Toml);
+    let Some(root) = report.fields(&root, "") else { return Err(unusable(file, "is not a table".into(), None)) };
+    let keys: Vec<_> = root.entries("key").iter().map(read_key).collect();
+    let issuers: Vec<_> = root.entries("issuer").iter().map(|fields| read_issuer(fields, file)).collect();
+    root.finish();
+    let ids = keys.iter().map(|key| (key.id.as_str(), key.id_place, "id"));
+    let ids = ids.chain(issuers.iter().map(|(provider, place)| (provider.issuer.id.as_str(), *place, "id")));
+    let publics = keys.iter().map(|key| (key.key.public.as_str(), key.id_place, "public"));
+    refuse_twice(ids, &root);
+    refuse_twice(publics, &root);
+    drop(root);
     let file = KeyFile { keys, issuers: issuers.into_iter().map(|(provider, _)| provider).collect() };
-    Faults::none_or(reader.faults, file)
+    Faults::none_or(report.into_faults(), file)
 }
 
 /// Two keys of one name could not be told apart in a journal.
-fn refuse_twice<'k>(names: impl Iterator<Item = (&'k str, &'k Range<usize>, &'k str)>, reader: &mut Reader<'_>) {
+fn refuse_twice<'k>(names: impl Iterator<Item = (&'k str, SourcePlace, &'k str)>, root: &Fields<'_>) {
     let mut seen = std::collections::BTreeSet::new();
-    for (name, span, what) in names {
+    for (name, place, what) in names {
         if !name.is_empty() && !seen.insert(name) {
-            reader.fault(span, "duplicate_key", format!("another entry has the {what} `{name}` already"), None);
+            root.fault(place, "duplicate_key", format!("another entry has the {what} `{name}` already"), "");
         }
     }
 }
 
-fn read_key<'t>(mut table: Table<'t>, reader: &mut Reader<'t>) -> Listed {
-    let (id, id_span) = table.required("id", reader);
-    let actor = read_actor(&id, &id_span, reader);
-    let (public, public_span) = table.required("public", reader);
-    if public.contains(':') {
-        reader.fault(
-            &public_span,
-            "invalid_key",
-            "`public` may have no colon: `Basic` sends one after it".into(),
-            None,
-        );
+/// A text that must be there; an empty one in its place is never used, since the file has a fault.
+fn required<'n>(fields: &Fields<'n>, name: &str) -> Text<'n> {
+    fields.required_text(name, "").unwrap_or(Text { value: "", place: fields.place() })
+}
+
+fn read_key(fields: &Fields<'_>) -> Listed {
+    let id = required(fields, "id");
+    let actor = read_actor(id, fields);
+    let public = required(fields, "public");
+    if public.value.contains(':') {
+        let message = "`public` may have no colon: `Basic` sends one after it";
+        fields.fault_of("public", "invalid_key", message, "");
     }
-    let (digest, digest_span) = table.required("sha256", reader);
-    let digest = Digest::parse(&digest).unwrap_or_else(|| {
-        let hint = Some("`bosun keys create` writes it; a secret itself must not stand in this file".into());
-        reader.fault(&digest_span, "invalid_key", "`sha256` must have 64 hexadecimal digits".into(), hint);
+    let digest = Digest::parse(required(fields, "sha256").value).unwrap_or_else(|| {
+        let hint = "`bosun keys create` writes it; a secret itself must not stand in this file";
+        fields.fault_of("sha256", "invalid_key", "`sha256` must have 64 hexadecimal digits", hint);
         Digest::of("")
     });
-    let namespaces = read_namespaces(&mut table, reader);
-    if namespaces.is_none() {
-        reader.fault(table.span(), "missing_key", "`namespaces` is missing".into(), Some("[\"*\"] means all".into()));
-    }
-    let rights = read_rights(&mut table, reader);
-    if rights.is_none() {
-        reader.fault(table.span(), "missing_key", "`rights` is missing".into(), Some(known_rights()));
-    }
-    let may_act_for = match table.texts("may_act_for", reader) {
-        Some(users) if users.iter().any(|(user, _)| user == "*") => EndUsers::Anybody,
-        users => EndUsers::Listed(users.unwrap_or_default().into_iter().map(|(user, _)| user).collect()),
+    fields.require("namespaces", "[\"*\"] means all");
+    let namespaces = read_namespaces(fields);
+    fields.require("rights", &known_rights());
+    let rights = read_rights(fields);
+    let may_act_for = match fields.text_list("may_act_for") {
+        Some(users) if users.iter().any(|user| user.value == "*") => EndUsers::Anybody,
+        users => EndUsers::Listed(users.unwrap_or_default().iter().map(|user| user.value.to_owned()).collect()),
     };
-    let created = table.moment("created", reader);
-    let expires = table.moment("expires", reader);
-    let revoked = table.moment("revoked", reader);
-    table.finish(KEY_FIELDS, reader);
+    let created = fields.moment("created");
+    let expires = fields.moment("expires");
+    let revoked = fields.moment("revoked");
+    fields.finish();
     let grant = Grant {
         actor,
         namespaces: namespaces.unwrap_or(Namespaces::Listed(Vec::new())),
@@ -170,42 +151,45 @@ fn read_key<'t>(mut table: Table<'t>, reader: &mut Reader<'t>) -> Listed {
         may_act_for,
         expires,
     };
-    let key = ApiKey { public, digest, revoked: revoked.is_some(), grant };
-    Listed { id, key, created, revoked, id_span }
+    let key = ApiKey { public: public.value.to_owned(), digest, revoked: revoked.is_some(), grant };
+    Listed { id: id.value.to_owned(), key, created, revoked, id_place: id.place }
 }
 
-fn read_actor(id: &str, span: &Range<usize>, reader: &mut Reader<'_>) -> Actor {
-    Actor::of_key(id).unwrap_or_else(|error| {
-        reader.fault(span, "invalid_key", error.to_string(), None);
+fn read_actor(id: Text<'_>, fields: &Fields<'_>) -> Actor {
+    Actor::of_key(id.value).unwrap_or_else(|error| {
+        fields.fault(id.place, "invalid_key", error.to_string(), "");
         Actor::local()
     })
 }
 
-fn read_namespaces<'t>(table: &mut Table<'t>, reader: &mut Reader<'t>) -> Option<Namespaces> {
-    let listed = table.texts("namespaces", reader)?;
-    if listed.iter().any(|(name, _)| name == "*") {
+fn read_namespaces(fields: &Fields<'_>) -> Option<Namespaces> {
+    let listed = fields.text_list("namespaces")?;
+    if listed.iter().any(|name| name.value == "*") {
         return Some(Namespaces::All);
     }
     let mut namespaces = Vec::new();
-    for (name, span) in &listed {
-        match name.parse() {
+    for name in &listed {
+        match name.value.parse() {
             Ok(namespace) => namespaces.push(namespace),
             Err(error) => {
                 let error: bosun_core::id::IdError = error;
-                reader.fault(span, "invalid_key", error.to_string(), None);
+                fields.fault(name.place, "invalid_key", error.to_string(), "");
             }
         }
     }
     Some(Namespaces::Listed(namespaces))
 }
 
-fn read_rights<'t>(table: &mut Table<'t>, reader: &mut Reader<'t>) -> Option<Rights> {
-    let listed = table.texts("rights", reader)?;
+fn read_rights(fields: &Fields<'_>) -> Option<Rights> {
+    let listed = fields.text_list("rights")?;
     let mut rights = Vec::new();
-    for (word, span) in &listed {
-        match parse_right(word) {
+    for word in &listed {
+        match parse_right(word.value) {
             Some(right) => rights.push(right),
-            None => reader.fault(span, "invalid_key", format!("there is no right `{word}`"), Some(known_rights())),
+            None => {
+                let message = format!("there is no right `{}`", word.value);
+                fields.fault(word.place, "invalid_key", message, known_rights());
+            }
         }
     }
     Some(rights.into_iter().collect())
@@ -220,35 +204,38 @@ fn known_rights() -> String {
     format!("rights are {}", words.join(", "))
 }
 
-fn read_issuer<'t>(mut table: Table<'t>, file: &Path, reader: &mut Reader<'t>) -> (Provider, Range<usize>) {
-    let (id, id_span) = table.required("id", reader);
-    read_actor(&id, &id_span, reader);
-    let (issuer, _) = table.required("issuer", reader);
-    let (audience, _) = table.required("audience", reader);
-    let (jwks, jwks_span) = table.required("jwks", reader);
-    let source = read_source(&jwks, &jwks_span, file, reader);
-    let text =
-        |table: &mut Table<'t>, name: &str, reader: &mut Reader<'t>| table.text(name, reader).map(|(text, _)| text);
-    let user_claim = text(&mut table, "user_claim", reader).unwrap_or_else(|| "sub".into());
-    let namespaces_claim = text(&mut table, "namespaces_claim", reader);
-    let rights_claim = text(&mut table, "rights_claim", reader);
-    let namespaces = read_namespaces(&mut table, reader).unwrap_or(Namespaces::Listed(Vec::new()));
-    let rights = read_rights(&mut table, reader).unwrap_or_default();
-    let leeway = table.text("leeway", reader).map_or(DEFAULT_LEEWAY, |(text, span)| {
-        parse_duration(&text).unwrap_or_else(|| {
-            reader.fault(&span, "invalid_key", format!("`{text}` is not a duration such as `60s`"), None);
-            DEFAULT_LEEWAY
-        })
-    });
-    table.finish(ISSUER_FIELDS, reader);
+fn read_issuer(fields: &Fields<'_>, file: &Path) -> (Provider, SourcePlace) {
+    let id = required(fields, "id");
+    read_actor(id, fields);
+    let text = |name: &str| fields.text(name).map(|text| text.value.to_owned());
+    let issuer = required(fields, "issuer").value.to_owned();
+    let audience = required(fields, "audience").value.to_owned();
+    let source = read_source(required(fields, "jwks").value, file, fields);
+    let user_claim = text("user_claim").unwrap_or_else(|| "sub".into());
+    let namespaces_claim = text("namespaces_claim");
+    let rights_claim = text("rights_claim");
+    let namespaces = read_namespaces(fields).unwrap_or(Namespaces::Listed(Vec::new()));
+    let rights = read_rights(fields).unwrap_or_default();
+    let leeway = fields.positive_duration("leeway").unwrap_or(DEFAULT_LEEWAY);
+    fields.finish();
     let keys = Jwks::default();
-    let issuer =
-        Issuer { id, issuer, audience, user_claim, namespaces_claim, rights_claim, namespaces, rights, leeway, keys };
-    (Provider { issuer, source }, id_span)
+    let issuer = Issuer {
+        id: id.value.to_owned(),
+        issuer,
+        audience,
+        user_claim,
+        namespaces_claim,
+        rights_claim,
+        namespaces,
+        rights,
+        leeway,
+        keys,
+    };
+    (Provider { issuer, source }, id.place)
 }
 
 /// A URL, or a file beside this one. Keys that somebody on the way could exchange are worth nothing.
-fn read_source(text: &str, span: &Range<usize>, file: &Path, reader: &mut Reader<'_>) -> KeySource {
+fn read_source(text: &str, file: &Path, fields: &Fields<'_>) -> KeySource {
     if !text.contains("://") {
         return KeySource::File(file.parent().unwrap_or(Path::new("")).join(text));
     }
@@ -259,14 +246,14 @@ fn read_source(text: &str, span: &Range<usize>, file: &Path, reader: &mut Reader
         url.scheme() == "https" || (url.scheme() == "http" && loopback)
     });
     if !is_safe {
-        reader.fault(span, "invalid_key", format!("`{text}` is not an https URL"), None);
+        fields.fault_of("jwks", "invalid_key", format!("`{text}` is not an https URL"), "");
     }
     KeySource::Url(text.to_owned())
 }
 
 /// The whole file as a fault.
 pub(crate) fn unusable(file: &Path, message: String, hint: Option<String>) -> Faults {
-    Fault { file: file.to_owned(), place: None, code: "keys_unusable", message, hint }.into()
+    Fault::of_file(file, "keys_unusable", message).hint(hint.unwrap_or_default()).into()
 }
 
 #[cfg(test)]
@@ -320,7 +307,7 @@ mod tests {
     #[test]
     fn every_fault_has_its_place() {
         check("id = \"ci\"", "id = \"a b\"", &["keys.toml:3:14: a key must have an id", "[invalid_key]"]);
-        check("id = \"ci\"", "", &["keys.toml:2:9: `id` is missing [missing_key]"]);
+        check("id = \"ci\"", "", &["keys.toml:2:9: `id` is missing [missing_field]"]);
         check("sha256 = \"e3b0", "sha256 = \"sk-ark-", &["keys.toml:5:18:", "a secret itself must not stand"]);
         check("\"team-a\"", "\"Team\"", &["keys.toml:6:23: namespace `Team` must be"]);
         check(
@@ -336,16 +323,16 @@ mod tests {
         check(
             "rights = [\"read\", \"run\"]",
             "rigths = []",
-            &["there is no `rigths`", "did you mean `rights`?", "`rights` is missing"],
+            &["has no field `rigths`", "did you mean `rights`?", "`rights` is missing"],
         );
         check("2027-01-31T12:00:00Z", "\"soon\"", &["keys.toml:9:19: `expires` must be a date"]);
         check("2027-01-31T12:00:00Z", "2027-01-31", &["`expires` must be a date with a time and an offset"]);
         check("\"pk-ark-1\"", "\"pk:1\"", &["`public` may have no colon"]);
         check("\"corp\"", "\"ci\"", &["another entry has the id `ci` already [duplicate_key]"]);
         check("\"keys/corp.json\"", "\"http://id.example.org/jwks\"", &["is not an https URL"]);
-        check("\"10s\"", "\"soon\"", &["`soon` is not a duration"]);
-        check("[[issuer]]", "[issuer]", &["`issuer` must be a list of tables"]);
-        check("[[issuer]]", "[[issuers]]", &["there is no `issuers` here", "did you mean `issuer`?"]);
+        check("\"10s\"", "\"soon\"", &["`leeway` is `soon`, which is not a duration above zero"]);
+        check("[[issuer]]", "[issuer]", &["`issuer` must be a list"]);
+        check("[[issuer]]", "[[issuers]]", &["unknown field `issuers`", "did you mean `issuer`?"]);
         check("[[key]]", "[[key", &["keys.toml:2:", "[invalid_toml]"]);
     }
 

@@ -17,7 +17,6 @@ use std::{
 };
 
 use anyhow::Context;
-use bosun_adapters::fault::Faults;
 use bosun_core::audit::{Action, Record};
 use bosun_edges::auth::{
     Access, Policy,
@@ -25,6 +24,7 @@ use bosun_edges::auth::{
     keys::Keyring,
 };
 use bosun_engine::{Engine, SystemClock};
+use bosun_reading::Faults;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{
     sync::{Notify, watch},

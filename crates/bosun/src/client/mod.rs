@@ -5,25 +5,27 @@
 //! connection is only a reason to try again, never a reason to guess.
 
 mod follow;
-mod sse;
 
 use std::{collections::VecDeque, error::Error, time::Duration};
 
 use anyhow::Context;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bosun_reading::sse::{Decoder, SseError};
 use reqwest::{
     RequestBuilder, Response, StatusCode, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
 use serde_json::Value;
 
+pub(crate) use bosun_reading::sse::Event;
 pub(crate) use follow::{Following, Seen, pause};
-pub(crate) use sse::Event;
 
 /// A server answers the first byte within this time, or is taken for gone. A stream may then be silent
 /// for long, but not for longer than two heartbeats.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(40);
+/// The longest line, and the longest data of one event. The server's own limit is below it.
+const LONGEST_EVENT: usize = 4 * 1024 * 1024;
 
 /// Why a request came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -253,13 +255,13 @@ impl Refusal {
 pub(crate) struct EventStream {
     server: String,
     response: Response,
-    decoder: sse::Decoder,
+    decoder: Decoder<LONGEST_EVENT>,
     ready: VecDeque<Event>,
 }
 
 impl EventStream {
     fn new(server: String, response: Response) -> Self {
-        Self { server, response, decoder: sse::Decoder::default(), ready: VecDeque::new() }
+        Self { server, response, decoder: Decoder::default(), ready: VecDeque::new() }
     }
 
     /// What the server wants said about the request, although it was done.
@@ -278,8 +280,11 @@ impl EventStream {
             let chunk = chunk
                 .map_err(|error| ClientError::Broken { server: self.server.clone(), reason: root_cause(&error) })?;
             let Some(chunk) = chunk else { return Ok(None) };
-            let events = self.decoder.feed(&chunk).map_err(|error| ClientError::Unreadable(error.to_string()))?;
-            self.ready.extend(events);
+            let take = |event: &Event| {
+                self.ready.push_back(event.clone());
+                Ok::<_, SseError>(())
+            };
+            self.decoder.feed(&chunk, take).map_err(|error| ClientError::Unreadable(error.to_string()))?;
         }
     }
 }

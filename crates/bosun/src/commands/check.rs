@@ -5,7 +5,8 @@ mod store;
 
 use std::{collections::HashMap, path::PathBuf, process::ExitCode};
 
-use bosun_convert::{Checked, Format, Options, Problem, Severity, document, source::Place};
+use bosun_convert::{Checked, Format, Options, Problem, Severity, document};
+use bosun_reading::SourcePlace;
 use serde_json::json;
 
 use manifests::Manifests;
@@ -97,7 +98,7 @@ pub(crate) fn is_something_else(checked: &Checked<'_>) -> bool {
 /// The tools of all files that make up a catalogue: there, one name means one tool.
 #[derive(Default)]
 struct Catalog {
-    names: HashMap<String, (String, Place)>,
+    names: HashMap<String, (String, SourcePlace)>,
 }
 
 impl Catalog {

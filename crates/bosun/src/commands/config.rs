@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::PathBuf, process::ExitCode};
 
-use bosun_adapters::fault::Place;
+use bosun_reading::SourcePlace;
 use serde_json::{Value, json};
 
 use crate::{
@@ -59,7 +59,7 @@ impl Show {
 fn origin(source: &Source) -> String {
     match source {
         Source::Default => "default".into(),
-        Source::File { file, place: Place { line, column } } => format!("{}:{line}:{column}", file.display()),
+        Source::File { file, place: SourcePlace { line, column } } => format!("{}:{line}:{column}", file.display()),
         Source::Environment(variable) => variable.clone(),
         Source::Flag(flag) => flag.clone(),
     }

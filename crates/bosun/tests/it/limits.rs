@@ -68,7 +68,11 @@ const CASES: &[(&str, &str, &str)] = &[
     ("RECENT_ENTRIES_BYTES", ENGINE, "entries_are_kept_for_readers_up_to_a_sum_of_bytes_and_all_are_told"),
     ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "sixty_four_mebibytes_go_in_and_come_back_in_bounded_memory"),
     ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "a_body_that_is_too_large_or_cut_off_leaves_nothing"),
-    ("CALL_DRAFTS", "crates/engine/src/engine/upload_limits.rs", "a_call_has_a_number_of_drafts_and_other_calls_have_theirs"),
+    (
+        "CALL_DRAFTS",
+        "crates/engine/src/engine/upload_limits.rs",
+        "a_call_has_a_number_of_drafts_and_other_calls_have_theirs",
+    ),
     (
         "NAMESPACE_DRAFT_BYTES",
         "crates/engine/src/engine/upload_limits.rs",

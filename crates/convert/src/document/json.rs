@@ -10,7 +10,7 @@ use super::{
     MAX_DEPTH, MAX_SIZE, ReadError, Syntax,
     places::{Inside, Located},
 };
-use crate::source::{Locator, Place};
+use bosun_reading::{Locator, SourcePlace};
 
 /// How many values one text may hold. A value takes many times the room of `0,`.
 const MAX_VALUES: usize = 10_000_000;
@@ -19,12 +19,12 @@ pub(super) fn parse(text: &str) -> Result<Value, ReadError> {
     // Every value but the first of its array or object stands behind a comma.
     if text.len() > 2 * MAX_VALUES && text.bytes().filter(|byte| *byte == b',').count() > MAX_VALUES {
         let message = format!("more than {MAX_VALUES} values");
-        return Err(ReadError::Syntax { syntax: Syntax::Json, place: Place::START, message });
+        return Err(ReadError::Syntax { syntax: Syntax::Json, place: SourcePlace::START, message });
     }
     let limits = Limits { bytes: MAX_SIZE, depth: MAX_DEPTH, memory: usize::MAX };
     bosun_core::json::parse(&blank_comments(text), limits).map_err(|error| ReadError::Syntax {
         syntax: Syntax::Json,
-        place: error.position().map_or(Place::START, |(line, column)| in_characters(text, line, column)),
+        place: error.position().map_or(SourcePlace::START, |(line, column)| in_characters(text, line, column)),
         message: match error {
             JsonError::TooLarge { bytes, limit } => format!("{bytes} bytes are more than {limit}"),
             error @ JsonError::TooManyValues { .. } => error.to_string(),
@@ -37,7 +37,7 @@ pub(super) fn parse(text: &str) -> Result<Value, ReadError> {
 }
 
 /// The JSON reader counts columns in bytes, and gives the last byte that it read.
-fn in_characters(text: &str, line: usize, column: usize) -> Place {
+fn in_characters(text: &str, line: usize, column: usize) -> SourcePlace {
     let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     Locator::new(text).place(start + column.saturating_sub(1))
 }

@@ -4,16 +4,14 @@
 //! whatever the text holds. Positions are worked out by [`Document::places`] when there is
 //! something to report, so that a good file pays nothing for them.
 
+use bosun_reading::{Locator, SourcePlace};
 use serde_json::Value;
 
-use crate::source::{Locator, Place};
-
-pub use path::Path;
-pub(crate) use path::Trail;
+pub use bosun_reading::Path;
+pub(crate) use bosun_reading::path::Trail;
 pub use places::Places;
 
 mod json;
-mod path;
 mod places;
 #[cfg(test)]
 mod tests;
@@ -31,13 +29,13 @@ pub enum ReadError {
     #[error("this has more than {MAX_SIZE} bytes, which is the most that is read")]
     TooLarge,
     #[error("this is not UTF-8 text")]
-    NotUtf8 { place: Place },
+    NotUtf8 { place: SourcePlace },
     #[error("the text is UTF-16: save it as UTF-8")]
     Utf16,
     #[error("there is nothing in it")]
     Empty,
     #[error("not valid {syntax}: {message}")]
-    Syntax { syntax: Syntax, place: Place, message: String },
+    Syntax { syntax: Syntax, place: SourcePlace, message: String },
 }
 
 impl ReadError {
@@ -54,10 +52,10 @@ impl ReadError {
 
     /// Where in the text the fault is.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> SourcePlace {
         match self {
             Self::NotUtf8 { place } | Self::Syntax { place, .. } => *place,
-            Self::TooLarge | Self::Utf16 | Self::Empty => Place::START,
+            Self::TooLarge | Self::Utf16 | Self::Empty => SourcePlace::START,
         }
     }
 }
@@ -157,7 +155,7 @@ impl<'a> Document<'a> {
                 match documents.pop() {
                     Some(only) if !self.is_stream => only,
                     last => places::Located {
-                        place: Place::START,
+                        place: SourcePlace::START,
                         inside: places::Inside::Items(documents.into_iter().chain(last).collect()),
                     },
                 }

@@ -2,8 +2,8 @@
 
 use indexmap::IndexMap;
 
-use super::path::{Step, steps};
-use crate::source::Place;
+use bosun_reading::SourcePlace;
+use bosun_reading::path::{Step, steps};
 
 /// The places of a document's values.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct Places(pub(super) Located);
 /// One value of a document: where it begins, and where the values inside of it do.
 #[derive(Debug)]
 pub(super) struct Located {
-    pub(super) place: Place,
+    pub(super) place: SourcePlace,
     pub(super) inside: Inside,
 }
 
@@ -27,7 +27,7 @@ impl Places {
     /// Where the value at `path` begins, or the nearest value around it that exists: what is
     /// missing has no place of its own.
     #[must_use]
-    pub fn find(&self, path: &str) -> Place {
+    pub fn find(&self, path: &str) -> SourcePlace {
         let mut value = &self.0;
         for step in steps(path) {
             let next = match (&value.inside, &step) {

@@ -14,7 +14,7 @@ use super::{
     MAX_SIZE, ReadError, Syntax,
     places::{Inside, Located},
 };
-use crate::source::Place;
+use bosun_reading::SourcePlace;
 
 /// The reader recurses, and at this depth it still fits the stack of a test's thread.
 const MAX_DEPTH: usize = 96;
@@ -41,9 +41,9 @@ fn options() -> Options {
 /// The documents of a stream; an empty one is left out.
 pub(super) fn parse(text: &str) -> Result<Vec<Value>, ReadError> {
     serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| {
-        let place = error.location().map_or(Place::START, |location| {
+        let place = error.location().map_or(SourcePlace::START, |location| {
             let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).max(1);
-            Place { line: count(location.line()), column: count(location.column()) }
+            SourcePlace { line: count(location.line()), column: count(location.column()) }
         });
         let message = error.without_snippet().to_string();
         // The message repeats the place, which is reported beside it.
@@ -107,14 +107,14 @@ pub(super) fn locate(text: &str) -> Vec<Located> {
 
 /// A list or an object whose end has not come yet.
 struct Open {
-    place: Place,
+    place: SourcePlace,
     inside: Inside,
     /// The key whose value comes next.
     key: Option<String>,
 }
 
-fn place(span: Span) -> Place {
-    Place { line: span.start.line(), column: span.start.col() + 1 }
+fn place(span: Span) -> SourcePlace {
+    SourcePlace { line: span.start.line(), column: span.start.col() + 1 }
 }
 
 fn is_null(text: &str) -> bool {

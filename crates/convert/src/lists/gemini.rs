@@ -12,22 +12,22 @@ use crate::{
 /// The member that holds declarations, in JSON and in Python's spelling.
 const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
 
-pub(super) fn read(mut fields: Fields<'_>, tools: &mut Vec<Found>, report: &mut Report) {
-    if let Some((key, list)) = fields.take_any(&DECLARATIONS) {
+pub(super) fn read(fields: Fields<'_>, tools: &mut Vec<Found>, report: &Report) {
+    if let Some((key, list)) = fields.get_any(&DECLARATIONS) {
         let path = fields.path_of(key);
-        for provided in fields.unknown() {
+        for (provided, _) in fields.unknown() {
             let message = format!("`{provided}` is run by Gemini itself and is left out");
             report.warn(&fields.path_of(provided), "provider_tool", message);
         }
         for (index, declaration) in list.as_array().into_iter().flatten().enumerate() {
-            if let Some(fields) = Fields::of(declaration, path.index(index), "a declaration", report) {
+            if let Some(fields) = report.fields_at(declaration, path.index(index), "a declaration") {
                 tools.extend(declaration_of(fields, report));
             }
         }
         return;
     }
-    if fields.take("name").is_none() {
-        let names: Vec<_> = fields.unknown().map(|name| format!("`{name}`")).collect();
+    if fields.get("name").is_none() {
+        let names: Vec<_> = fields.unknown().into_iter().map(|(name, _)| format!("`{name}`")).collect();
         let message = format!("{} is run by Gemini itself and is left out", names.join(", "));
         report.warn(fields.path(), "provider_tool", message);
         return;
@@ -35,19 +35,18 @@ pub(super) fn read(mut fields: Fields<'_>, tools: &mut Vec<Found>, report: &mut 
     tools.extend(declaration_of(fields, report));
 }
 
-fn declaration_of(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
-    let mut described =
-        described(&mut fields, &["parametersJsonSchema", "parameters_json_schema", "parameters"], report)?;
+fn declaration_of(fields: Fields<'_>, report: &Report) -> Option<Found> {
+    let mut described = described(&fields, &["parametersJsonSchema", "parameters_json_schema", "parameters"], report)?;
     let path = described.origin.parameters.clone();
     if let Some(path) = path.filter(|path| path.as_str().ends_with("parameters")) {
         described.parameters = json_schema(&described.parameters, &Trail::At(&path), report);
     }
-    fields.warn_of_the_rest(report);
+    fields.drop_unknown();
     Some(described.external(NOT_SAID))
 }
 
 /// Gemini's own schema language is OpenAPI's of 3.0, with the types in capitals.
-fn json_schema(schema: &Value, trail: &Trail<'_>, report: &mut Report) -> Value {
+fn json_schema(schema: &Value, trail: &Trail<'_>, report: &Report) -> Value {
     let Value::Object(schema) = schema else { return schema.clone() };
     let mut copy = Map::new();
     for (key, value) in schema {
@@ -79,7 +78,7 @@ fn json_schema(schema: &Value, trail: &Trail<'_>, report: &mut Report) -> Value 
                 continue;
             }
             ("propertyOrdering", _) => {
-                report.warn_at(
+                report.warn_on_trail(
                     &here,
                     "keyword_dropped",
                     "`propertyOrdering` means nothing outside of Gemini and is left out",

@@ -4,36 +4,32 @@ use serde_json::{Map, Value, json};
 
 use super::{Described, described};
 use crate::{
-    fields::Fields,
+    fields::{Fields, text},
     found::{Found, Origin, Report},
 };
 
-pub(super) fn read(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
-    if let Some(arguments) = fields.take("kwargs") {
+pub(super) fn read(fields: Fields<'_>, report: &Report) -> Option<Found> {
+    if let Some(arguments) = fields.get("kwargs") {
         let path = fields.path_of("kwargs");
         // `lc_id` names the class, which every tool of that class shares.
-        fields.skip(&["lc", "type", "id", "name"]);
-        fields.warn_of_the_rest(report);
-        return read(Fields::of(arguments, path, "`kwargs`", report)?, report);
+        fields.ignore(&["lc", "type", "id", "name"]);
+        fields.drop_unknown();
+        return read(report.fields_at(arguments, path, "`kwargs`")?, report);
     }
-    let described = match fields.take("args") {
+    let described = match fields.get("args") {
         // Python's `tool.args` is the properties alone.
-        Some(Value::Object(properties)) => with_properties(&mut fields, properties, report)?,
-        _ => described(&mut fields, &["schema", "args_schema", "argsSchema", "parameters"], report)?,
+        Some(Value::Object(properties)) => with_properties(&fields, properties, report)?,
+        _ => described(&fields, &["schema", "args_schema", "argsSchema", "parameters"], report)?,
     };
-    let lc_name = fields.text("lc_name", report).map(str::to_owned);
-    fields.skip(&["lc_namespace", "lc_serializable", "verbose", "func"]);
-    fields.warn_of_the_rest(report);
+    let lc_name = text(&fields, "lc_name").map(str::to_owned);
+    fields.ignore(&["lc_namespace", "lc_serializable", "verbose", "func"]);
+    fields.drop_unknown();
     let mut found = described.external("LangChain runs it");
     found.tool.lc_name = lc_name;
     Some(found)
 }
 
-fn with_properties<'a>(
-    fields: &mut Fields<'a>,
-    properties: &Map<String, Value>,
-    report: &mut Report,
-) -> Option<Described<'a>> {
+fn with_properties<'a>(fields: &Fields<'a>, properties: &Map<String, Value>, report: &Report) -> Option<Described<'a>> {
     let mut described = described(fields, &["args_schema"], report)?;
     if described.origin.parameters.is_none() {
         // What has a default may be left out; Python marks it so.

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::{
     Format,
     document::{Document, Path},
-    fields::Fields,
+    fields::{Fields, deprecation, text},
     found::{Found, Inside, Origin, Report},
 };
 
 mod gemini;
 mod langchain;
 
-pub(crate) fn read(document: &Document<'_>, format: Format, report: &mut Report) -> Vec<Found> {
+pub(crate) fn read(document: &Document<'_>, format: Format, report: &Report) -> Vec<Found> {
     let mut tools = Vec::new();
     for (path, value) in document.parts() {
         for (path, entry) in entries(value, path, report) {
@@ -27,8 +27,8 @@ pub(crate) fn read(document: &Document<'_>, format: Format, report: &mut Report)
     tools
 }
 
-fn read_entry(entry: &Value, path: Path, format: Format, tools: &mut Vec<Found>, report: &mut Report) {
-    let Some(fields) = Fields::of(entry, path, "a tool", report) else { return };
+fn read_entry(entry: &Value, path: Path, format: Format, tools: &mut Vec<Found>, report: &Report) {
+    let Some(fields) = report.fields_at(entry, path, "a tool") else { return };
     match format {
         Format::OpenAi => tools.extend(openai(fields, report)),
         Format::OpenAiResponses => tools.extend(openai_responses(fields, report)),
@@ -41,7 +41,7 @@ fn read_entry(entry: &Value, path: Path, format: Format, tools: &mut Vec<Found>,
 }
 
 /// The tools of a document: a list, one tool, or an answer or request that has a list of `tools`.
-fn entries<'a>(value: &'a Value, path: Path, report: &mut Report) -> Vec<(Path, &'a Value)> {
+fn entries<'a>(value: &'a Value, path: Path, report: &Report) -> Vec<(Path, &'a Value)> {
     match value {
         Value::Array(items) => items.iter().enumerate().map(|(index, item)| (path.index(index), item)).collect(),
         Value::Object(object) => {
@@ -74,10 +74,10 @@ struct Described<'a> {
 }
 
 /// Name, description and parameters. A tool without parameters takes none.
-fn described<'a>(fields: &mut Fields<'a>, schema_keys: &[&'static str], report: &mut Report) -> Option<Described<'a>> {
-    let name = fields.required_text("name", report);
-    let description = fields.text("description", report);
-    let schema = fields.take_any(schema_keys);
+fn described<'a>(fields: &Fields<'a>, schema_keys: &[&'static str], report: &Report) -> Option<Described<'a>> {
+    let name = fields.required_text("name", "").map(|text| text.value);
+    let description = text(fields, "description");
+    let schema = fields.get_any(schema_keys);
     let name = name?;
     let description = description.unwrap_or_else(|| {
         report.warn(fields.path(), "description_missing", format!("`{name}` has no description for the model to read"));
@@ -104,8 +104,8 @@ impl Described<'_> {
 const NOT_SAID: &str = "its format does not say how it is run";
 
 /// A tool that the provider runs has no definition that could be carried over.
-fn is_function(fields: &mut Fields<'_>, kinds: &[&str], report: &mut Report) -> bool {
-    let kind = fields.text("type", report);
+fn is_function(fields: &Fields<'_>, kinds: &[&str], report: &Report) -> bool {
+    let kind = text(fields, "type");
     let is_function = kind.is_none_or(|kind| kinds.contains(&kind));
     if let Some(kind) = kind.filter(|_| !is_function) {
         let message = format!("a tool of type `{kind}` is run by the model's provider and is left out");
@@ -114,45 +114,41 @@ fn is_function(fields: &mut Fields<'_>, kinds: &[&str], report: &mut Report) -> 
     is_function
 }
 
-fn openai(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
-    if !is_function(&mut fields, &["function"], report) {
+fn openai(fields: Fields<'_>, report: &Report) -> Option<Found> {
+    if !is_function(&fields, &["function"], report) {
         return None;
     }
-    let path = fields.path_of("function");
-    let Some(function) = fields.object("function", report) else {
-        report.fault(fields.path(), "field_missing", "`function` is missing");
-        return None;
-    };
-    fields.warn_of_the_rest(report);
-    let mut function = Fields::new(function, path);
-    let described = described(&mut function, &["parameters"], report)?;
-    function.warn_of_the_rest(report);
+    let function = fields.required_fields("function", "");
+    fields.drop_unknown();
+    let function = function?;
+    let described = described(&function, &["parameters"], report)?;
+    function.drop_unknown();
     Some(described.external(NOT_SAID))
 }
 
-fn openai_responses(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
-    if !is_function(&mut fields, &["function"], report) {
+fn openai_responses(fields: Fields<'_>, report: &Report) -> Option<Found> {
+    if !is_function(&fields, &["function"], report) {
         return None;
     }
-    let described = described(&mut fields, &["parameters"], report)?;
-    fields.warn_of_the_rest(report);
+    let described = described(&fields, &["parameters"], report)?;
+    fields.drop_unknown();
     Some(described.external(NOT_SAID))
 }
 
-fn anthropic(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
-    if !is_function(&mut fields, &["custom"], report) {
+fn anthropic(fields: Fields<'_>, report: &Report) -> Option<Found> {
+    if !is_function(&fields, &["custom"], report) {
         return None;
     }
-    let described = described(&mut fields, &["input_schema"], report)?;
-    fields.warn_of_the_rest(report);
+    let described = described(&fields, &["input_schema"], report)?;
+    fields.drop_unknown();
     Some(described.external(NOT_SAID))
 }
 
-fn mcp(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
-    let described = described(&mut fields, &["inputSchema"], report)?;
-    let title = fields.text("title", report).map(str::to_owned);
-    let annotations = annotations(&mut fields, report);
-    fields.warn_of_the_rest(report);
+fn mcp(fields: Fields<'_>, report: &Report) -> Option<Found> {
+    let described = described(&fields, &["inputSchema"], report)?;
+    let title = text(&fields, "title").map(str::to_owned);
+    let annotations = annotations(&fields);
+    fields.drop_unknown();
     let mut found = described.external("its MCP server is not named here; connect Bosun to that server instead");
     found.tool.display_name = title.or(annotations.title);
     found.tool.annotations = annotations.hints;
@@ -160,17 +156,17 @@ fn mcp(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
 }
 
 /// A tool of ours: `{name, description, parameters}`, with what a client may add.
-fn plain(mut fields: Fields<'_>, report: &mut Report) -> Option<Found> {
-    let kind = fields.text("type", report);
-    let mode = fields.text("executionMode", report);
-    let described = described(&mut fields, &["parameters"], report)?;
-    let annotations = annotations(&mut fields, report);
-    let display_name = fields.text("displayName", report).map(str::to_owned);
-    let version = fields.text("version", report).map(str::to_owned);
-    let timeout = fields.duration("timeout", report);
-    let cache_for = fields.duration("cache", report);
-    let deprecated = fields.deprecation(report);
-    fields.warn_of_the_rest(report);
+fn plain(fields: Fields<'_>, report: &Report) -> Option<Found> {
+    let kind = text(&fields, "type");
+    let mode = text(&fields, "executionMode");
+    let described = described(&fields, &["parameters"], report)?;
+    let annotations = annotations(&fields);
+    let display_name = text(&fields, "displayName").map(str::to_owned);
+    let version = text(&fields, "version").map(str::to_owned);
+    let timeout = fields.positive_duration("timeout");
+    let cache_for = fields.positive_duration("cache");
+    let deprecated = deprecation(&fields);
+    fields.drop_unknown();
     let mut found = match (kind, mode) {
         (Some("builtin"), _) => {
             let name = described.name.to_owned();
@@ -202,21 +198,19 @@ struct Hints {
 }
 
 /// MCP's `annotations`.
-fn annotations(fields: &mut Fields<'_>, report: &mut Report) -> Hints {
-    let path = fields.path_of("annotations");
-    let Some(object) = fields.object("annotations", report) else {
+fn annotations(fields: &Fields<'_>) -> Hints {
+    let Some(inner) = fields.fields("annotations") else {
         return Hints { title: None, hints: Annotations::default() };
     };
-    let mut inner = Fields::new(object, path);
     let hints = Hints {
-        title: inner.text("title", report).map(str::to_owned),
+        title: text(&inner, "title").map(str::to_owned),
         hints: Annotations {
-            read_only_hint: inner.boolean("readOnlyHint", report),
-            destructive_hint: inner.boolean("destructiveHint", report),
-            idempotent_hint: inner.boolean("idempotentHint", report),
-            open_world_hint: inner.boolean("openWorldHint", report),
+            read_only_hint: inner.bool("readOnlyHint"),
+            destructive_hint: inner.bool("destructiveHint"),
+            idempotent_hint: inner.bool("idempotentHint"),
+            open_world_hint: inner.bool("openWorldHint"),
         },
     };
-    inner.warn_of_the_rest(report);
+    inner.drop_unknown();
     hints
 }

@@ -182,29 +182,29 @@ fn default(text: &str, kind: Kind) -> Value {
 }
 
 /// The arguments of all calls in a node's parameters; `None` if one of them cannot be read.
-pub(super) fn collect(parameters: &Value, path: &Path, report: &mut Report) -> Option<Vec<Argument>> {
+pub(super) fn collect(parameters: &Value, path: &Path, report: &Report) -> Option<Vec<Argument>> {
     let faults = report.fault_count();
     let mut arguments: IndexMap<String, Argument> = IndexMap::new();
     visit(parameters, &Trail::At(path), &mut |text, trail| match calls(text) {
-        Err(message) => report.fault_at(trail, "from_ai_unreadable", message),
+        Err(message) => report.fault_on_trail(trail, "from_ai_unreadable", message),
         Ok(calls) => calls.into_iter().for_each(|call| add(&mut arguments, call.argument, trail, report)),
     });
     (report.fault_count() == faults).then(|| arguments.into_values().collect())
 }
 
-fn add(arguments: &mut IndexMap<String, Argument>, argument: Argument, trail: &Trail<'_>, report: &mut Report) {
+fn add(arguments: &mut IndexMap<String, Argument>, argument: Argument, trail: &Trail<'_>, report: &Report) {
     if let Some(expression) = &argument.dynamic {
         let message = format!(
             "the description of `{}` is the expression `{}`, which is left out",
             argument.key,
             clip(expression)
         );
-        report.warn_at(trail, "from_ai_expression", message);
+        report.warn_on_trail(trail, "from_ai_expression", message);
     }
     match arguments.get(&argument.key) {
         Some(known) if known.description != argument.description || known.kind != argument.kind => {
             let message = format!("the key `{}` is used twice, with another description or type", argument.key);
-            report.fault_at(trail, "from_ai_conflict", message);
+            report.fault_on_trail(trail, "from_ai_conflict", message);
         }
         // Two calls may differ in their default, and the later one counts.
         _ => {
@@ -345,15 +345,15 @@ mod tests {
 
     #[test]
     fn one_key_may_be_used_twice_if_it_means_the_same() {
-        let mut report = Report::default();
+        let report = Report::of_conversion();
         let same = json!({"url": "$fromAI('a', 'x')", "list": [{"v": "$fromAI('a', 'x', 'string', 'y')"}]});
-        let arguments = collect(&same, &Path::root(), &mut report).unwrap();
+        let arguments = collect(&same, &Path::root(), &report).unwrap();
         assert_eq!(arguments.len(), 1);
         assert_eq!(arguments[0].default, Some("y".into()));
 
         let differs = json!({"url": "$fromAI('a', 'x')", "list": [{"v": "$fromAI('a', 'z')"}]});
-        assert_eq!(collect(&differs, &Path::root(), &mut report), None);
-        let faults = report.conclude(crate::Format::N8n, Vec::new()).faults;
+        assert_eq!(collect(&differs, &Path::root(), &report), None);
+        let faults = report.into_faults();
         assert_eq!((faults[0].code, faults[0].path.as_str()), ("from_ai_conflict", "list[0].v"));
     }
 }

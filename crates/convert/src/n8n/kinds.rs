@@ -59,7 +59,7 @@ const KNOWN: [Known; 5] = [
 ];
 
 impl Known {
-    fn describe(&self, node: &Node<'_>, report: &mut Report) -> Found {
+    fn describe(&self, node: &Node<'_>, report: &Report) -> Found {
         let Self { description, input, .. } = self;
         let message =
             format!("n8n's own description of `{}` is not in the export; ours is used: {description:?}", node.name);
@@ -73,7 +73,7 @@ impl Known {
 }
 
 /// The tool of a node; `None` if only the running n8n can tell, or if it cannot be read.
-pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
+pub(super) fn describe(node: &Node<'_>, report: &Report) -> Option<Found> {
     if let Some(known) = KNOWN.iter().find(|known| known.kind == node.kind) {
         return Some(known.describe(node, report));
     }
@@ -117,7 +117,7 @@ pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
     }
 }
 
-fn needs_n8n(node: &Node<'_>, report: &mut Report, why: &str) {
+fn needs_n8n(node: &Node<'_>, report: &Report, why: &str) {
     report.warn(
         &node.path,
         "needs_n8n",
@@ -126,7 +126,7 @@ fn needs_n8n(node: &Node<'_>, report: &mut Report, why: &str) {
 }
 
 /// Older versions of a node have a field for the tool's name; newer ones use the node's.
-fn own_name(node: &Node<'_>, field: &str, until_version: f64, report: &mut Report) -> Option<String> {
+fn own_name(node: &Node<'_>, field: &str, until_version: f64, report: &Report) -> Option<String> {
     if node.version > until_version {
         return Some(tool_name(node.name));
     }
@@ -138,7 +138,7 @@ fn own_name(node: &Node<'_>, field: &str, until_version: f64, report: &mut Repor
 }
 
 /// The description that the model reads; `fallback` if the export does not have it.
-fn description(node: &Node<'_>, field: &str, fallback: &str, report: &mut Report) -> String {
+fn description(node: &Node<'_>, field: &str, fallback: &str, report: &Report) -> String {
     let Some(text) = node.text(field) else {
         let message = format!("the export has no description of `{}`; ours is used: {fallback:?}", node.name);
         report.warn(&node.path, "description_assumed", message);
@@ -169,7 +169,7 @@ fn external(node: &Node<'_>, name: String, description: String, parameters: Valu
     }
 }
 
-fn code(node: &Node<'_>, report: &mut Report) -> Option<Found> {
+fn code(node: &Node<'_>, report: &Report) -> Option<Found> {
     let name = own_name(node, "name", 1.1, report)?;
     let description = description(node, "description", "", report);
     let why = "its code is run by n8n";
@@ -180,7 +180,7 @@ fn code(node: &Node<'_>, report: &mut Report) -> Option<Found> {
     Some(external(node, name, description, parameters, why))
 }
 
-fn workflow(node: &Node<'_>, report: &mut Report) -> Option<Found> {
+fn workflow(node: &Node<'_>, report: &Report) -> Option<Found> {
     let name = own_name(node, "name", 2.1, report)?;
     let description = description(node, "description", "", report);
     let why = "it runs a workflow of n8n";
@@ -202,7 +202,7 @@ fn workflow(node: &Node<'_>, report: &mut Report) -> Option<Found> {
 }
 
 /// Any other node: n8n makes a tool of it by the `$fromAI` calls in its parameters.
-fn node_as_tool(node: &Node<'_>, report: &mut Report) -> Option<Found> {
+fn node_as_tool(node: &Node<'_>, report: &Report) -> Option<Found> {
     let is_automatic = node.text("descriptionType") == Some("auto") || node.text("toolDescription").is_none();
     let description = if is_automatic {
         let guess = automatic_description(node);
@@ -239,7 +239,7 @@ fn automatic_description(node: &Node<'_>) -> String {
 }
 
 /// The schema that a node was given by hand, or by an example.
-fn written_schema(node: &Node<'_>, all_required: bool, report: &mut Report) -> Option<Value> {
+fn written_schema(node: &Node<'_>, all_required: bool, report: &Report) -> Option<Value> {
     let from_example = node.text("schemaType").is_none_or(|kind| kind == "fromJson");
     let field = if from_example { "jsonSchemaExample" } else { "inputSchema" };
     let path = node.path_of(field);

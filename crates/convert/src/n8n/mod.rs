@@ -8,11 +8,11 @@
 
 use std::collections::HashMap;
 
+use bosun_reading::Syntax;
 use serde_json::{Map, Value};
 
 use crate::{
     document::{Document, Path},
-    fields::kind_of,
     found::{Found, Report},
 };
 
@@ -52,7 +52,7 @@ impl Node<'_> {
     }
 }
 
-pub(crate) fn read(document: &Document<'_>, report: &mut Report) -> Vec<Found> {
+pub(crate) fn read(document: &Document<'_>, report: &Report) -> Vec<Found> {
     let mut tools = Vec::new();
     match document.value() {
         Value::Array(workflows) => {
@@ -67,14 +67,14 @@ pub(crate) fn read(document: &Document<'_>, report: &mut Report) -> Vec<Found> {
             _ => read_workflow(document.value(), &Path::root(), &mut tools, report),
         },
         other => {
-            let message = format!("a workflow is an object, not {}", kind_of(other));
+            let message = format!("a workflow is an object, not {}", Syntax::Json.kind_of(other));
             report.fault(&Path::root(), "not_a_workflow", message);
         }
     }
     tools
 }
 
-fn read_workflow(workflow: &Value, path: &Path, tools: &mut Vec<Found>, report: &mut Report) {
+fn read_workflow(workflow: &Value, path: &Path, tools: &mut Vec<Found>, report: &Report) {
     let (Some(Value::Array(nodes)), Some(Value::Object(connections))) =
         (workflow.get("nodes"), workflow.get("connections"))
     else {
@@ -113,7 +113,7 @@ fn read_workflow(workflow: &Value, path: &Path, tools: &mut Vec<Found>, report: 
     }
 }
 
-fn read_node<'a>(node: &'a Value, path: Path, report: &mut Report) -> Option<Node<'a>> {
+fn read_node<'a>(node: &'a Value, path: Path, report: &Report) -> Option<Node<'a>> {
     let (Some(object), Some(name), Some(kind)) =
         (node.as_object(), node.get("name").and_then(Value::as_str), node.get("type").and_then(Value::as_str))
     else {
@@ -149,7 +149,7 @@ fn is_tool(node: &Node<'_>) -> bool {
 
 /// A tool behind a gate is asked for through the gate. Offering it past the gate would skip the
 /// human who has to agree.
-fn is_gated(node: &Node<'_>, targets: &[&str], nodes: &HashMap<&str, Node<'_>>, report: &mut Report) -> bool {
+fn is_gated(node: &Node<'_>, targets: &[&str], nodes: &HashMap<&str, Node<'_>>, report: &Report) -> bool {
     let gate = targets.iter().find(|target| nodes.get(*target).is_some_and(|target| target.kind.ends_with("HitlTool")));
     if let Some(gate) = gate {
         let message =

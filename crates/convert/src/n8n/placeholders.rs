@@ -24,7 +24,7 @@ struct Parameter {
     is_record: bool,
 }
 
-pub(super) fn describe(node: &Node<'_>, report: &mut Report) -> Option<Found> {
+pub(super) fn describe(node: &Node<'_>, report: &Report) -> Option<Found> {
     let definitions = definitions(node, report);
     let mut reader = Reader { definitions, parameters: IndexMap::new(), draft: Draft::new(node) };
     let url = node.text("url").unwrap_or_default();
@@ -125,7 +125,7 @@ fn schema(parameters: &IndexMap<String, Parameter>) -> Value {
 }
 
 /// `placeholderDefinitions.values`: what the placeholders mean.
-fn definitions(node: &Node<'_>, report: &mut Report) -> IndexMap<String, (Argument, Path)> {
+fn definitions(node: &Node<'_>, report: &Report) -> IndexMap<String, (Argument, Path)> {
     let path = node.path_of("placeholderDefinitions").key("values");
     let values = node.parameter("placeholderDefinitions").and_then(|definitions| definitions.get("values"));
     let mut definitions = IndexMap::new();

@@ -5,11 +5,11 @@
 //! expanded. References out of the document are refused. Security schemes become references to
 //! secrets; the description holds no values and neither does the result. Responses are not read.
 
+use bosun_reading::Syntax;
 use serde_json::{Map, Value};
 
 use crate::{
     document::{Document, Path},
-    fields::kind_of,
     format::clip,
     found::{Found, Report},
 };
@@ -44,7 +44,7 @@ const LONGEST_URL: usize = 8_192;
 
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-pub(crate) fn read(document: &Document<'_>, report: &mut Report) -> Vec<Found> {
+pub(crate) fn read(document: &Document<'_>, report: &Report) -> Vec<Found> {
     let mut tools = Vec::new();
     for (path, value) in document.parts() {
         read_description(value, &path, &mut tools, report);
@@ -52,7 +52,7 @@ pub(crate) fn read(document: &Document<'_>, report: &mut Report) -> Vec<Found> {
     tools
 }
 
-fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &mut Report) {
+fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &Report) {
     let Some(version) = version(root, path, report) else { return };
     let title = root.pointer("/info/title").and_then(Value::as_str).unwrap_or("api");
     let mut api = Api { root, version, title, budget: BUDGET };
@@ -62,7 +62,11 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
     let Some(paths) = root.get("paths") else { return };
     let paths_path = path.key("paths");
     let Value::Object(paths) = paths else {
-        report.fault(&paths_path, "wrong_type", format!("`paths` must be an object, not {}", kind_of(paths)));
+        report.fault(
+            &paths_path,
+            "wrong_type",
+            format!("`paths` must be an object, not {}", Syntax::Json.kind_of(paths)),
+        );
         return;
     };
     for (url, item) in paths {
@@ -85,7 +89,7 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
                 report.fault(
                     &path,
                     "wrong_type",
-                    format!("an operation must be an object, not {}", kind_of(operation)),
+                    format!("an operation must be an object, not {}", Syntax::Json.kind_of(operation)),
                 );
                 continue;
             };
@@ -95,7 +99,7 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
     }
 }
 
-fn version(root: &Value, path: &Path, report: &mut Report) -> Option<Version> {
+fn version(root: &Value, path: &Path, report: &Report) -> Option<Version> {
     if let Some(version) = root.get("swagger") {
         let message = format!("Swagger {} is not read", clip(version.as_str().unwrap_or("2")));
         report.fault_with_hint(&path.key("swagger"), "version_unknown", message, "convert it to OpenAPI 3 first");

@@ -32,7 +32,7 @@ pub(super) fn read(
     api: &mut Api<'_>,
     operation: &Map<String, Value>,
     place: &Place<'_>,
-    report: &mut Report,
+    report: &Report,
 ) -> Option<Found> {
     let name = name(operation, place, report);
     let mut draft = Draft::new(api, place);
@@ -66,7 +66,7 @@ pub(super) fn read(
     Some(Found { tool, origin: Origin { path: place.path.clone(), parameters: None }, inside })
 }
 
-fn name(operation: &Map<String, Value>, place: &Place<'_>, report: &mut Report) -> String {
+fn name(operation: &Map<String, Value>, place: &Place<'_>, report: &Report) -> String {
     if let Some(name) = operation.get("operationId").and_then(Value::as_str).filter(|name| !name.is_empty()) {
         return name.to_owned();
     }
@@ -83,7 +83,7 @@ fn name(operation: &Map<String, Value>, place: &Place<'_>, report: &mut Report) 
     name
 }
 
-fn description(operation: &Map<String, Value>, place: &Place<'_>, report: &mut Report) -> String {
+fn description(operation: &Map<String, Value>, place: &Place<'_>, report: &Report) -> String {
     let text = |key: &str| operation.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
     match (text("summary"), text("description")) {
         (Some(summary), Some(description)) if description.starts_with(summary) => description.to_owned(),
@@ -103,7 +103,7 @@ fn parameters<'a>(
     api: &Api<'a>,
     operation: &'a Map<String, Value>,
     place: &Place<'a>,
-    report: &mut Report,
+    report: &Report,
 ) -> Vec<(&'a Value, Path)> {
     let mut parameters: IndexMap<(String, String), (&Value, Path)> = IndexMap::new();
     for (owner, owner_path) in [(place.item, place.item_path), (operation, place.path)] {
@@ -151,7 +151,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn parameter(&mut self, parameter: &Value, path: &Path, report: &mut Report) {
+    fn parameter(&mut self, parameter: &Value, path: &Path, report: &Report) {
         let text = |key: &str| parameter.get(key).and_then(Value::as_str);
         let (Some(name), Some(location)) = (text("name"), text("in")) else {
             return report.fault(path, "parameter_unreadable", "a parameter has a `name` and an `in`");
@@ -216,7 +216,7 @@ impl<'a> Draft<'a> {
         schema: Value,
         required: bool,
         path: &Path,
-        report: &mut Report,
+        report: &Report,
     ) -> String {
         let mut property = name.to_owned();
         while self.properties.contains_key(&property) {
@@ -238,7 +238,7 @@ impl<'a> Draft<'a> {
     }
 
     /// A slot of the path that the description forgot.
-    fn slots_without_parameter(&mut self, report: &mut Report) {
+    fn slots_without_parameter(&mut self, report: &Report) {
         let url = self.url.clone();
         for slot in url.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(slot, _)| slot) {
             if !self.properties.contains_key(slot) {
@@ -253,7 +253,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn body(&mut self, body: &Value, path: &Path, report: &mut Report) {
+    fn body(&mut self, body: &Value, path: &Path, report: &Report) {
         let Some(content) = body.get("content").and_then(Value::as_object) else { return };
         let is_json = |media: &str| {
             let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

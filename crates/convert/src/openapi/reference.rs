@@ -24,7 +24,7 @@ pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value,
 }
 
 /// The value itself, or what it refers to in the end. A fault if that is nowhere.
-pub(super) fn follow<'a>(root: &'a Value, value: &'a Value, path: &Path, report: &mut Report) -> Option<&'a Value> {
+pub(super) fn follow<'a>(root: &'a Value, value: &'a Value, path: &Path, report: &Report) -> Option<&'a Value> {
     let mut current = value;
     for _ in 0..LONGEST_CHAIN {
         let Some(reference) = of(current) else { return Some(current) };

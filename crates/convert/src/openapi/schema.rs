@@ -65,14 +65,14 @@ impl<'a> Definitions<'a> {
     }
 
     /// A copy of a schema whose references point into `$defs`. `None` after a fault.
-    pub(super) fn copy(&mut self, schema: &Value, path: &Path, report: &mut Report) -> Option<Value> {
+    pub(super) fn copy(&mut self, schema: &Value, path: &Path, report: &Report) -> Option<Value> {
         let faults = report.fault_count();
         let copy = self.schema(schema, &Trail::At(path), report);
         (report.fault_count() == faults).then_some(copy)
     }
 
     /// `parameters` with all that it refers to beside it; what is left of the budget.
-    pub(super) fn finish(mut self, mut parameters: Value, path: &Path, report: &mut Report) -> Option<(Value, usize)> {
+    pub(super) fn finish(mut self, mut parameters: Value, path: &Path, report: &Report) -> Option<(Value, usize)> {
         let faults = report.fault_count();
         while let Some(reference) = self.waiting.pop_front() {
             match reference::resolve(self.root, &reference) {
@@ -120,7 +120,7 @@ impl<'a> Definitions<'a> {
         Some((parameters, self.budget))
     }
 
-    fn schema(&mut self, schema: &Value, trail: &Trail<'_>, report: &mut Report) -> Value {
+    fn schema(&mut self, schema: &Value, trail: &Trail<'_>, report: &Report) -> Value {
         self.budget = self.budget.saturating_sub(1);
         let Value::Object(schema) = schema else { return schema.clone() };
         if self.budget == 0 {
@@ -184,16 +184,10 @@ impl<'a> Definitions<'a> {
         is_read_only
     }
 
-    fn reference(
-        &mut self,
-        reference: &str,
-        schema: &Map<String, Value>,
-        trail: &Trail<'_>,
-        report: &mut Report,
-    ) -> Value {
+    fn reference(&mut self, reference: &str, schema: &Map<String, Value>, trail: &Trail<'_>, report: &Report) -> Value {
         self.budget = self.budget.saturating_sub(reference.len() / 16);
         if let Err((code, message)) = reference::resolve(self.root, reference) {
-            report.fault_at(&Trail::Key(trail, "$ref"), code, message);
+            report.fault_on_trail(&Trail::Key(trail, "$ref"), code, message);
             return Value::Null;
         }
         let name = match self.copied.get(reference) {
@@ -212,7 +206,7 @@ impl<'a> Definitions<'a> {
             if self.version == Version::V3_1 || matches!(key.as_str(), "description" | "title") {
                 copy.insert(key.clone(), value.clone());
             } else {
-                report.warn_at(
+                report.warn_on_trail(
                     &Trail::Key(trail, key),
                     "ref_sibling_dropped",
                     format!("OpenAPI 3.0 ignores `{key}` beside `$ref`"),

@@ -54,7 +54,7 @@ fn all_of(api: &Api<'_>, schemes: &Map<String, Value>, path: &Path) -> Result<Se
     }
     for name in schemes.keys() {
         let scheme = api.root.pointer("/components/securitySchemes").and_then(|schemes| schemes.get(name));
-        let scheme = scheme.and_then(|scheme| reference::follow(api.root, scheme, path, &mut Report::default()));
+        let scheme = scheme.and_then(|scheme| reference::follow(api.root, scheme, path, &Report::of_conversion()));
         let Some(scheme) = scheme else { return Err(format!("there is no security scheme `{}`", clip(name))) };
         let (header, holds) = header(scheme, name)?;
         let secret = SecretRef {

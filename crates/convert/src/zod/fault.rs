@@ -6,7 +6,7 @@
 
 use std::{fmt, rc::Rc};
 
-use crate::source::Locator;
+use bosun_reading::Locator;
 
 /// One reason why a source could not be converted.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]

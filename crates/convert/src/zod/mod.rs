@@ -46,7 +46,9 @@ use oxc_parser::Parser;
 use oxc_span::{GetSpan, SourceType};
 use serde_json::Value as Json;
 
-use crate::{Warning, source::Locator};
+use bosun_reading::Locator;
+
+use crate::Warning;
 use fault::Problem;
 use find::Findings;
 use library::{Library, Remark, as_schema};

@@ -5,6 +5,7 @@
 //! the head, and only then does what [`next`] says. There is no clock, no I/O and no store here, and no state other
 //! than the head.
 
+mod code;
 mod deliver;
 #[cfg(test)]
 mod properties;
@@ -12,6 +13,7 @@ mod properties;
 mod tests;
 mod turn;
 
+pub use code::{failure_code, outcome_code};
 pub use deliver::{Delivered, Delivery, Standing, Target, Verdict, deliver, standing};
 pub use turn::{Asked, Output, Reply, Way, end_turn, fail};
 
@@ -36,27 +38,6 @@ pub const CRASHES_ALONE: u32 = 3;
 
 /// How many times in a row a model whose answer does not match the schema is told why and asked again.
 pub const MAX_REJECTIONS: u32 = 2;
-
-/// Codes of outcomes that the engine itself writes, for the model and for the history.
-pub mod outcome_code {
-    pub const CALL_EXPIRED: &str = "call_expired";
-    /// No runner is configured for tools of this kind.
-    pub const NO_RUNNER: &str = "no_runner";
-    pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
-    pub const TOOL_CALL_LIMIT: &str = "tool_call_limit";
-}
-
-/// Codes with which a query fails.
-pub mod failure_code {
-    pub const HOLD_EXPIRED: &str = "hold_expired";
-    pub const INTERNAL_ERROR: &str = "internal_error";
-    pub const OUTPUT_INVALID: &str = "output_invalid";
-    pub const POISONED: &str = "poisoned";
-    pub const QUERY_TIMEOUT: &str = "query_timeout";
-    pub const TOKEN_LIMIT: &str = "token_limit";
-    pub const TOOL_CALL_LIMIT: &str = "tool_call_limit";
-    pub const TOOL_LOOP: &str = "tool_loop";
-}
 
 /// What the engine has to do for a query.
 #[derive(Clone, Debug, PartialEq, Eq)]

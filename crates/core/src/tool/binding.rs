@@ -182,20 +182,75 @@ impl Binding {
         }
     }
 
-    /// The value of ARK's `type`, and ours where ARK has none.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> BindingKind {
         match self {
-            Self::Builtin { .. } => "builtin",
-            Self::Http(_) => "http",
-            Self::Mcp { .. } => "mcp",
-            Self::Nango(_) => "nango",
-            Self::Agent { .. } => "agent",
-            Self::Team { .. } => "team",
-            Self::A2a { .. } => "a2a",
-            Self::Inline { .. } => "inline",
-            Self::External => "external",
+            Self::Builtin { .. } => BindingKind::Builtin,
+            Self::Http(_) => BindingKind::Http,
+            Self::Mcp { .. } => BindingKind::Mcp,
+            Self::Nango(_) => BindingKind::Nango,
+            Self::Agent { .. } => BindingKind::Agent,
+            Self::Team { .. } => BindingKind::Team,
+            Self::A2a { .. } => BindingKind::A2a,
+            Self::Inline { .. } => BindingKind::Inline,
+            Self::External => BindingKind::External,
         }
+    }
+}
+
+macro_rules! binding_kinds {
+    ($($kind:ident = $name:literal, $in_manifests:literal;)+) => {
+        /// Which runner a binding is for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum BindingKind {
+            $($kind,)+
+        }
+
+        impl BindingKind {
+            /// Every kind, in the order of the variants.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            /// The value of ARK's `type`, and ours where ARK has none.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+
+            /// Whether a manifest of `kind: Tool` may have this type.
+            #[must_use]
+            pub fn is_in_manifests(self) -> bool {
+                match self {
+                    $(Self::$kind => $in_manifests,)+
+                }
+            }
+        }
+    };
+}
+
+binding_kinds! {
+    Builtin = "builtin", true;
+    Http = "http", true;
+    Mcp = "mcp", true;
+    Nango = "nango", false;
+    Agent = "agent", true;
+    Team = "team", true;
+    A2a = "a2a", false;
+    Inline = "inline", true;
+    External = "external", true;
+}
+
+impl BindingKind {
+    /// The types that a manifest of `kind: Tool` may have.
+    pub fn of_manifests() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|kind| kind.is_in_manifests())
+    }
+}
+
+impl std::fmt::Display for BindingKind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.as_str())
     }
 }
 

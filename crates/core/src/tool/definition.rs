@@ -28,10 +28,10 @@ use std::{collections::HashSet, fmt, sync::Arc};
 pub use cache::DefinitionCache;
 use serde_json::{Map, Value, json};
 
-use super::{Annotations, Binding, Deprecation, Tool, duration_from_json, name};
+use super::{Annotations, Binding, Deprecation, Tool, name};
 use crate::{
     ceiling::{FAULTS_LISTED, REQUEST_PATTERN_BYTES, TOOL_DESCRIPTION_BYTES, TOOLS},
-    json,
+    duration, json,
     schema::{self, SchemaCache, SchemaError, path},
     text::clip,
 };
@@ -443,7 +443,7 @@ impl Checker<'_> {
         }
         for (key, field) in [("timeout", &mut tool.timeout), ("cache", &mut tool.cache_for)] {
             if let Some(value) = present(key) {
-                *field = duration_from_json(value);
+                *field = duration::positive_from_json(value);
                 if field.is_none() {
                     let message = "Invalid input: expected seconds, or a text such as \"30s\", \"5m\" or \"1h\"";
                     self.fault(at(key), "invalid_format", message);

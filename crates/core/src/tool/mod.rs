@@ -31,13 +31,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use binding::{Binding, ConfigRef, HttpRequest, Method, NamedValue, Nango, SecretRef, ValueSource};
-pub use duration::{duration_from_json, parse_duration};
+pub use binding::{Binding, BindingKind, ConfigRef, HttpRequest, Method, NamedValue, Nango, SecretRef, ValueSource};
 
 mod binding;
 pub mod catalog;
 pub mod definition;
-mod duration;
 pub mod missing;
 pub mod name;
 pub mod routing;

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bosun_core::{
     Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryName, Toolset, Transcript,
     content::{BadContent, ContentCheck, Description, LARGEST_BYTES, Large, MediaType},
-    machine::{self, Delivery, Standing, Verdict},
+    machine::{self, Delivery, Standing, Verdict, outcome_code},
     showing::{RESULT_SHOWN, Showing},
 };
 use bytes::{Bytes, BytesMut};
@@ -32,9 +32,6 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(3_600);
 const SWEEP_BATCH: usize = 256;
 /// Pieces of an upload are written in steps of this size, so that a step is worth its thread.
 const STEP_BYTES: usize = 64 * 1024;
-
-/// The code of an outcome in place of a result that was too large.
-pub const RESULT_TOO_LARGE: &str = "result_too_large";
 
 /// Content that has to be sealed before it may be referred to.
 #[derive(Debug)]
@@ -77,7 +74,7 @@ pub(crate) async fn keep(blobs: &dyn Blobs, outcome: &Arc<Outcome>) -> Result<Ar
                 "the tool ran, but its result of {} bytes is larger than the {LARGEST_BYTES} that are taken",
                 aside.bytes.len()
             );
-            return Ok(Arc::new(Outcome::failure(RESULT_TOO_LARGE, message)));
+            return Ok(Arc::new(Outcome::failure(outcome_code::RESULT_TOO_LARGE, message)));
         }
         seal(blobs, &aside).await?;
     }

@@ -22,6 +22,7 @@ use bosun_core::{
     Binding, Outcome,
     audit::{Action, Record, SUCCESS},
     query::Usage,
+    tool::BindingKind,
 };
 
 use crate::{EngineError, engine::Engine, model::ModelReply};
@@ -85,26 +86,8 @@ pub const FAMILIES: &[Family] = &[
     Family::new("process_open_fds", Kind::Gauge, &[], "Open file descriptors"),
 ];
 
-/// Who runs a tool, as a label.
-const KINDS: [&str; 10] = ["builtin", "http", "mcp", "nango", "agent", "team", "a2a", "inline", "external", "refused"];
-const EXTERNAL: usize = 8;
-const REFUSED: usize = 9;
 /// So many models have figures of their own; a configuration with more has the rest under one name.
 const MOST_MODELS: usize = 200;
-
-fn kind_of(binding: &Binding) -> usize {
-    match binding {
-        Binding::Builtin { .. } => 0,
-        Binding::Http(_) => 1,
-        Binding::Mcp { .. } => 2,
-        Binding::Nango(_) => 3,
-        Binding::Agent { .. } => 4,
-        Binding::Team { .. } => 5,
-        Binding::A2a { .. } => 6,
-        Binding::Inline { .. } => 7,
-        Binding::External => EXTERNAL,
-    }
-}
 
 #[derive(Debug, Default)]
 struct OfKind {
@@ -134,7 +117,10 @@ pub struct Metrics {
     failed: Counter,
     cancelled: Counter,
     refused: Counter,
-    kinds: [OfKind; KINDS.len()],
+    /// By the kind of the tool's binding.
+    kinds: [OfKind; BindingKind::ALL.len()],
+    /// Calls that were refused before they had a runner.
+    refused_calls: OfKind,
     /// Read for every turn, written once for each model.
     models: RwLock<BTreeMap<String, Arc<OfModel>>>,
     streams: Arc<Gauge>,
@@ -149,12 +135,12 @@ impl Metrics {
                 Action::QueryCompleted => self.completed.add(1),
                 Action::QueryFailed => self.failed.add(1),
                 Action::QueryCancelled => self.cancelled.add(1),
-                Action::CallRefused => self.kinds[REFUSED].failure.add(1),
-                Action::CallExpired => self.kinds[EXTERNAL].expired.add(1),
+                Action::CallRefused => self.refused_calls.failure.add(1),
+                Action::CallExpired => self.kinds[BindingKind::External as usize].expired.add(1),
                 Action::CallDelivered => {
                     let is_success = record.outcome.as_deref() == Some(SUCCESS);
                     let took = Duration::from_millis(record.duration_ms.unwrap_or_default());
-                    self.kinds[EXTERNAL].ended(is_success, took);
+                    self.kinds[BindingKind::External as usize].ended(is_success, took);
                 }
                 _ => {}
             }
@@ -166,7 +152,7 @@ impl Metrics {
     }
 
     pub(crate) fn call_ran(&self, binding: &Binding, outcome: &Outcome, took: Duration) {
-        self.kinds[kind_of(binding)].ended(outcome.is_success(), took);
+        self.kinds[binding.kind() as usize].ended(outcome.is_success(), took);
     }
 
     pub(crate) fn model_asked(&self, model: &str, reply: Option<&ModelReply>, took: Duration) {
@@ -249,13 +235,14 @@ impl Engine {
             family.count(&[state], count as u64);
         }
         let mut family = text.family(FAMILIES, "bosun_calls_total");
-        for (kind, figures) in KINDS.iter().zip(&metrics.kinds) {
+        let kinds = || BindingKind::ALL.iter().map(|kind| kind.as_str()).zip(&metrics.kinds);
+        for (kind, figures) in kinds().chain([("refused", &metrics.refused_calls)]) {
             family.count(&[kind, "success"], figures.success.get());
             family.count(&[kind, "failure"], figures.failure.get());
             family.count(&[kind, "expired"], figures.expired.get());
         }
         let mut family = text.family(FAMILIES, "bosun_call_seconds");
-        for (kind, figures) in KINDS.iter().zip(&metrics.kinds).take(REFUSED) {
+        for (kind, figures) in kinds() {
             family.histogram(&[kind], &figures.seconds.counts(&SECONDS));
         }
         text.family(FAMILIES, "bosun_deliveries_refused_total").count(&[], metrics.refused.get());

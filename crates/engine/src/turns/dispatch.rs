@@ -136,7 +136,7 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
     };
     let Some(tool) = toolset.get(&asked.tool).map(|member| &member.tool) else {
         let message = format!("tool `{}` is not in the query's toolset", asked.tool);
-        return Ok(Started::Refused(Outcome::failure("unknown_tool", message)));
+        return Ok(Started::Refused(Outcome::failure(outcome_code::UNKNOWN_TOOL, message)));
     };
     Ok(Started::Run(Box::new(Prepared {
         repeatable,
@@ -180,7 +180,10 @@ async fn run_inside(driver: &Driver, prepared: Prepared) -> Outcome {
                 None => tokio::time::timeout(timeout, running).await,
             };
             answered.unwrap_or_else(|_| {
-                Outcome::failure("tool_timeout", format!("Tool execution timeout: no answer within {timeout:?}"))
+                Outcome::failure(
+                    outcome_code::TOOL_TIMEOUT,
+                    format!("Tool execution timeout: no answer within {timeout:?}"),
+                )
             })
         }
     };

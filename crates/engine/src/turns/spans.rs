@@ -129,7 +129,7 @@ pub(crate) fn call(inner: &Inner, live: &LiveQuery, call: &InsideCall) -> Span {
     if !inner.settings.exports_spans {
         return tracing::info_span!("tool.call", query = live.key.1.as_str(), call = %id, tool);
     }
-    let kind = call.tool.binding.kind();
+    let kind = call.tool.binding.kind().as_str();
     tracing::info_span!("tool.call", call = %id, tool, kind, attempt = call.attempt, error = Empty)
 }
 

@@ -8,6 +8,7 @@
 use bosun_core::{
     Outcome, Transcript,
     json::{self, Limits},
+    machine::failure_code,
     showing::Showing,
     tool::toolset::Toolset,
 };
@@ -42,7 +43,7 @@ pub(crate) fn answer(transcript: &Transcript, toolset: &Toolset, showing: &Showi
         }
         Some(Outcome::Failure { code, message, .. }) => Answer::Failed { code: code.clone(), message: message.clone() },
         // The machine asks for a turn only when every call has its outcome.
-        None => Answer::Failed { code: "internal_error".into(), message: "the call has no outcome".into() },
+        None => Answer::Failed { code: failure_code::INTERNAL_ERROR.into(), message: "the call has no outcome".into() },
     }
 }
 

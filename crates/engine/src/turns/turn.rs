@@ -14,7 +14,7 @@ use bosun_core::{
     ceiling::{ARGUMENT_BYTES, REPLY_TEXT_BYTES},
     conversation::History,
     json,
-    machine::{self, Asked, Output, Reply, Way},
+    machine::{self, Asked, Output, Reply, Way, outcome_code},
     query::{Spec, TargetKind},
     schema::Schema,
     tool::toolset::{Member, Toolset},
@@ -323,7 +323,7 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
     let Some(member) = toolset.by_alias(&alias) else {
         let message = format!("there is no tool `{alias}`; use one of the tools that are listed");
         let alias: Arc<str> = alias.into();
-        return refused(Arc::clone(&alias), alias, written, "unknown_tool", message);
+        return refused(Arc::clone(&alias), alias, written, outcome_code::UNKNOWN_TOOL, message);
     };
     let Member { tool, name, alias, .. } = member;
     let (name, alias) = (Arc::clone(name), Arc::clone(alias));
@@ -331,7 +331,7 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
         Ok(schema) => schema.check_arguments(&written),
         Err(error) => {
             let message = format!("the parameters of this tool cannot be checked: {error}");
-            return refused(name, alias, written, "invalid_schema", message);
+            return refused(name, alias, written, outcome_code::INVALID_SCHEMA, message);
         }
     };
     match checked {
@@ -348,7 +348,7 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
             // `1e15` has four bytes until it is written again.
             if let Some(text) = written.as_ref().filter(|_| json::compact_size(&arguments) > ARGUMENT_BYTES) {
                 let message = format!("Arguments have more than {ARGUMENT_BYTES} bytes");
-                return refused(name, alias, text.clone(), "invalid_arguments", message);
+                return refused(name, alias, text.clone(), outcome_code::INVALID_ARGUMENTS, message);
             }
             Asked {
                 provider_id,
@@ -363,7 +363,7 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
         }
         Err(violations) => {
             let sentences: Vec<_> = violations.iter().map(|violation| violation.message.as_str()).collect();
-            refused(name, alias, written, "invalid_arguments", shortened(sentences.join("; ")))
+            refused(name, alias, written, outcome_code::INVALID_ARGUMENTS, shortened(sentences.join("; ")))
         }
     }
 }

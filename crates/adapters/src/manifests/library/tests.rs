@@ -218,7 +218,7 @@ fn what_is_stored_and_not_readable_any_more_is_there_with_its_faults() {
     let broken = stored(Kind::Agent, "old", &json!({"prompt": ["from", "another", "version"]}));
     let (is_available, reason, message) = availability(&library, std::slice::from_ref(&broken), Kind::Agent, "old");
     assert_eq!((is_available, reason), (false, "Invalid"));
-    assert_eq!(message, "`spec.prompt` of Agent `old` must be text, and is a list");
+    assert_eq!(message, "`spec.prompt` of Agent `old` must be text, not a list");
     assert!(library.assemble(&[broken]).agent(&Namespace::default(), "old").is_none());
 }
 

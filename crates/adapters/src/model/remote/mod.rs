@@ -20,6 +20,7 @@ use bosun_engine::{
     Model,
     model::{Deltas, ModelError, ModelReply, ModelRequest},
 };
+use bosun_reading::sse::SseError;
 use hyper::StatusCode;
 use serde_json::Value;
 use url::Url;
@@ -30,7 +31,6 @@ use super::{
     health::Verdict,
     retry::{self, Backoff},
     shown::Shown,
-    sse::SseError,
 };
 use crate::{
     outbound::Client,

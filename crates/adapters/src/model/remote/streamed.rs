@@ -3,9 +3,12 @@
 //! What the parts mean is a wire format's to say; that a stream is whole only between two events is not.
 
 use bosun_engine::model::{Deltas, ModelError};
+use bosun_reading::sse::Decoder;
 
 use super::{Answer, Failure, Reader};
-use crate::model::sse::Decoder;
+
+/// The longest line of a stream, and the longest data of one event.
+const LONGEST: usize = 1024 * 1024;
 
 /// Puts an answer together from the data of its events.
 pub(crate) trait Assemble: Default + Send {
@@ -19,13 +22,13 @@ pub(crate) trait Assemble: Default + Send {
 /// A stream that is still arriving.
 #[derive(Debug, Default)]
 pub(crate) struct Streamed<A> {
-    decoder: Decoder,
+    decoder: Decoder<LONGEST>,
     assembly: A,
 }
 
 impl<A: Assemble> Reader for Streamed<A> {
     fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), Failure> {
-        self.decoder.feed(bytes, |data| self.assembly.event(data, deltas))
+        self.decoder.feed(bytes, |event| self.assembly.event(&event.data, deltas))
     }
 
     fn end(self: Box<Self>) -> Result<Answer, Failure> {

@@ -19,35 +19,28 @@
 use std::{path::Path, time::Duration};
 
 use bosun_core::query::Usage;
+use bosun_reading::{Data, Fault, Faults, Fields, Node, Report, Syntax, yaml};
 
 use super::{
     script::{Act, Scene, Script, Speech, Turn, When, WireFailure, WireFaults},
     template::Template,
 };
-use crate::{
-    fault::{Fault, Faults},
-    yaml::{self, Data, Fields, Node, Reading},
-};
 
 pub(super) fn script(file: &Path, text: &str) -> Result<Script, Faults> {
     let mut documents = yaml::parse(file, text)?;
     if documents.len() != 1 {
-        return Err(Faults::from(Fault {
-            file: file.to_owned(),
-            place: documents.get(1).map(|document| document.place),
-            code: "bad_script",
-            message: format!("a script is one document, and this file has {}", documents.len()),
-            hint: Some("write `scenes:` with a list of scenes".into()),
-        }));
+        let message = format!("a script is one document, and this file has {}", documents.len());
+        let fault = Fault::of_file(file, "bad_script", message).hint("write `scenes:` with a list of scenes");
+        return Err(Faults::from(Fault { place: documents.get(1).map(|document| document.place), ..fault }));
     }
     let document = documents.remove(0);
-    let reading = Reading::new(file);
-    let script = reading.fields(&document, "the script").map(|fields| read_script(&fields)).unwrap_or_default();
-    Faults::none_or(reading.into_faults(), script)
+    let report = Report::of_file(file, Syntax::Yaml);
+    let script = report.fields(&document, "the script").map(|fields| read_script(&fields)).unwrap_or_default();
+    Faults::none_or(report.into_faults(), script)
 }
 
 fn read_script(fields: &Fields<'_>) -> Script {
-    let scenes = fields.list("scenes").iter().filter_map(|node| read_scene(fields, node)).collect();
+    let scenes = fields.entries("scenes").iter().filter_map(read_scene).collect();
     let otherwise = turns(fields, "otherwise");
     if fields.get("scenes").is_none() && fields.get("otherwise").is_none() {
         fields.fault(fields.place(), "bad_script", "the script says nothing", "write `scenes:` with a list of scenes");
@@ -56,8 +49,7 @@ fn read_script(fields: &Fields<'_>) -> Script {
     Script { scenes, otherwise }
 }
 
-fn read_scene(parent: &Fields<'_>, node: &Node) -> Option<Scene> {
-    let fields = parent.inner(node, "scenes")?;
+fn read_scene(fields: &Fields<'_>) -> Option<Scene> {
     let when = fields.require("when", "the text that the input contains, or `{exactly: …}`").and_then(|node| {
         if let Data::Text(text) = &node.data {
             return Some(When::Contains(text.clone()));
@@ -75,7 +67,7 @@ fn read_scene(parent: &Fields<'_>, node: &Node) -> Option<Scene> {
             "give it at least one `say`, `call` or `fail`",
         );
     }
-    let turns = turns(&fields, "turns");
+    let turns = turns(fields, "turns");
     fields.finish();
     Some(Scene { when: when?, turns })
 }
@@ -85,11 +77,10 @@ fn is_empty_list(node: &Node) -> bool {
 }
 
 fn turns(fields: &Fields<'_>, name: &'static str) -> Vec<Turn> {
-    fields.list(name).iter().filter_map(|node| read_turn(fields, node, name)).collect()
+    fields.entries(name).iter().filter_map(read_turn).collect()
 }
 
-fn read_turn(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Turn> {
-    let fields = parent.inner(node, name)?;
+fn read_turn(fields: &Fields<'_>) -> Option<Turn> {
     let delay = fields.duration("delay").unwrap_or_default();
     let speech = Speech {
         think: fields.text("think").map(|text| text.value.to_owned()),
@@ -100,8 +91,8 @@ fn read_turn(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Turn> {
                 None
             }
         }),
-        calls: fields.list("call").iter().filter_map(|node| read_call(&fields, node)).collect(),
-        words: fields.get("words").and_then(|node| read_words(&fields, node)),
+        calls: fields.entries("call").iter().filter_map(read_call).collect(),
+        words: fields.get("words").and_then(|node| read_words(fields, node)),
         usage: fields.fields("usage").map(|fields| read_usage(&fields)).unwrap_or_default(),
     };
     let faults = fields.fields("wire").map(|fields| Box::new(read_faults(&fields)));
@@ -124,8 +115,7 @@ fn read_turn(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Turn> {
     Some(Turn { act: act?, delay, faults })
 }
 
-fn read_call(parent: &Fields<'_>, node: &Node) -> Option<(String, Box<str>)> {
-    let fields = parent.inner(node, "call")?;
+fn read_call(fields: &Fields<'_>) -> Option<(String, Box<str>)> {
     let tool = fields.required_text("tool", "the name of the tool to ask for");
     // Any arguments are allowed, also invalid ones: a script may play a confused model.
     let arguments = fields.get("arguments").map_or_else(

@@ -3,12 +3,12 @@
 use std::{path::Path, time::Duration};
 
 use bosun_core::query::Usage;
+use bosun_reading::Faults;
 
 use super::{
     read,
     template::{Missing, Template},
 };
-use crate::fault::Faults;
 
 /// Everything that a scripted model can say.
 #[derive(Clone, Debug, PartialEq, Default)]

@@ -185,20 +185,20 @@ fn every_fault_of_a_script_is_reported_with_its_position() {
         "scenes:\n  - when: x\n    turns:\n      - sai: hello\n      - say: '{{ resul }}'\n        dealy: 5ms\n  - turns: []\n",
         &[
             "4:9: a turn does nothing [bad_script]\n  give it a `say`, a `call` or a `fail`",
-            "4:9: `scenes.turns` of the script has no field `sai` [unknown_field]\n  fields here: delay, think, say, call, words, usage, wire, fail",
+            "4:9: `scenes[0].turns[0]` of the script has no field `sai` [unknown_field]\n  did you mean `say`?",
             "5:14: `{{ resul }}` is none of `input`, `result.<tool>` and `result[<number>]` [bad_script]",
-            "6:9: `scenes.turns` of the script has no field `dealy` [unknown_field]\n  fields here: delay, think, say, call, words, usage, wire, fail",
-            "7:5: `scenes.when` of the script is missing [missing_field]\n  the text that the input contains, or `{exactly: …}`",
+            "6:9: `scenes[0].turns[1]` of the script has no field `dealy` [unknown_field]\n  did you mean `delay`?",
+            "7:5: `scenes[1].when` of the script is missing [missing_field]\n  the text that the input contains, or `{exactly: …}`",
             "7:5: a scene has no turn [bad_script]\n  give it at least one `say`, `call` or `fail`",
         ],
     );
     check_faults(
-        "otherwise:\n  - delay: 5\n    say: x\n  - {say: x, fail: {status: 200}}\n  - call: [{arguments: {}}]\n",
+        "otherwise:\n  - delay: soon\n    say: x\n  - {say: x, fail: {status: 200}}\n  - call: [{arguments: {}}]\n",
         &[
-            "2:12: `otherwise.delay` of the script must be text, and is a number [wrong_type]\n  put it in quotes",
+            "2:12: `otherwise[0].delay` of the script is `soon`, which is not a duration [bad_value]\n  write it like `30s`, `5m`, `1h30m` or `250ms`",
             "4:5: a turn that fails says and calls nothing [bad_script]\n  make two turns of them, or leave one out",
             "4:20: `status` of a failure is 400 to 599 [bad_script]",
-            "5:12: `otherwise.call.tool` of the script is missing [missing_field]\n  the name of the tool to ask for",
+            "5:12: `otherwise[2].call[0].tool` of the script is missing [missing_field]\n  the name of the tool to ask for",
         ],
     );
     check_faults("{}", &["1:1: the script says nothing [bad_script]\n  write `scenes:` with a list of scenes"]);

@@ -5,10 +5,10 @@
 //! Numbers are 64-bit floats, and 15 digits of the result are shown, which are exact for whole numbers up to that size.
 //! There are no variables and no state.
 
-use bosun_core::{Outcome, Tool};
+use bosun_core::{Outcome, Tool, machine::outcome_code};
 use serde_json::{Value, json};
 
-use super::{Effects, FAILED, definition};
+use super::{Effects, definition};
 
 pub(super) const NAME: &str = "calculator";
 
@@ -35,11 +35,13 @@ pub(super) fn tool() -> Tool {
 
 pub(super) fn run(arguments: &Value) -> Outcome {
     let Some(expression) = arguments.get("expression").and_then(Value::as_str) else {
-        return Outcome::failure(FAILED, "`expression` must be text");
+        return Outcome::failure(outcome_code::TOOL_FAILED, "`expression` must be text");
     };
     match calculate(expression) {
         Ok(value) => Outcome::success(show(value)),
-        Err(Refused { message, at }) => Outcome::failure(FAILED, format!("{message} (at character {})", at + 1)),
+        Err(Refused { message, at }) => {
+            Outcome::failure(outcome_code::TOOL_FAILED, format!("{message} (at character {})", at + 1))
+        }
     }
 }
 

@@ -3,10 +3,10 @@
 //! Names of timezones are not accepted: their rules change with governments, and this program would have to ship a
 //! table of them that becomes outdated.
 
-use bosun_core::{Outcome, Timestamp, Tool};
+use bosun_core::{Outcome, Timestamp, Tool, machine::outcome_code};
 use serde_json::{Value, json};
 
-use super::{Effects, FAILED, definition};
+use super::{Effects, definition};
 
 pub(super) const NAME: &str = "current_time";
 
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &Value, now: Timestamp) -> Outcome {
         Some(offset) => Outcome::success(at_offset(now, offset)),
         None => {
             let message = format!("`{timezone}` is not a known timezone; write UTC or an offset such as +02:00");
-            Outcome::failure(FAILED, message)
+            Outcome::failure(outcome_code::TOOL_FAILED, message)
         }
     }
 }
@@ -94,7 +94,7 @@ mod tests {
             let Outcome::Failure { code, message, .. } = run(&json!({"timezone": timezone}), Timestamp(0)) else {
                 panic!("{timezone}")
             };
-            assert_eq!(code, FAILED);
+            assert_eq!(code, outcome_code::TOOL_FAILED);
             assert!(message.contains("write UTC or an offset such as +02:00"), "{message}");
         }
     }

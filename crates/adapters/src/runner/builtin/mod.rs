@@ -10,14 +10,9 @@ mod read_result;
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use bosun_core::{Binding, Outcome, Tool, tool::Annotations};
+use bosun_core::{Binding, Outcome, Tool, machine::outcome_code, tool::Annotations};
 use bosun_engine::{Clock, Runner, runner::InsideCall};
 use serde_json::{Value, json};
-
-pub use read_result::UNKNOWN_HANDLE;
-
-/// The code of an outcome when a builtin tool failed.
-pub const FAILED: &str = "tool_failed";
 
 /// The builtin tools of a server.
 pub struct Builtins {
@@ -69,7 +64,10 @@ impl Builtins {
 impl Runner for Builtins {
     async fn run(&self, call: &InsideCall) -> Outcome {
         let Binding::Builtin { name } = &call.tool.binding else {
-            return Outcome::failure(FAILED, format!("tool `{}` is not a builtin one", call.tool.name));
+            return Outcome::failure(
+                outcome_code::TOOL_FAILED,
+                format!("tool `{}` is not a builtin one", call.tool.name),
+            );
         };
         match name.as_str() {
             calculator::NAME => calculator::run(&call.arguments),
@@ -79,7 +77,9 @@ impl Runner for Builtins {
             name => match self.added.iter().find(|(tool, _)| tool.name == name) {
                 Some((_, runner)) => runner.run(call).await,
                 // A manifest is checked when it is read, but a query may be older than this program.
-                None => Outcome::failure(FAILED, format!("this server has no builtin tool `{name}`")),
+                None => {
+                    Outcome::failure(outcome_code::TOOL_FAILED, format!("this server has no builtin tool `{name}`"))
+                }
             },
         }
     }

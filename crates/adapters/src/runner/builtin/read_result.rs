@@ -3,16 +3,13 @@
 //! The handle is in the marker at the end of a truncated result: the id of its call. A query can read its own results
 //! and no others. A page is text followed by one line with its offsets, so that a model need not count.
 
-use bosun_core::{Outcome, Tool, content::Page};
+use bosun_core::{Outcome, Tool, content::Page, machine::outcome_code};
 use bosun_engine::{PageError, READ_RESULT, Results};
 use serde_json::{Value, json};
 
-use super::{Effects, FAILED, definition};
+use super::{Effects, definition};
 
 pub(super) const NAME: &str = READ_RESULT;
-
-/// The code of an outcome when no result of this query has the handle.
-pub const UNKNOWN_HANDLE: &str = "unknown_handle";
 
 /// The size of a page without a `limit`: a few thousand tokens.
 const DEFAULT_LIMIT: u64 = 16 * 1024;
@@ -56,10 +53,10 @@ pub(super) async fn run(arguments: &Value, results: &Results) -> Outcome {
     let limit = number("limit").unwrap_or(DEFAULT_LIMIT).min(LARGEST_LIMIT);
     match results.page(handle, number("offset").unwrap_or(0), limit).await {
         Ok(page) => Outcome::success(show(page)),
-        Err(error @ PageError::Unknown(_)) => Outcome::failure(UNKNOWN_HANDLE, error.to_string()),
+        Err(error @ PageError::Unknown(_)) => Outcome::failure(outcome_code::UNKNOWN_HANDLE, error.to_string()),
         Err(PageError::Store(error)) => {
             tracing::warn!(error = %error, "a large result cannot be read");
-            Outcome::failure(FAILED, "the result cannot be read right now")
+            Outcome::failure(outcome_code::TOOL_FAILED, "the result cannot be read right now")
         }
     }
 }

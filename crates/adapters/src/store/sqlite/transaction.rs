@@ -11,7 +11,10 @@ use std::{
     sync::Arc,
 };
 
-use bosun_core::{ContentHash, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, conversation::ConversationKey};
+use bosun_core::{
+    ContentHash, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, cache::WeightedCache,
+    conversation::ConversationKey,
+};
 use bosun_engine::{
     fault,
     resource::ResourceChange,
@@ -46,10 +49,12 @@ const CHANGE_QUERY: &str = "UPDATE queries SET status = ?2, seq = ?3, epoch = co
 /// The number of low bits of a journal key that hold the entry's sequence number; the others hold the query's row id.
 pub(super) const SEQ_BITS: u32 = 24;
 
-/// The size of the cache of document rows; when it is full, it is cleared.
+/// The size of the cache of document rows.
 const KNOWN_DOCUMENTS: usize = 4_096;
 /// The size of the cache of rows of unfinished queries.
 const KNOWN_QUERIES: usize = 4_096;
+/// Both are counted, not weighed: every row takes the same.
+const ENTRY: usize = 1;
 
 /// The database file, as the writer uses it.
 pub(super) struct DatabaseFile {
@@ -69,10 +74,10 @@ pub(super) struct WriteConnection {
     pub(super) connection: Connection,
     next_id: i64,
     /// Cache of the rows of recently used documents.
-    pub(super) known_documents: HashMap<ContentHash, i64>,
+    pub(super) known_documents: WeightedCache<ContentHash, i64>,
     /// Cache of the rows of recently written, unfinished queries. There is no other writer, so a cached row is up to
     /// date.
-    pub(super) known_queries: HashMap<QueryUid, KnownQuery>,
+    pub(super) known_queries: WeightedCache<QueryUid, KnownQuery>,
     pub(super) audit: AuditWriter,
 }
 
@@ -242,8 +247,8 @@ impl WriteConnection {
         Ok(Self {
             connection,
             next_id: last + 1,
-            known_documents: HashMap::new(),
-            known_queries: HashMap::new(),
+            known_documents: WeightedCache::new(KNOWN_DOCUMENTS),
+            known_queries: WeightedCache::new(KNOWN_QUERIES),
             audit,
         })
     }
@@ -288,9 +293,9 @@ impl WriteConnection {
         self.connection.prepare_cached(sql)?.execute([]).map(|_| ())
     }
 
-    /// Decides which appends are accepted. Only reads.
+    /// Decides which appends are accepted. Only reads the database.
     fn decide<'a>(
-        &self,
+        &mut self,
         batch: &'a [Queued],
         queue: &AppendQueue,
         refused: &BTreeMap<Position, Rejection>,
@@ -315,7 +320,7 @@ impl WriteConnection {
 
     /// Adds one append to the plan, or returns why it is rejected.
     fn admit<'a>(
-        &self,
+        &mut self,
         plan: &mut CommitPlan<'a>,
         index: usize,
         append: &'a Queued,
@@ -365,19 +370,17 @@ impl WriteConnection {
 
     /// Updates the cache of rows after the plan has been committed.
     fn cache_rows(&mut self, plan: &CommitPlan<'_>) {
-        if self.known_queries.len() >= KNOWN_QUERIES {
-            self.known_queries.clear();
-        }
         for (&(namespace, uid), &QueryPlan { id, seq, has_ended, .. }) in &plan.queries {
             if has_ended {
                 self.known_queries.remove(&uid);
             } else {
-                self.known_queries.insert(uid, KnownQuery { namespace: namespace.clone(), id, seq });
+                let known = KnownQuery { namespace: namespace.clone(), id, seq };
+                drop(self.known_queries.insert(uid, known, ENTRY));
             }
         }
     }
 
-    fn stored(&self, head: &Head) -> rusqlite::Result<Option<(i64, Seq)>> {
+    fn stored(&mut self, head: &Head) -> rusqlite::Result<Option<(i64, Seq)>> {
         if let Some(known) = self.known_queries.get(&head.uid).filter(|known| known.namespace == head.namespace) {
             return Ok(Some((known.id, known.seq)));
         }
@@ -516,7 +519,7 @@ impl WriteConnection {
             if self.row_of(document.hash)?.is_none() {
                 let hash = document.hash.as_bytes();
                 let id = self.connection.prepare_cached(ADD_DOCUMENT)?.insert(params![hash, document.body])?;
-                self.known_documents.insert(document.hash, id);
+                drop(self.known_documents.insert(document.hash, id, ENTRY));
             }
         }
         Ok(())
@@ -530,10 +533,9 @@ impl WriteConnection {
         let mut find = self.connection.prepare_cached(FIND_DOCUMENT)?;
         let found = find.query_row([hash.as_bytes()], |row| row.get(0)).optional()?;
         drop(find);
-        if self.known_documents.len() >= KNOWN_DOCUMENTS {
-            self.known_documents.clear();
+        if let Some(id) = found {
+            drop(self.known_documents.insert(hash, id, ENTRY));
         }
-        self.known_documents.extend(found.map(|id| (hash, id)));
         Ok(found)
     }
 

@@ -8,8 +8,9 @@
 use std::{path::PathBuf, sync::Arc};
 
 use bosun_adapters::{manifests, runner::builtin::Builtins};
-use bosun_convert::{Checked, Problem, Severity, source::Place};
+use bosun_convert::{Checked, Problem, Severity};
 use bosun_engine::SystemClock;
+use bosun_reading::{Fault, SourcePlace};
 use serde_json::Value;
 
 /// The manifests of one run, to be read together.
@@ -25,7 +26,7 @@ struct File {
 }
 
 struct Document {
-    begins: Place,
+    begins: SourcePlace,
     is_tool: bool,
 }
 
@@ -52,11 +53,8 @@ impl Manifests {
         faults.chain(notes).filter_map(|fault| self.problem(fault)).collect()
     }
 
-    fn problem(&self, fault: bosun_adapters::fault::Fault) -> Option<(String, Problem)> {
-        let place = fault.place.map_or(Place::START, |place| {
-            let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-            Place { line: count(place.line), column: count(place.column) }
-        });
+    fn problem(&self, fault: Fault) -> Option<(String, Problem)> {
+        let place = fault.place.unwrap_or(SourcePlace::START);
         let file = self.files.iter().find(|file| file.path == fault.file);
         let document = file.and_then(|file| file.documents.iter().rev().find(|document| document.begins <= place));
         let is_in_tool = document.is_some_and(|document| document.is_tool);

@@ -2,6 +2,7 @@
 //!
 //! Six kinds have the same five operations, so they are a table with one line for each kind.
 
+use bosun_core::tool::BindingKind;
 use serde_json::{Value, json};
 
 use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
@@ -304,8 +305,9 @@ fn model_spec() -> Value {
 }
 
 fn tool_spec() -> Value {
+    let types: Vec<_> = BindingKind::of_manifests().map(BindingKind::as_str).collect();
     json!({
-        "type": {"enum": ["builtin", "http", "mcp", "agent", "team", "inline", "external"]},
+        "type": {"enum": types},
         "description": {"type": "string"},
         "inputSchema": {"type": "object", "description": "JSON Schema of an object"},
         "http": {"type": "object"},

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bosun_core::{QueryName, Timestamp, audit::Action, tool::parse_duration, usage::Hour};
+use bosun_core::{QueryName, Timestamp, audit::Action, duration, usage::Hour};
 use bosun_engine::store::Search;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ enum PointInTime {
 
 impl PointInTime {
     fn parse(text: &str) -> Option<Self> {
-        Timestamp::from_rfc3339(text).map(Self::At).or_else(|| parse_duration(text).map(Self::Ago))
+        Timestamp::from_rfc3339(text).map(Self::At).or_else(|| duration::parse_positive(text).map(Self::Ago))
     }
 
     fn read(text: &str) -> Result<Self, Expected> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bosun_core::{ceiling, duration, tool::duration_from_json};
+use bosun_core::{ceiling, duration};
 use serde_json::{Value, json};
 
 use super::{ParamGroup, QueryParameter};
@@ -49,9 +49,9 @@ pub(crate) fn read_wait(value: &Value) -> Option<Duration> {
         Value::String(text) => match text.as_str() {
             "true" => Some(DEFAULT_WAIT),
             "false" | "0" | "0s" => Some(Duration::ZERO),
-            _ => duration_from_json(value),
+            _ => duration::positive_from_json(value),
         },
-        _ => duration_from_json(value),
+        _ => duration::positive_from_json(value),
     }
 }
 

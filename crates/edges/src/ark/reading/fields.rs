@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bosun_core::{ceiling::LABELS_BYTES, query::ModelOptions, schema::path::with_key, tool::duration_from_json};
+use bosun_core::{ceiling::LABELS_BYTES, duration, query::ModelOptions, schema::path::with_key};
 use serde_json::{Value, json};
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     http::json::{BodyField, FieldTable, Object, RequestFindings, kind_of},
 };
 
-/// A duration as [`duration_from_json`] reads it, as a regular expression: Go's units, a number of seconds without one.
+/// A duration as [`duration::positive_from_json`] reads it, as a regular expression: Go's units, a number of seconds without one.
 pub(crate) const DURATION: &str =
     "([0-9]+(\\.[0-9]*)?|\\.[0-9]+)|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+";
 
@@ -61,7 +61,7 @@ pub(crate) fn duration_schema() -> Value {
 pub(crate) fn read_duration(fields: &mut Object, name: &str, findings: &mut RequestFindings) -> Option<Duration> {
     let path = fields.path_of(name);
     let value = fields.take(name)?;
-    let read = duration_from_json(&value);
+    let read = duration::positive_from_json(&value);
     if read.is_none() {
         findings.fault(path, "invalid_duration", "must be a duration above zero, such as `30s` or `5m`");
     }
@@ -187,13 +187,13 @@ mod tests {
             json!(30),
             json!(1.5),
         ] {
-            assert!(duration_from_json(&value).is_some(), "{value}");
+            assert!(duration::positive_from_json(&value).is_some(), "{value}");
             check(&duration_schema(), &value, true);
         }
         for value in
             [json!(""), json!("-1s"), json!("1d"), json!("five"), json!(0), json!(-1), json!(true), json!(null)]
         {
-            assert!(duration_from_json(&value).is_none(), "{value}");
+            assert!(duration::positive_from_json(&value).is_none(), "{value}");
             check(&duration_schema(), &value, false);
         }
     }

@@ -10,7 +10,7 @@ use bosun_core::{
     Actor, CallId, Content, Head, Outcome,
     ceiling::RESULTS_DELIVERED,
     head::CallState,
-    machine::{Delivery, Standing, Target, Verdict},
+    machine::{Delivery, Standing, Target, Verdict, outcome_code},
 };
 use bosun_engine::{DeliverReport, Engine, QueryKey, Snapshot};
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ pub(crate) struct DeliveredPost {
 }
 
 /// The code of a failure for which the client gave none.
-pub(crate) const DEFAULT_FAILURE: &str = "tool_failed";
+pub(crate) const DEFAULT_FAILURE: &str = outcome_code::TOOL_FAILED;
 /// The message of a failure for which the client gave none.
 pub(crate) const NO_REASON: &str = "the tool failed without saying why";
 

@@ -1,22 +1,22 @@
-//! Where a byte of a text is, in the words of an editor.
+//! Lines and columns of a text, as an editor counts them.
 //!
-//! Lines and columns start at 1 and columns count characters, not bytes. A [`Locator`] indexes a text
+//! Both start at 1, and columns count characters, not bytes. A [`Locator`] indexes a text
 //! once, its lines and its characters, so that a lookup costs the same however long the line is: a
 //! generated file is often one line of megabytes.
 
 /// A place in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-pub struct Place {
+pub struct SourcePlace {
     pub line: usize,
     pub column: usize,
 }
 
-impl Place {
+impl SourcePlace {
     /// The first character of a text.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SourcePlace {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}:{}", self.line, self.column)
     }
@@ -59,13 +59,13 @@ impl<'text> Locator<'text> {
 
     /// The place of the character that holds byte `offset`; the end of the text for anything beyond it.
     #[must_use]
-    pub fn place(&self, offset: usize) -> Place {
+    pub fn place(&self, offset: usize) -> SourcePlace {
         let offset = offset.min(self.text.len());
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = self.line_starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
         let characters = self.characters_before(offset) - self.characters_before(start);
         let inside_a_character = self.text.as_bytes().get(offset).is_some_and(|byte| is_continuation(*byte));
-        Place { line, column: characters + usize::from(!inside_a_character) }
+        SourcePlace { line, column: characters + usize::from(!inside_a_character) }
     }
 }
 
@@ -80,11 +80,11 @@ fn is_continuation(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Locator, Place};
+    use super::{Locator, SourcePlace};
 
     #[track_caller]
     fn check(text: &str, offset: usize, line: usize, column: usize) {
-        assert_eq!(Locator::new(text).place(offset), Place { line, column }, "{text:?} at {offset}");
+        assert_eq!(Locator::new(text).place(offset), SourcePlace { line, column }, "{text:?} at {offset}");
     }
 
     #[test]
@@ -119,7 +119,8 @@ mod tests {
             for offset in 0..=text.len() {
                 let at = (0..=offset).rev().find(|at| text.is_char_boundary(*at)).unwrap();
                 let line = text[..at].rsplit('\n').next().unwrap();
-                let expect = Place { line: text[..at].matches('\n').count() + 1, column: line.chars().count() + 1 };
+                let expect =
+                    SourcePlace { line: text[..at].matches('\n').count() + 1, column: line.chars().count() + 1 };
                 assert_eq!(locator.place(offset), expect, "byte {offset}");
             }
         }

@@ -1,11 +1,11 @@
-//! Where a value stands in a document, as text: `tools[2].parameters.properties.limit`.
+//! Paths of values in a document, as text: `tools[2].parameters.properties.limit`.
 //!
-//! A key that is no plain word stands in brackets and quotes, `paths["/pets/{id}"].get`, so that a
+//! A key that is not a plain word is quoted and in brackets, `paths["/pets/{id}"].get`, so that a
 //! path can be read back. The documents of a stream count as the items of a list: `[1].spec.url`.
 
 use std::fmt;
 
-use crate::source::Place;
+use crate::SourcePlace;
 
 /// A place in a document. The empty path is the document itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ impl Path {
 
     /// Source code has no paths; a line and a column stand for one.
     #[must_use]
-    pub fn of_source(place: Place) -> Self {
+    pub fn of_source(place: SourcePlace) -> Self {
         Self(place.to_string())
     }
 
@@ -82,16 +82,18 @@ fn is_plain(key: &str) -> bool {
         && key.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '$'))
 }
 
-/// A path in the making, on the way down into a value. It costs nothing until somebody asks for it:
-/// a walk over a million values would otherwise write down a million paths.
-pub(crate) enum Trail<'a> {
+/// A path that is only built when it is asked for: a walk over a million values would otherwise build
+/// a million paths.
+#[derive(Debug)]
+pub enum Trail<'a> {
     At(&'a Path),
     Key(&'a Trail<'a>, &'a str),
     Index(&'a Trail<'a>, usize),
 }
 
 impl Trail<'_> {
-    pub(crate) fn to_path(&self) -> Path {
+    #[must_use]
+    pub fn to_path(&self) -> Path {
         match self {
             Self::At(path) => (*path).clone(),
             Self::Key(parent, key) => parent.to_path().key(key),
@@ -102,13 +104,14 @@ impl Trail<'_> {
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     Key(String),
     Index(usize),
 }
 
 /// Reads a path back. Text that is no path ends the list: the steps before it still lead somewhere.
-pub(super) fn steps(path: &str) -> Vec<Step> {
+#[must_use]
+pub fn steps(path: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut rest = path;
     while !rest.is_empty() {

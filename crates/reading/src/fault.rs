@@ -1,34 +1,49 @@
-//! What is wrong with a file, and where.
+//! Faults of a text, with their places.
 //!
-//! Files are read to the end before anything is reported, so that one run shows every fault. This is
-//! plain data: how it looks on a terminal is the program's part.
+//! Plain data: the program decides how it looks on a terminal.
 
 use std::{fmt, path::PathBuf};
 
-/// A place in a text file, counted from 1, columns in characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    pub line: u64,
-    pub column: u64,
-}
+use crate::{Path, SourcePlace};
 
-/// One thing that is wrong with one file.
+/// One thing that is wrong with one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// Empty for a text that is not a file.
     pub file: PathBuf,
-    /// `None` where the file as a whole is at fault.
-    pub place: Option<Place>,
+    /// The value in the document that is at fault, or the one around it that lacks something.
+    pub path: Path,
+    /// `None` where the file as a whole is at fault, and for values that have no place in a text.
+    pub place: Option<SourcePlace>,
     pub code: &'static str,
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
 }
 
+impl Fault {
+    /// A fault of a file as a whole.
+    pub fn of_file(file: impl Into<PathBuf>, code: &'static str, message: impl Into<String>) -> Self {
+        Self { file: file.into(), path: Path::root(), place: None, code, message: message.into(), hint: None }
+    }
+
+    #[must_use]
+    pub fn at(self, place: SourcePlace) -> Self {
+        Self { place: Some(place), ..self }
+    }
+
+    /// With what to do about it; an empty hint is none.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()).filter(|hint| !hint.is_empty()), ..self }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", self.file.display())?;
-        if let Some(Place { line, column }) = self.place {
-            write!(formatter, ":{line}:{column}")?;
+        if let Some(place) = self.place {
+            write!(formatter, ":{place}")?;
         }
         write!(formatter, ": {} [{}]", self.message, self.code)?;
         match &self.hint {

@@ -1,19 +1,16 @@
-//! Values that are written in a manifest, or that a manifest says where to find: all of ARK's forms.
+//! Values that are written in a manifest, or that a manifest says where to find: ARK's `ValueSource`.
 //!
 //! Nothing is looked up here. A secret stays a reference until the call that needs it.
 
 use bosun_core::tool::{ConfigRef, NamedValue, SecretRef, ValueSource};
 
-use crate::{
-    fault::Place,
-    yaml::{Data, Fields, Node},
-};
+use crate::{Fields, Shape, SourcePlace, Tree};
 
 const HINT: &str =
     "write `value: …`, or `valueFrom` with a `secretKeyRef`, a `configMapKeyRef` or a `queryParameterRef`";
 
-/// Reads the `value` or `valueFrom` that stands in `fields`; with the place of what is referred to.
-pub(super) fn read(fields: &Fields<'_>) -> Option<(ValueSource, Place)> {
+/// Reads the `value` or `valueFrom` in `fields`, with the place of what it refers to.
+pub fn value_source<T: Tree>(fields: &Fields<'_, T>) -> Option<(ValueSource, SourcePlace)> {
     let literal = fields.get("value");
     let from = fields.get("valueFrom");
     match (literal, from) {
@@ -28,7 +25,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<(ValueSource, Place)> {
     }
 }
 
-fn reference(from: &Fields<'_>) -> Option<(ValueSource, Place)> {
+fn reference<T: Tree>(from: &Fields<'_, T>) -> Option<(ValueSource, SourcePlace)> {
     let mut found = Vec::new();
     for kind in ["secretKeyRef", "configMapKeyRef", "queryParameterRef"] {
         let Some(fields) = from.fields(kind) else { continue };
@@ -48,8 +45,8 @@ fn reference(from: &Fields<'_>) -> Option<(ValueSource, Place)> {
     }
     from.unserved(&["serviceRef"], "there are no services without a cluster; write the address as `value`");
     from.finish();
-    let is_named = ["secretKeyRef", "configMapKeyRef", "queryParameterRef", "serviceRef"];
-    let named = is_named.iter().filter(|name| from.get(name).is_some()).count();
+    let kinds = ["secretKeyRef", "configMapKeyRef", "queryParameterRef", "serviceRef"];
+    let named = kinds.iter().filter(|name| from.has(name)).count();
     if named != 1 {
         let message = format!("{} needs exactly one reference, and has {named}", from.called());
         from.fault(from.place(), "bad_value", message, HINT);
@@ -58,25 +55,24 @@ fn reference(from: &Fields<'_>) -> Option<(ValueSource, Place)> {
     found.pop()
 }
 
-/// Headers, whose source stands in `value`, or parameters, whose source stands beside the name.
-pub(super) fn named(parent: &Fields<'_>, field: &'static str) -> Vec<NamedValue> {
+/// Headers, whose source is in `value`, or parameters, whose source is beside the name.
+pub fn named_values<T: Tree>(parent: &Fields<'_, T>, field: &str) -> Vec<NamedValue> {
     let mut values: Vec<NamedValue> = Vec::new();
-    for node in parent.list(field) {
-        let Some(entry) = parent.inner(node, field) else { continue };
+    for entry in parent.entries(field) {
         let name = entry.required_text("name", "the name of the header or parameter");
-        let source = match entry.get("value") {
-            Some(Node { data: Data::Map(_), .. }) => entry.fields("value").and_then(|inner| {
-                let source = read(&inner);
+        let source = match entry.get("value").map(Tree::shape) {
+            Some(Shape::Map) => entry.fields("value").and_then(|inner| {
+                let source = value_source(&inner);
                 inner.finish();
                 source
             }),
-            _ => read(&entry),
+            _ => value_source(&entry),
         };
         entry.finish();
         let (Some(name), Some((value, _))) = (name, source) else { continue };
         if values.iter().any(|earlier| earlier.name.eq_ignore_ascii_case(name.value)) {
-            let message = format!("`{}` stands twice in {}", name.value, parent.called_field(field));
-            parent.fault(name.place, "duplicate_name", message, "leave one of them out");
+            let message = format!("`{}` appears twice in {}", name.value, parent.called_field(field));
+            entry.fault_of("name", "duplicate_name", message, "leave one of them out");
         } else {
             values.push(NamedValue { name: name.value.to_owned(), value });
         }

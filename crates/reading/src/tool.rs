@@ -1,0 +1,205 @@
+//! The `spec` of ARK's `kind: Tool`.
+//!
+//! The one reader of it: the server reads its manifests and what clients store with it, and the
+//! converters read ARK's files with it, so that both have the same rules. All of ARK's types are read,
+//! and `external`, which is ours: a tool of the catalogue that clients run. Whether a builtin tool
+//! exists, and whether a schema is one, is left to the caller.
+
+use std::time::Duration;
+
+use bosun_core::{
+    Binding,
+    tool::{Annotations, BindingKind, HttpRequest, Method},
+};
+use serde_json::{Value, json};
+
+use crate::{Fields, Shape, Text, Tree, named_values};
+
+const LANGUAGES: &[&str] = &["bash", "python", "node", "ts"];
+const KNOWN_LANGUAGES: &str = "languages are bash, python, node and ts";
+/// The longest script that ARK takes.
+const LARGEST_SCRIPT: usize = 64 * 1024;
+
+/// What the `spec` of a tool says.
+#[derive(Debug)]
+pub struct ToolSpec<'n, T> {
+    pub kind: BindingKind,
+    /// `None` if the block of the type is at fault.
+    pub binding: Option<Binding>,
+    /// The resource that the binding names: a builtin tool, an MCP server, an agent or a team.
+    pub refers_to: Option<Text<'n>>,
+    pub timeout: Option<Duration>,
+    pub description: Option<String>,
+    pub title: Option<String>,
+    pub annotations: Annotations,
+    /// A mapping, or what is there in place of one.
+    pub input_schema: Option<&'n T>,
+}
+
+/// What the block of a type says.
+struct Bound<'n> {
+    binding: Binding,
+    refers_to: Option<Text<'n>>,
+    timeout: Option<Duration>,
+}
+
+impl<'n> From<Binding> for Bound<'n> {
+    fn from(binding: Binding) -> Self {
+        Self { binding, refers_to: None, timeout: None }
+    }
+}
+
+/// Reads the `spec` of a resource. `None` if it has none, or no type that is known.
+pub fn read<'n, T: Tree>(resource: &Fields<'n, T>) -> Option<ToolSpec<'n, T>> {
+    let spec = resource.required_fields("spec", "a tool has at least a `type`")?;
+    let written = spec.required_text("type", &known_types())?;
+    let Some(kind) = BindingKind::of_manifests().find(|kind| kind.as_str() == written.value) else {
+        let message = format!("there is no type of tools `{}`", written.value);
+        spec.fault_of("type", "unsupported_kind", message, known_types());
+        return None;
+    };
+    let bound = match kind {
+        BindingKind::Http => http(&spec),
+        BindingKind::Mcp => mcp(&spec),
+        BindingKind::Agent => named(&spec, "agent", |name| Binding::Agent { name }),
+        BindingKind::Team => named(&spec, "team", |name| Binding::Team { name }),
+        BindingKind::Builtin => named(&spec, "builtin", |name| Binding::Builtin { name }),
+        BindingKind::Inline => inline(&spec),
+        BindingKind::External => Some(external(&spec)),
+        // No manifest has them.
+        BindingKind::Nango | BindingKind::A2a => None,
+    };
+    let description = spec.text("description").map(|text| text.value.to_owned());
+    let (annotations, title) = annotations(&spec);
+    let input_schema = spec.get("inputSchema");
+    if let Some(schema) = input_schema {
+        spec.inner(schema, "inputSchema");
+    }
+    let others: Vec<_> = BindingKind::of_manifests().filter(|other| *other != kind).map(BindingKind::as_str).collect();
+    spec.unserved(&others, &format!("the tool is of type `{kind}`; leave it out"));
+    spec.unserved(&["approval"], "leave it out");
+    spec.finish();
+    let (binding, refers_to, timeout) = match bound {
+        Some(Bound { binding, refers_to, timeout }) => (Some(binding), refers_to, timeout),
+        None => (None, None, None),
+    };
+    Some(ToolSpec { kind, binding, refers_to, timeout, description, title, annotations, input_schema })
+}
+
+fn known_types() -> String {
+    let types: Vec<_> = BindingKind::of_manifests().map(|kind| format!("`{kind}`")).collect();
+    format!("types are {}; tools of type `external` are run by clients", types.join(", "))
+}
+
+/// The parameters of a tool without an `inputSchema`.
+#[must_use]
+pub fn default_parameters(binding: &Binding) -> Value {
+    match binding {
+        // Another agent is asked with one text.
+        Binding::Agent { .. } | Binding::Team { .. } => {
+            json!({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]})
+        }
+        _ => json!({"type": "object", "properties": {}}),
+    }
+}
+
+/// The description that ARK gives to a tool without one.
+#[must_use]
+pub fn default_description(name: &str, binding: &Binding) -> String {
+    match binding {
+        Binding::Http(request) => format!("HTTP request to {}", request.url),
+        _ => format!("Custom tool: {name}"),
+    }
+}
+
+fn http<'n, T: Tree>(spec: &Fields<'n, T>) -> Option<Bound<'n>> {
+    let fields = spec.required_fields("http", "write `http: {url: …}`")?;
+    let url = fields.required_text("url", "for instance https://api.example.com/items/{id}");
+    if let Some(url) = url.filter(|url| !url.value.starts_with("http://") && !url.value.starts_with("https://")) {
+        fields.fault_of("url", "bad_value", format!("`{}` must begin with http:// or https://", url.value), "");
+    }
+    let method = fields.text("method").map_or(Some(Method::default()), |text| {
+        let method = Method::parse(text.value);
+        if method.is_none() {
+            let message = format!("an HTTP tool cannot use the method `{}`", text.value);
+            fields.fault_of("method", "bad_value", message, "methods are GET, POST, PUT, PATCH and DELETE");
+        }
+        method
+    });
+    let timeout = fields.positive_duration("timeout");
+    let body = fields.text("body").map(|text| text.value.to_owned());
+    let headers = named_values(&fields, "headers");
+    let body_parameters = named_values(&fields, "bodyParameters");
+    fields.finish();
+    let request = HttpRequest { url: url?.value.to_owned(), method: method?, headers, body, body_parameters };
+    Some(Bound { timeout, ..Binding::Http(Box::new(request)).into() })
+}
+
+fn mcp<'n, T: Tree>(spec: &Fields<'n, T>) -> Option<Bound<'n>> {
+    let fields = spec.required_fields("mcp", "write `mcp: {mcpServerRef: {name: …}, toolName: …}`")?;
+    let tool = fields.required_text("toolName", "the tool's name at the server");
+    let server = fields.required_fields("mcpServerRef", "write `mcpServerRef: {name: …}`");
+    let server = server.and_then(|server| {
+        let name = server.required_text("name", "the name of an MCPServer");
+        server.unserved(&["namespace"], "a tool uses servers of its own namespace");
+        server.finish();
+        name
+    });
+    fields.finish();
+    let (server, tool) = (server?, tool?);
+    let binding = Binding::Mcp { server: server.value.to_owned(), tool: tool.value.to_owned() };
+    Some(Bound { refers_to: Some(server), ..binding.into() })
+}
+
+/// `{name: …}`, or the name itself, which is an older form.
+fn named<'n, T: Tree>(spec: &Fields<'n, T>, field: &str, binding: impl FnOnce(String) -> Binding) -> Option<Bound<'n>> {
+    let hint = format!("write `{field}: {{name: …}}`");
+    let name = if let Shape::Text(_) = spec.require(field, &hint)?.shape() {
+        spec.text(field)
+    } else {
+        let fields = spec.fields(field)?;
+        let name = fields.required_text("name", &hint);
+        fields.finish();
+        name
+    }?;
+    Some(Bound { refers_to: Some(name), ..binding(name.value.to_owned()).into() })
+}
+
+fn inline<'n, T: Tree>(spec: &Fields<'n, T>) -> Option<Bound<'n>> {
+    let fields = spec.required_fields("inline", "write `inline: {language: …, source: …}`")?;
+    let language = fields.required_text("language", KNOWN_LANGUAGES);
+    let source = fields.required_text("source", "the script");
+    fields.finish();
+    if let Some(language) = language.filter(|language| !LANGUAGES.contains(&language.value)) {
+        let message = format!("scripts are not written in `{}`", language.value);
+        fields.fault_of("language", "bad_value", message, KNOWN_LANGUAGES);
+    }
+    if let Some(source) = source.filter(|source| source.value.len() > LARGEST_SCRIPT) {
+        let message = format!("the script has {} bytes, more than {LARGEST_SCRIPT}", source.value.len());
+        fields.fault_of("source", "bad_value", message, "");
+    }
+    Some(Binding::Inline { language: language?.value.to_owned(), source: source?.value.to_owned() }.into())
+}
+
+/// A tool that clients run need not say anything but how long a call of it waits.
+fn external<'n, T: Tree>(spec: &Fields<'n, T>) -> Bound<'n> {
+    let timeout = spec.fields("external").and_then(|external| {
+        let timeout = external.positive_duration("timeout");
+        external.finish();
+        timeout
+    });
+    Bound { timeout, ..Binding::External.into() }
+}
+
+fn annotations<T: Tree>(spec: &Fields<'_, T>) -> (Annotations, Option<String>) {
+    let Some(fields) = spec.fields("annotations") else { return (Annotations::default(), None) };
+    let annotations = Annotations {
+        read_only_hint: fields.bool("readOnlyHint"),
+        destructive_hint: fields.bool("destructiveHint"),
+        idempotent_hint: fields.bool("idempotentHint"),
+        open_world_hint: fields.bool("openWorldHint"),
+    };
+    let title = fields.text("title").map(|text| text.value.to_owned());
+    fields.finish();
+    (annotations, title)
+}
