@@ -1,7 +1,7 @@
-# Bosun. `make help` lists what there is.
+# Bosun. `make help` lists the targets.
 
 CARGO ?= cargo
-# Tests and documentation must not pass by luck of a stale lock file.
+# Tests and documentation must not pass because of a stale lock file.
 LOCKED := --locked
 # Without the reader of Zod and its parser, thirty crates: docs/decisions/017-build-time.md.
 SLIM := --no-default-features
@@ -15,12 +15,12 @@ SOURCES := Cargo.toml Cargo.lock crates/*/Cargo.toml crates/*/src examples/agent
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what the tests need beside Rust: jq, bc and curl, only where missing, and the sources of dependencies
+setup: ## install what the tests need besides Rust (jq, bc and curl), if missing, and fetch the sources of dependencies
 	@.ci/setup
 	@$(CARGO) fetch --quiet $(LOCKED)
 
-# Cargo decides what is built. The times of the files decide what is shown: cargo's progress if something is newer than the
-# program, nothing if not, and what takes so long the first time.
+# Cargo decides what is built. The modification times decide what is shown: cargo's progress if a source is newer than the
+# program, nothing if not, and how long the first build takes.
 program:
 	@quiet=--quiet; \
 	if [ ! -e '$(PROGRAM)' ]; then \
@@ -45,7 +45,7 @@ test: setup lint unit otel slim doc ## everything that CI runs
 fmt: ## format the code
 	$(CARGO) fmt --all
 
-lint: ## format and clippy without a warning, and the dependencies where cargo-deny is installed
+lint: ## check formatting and clippy without a warning, and the dependencies if cargo-deny is installed
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	@if command -v cargo-deny >/dev/null 2>&1; \
@@ -61,12 +61,12 @@ unit: ## all tests of the workspace; attacks, which measure the server, run alon
 doc: ## the documentation of the code, without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --document-private-items
 
-deny: ## check dependencies with cargo-deny, which is installed where missing (a few minutes)
+deny: ## check dependencies with cargo-deny, which is installed if missing (a few minutes)
 	@command -v cargo-deny >/dev/null 2>&1 || $(CARGO) install cargo-deny --locked
 	$(CARGO) deny --workspace check bans licenses sources
 	@if $(CARGO) deny fetch db >/dev/null 2>&1; \
 	then $(CARGO) deny --workspace check --disable-fetch advisories; \
-	else echo "the database of advisories is out of reach: advisories are NOT checked"; fi
+	else echo "the database of advisories cannot be reached: advisories are NOT checked"; fi
 
 chaos: ## the proofs at their full scale: thousands of kills, races and cuts (about an hour)
 	BOSUN_CHAOS_KILLS=2000 BOSUN_CONVERSATION_KILLS=1000 BOSUN_RACE_CALLS=100000 BOSUN_PARALLEL_ROUNDS=5000 BOSUN_DEADLINE_RACES=20000 \
@@ -85,7 +85,7 @@ attack: ## the attacks that this server has seen, against the real process, one 
 conformance: ## generated requests against every route of docs/openapi.json (needs Python)
 	interop/openapi/run.sh
 
-interop: ## the Zod converter and the stand-in for model APIs against the real packages, the checker against JSON Schema's own tests (needs npm and pip)
+interop: ## the Zod converter and the stand-in for model APIs against the real packages, argument validation against JSON Schema's own tests (needs npm and pip)
 	interop/zod/run.sh
 	interop/json-schema/run.sh
 	interop/models/run.sh
@@ -97,18 +97,18 @@ otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of
 slim: ## the program as `make demo` builds it: without a warning, and it says what it lacks
 	@CARGO=$(CARGO) .ci/slim
 
-docs-page: ## /docs in a real browser, held against the description of the API (needs npm)
+docs-page: ## /docs in a real browser, compared with the description of the API (needs npm)
 	interop/docs-page/run.sh
 
-release: ## the program as it is shipped, built with what it was seen to do (some twenty minutes; needs LLVM's tools, which it installs)
+release: ## a profile-guided build (PGO and BOLT) of the program (about twenty minutes; installs LLVM's tools if missing)
 	@bench/release
 
-bench: ## the speed of a whole cycle, against a floor in the same run
+bench: ## the speed of a whole cycle, compared with a floor in the same run
 	bench/run
 
-fuzz: setup ## every fuzz target for FUZZ_SECONDS (600), with cargo-fuzz, which is installed where missing
+fuzz: setup ## every fuzz target for FUZZ_SECONDS (600), with cargo-fuzz, which is installed if missing
 	@command -v cargo-fuzz >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
 	fuzz/run.sh
 
-clean: ## remove what was built
+clean: ## remove the build
 	$(CARGO) clean

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Fuzzes the given targets, or all of them, one after the other, and says for each what was found.
+# Fuzzes the given targets, or all of them, one after the other, and reports the findings of each.
 #   FUZZ_SECONDS=600 fuzz/run.sh [TARGET…]
-# The first corpus is made of fixtures/; what the fuzzer adds to it, and what it finds, is kept beside
+# The first corpus is made of fixtures/; what the fuzzer adds to it, and what it finds, is stored next to
 # the build, in target/fuzz or wherever FUZZ_DATA points. Needs cargo-fuzz and a C++ compiler; the
 # sanitizer works on the stable toolchain. Fails if a target crashed, hung or took too much memory.
 set -eu
@@ -12,7 +12,7 @@ data=${FUZZ_DATA:-$build/fuzz}
 fixtures=../fixtures
 export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$build"
 
-# One file of the corpus for each file given, under a name that says where it is from.
+# One file of the corpus for each file given, under a name that shows its origin.
 seed() {
     target=$1
     shift
@@ -21,7 +21,7 @@ seed() {
     done
 }
 
-# The words that the formats are made of: the fuzzer puts them where chance would take years.
+# A dictionary of the formats' keywords: the fuzzer inserts them where chance would take years.
 words() {
     cat "$@" | grep -aoE '[$@]?[A-Za-z_][A-Za-z0-9_./-]{2,30}' | sort | uniq -c | sort -rn | head -800 \
         | awk '{ print "\"" $2 "\"" }'
@@ -54,7 +54,7 @@ seed any_format $fixtures/convert/*/*.in.* $fixtures/zod/tools/*.ts
 words $fixtures/convert/*/*.in.* >"$data/any_format/words"
 
 [ $# -gt 0 ] || set -- $(cargo fuzz list)
-# More units than cargo-fuzz would take: the build is what people wait for.
+# More codegen units than cargo-fuzz would use: the build dominates the waiting time.
 cargo fuzz build --codegen-units 16
 failed=0
 for target in "$@"; do

@@ -1,10 +1,10 @@
-// The peers of our check of arguments: ajv, which compiles a schema to JavaScript, and Zod.
+// The peers of our validation of arguments: ajv, which compiles a schema to JavaScript, and Zod.
 //
 //   node validate.mjs <folder of fixtures/validation>
 //
-// A line on standard input names a case, and the answer is the processor time of one run of it, so that
-// whoever asks can take turns with something else. The first answer of a case comes after a warm-up that
-// lets the engine compile and settle. Processor time is that of the whole process, threads of the engine
+// A line on standard input names a case, and the answer is the CPU time of one run of it, so that
+// the caller can take turns with something else. The first answer of a case follows a warm-up that
+// lets the engine compile and settle. CPU time is that of the whole process, threads of the engine
 // included: the machine has other work.
 
 import { readFileSync } from 'node:fs';
@@ -50,7 +50,7 @@ const cpuMicros = () => {
   return user + system;
 };
 
-let kept; // What nobody looks at, the engine may leave out.
+let kept; // Keeps the engine from optimising unused results away.
 function spend(run, times) {
   const before = cpuMicros();
   for (let i = 0; i < times; i++) kept = run();

@@ -1,6 +1,6 @@
-//! The least that streams can cost here: axum's own server-sent events over one broadcast channel.
+//! The floor of streaming: axum's own server-sent events over one broadcast channel.
 //!
-//! No journal, no cursor, no heartbeat, no guard: whatever is posted goes to everybody who reads.
+//! No journal, no cursor, no heartbeat, no guard: whatever is posted goes to all readers.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -15,7 +15,7 @@ use tokio::sync::broadcast::{self, Receiver, Sender, error::RecvError};
 
 use crate::listen;
 
-/// More than the rounds of a measurement can have on the way.
+/// More than the rounds of a measurement can have in flight.
 const CAPACITY: usize = 64;
 
 type Line = Arc<str>;
@@ -44,7 +44,7 @@ async fn next(mut receiver: Receiver<Line>) -> Option<(Result<Event, Infallible>
 /// Each line of the body is an event.
 async fn publish(State(sender): State<Arc<Sender<Line>>>, body: String) -> &'static str {
     for line in body.lines() {
-        // Nobody may be there.
+        // There may be no reader.
         let _ = sender.send(line.into());
     }
     "published"

@@ -97,7 +97,7 @@ fn loading(text: &str, rounds: usize, report: &mut Report) -> anyhow::Result<Cat
 }
 
 fn lookups(catalog: &Catalog, rounds: usize, report: &mut Report) {
-    // All of them, far from each other: what is asked for twice would lie in the cache.
+    // All of them, far apart: adjacent lookups would hit the CPU's cache.
     let names: Vec<String> = (0..TOOLS).map(|number| name(number * 7_919 % TOOLS)).collect();
     let mut next = names.iter().cycle();
     let mut lookup = Timed::new(60, || _ = black_box(next.next().and_then(|name| catalog.find(black_box(name)))));
@@ -115,7 +115,7 @@ fn lookups(catalog: &Catalog, rounds: usize, report: &mut Report) {
 
 fn searches(catalog: &Catalog, rounds: usize, report: &mut Report) {
     let mut slowest = Duration::ZERO;
-    // The last one is the worst there is: words that stand in every single tool.
+    // The last one is the worst case: words that appear in every tool.
     for text in ["send a message", "archive the invoice of account 4711", "one of account by its identifier limit id"] {
         let selection = Selection { text: Some(text.to_owned()), limit: Some(10), ..Selection::default() };
         let mut search = Timed::new(60, || _ = black_box(catalog.search(black_box(&selection))));
@@ -133,7 +133,7 @@ fn searches(catalog: &Catalog, rounds: usize, report: &mut Report) {
     );
 }
 
-/// Half of the tools from each side; every second name of the client's is taken by the catalogue.
+/// Half of the tools from each side; every second name of the client also exists in the catalogue.
 fn merges(rounds: usize, report: &mut Report) {
     let tools = |from: usize| -> Vec<Tool> {
         let range = from..from + MERGED / 2;

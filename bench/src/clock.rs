@@ -1,7 +1,7 @@
-//! Processor time of short runs.
+//! CPU time of short runs.
 //!
-//! The machine has other work, so a clock on the wall says little. A batch is as long as it must be for the
-//! clock to be exact, and is found once, after a warm-up.
+//! The machine has other work, so wall-clock time says little. A batch is long enough for the clock to be exact; its
+//! size is determined once, after a warm-up.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::cycle::median;
 
-/// Processor time of this process so far.
+/// CPU time of this process so far.
 pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-/// Something short that is timed in batches.
+/// A short run that is timed in batches.
 pub(crate) struct Timed<F> {
     run: F,
     batch: u32,
 }
 
-/// Something that can be timed once more.
+/// A run that can be timed repeatedly.
 pub(crate) trait Rounds {
     /// Nanoseconds of one run, by one batch.
     fn round(&mut self) -> f64;
@@ -34,7 +34,7 @@ impl<F: FnMut()> Rounds for Timed<F> {
 }
 
 impl<F: FnMut()> Timed<F> {
-    /// Finds the batch that takes `millis`, and warms up.
+    /// Determines the batch size that takes `millis`, and warms up.
     pub(crate) fn new(millis: u64, run: F) -> Self {
         let mut timed = Self { run, batch: 1 };
         while timed.spend() < Duration::from_millis(millis) {
@@ -56,7 +56,7 @@ impl<F: FnMut()> Timed<F> {
     }
 }
 
-/// How far apart the rounds are, as a part of their median.
+/// How far apart the rounds are, relative to their median.
 pub(crate) fn spread(rounds: &[f64]) -> f64 {
     let most = rounds.iter().copied().fold(f64::MIN, f64::max);
     let least = rounds.iter().copied().fold(f64::MAX, f64::min);

@@ -1,4 +1,4 @@
-//! From nothing to the first answer, beside the bare opening of the same store.
+//! Cold starts: from the start of the process to the first answer, compared with only opening the same store.
 
 use std::{path::Path, process::Stdio, time::Instant};
 
@@ -15,10 +15,10 @@ use crate::{
     report::{Figure, Goal, Report},
 };
 
-/// What a server may take longer than a process that only opens its store.
+/// How much longer a server may take than a process that only opens its store.
 const GOAL_ABOVE: f64 = 15.0;
 
-/// The floor: a process that opens the store as its writer does, brings it up to date, and ends.
+/// The floor: a process that opens the store as its writer does, takes it over, and ends.
 pub(crate) fn bare_open(data: &Path) -> anyhow::Result<()> {
     let database = Database::open(data.join("bosun.db"))?;
     database.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
@@ -29,7 +29,7 @@ pub(crate) fn bare_open(data: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts both in turns, on the store that the many clients have filled.
+/// Starts both in turns, on the store that the concurrent clients have filled.
 pub(crate) async fn starts(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let data = world.data("crowded");
     if !data.exists() {

@@ -1,4 +1,4 @@
-//! The cycle alone, beside its floor; and many cycles at once.
+//! The cycle with one client, compared with its floor; and with many clients.
 
 use std::{path::Path, time::Duration};
 
@@ -19,7 +19,7 @@ const GOAL_PER_SECOND: f64 = 5_000.0;
 const LEAST_PER_SECOND: f64 = 3_000.0;
 const GOAL_COMMITS: f64 = 0.15;
 const GOAL_CPU_MICROS: f64 = 350.0;
-/// How long server and floor take turns for.
+/// How long server and floor run in each turn.
 const TURN: Duration = Duration::from_millis(250);
 
 /// One client: server and floor in short turns, so that both see the same machine.
@@ -44,7 +44,7 @@ pub(crate) async fn alone(
         floors.push(bare);
     }
     floor.stop().await?;
-    let counted = server.stop().await?.context("the server does not say how often it committed")?;
+    let counted = server.stop().await?.context("the server did not log its number of commits")?;
     let ratio = median(&mut ratios);
     report.figure(&Figure {
         what: "cycle, one client, p50",
@@ -73,7 +73,7 @@ pub(crate) async fn alone(
     Ok(())
 }
 
-/// What many clients at once got out of a server.
+/// The results of many concurrent clients.
 #[derive(Debug)]
 pub(crate) struct Crowd {
     pub(crate) cycles: usize,
@@ -87,7 +87,7 @@ pub(crate) struct Crowd {
     pub(crate) commits: f64,
     /// KiB.
     pub(crate) peak_memory: u64,
-    /// Per cent of the machine's processor time that its host gave to somebody else meanwhile.
+    /// Steal time: per cent of the machine's CPU time that its host gave to other guests meanwhile.
     pub(crate) stolen: f64,
 }
 
@@ -101,7 +101,7 @@ pub(crate) async fn crowd(server: Running, concurrency: usize, time: Duration) -
     let (server_cpu, client_cpu) = (each(server.cpu()? - server_cpu), each(own_cpu()? - client_cpu));
     let stolen = Machine::now()?.stolen_since(machine);
     let peak_memory = server.peak_memory()?;
-    let counted = server.stop().await?.context("the server does not say how often it committed")?;
+    let counted = server.stop().await?.context("the server did not log its number of commits")?;
     Ok(Crowd {
         cycles,
         per_second: times.per_second(),
@@ -116,7 +116,7 @@ pub(crate) async fn crowd(server: Running, concurrency: usize, time: Duration) -
     })
 }
 
-/// Many clients at once, on a store of its own.
+/// Many concurrent clients, on a store of its own.
 pub(crate) async fn crowded(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let data = world.data("crowded");
     let crowd = crowd(world.serve(&data).await?, options.concurrency, options.time).await?;
@@ -166,7 +166,7 @@ fn tell(crowd: &Crowd, clients: usize, details: Value, report: &mut Report) {
     });
 }
 
-/// Runs a process until its caches and statements are there. Gives back how many cycles that took.
+/// Runs a process until its caches and statements are warm. Returns how many cycles that took.
 async fn warm(running: Running, subject: Subject) -> anyhow::Result<(Running, usize)> {
     let times = load::run(&running.authority, subject, 1, Duration::from_millis(300)).await?;
     Ok((running, times.count()))
@@ -176,7 +176,7 @@ fn each(rounds: &[Times], share: f64) -> Vec<f64> {
     rounds.iter().map(|times| micros(times.quantile(share))).collect()
 }
 
-/// Sorts, and takes the one in the middle.
+/// Sorts, and returns the median.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

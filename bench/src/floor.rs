@@ -1,4 +1,4 @@
-//! The least that a durable cycle can cost here: two round trips, two commits, nothing decided.
+//! The floor of a durable cycle: two round trips, two commits, no logic.
 //!
 //! It has the store's tables, pragmas and statements, and writes and answers what a real cycle wrote
 //! and answered. It parses nothing, checks nothing, and serves one client at a time.
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::listen;
 
-/// As the store lays its journals out: the query's id above so many bits, the entry's number below.
+/// The layout of the store's keys: the query's id in the high bits, the sequence number in this many low bits.
 const SEQ_BITS: u32 = 24;
 
 struct Floor {
@@ -135,7 +135,7 @@ impl Store {
     }
 }
 
-/// Sixteen bytes that grow, as those of the server do.
+/// Sixteen ascending bytes, like the uids of the server.
 fn uid(id: i64) -> [u8; 16] {
     let mut bytes = [0x77; 16];
     bytes[..8].copy_from_slice(&id.to_be_bytes());

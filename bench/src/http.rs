@@ -1,7 +1,7 @@
 //! HTTP/1.1 as far as a load generator needs it: one request after another on one connection.
 //!
-//! A whole client would cost as much as the server that is measured. This one writes the bytes of a
-//! request and reads a head and a body of known length.
+//! A full client would cost as much as the server that is measured. This one writes the bytes of a request and reads a
+//! head and a body of known length.
 
 use anyhow::{Context, bail, ensure};
 use tokio::{
@@ -13,7 +13,7 @@ use tokio::{
 pub(crate) struct Connection {
     stream: TcpStream,
     authority: String,
-    /// Written and read again for every request.
+    /// Buffers, reused for every request.
     request: Vec<u8>,
     answer: Vec<u8>,
 }

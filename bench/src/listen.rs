@@ -1,4 +1,4 @@
-//! How the helpers of the bench serve: on a free port that they print, until their standard input ends.
+//! How the helper processes of the bench serve: on a free port that they print, until their standard input ends.
 
 use anyhow::Context;
 use axum::Router;

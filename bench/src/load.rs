@@ -10,14 +10,14 @@ use crate::http::Connection;
 /// The RFC's first example: one outside tool.
 pub(crate) const QUERY: &str = r#"{"input":"What is 25% of 8,432?","target":{"type":"agent","name":"math-assistant"},"toolSource":"n8n","externalTools":[{"name":"calculator","description":"Perform mathematical calculations","parameters":{"type":"object","properties":{"expression":{"type":"string","description":"Mathematical expression to evaluate"}},"required":["expression"]}}]}"#;
 
-/// Whom the cycles are run against: the server, or the floor that only looks like it.
+/// What the cycles are run against: the server, or its floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Server,
     Floor,
 }
 
-/// How long cycles took, in order of their length.
+/// The durations of cycles, sorted.
 #[derive(Debug)]
 pub(crate) struct Times {
     sorted: Vec<Duration>,
@@ -33,14 +33,14 @@ impl Times {
         self.count() as f64 / self.wall.as_secs_f64()
     }
 
-    /// The time that `share` of all cycles did not take longer than.
+    /// The duration that `share` of all cycles did not exceed.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         let index = ((self.sorted.len() as f64 * share).ceil() as usize).clamp(1, self.sorted.len()) - 1;
         self.sorted[index]
     }
 }
 
-/// Runs cycles on `concurrency` connections for `time`. Those that begin within it are counted to their end.
+/// Runs cycles on `concurrency` connections for `time`. Those that begin within it are counted.
 pub(crate) async fn run(
     authority: &str,
     subject: Subject,
@@ -80,16 +80,16 @@ pub(crate) async fn cycle(connection: &mut Connection, subject: Subject) -> anyh
     let (path, result) = answer_to(paused)?;
     let path = match subject {
         Subject::Server => path.as_str(),
-        // The floor knows one query.
+        // The floor has one query.
         Subject::Floor => "/v1/namespaces/default/queries/any/tool-result?wait=20s",
     };
     let finished = connection.post(path, &result).await?;
-    anyhow::ensure!(finished.contains("25% of 8,432 is 2108"), "the query ended otherwise: {finished}");
+    anyhow::ensure!(finished.contains("25% of 8,432 is 2108"), "unexpected end of the query: {finished}");
     Ok(())
 }
 
-/// Where the result of a paused query goes, and its body. To parse all of the answer would be the client's
-/// largest expense, and it is the server that is measured.
+/// The path and the body for the result of a paused query. Parsing the whole answer would be most of the client's work,
+/// and it is the server that is measured.
 pub(crate) fn answer_to(paused: &str) -> anyhow::Result<(String, String)> {
     let after = |start: &str| -> anyhow::Result<&str> {
         let (_, rest) = paused.split_once(start).with_context(|| format!("no `{start}` in {paused}"))?;

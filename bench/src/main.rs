@@ -1,11 +1,11 @@
-//! How fast a server is, beside what the machine allows and beside its peers.
+//! The speed of a server, compared with floors on the same machine and with its peers.
 //!
-//! `run` measures the real program as its own process, over HTTP, with every answer on the disk; and
-//! beside it, in turns, floors that do nothing else but what cannot be left out. A figure means little on
-//! a machine that does other work at the same time; the ratio to the floor of the same run means more.
-//! Parts can be chosen by name: `tools cycle cold model step streams waiting peers`. `tools` is the domain
-//! alone, in this process: the check of arguments beside ajv and Zod, and a catalogue of 100,000 tools.
-//! `load` and `profile` are for looking at a server under load; the other commands are processes that `run` starts.
+//! `run` measures the real program as its own process, over HTTP, with durable answers; and, in turns, floors that do
+//! only what cannot be left out. A figure means little on a machine that does other work at the same time; the ratio to
+//! the floor of the same run means more. Parts can be selected by name: `tools cycle cold model step streams waiting
+//! peers`. `tools` is the domain alone, in this process: the validation of arguments compared with ajv and Zod, and a
+//! catalogue of 100,000 tools. `load` and `profile` are for profiling a server under load; the other commands are
+//! processes that `run` starts.
 
 mod broadcast;
 mod catalog;
@@ -34,7 +34,7 @@ use anyhow::{Context, bail};
 
 use options::{Options, Part};
 
-/// The server's: `step` runs the engine in this process.
+/// The server's allocator: `step` runs the engine in this process.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -72,7 +72,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// The client has one thread: what it uses, the server cannot have.
+/// The client has one thread, so that it leaves the other cores to the server.
 fn runtime(threads: usize) -> anyhow::Result<tokio::runtime::Runtime> {
     let mut builder = match threads {
         1 => tokio::runtime::Builder::new_current_thread(),
@@ -98,7 +98,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
 fn measure(part: Part, world: &process::World, options: &Options, report: &mut report::Report) -> anyhow::Result<()> {
     let client = runtime(1)?;
     match part {
-        // The domain alone, in this process. The peers and the fixtures are found from the project's root.
+        // The domain alone, in this process. Paths of peers and fixtures are relative to the project's root.
         Part::Tools => {
             schema::measure(Path::new("."), options.rounds, report).context("schemas")?;
             catalog::measure(options.rounds, report).context("the catalogue")
@@ -106,7 +106,7 @@ fn measure(part: Part, world: &process::World, options: &Options, report: &mut r
         Part::Cycle => client.block_on(async {
             let sample = sample::take(world).await.context("the first cycle")?;
             cycle::alone(world, &sample, options, report).await.context("concurrency 1")?;
-            cycle::crowded(world, options, report).await.context("many at once")
+            cycle::crowded(world, options, report).await.context("many clients")
         }),
         Part::Cold => client.block_on(cold::starts(world, options, report)).context("cold starts"),
         Part::Model => client.block_on(model::measure(world, options, report)).context("a model over HTTP"),

@@ -1,5 +1,5 @@
-//! The cycle with a model that is reached over HTTP and does not think: what a real model API costs
-//! the server beside the model's own time.
+//! The cycle with a model over HTTP that answers at once: what a real model API costs the server in addition to the
+//! model's own time.
 
 use std::path::Path;
 

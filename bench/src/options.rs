@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, bail};
 
-/// One part of the bench, by the word that chooses it.
+/// One part of the bench, by its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Tools,
@@ -36,14 +36,14 @@ pub(crate) struct Options {
     pub(crate) parts: Vec<Part>,
     /// Of each measurement with many clients.
     pub(crate) time: Duration,
-    /// How often the server and what it is held against take turns.
+    /// How often the server and its floor take turns.
     pub(crate) rounds: usize,
     pub(crate) concurrency: usize,
     /// Cold starts.
     pub(crate) starts: usize,
-    /// Queries that wait at the same time.
+    /// Concurrently waiting queries.
     pub(crate) waiting: usize,
-    /// Streams that are open at the same time.
+    /// Concurrently open streams.
     pub(crate) streams: usize,
 }
 

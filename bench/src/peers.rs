@@ -1,9 +1,9 @@
 //! The same cycle by LangGraph, in JavaScript and in Python, each with its SQLite saver.
 //!
-//! Not like for like, and the lines say how: LangGraph runs inside its caller, without HTTP; it keeps a
-//! checkpoint after every step, five and ten rows a cycle, where Bosun keeps a journal of seven entries and
-//! one head; and its JavaScript saver does not wait for the disk (`synchronous = NORMAL`). A peer installs
-//! itself into a cache outside the tree; one that cannot be installed is reported as not measured.
+//! Not like for like, and the output says how: LangGraph runs inside its caller, without HTTP; it stores a checkpoint
+//! after every step, five and ten rows a cycle, where Bosun stores a journal of seven entries and one head; and its
+//! JavaScript saver does not wait for the disk (`synchronous = NORMAL`). A peer installs itself into a cache outside
+//! the tree; one that cannot be installed is reported as not measured.
 
 use std::{
     env, fs,
@@ -32,7 +32,7 @@ struct Peer {
     name: &'static str,
     /// The folder in the cache.
     folder: &'static str,
-    /// What decides whether an installation is still the right one.
+    /// The lock file: an installation is reused as long as it is unchanged.
     lock: &'static str,
     files: &'static [&'static str],
     /// Commands that install it, in its folder.
@@ -67,7 +67,7 @@ pub(crate) async fn measure(world: &World, options: &Options, report: &mut Repor
     for peer in &PEERS {
         for concurrency in [1, options.concurrency] {
             let clients = if concurrency == 1 { "one client".to_owned() } else { format!("{concurrency} clients") };
-            let what = format!("cycles a second, {clients}, beside {}", peer.name);
+            let what = format!("cycles a second, {clients}, compared with {}", peer.name);
             let theirs = match peer.cycles(world, concurrency, options.time).await {
                 Ok(theirs) => theirs,
                 Err(error) => {
@@ -84,7 +84,7 @@ pub(crate) async fn measure(world: &World, options: &Options, report: &mut Repor
 }
 
 fn compare(what: &str, ours: &Crowd, theirs: &Value, report: &mut Report) -> anyhow::Result<()> {
-    let number = |name: &str| theirs[name].as_f64().with_context(|| format!("the peer says no `{name}`"));
+    let number = |name: &str| theirs[name].as_f64().with_context(|| format!("the peer did not report `{name}`"));
     let (checkpoints, writes) = (&theirs["rows"]["checkpoints"], &theirs["rows"]["writes"]);
     let synchronous = theirs["synchronous"].as_str().unwrap_or_default();
     report.figure(&Figure {
@@ -110,7 +110,7 @@ fn compare(what: &str, ours: &Crowd, theirs: &Value, report: &mut Report) -> any
 }
 
 impl Peer {
-    /// What one run of the peer says of itself.
+    /// The report of one run of the peer.
     async fn cycles(&self, world: &World, concurrency: usize, time: Duration) -> anyhow::Result<Value> {
         let folder = self.installed().await.with_context(|| format!("{} cannot be installed", self.name))?;
         let database = world.data(&format!("{}-{concurrency}.db", self.folder));
@@ -120,7 +120,7 @@ impl Peer {
         serde_json::from_str(output.trim()).with_context(|| format!("{} said {output:?}", self.name))
     }
 
-    /// Installs the peer, unless it is there.
+    /// Installs the peer, unless it is installed.
     async fn installed(&self) -> anyhow::Result<PathBuf> {
         let folder = cache()?.join(self.folder);
         fs::create_dir_all(&folder)?;
@@ -140,7 +140,7 @@ impl Peer {
     }
 }
 
-/// Outside the tree: what others have written is no part of it.
+/// Outside the tree: third-party code is not part of it.
 fn cache() -> anyhow::Result<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("BOSUN_BENCH_CACHE")
@@ -151,14 +151,14 @@ fn cache() -> anyhow::Result<PathBuf> {
 
 fn command(words: &[&str], folder: &Path) -> anyhow::Result<Command> {
     let (program, arguments) = words.split_first().context("a command")?;
-    // A program of the peer's own is named from its folder.
+    // A program of the peer itself is relative to its folder.
     let program = if program.contains('/') { folder.join(program) } else { program.into() };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder);
     Ok(command)
 }
 
-/// Runs a command to its end and gives back what it printed.
+/// Runs a command to its end and returns its output.
 async fn finish(mut command: Command, patience: Duration) -> anyhow::Result<String> {
     let name = format!("{:?}", command.as_std());
     let running = command.stdin(Stdio::null()).kill_on_drop(true).output();

@@ -1,4 +1,4 @@
-//! The processes that are measured: how they are started, what they use, how they end.
+//! The processes that are measured: starting, resource usage, stopping.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use tokio::{
     process::{Child, ChildStdout, Command},
 };
 
-/// The kernel counts processor time in hundredths of a second.
+/// The kernel counts CPU time in hundredths of a second.
 const TICK: Duration = Duration::from_millis(10);
 
 const MANIFESTS: &str = "\
@@ -49,7 +49,7 @@ spec: {prompt: You are a careful mathematician., modelRef: {name: remote}}
 /// How often the scene `relay` asks its client before it ends.
 pub(crate) const RELAYS: usize = 60;
 
-/// The RFC's first example, without a delay; and a query that asks its client again and again.
+/// The RFC's first example, without a delay; and a query that calls its client repeatedly.
 pub(crate) fn script() -> String {
     format!(
         "\
@@ -71,7 +71,7 @@ scenes:
 pub(crate) struct World {
     server: PathBuf,
     directory: TempDir,
-    /// What the model says.
+    /// The script of the model.
     pub(crate) script: PathBuf,
 }
 
@@ -92,7 +92,7 @@ impl World {
         self.directory.path().join(name)
     }
 
-    /// Starts a server and waits until it says where it listens.
+    /// Starts a server and waits until it prints its address.
     pub(crate) async fn serve(&self, data: &Path) -> anyhow::Result<Running> {
         self.serve_with(data, &[]).await
     }
@@ -123,7 +123,7 @@ impl World {
         command
     }
 
-    /// Starts the floor on a store that a server has made.
+    /// Starts the floor on a store that a server has created.
     pub(crate) async fn floor(&self, data: &Path, sample: &Path) -> anyhow::Result<Running> {
         let mut command = own("floor")?;
         command.arg(data).arg(sample);
@@ -174,12 +174,12 @@ impl Running {
         anyhow::bail!("the server does not start: {log}")
     }
 
-    /// The number of the process.
+    /// The process id.
     pub(crate) fn id(&self) -> anyhow::Result<u32> {
         self.child.id().context("a process that runs")
     }
 
-    /// Processor time of the process so far, user and system.
+    /// CPU time of the process so far, user and system.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         cpu_of(&self.id()?.to_string())
     }
@@ -189,7 +189,7 @@ impl Running {
         self.memory("VmHWM:")
     }
 
-    /// What is resident now, in KiB: with every cache, SQLite's included.
+    /// The current resident size, in KiB: with all caches, SQLite's included.
     pub(crate) fn resident(&self) -> anyhow::Result<u64> {
         self.memory("VmRSS:")
     }
@@ -200,12 +200,12 @@ impl Running {
         Ok(line.trim().trim_end_matches(" kB").parse()?)
     }
 
-    /// Ends the process as a power cut would.
+    /// Ends the process with SIGKILL.
     pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)
     }
 
-    /// Lets the process stop in order, and gives back what its store counted, if it has one.
+    /// Shuts the process down gracefully, and returns its store's counters, if it has one.
     pub(crate) async fn stop(mut self) -> anyhow::Result<Option<Commits>> {
         drop(self.child.stdin.take());
         let mut log = String::new();
@@ -218,14 +218,14 @@ impl Running {
     }
 }
 
-/// What a store did in the life of its process.
+/// The counters of a store over the life of its process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Commits {
     pub(crate) all: u64,
     pub(crate) awaited: u64,
 }
 
-/// Processor time that this process has used itself.
+/// CPU time of this process.
 pub(crate) fn own_cpu() -> anyhow::Result<Duration> {
     cpu_of("self")
 }
@@ -238,7 +238,7 @@ fn cpu_of(process: &str) -> anyhow::Result<Duration> {
     Ok(TICK * ticks)
 }
 
-/// What the machine's processors have done so far.
+/// CPU time of the machine so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
     all: u64,
@@ -249,14 +249,14 @@ impl Machine {
     pub(crate) fn now() -> anyhow::Result<Self> {
         let stat = fs::read_to_string("/proc/stat")?;
         let line = stat.lines().next().context("the processors")?;
-        // User, nice, system, idle, iowait, irq, softirq, steal; what follows is a part of the first two.
+        // User, nice, system, idle, iowait, irq, softirq, steal; the following fields are part of the first two.
         let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).map(str::parse).collect::<Result<_, _>>()?;
-        Ok(Self { all: ticks.iter().sum(), stolen: *ticks.get(7).context("what was stolen")? })
+        Ok(Self { all: ticks.iter().sum(), stolen: *ticks.get(7).context("the steal time")? })
     }
 
-    /// Which share of the time since then another guest of the same hardware had, in per cent.
+    /// The steal time since `before`, in per cent.
     pub(crate) fn stolen_since(self, before: Self) -> f64 {
-        // The kernel may take back a little of what it called idle.
+        // The kernel may correct its idle time downwards a little.
         let all = self.all.saturating_sub(before.all).max(1);
         100.0 * self.stolen.saturating_sub(before.stolen) as f64 / all as f64
     }

@@ -1,4 +1,4 @@
-//! A server under the load of the bench, for a profiler to look at.
+//! A server under the load of the bench, for a profiler.
 
 use std::{path::Path, time::Duration};
 
@@ -12,8 +12,8 @@ use crate::{
 
 const CLIENTS: usize = 64;
 
-/// Runs `command` while the server is busy, with the word `PID` replaced by the server's number; it is told to
-/// stop, as by ctrl-c, when the time is over.
+/// Runs `command` while the server is under load, with the word `PID` replaced by the server's process id; it is
+/// interrupted, as by ctrl-c, when the time is over.
 pub(crate) async fn run(server: &Path, time: Duration, command: &[&str]) -> anyhow::Result<()> {
     let (program, arguments) = command.split_first().context("a command")?;
     let world = World::new(server)?;

@@ -1,8 +1,7 @@
-//! What was measured: a line of JSON for machines, and in the end a table for people.
+//! The results: a line of JSON for machines, and in the end a table for people.
 //!
-//! A [`Figure`] is one row and one line: what it is, its value, what it was held against in the same run,
-//! its goal, and the command that measures it again. `line` is for what has no goal: the machine, and
-//! the raw rounds behind a figure.
+//! A [`Figure`] is one row and one line: its name, its value, its floor in the same run, its goal, and the command that
+//! measures it again. `line` is for what has no goal: the machine, and the raw rounds of a figure.
 
 use std::{fs, process::Command, time::Duration};
 
@@ -46,7 +45,7 @@ impl Verdict {
     }
 }
 
-/// What a figure should be.
+/// The goal of a figure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     None,
@@ -57,25 +56,25 @@ pub(crate) enum Goal {
     /// Times the floor.
     RatioAtMost(f64),
     RatioAtLeast(f64),
-    /// So much more than the floor.
+    /// At most this much more than the floor.
     AboveFloorAtMost(f64),
 }
 
-/// One thing that was measured.
+/// One measured figure.
 #[derive(Debug)]
 pub(crate) struct Figure<'a> {
     pub(crate) what: &'a str,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    /// The same of the floor, or of whatever it is compared with, in the same run.
+    /// The same for the floor, or for whatever it is compared with, in the same run.
     pub(crate) floor: Option<f64>,
-    /// The value by the floor, where it is not simply that: the median of rounds.
+    /// The ratio to the floor, if it is not simply the quotient: the median of rounds.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Goal,
-    /// How many trials the value comes from.
+    /// The number of trials.
     pub(crate) n: usize,
     pub(crate) note: String,
-    /// Whatever else belongs into the line of JSON.
+    /// Further members of the line of JSON.
     pub(crate) details: Value,
 }
 
@@ -135,7 +134,7 @@ impl Figure<'_> {
     }
 }
 
-/// A number with as many digits as anybody can use, and its unit.
+/// A number with a sensible number of digits, and its unit.
 fn shown(value: f64, unit: &str) -> String {
     let digits = match value.abs() {
         large if large >= 100.0 => 0,
@@ -167,7 +166,7 @@ impl Report {
         Self { commit, command: command(), rows: Vec::new() }
     }
 
-    /// What the figures were made on.
+    /// The machine on which the figures were measured.
     pub(crate) fn machine(&self) {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let cpu = read("/proc/cpuinfo");
@@ -220,7 +219,7 @@ impl Report {
         );
     }
 
-    /// Something that should have been measured and was not. Never silent, never a failure of the rest.
+    /// A figure that should have been measured and was not. Never silent, never a failure of the rest.
     pub(crate) fn not_measured(&mut self, what: &str, why: &anyhow::Error) {
         let line = json!({
             "what": what, "value": null, "note": format!("not measured: {why:#}"), "commit": self.commit,
@@ -262,12 +261,12 @@ impl Report {
     }
 }
 
-/// How busy the machine is, with this bench and with everything else.
+/// The load average of the machine, this bench included.
 fn load() -> String {
     fs::read_to_string("/proc/loadavg").unwrap_or_default().split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// What to type to measure the same again: `bench/run` fills the server in.
+/// The command that measures the same again: `bench/run` adds the server.
 fn command() -> String {
     let mut words = std::env::args().skip(2);
     let mut command = String::from("bench/run");

@@ -1,6 +1,6 @@
-//! One real cycle, taken apart: what it wrote at each of its two commits, and what it answered.
+//! One real cycle, split at its commits: what it wrote in each of the two, and what it answered.
 //!
-//! The floor writes and answers the same, so what it leaves out is the work in between.
+//! The floor writes and answers the same, so the difference is the work in between.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ use crate::{
     process::World,
 };
 
-/// What one cycle writes and says, and a store to write it to.
+/// What one cycle writes and answers, and a store to write it to.
 #[derive(Debug)]
 pub(crate) struct Sample {
-    /// As [`crate::floor`] reads it.
+    /// In the format that [`crate::floor`] reads.
     pub(crate) file: PathBuf,
     /// A store of a server that has stopped, with one query in it.
     pub(crate) store: PathBuf,
@@ -60,7 +60,7 @@ pub(crate) async fn take(world: &World) -> anyhow::Result<Sample> {
             }
         };
         pending.push(json!({"seq": seq, "at": at, "body": body}));
-        // The query pauses when its call has been asked for, and ends when it ends.
+        // The query pauses when its call has been requested, and ends when it ends.
         if matches!(entry.event, Event::CallAsked(_) | Event::Completed) {
             let text = serde_json::to_string(&head)?;
             head_bytes += text.len();
@@ -72,7 +72,7 @@ pub(crate) async fn take(world: &World) -> anyhow::Result<Sample> {
         }
         folded = Some(head);
     }
-    ensure!(commits.len() == 2 && pending.is_empty(), "a cycle has two commits, and this one {}", commits.len());
+    ensure!(commits.len() == 2 && pending.is_empty(), "a cycle has two commits, but this one has {}", commits.len());
     ensure!(folded.as_ref() == Some(&last), "the stored head is not the fold of its journal");
     let file = world.data("sample.json");
     std::fs::write(&file, serde_json::to_string(&commits)?).context("writing the sample")?;

@@ -1,8 +1,8 @@
-//! The check of arguments, from text to verdict, beside ajv and Zod with the very same bytes.
+//! The validation of arguments, from text to verdict, compared with ajv and Zod on the same bytes.
 //!
-//! Both sides run in turns, in many short rounds, and are counted in processor time: what else the
-//! machine does then touches both, or neither. All faults are collected on every side. Ours also
-//! refuses what `JSON.parse` takes (a key twice, more depth than is good), in the same pass.
+//! Both sides run in turns, in many short rounds, and are measured in CPU time: other work of the machine then affects
+//! both, or neither. All faults are collected on every side. Ours also refuses what `JSON.parse` accepts (duplicate
+//! keys, excessive depth), in the same pass.
 
 use std::{
     fs,
@@ -24,10 +24,10 @@ use crate::{
     report::{Report, Verdict},
 };
 
-/// Processor time of one round of one case.
+/// CPU time of one round of one case.
 const ROUND_MILLIS: u64 = 60;
 
-/// One tool with its arguments, and what its check must reach beside ajv and Zod 4.
+/// One tool with its arguments, and the goals relative to ajv and Zod 4.
 struct Goal {
     tool: &'static str,
     ajv: Option<f64>,
@@ -40,7 +40,7 @@ const GOALS: [Goal; 3] = [
     Goal { tool: "create_order", ajv: Some(1.0), zod: Some(2.0) },
 ];
 
-/// Measures everything that is about schemas.
+/// Measures everything about schemas.
 pub(crate) fn measure(root: &Path, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     let fixtures = root.join("fixtures/validation");
     let read = |file: &str| fs::read_to_string(fixtures.join(file)).with_context(|| file.to_owned());
@@ -78,7 +78,7 @@ fn compare(
         zod4.push(peers.round(&format!("{tool} {verdict} zod4"))?);
         zod3.push(peers.round(&format!("{tool} {verdict} zod3"))?);
     }
-    // Of the same round, so that a slow minute of the machine counts on both sides.
+    // Per round, so that a slow minute of the machine counts on both sides.
     let times_faster =
         |peer: &[f64]| median(&mut own.iter().zip(peer).map(|(own, peer)| peer / own).collect::<Vec<_>>());
     let (than_ajv, than_zod3, than_zod4) = (times_faster(&ajv), times_faster(&zod3), times_faster(&zod4));
@@ -110,7 +110,7 @@ fn compare(
     Ok(())
 }
 
-/// What compiling costs, which a tool pays once.
+/// The cost of compiling, which a tool pays once.
 fn compiling(schemas: &Value, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     for goal in &GOALS {
         let source = Arc::new(schemas[goal.tool].clone());
@@ -132,8 +132,8 @@ fn compiling(schemas: &Value, rounds: usize, report: &mut Report) -> anyhow::Res
     Ok(())
 }
 
-/// From the source of three tools to their JSON Schemas. The packages are given schemas that are
-/// made anew by running the same source; ours has to read it as text.
+/// From the source of three tools to their JSON Schemas. The packages get schemas that are constructed anew by running
+/// the same source; ours has to parse it as text.
 fn converting(source: &str, peers: &mut Peers, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     for (version, peer, name) in [(ZodVersion::V3, "zod3", "Zod 3"), (ZodVersion::V4, "zod4", "Zod 4")] {
         let options = ZodOptions { version: Some(version) };
@@ -161,7 +161,7 @@ fn converting(source: &str, peers: &mut Peers, rounds: usize, report: &mut Repor
     Ok(())
 }
 
-/// The process with the peers in it.
+/// The process of the peers.
 struct Peers {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -181,7 +181,7 @@ impl Peers {
         Ok(Self { child, answers })
     }
 
-    /// Processor time of one run of a case, in nanoseconds.
+    /// CPU time of one run of a case, in nanoseconds.
     fn round(&mut self, name: &str) -> anyhow::Result<f64> {
         let input = self.child.stdin.as_mut().context("a pipe")?;
         writeln!(input, "{}", json!({"name": name, "millis": ROUND_MILLIS}))?;

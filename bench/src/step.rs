@@ -1,9 +1,9 @@
-//! One step of an agent that calls its own tools: the model asks, the call is checked, run and recorded.
+//! One step of an agent that calls its own tools: the model requests a call, which is validated, run and recorded.
 //!
-//! In this process, on the store in memory, with the scripted model and the builtin calculator: what is
-//! left is the engine. A step is a twentieth of the difference between a query of 21 steps and one of one.
-//! Each round has a store of its own, in memory that the rounds before have used: a store that keeps
-//! everything would make every round dearer by the pages that the kernel has to clear for it.
+//! In this process, on the store in memory, with the scripted model and the builtin calculator: what remains is the
+//! engine. A step is a twentieth of the difference between a query of 21 steps and one of one. Each round has a store
+//! of its own, in memory that earlier rounds have freed: a store that keeps everything would make every round slower by
+//! the pages that the kernel has to clear for it.
 
 use std::{fmt::Write as _, fs, sync::Arc, time::Duration};
 
@@ -48,14 +48,14 @@ pub(crate) async fn measure(options: &Options, report: &mut Report) -> anyhow::R
     Ok(())
 }
 
-/// Processor time of one query in microseconds, everything included.
+/// CPU time of one query in microseconds, everything included.
 async fn spend(engine: &Engine, input: &str) -> anyhow::Result<f64> {
     let before = processor_time();
     for _ in 0..QUERIES {
         let snapshot = engine.submit(submission(input), Some(Duration::from_secs(20))).await?.snapshot;
         ensure!(
             snapshot.head.status() == Status::Completed,
-            "the query ended otherwise: {:?}",
+            "unexpected end of the query: {:?}",
             snapshot.transcript.end
         );
     }
@@ -73,7 +73,7 @@ async fn engine() -> anyhow::Result<Engine> {
     let mut script = String::from("scenes:\n");
     for (name, steps) in [("short", 1), ("long", STEPS)] {
         write!(script, "  - when: {name}\n    turns:\n")?;
-        // Not the same call twice: that would be a loop.
+        // Not the same call twice: that would be detected as a loop.
         for step in 0..steps {
             writeln!(script, "      - call: [{{tool: calculator, arguments: {{expression: {step} + 1}}}}]")?;
         }

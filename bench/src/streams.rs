@@ -1,9 +1,8 @@
-//! Streams of server-sent events: what an idle one costs, and how fast one query's events reach many.
+//! Streams of server-sent events: the cost of an idle one, and the latency of one query's events to many.
 //!
-//! Thousands of readers follow one query, and as many follow a bare broadcast of axum. Then both take
-//! turns: something happens to the query that makes one event; a line of the same size is published; and
-//! the time until every reader has it is taken. The readers are processes of their own, and share the
-//! machine with the servers.
+//! Thousands of readers follow one query, and as many follow a bare broadcast of axum. Then both take turns: the query
+//! is changed so that it has one event; a line of the same size is published; and the time until every reader has it is
+//! measured. The readers are processes of their own, and share the machine with the servers.
 
 use std::{
     cell::RefCell,
@@ -36,10 +35,10 @@ const GOAL_MORE_BYTES: f64 = 4.0 * 1024.0;
 const GOAL_RATE: f64 = 0.6;
 /// Readers in one process.
 const READERS: usize = 2_500;
-/// What a reader that comes to the waiting query is told at once: that the agent thinks, and its call.
+/// The events that a new reader of the waiting query gets at once: `agent_thinking` and its call.
 const FIRST: usize = 2;
 const TOOL: &str = r#"{"input":"relay","target":{"type":"agent","name":"math-assistant"},"toolSource":"n8n","externalTools":[{"name":"relay","description":"Asks the client for the next line","parameters":{"type":"object","properties":{"what":{"type":"string"}},"required":["what"]}}]}"#;
-/// How long a server is left alone before its memory is read.
+/// How long a server is idle before its memory is measured.
 const REST: Duration = Duration::from_secs(2);
 
 pub(crate) async fn measure(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {
@@ -91,8 +90,8 @@ pub(crate) async fn measure(world: &World, options: &Options, report: &mut Repor
     Ok(())
 }
 
-/// Raises the limit of open files as far as it goes, for this process and those that it starts, and says how
-/// many streams fit under it.
+/// Raises the limit of open files as far as possible, for this process and its children, and returns how many streams
+/// fit under it.
 fn allow_files(wanted: usize) -> anyhow::Result<usize> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -105,9 +104,9 @@ fn allow_files(wanted: usize) -> anyhow::Result<usize> {
     Ok(wanted.min(most))
 }
 
-/// Opens `count` streams and waits until each has had its first events. Gives back what one costs the server.
+/// Opens `count` streams and waits until each has its first events. Returns the memory of one in the server.
 async fn open(server: &Running, path: &str, count: usize, first: usize) -> anyhow::Result<(f64, Vec<Readers>)> {
-    // The first connections make a server grow in ways that have nothing to do with their number.
+    // The first connections make a server grow independently of their number.
     Readers::start(&server.authority, path, 100, first).await?.stop().await?;
     tokio::time::sleep(REST).await;
     let before = server.resident()?;
@@ -123,7 +122,7 @@ async fn open(server: &Running, path: &str, count: usize, first: usize) -> anyho
     Ok((bytes as f64 / count as f64, readers))
 }
 
-/// How long it takes from `post` until every reader has had `events` events.
+/// The time from `post` until every reader has `events` events.
 async fn timed(
     readers: &mut [Readers],
     events: usize,
@@ -140,12 +139,12 @@ async fn timed(
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// On a connection of its own, as the posts to the server are.
+/// On a connection of its own, like the posts to the server.
 async fn publish(authority: &str, line: &str) -> anyhow::Result<()> {
     Connection::open(authority).await?.post("/publish", line).await.map(|_| ())
 }
 
-/// A query that asks its client for one line after another.
+/// A query that calls its client repeatedly.
 struct Query {
     authority: String,
     name: String,
@@ -165,7 +164,7 @@ impl Query {
         format!("/v1/namespaces/default/queries/{}/events", self.name)
     }
 
-    /// Makes one event: a result is received and the query held, or the query goes on to its next call.
+    /// Causes one event: a result is received and the query held, or the query is resumed to its next call.
     async fn go_on(&mut self) -> anyhow::Result<()> {
         self.posts += 1;
         let (what, body) = if self.posts % 2 == 1 {
@@ -175,11 +174,11 @@ impl Query {
             ("continue", json!({}))
         };
         let path = format!("/v1/namespaces/default/queries/{}/{what}?wait=0", self.name);
-        // A server closes a connection that has been silent for long, and rounds may be far apart.
+        // A server closes idle connections, and rounds may be far apart.
         Connection::open(&self.authority).await?.post(&path, &body.to_string()).await.map(|_| ())
     }
 
-    /// Makes one event, and takes its data from the stream.
+    /// Causes one event, and reads its data from the stream.
     async fn line_of_one_event(&mut self) -> anyhow::Result<String> {
         self.go_on().await?;
         let mut stream = TcpStream::connect(&self.authority).await?;
@@ -204,7 +203,7 @@ struct Readers {
 }
 
 impl Readers {
-    /// Starts it, and waits until each reader has had `first` events.
+    /// Starts it, and waits until each reader has `first` events.
     async fn start(authority: &str, path: &str, count: usize, first: usize) -> anyhow::Result<Self> {
         let mut child = own("readers")?
             .args([authority, path, &count.to_string()])
@@ -221,7 +220,7 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Asks to be told when each reader has had so many events.
+    /// Asks to be notified when each reader has `events` events.
     async fn expect(&mut self, events: usize) -> anyhow::Result<()> {
         Ok(self.commands.write_all(format!("{events}\n").as_bytes()).await?)
     }
@@ -245,11 +244,11 @@ impl Readers {
     }
 }
 
-/// What the readers of one process have seen.
+/// The progress of the readers of one process.
 #[derive(Default)]
 struct Seen {
     events: Vec<usize>,
-    /// How many each shall have, and how many readers lack some.
+    /// How many events each reader should have, and how many readers lack some.
     wanted: Option<usize>,
     missing: usize,
 }
@@ -282,8 +281,8 @@ impl Seen {
     }
 }
 
-/// The process: `count` readers of one stream. Each line of the input is a number of events; the same line
-/// comes out when every reader has had so many since it began.
+/// The process: `count` readers of one stream. Each line of the input is a number of events; the same line is printed
+/// when every reader has that many since it began.
 pub(crate) async fn read_many(authority: &str, path: &str, count: usize) -> anyhow::Result<()> {
     let seen = Rc::new(RefCell::new(Seen { events: vec![0; count], ..Seen::default() }));
     let readers = LocalSet::new();
@@ -313,11 +312,11 @@ fn request(authority: &str, path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: {authority}\r\naccept: text/event-stream\r\n\r\n")
 }
 
-/// Counts the lines that begin with `data`: neither a header nor the size of a chunk does.
+/// Counts the lines that begin with `data`: neither a header nor a chunk size does.
 async fn read(mut stream: TcpStream, mut count: impl FnMut(usize)) -> anyhow::Result<()> {
     const MARK: &[u8] = b"data";
     let mut buffer = [0; 2048];
-    // How many letters of the mark this line began with; `None` once it is another line.
+    // How many letters of the prefix this line has matched; `None` once it is another line.
     let mut matched = Some(0);
     loop {
         let length = stream.read(&mut buffer).await?;

@@ -1,9 +1,9 @@
-//! Many queries that wait at the same time: what they cost, and whether they are in anybody's way.
+//! Many queries that wait at the same time: what they cost, and whether they slow others down.
 //!
-//! Each is made through the API, with a journal of its own of about 3 KB. Then: how much the server has
-//! grown; how long it takes from a result to the agent's answer, beside a server that has nothing else to
-//! do; and after a `kill -9`, how long from the start of the next process to the answer to a result for
-//! one of the old ones, and until one that is overdue has been given up.
+//! Each is created through the API, with a journal of its own of about 3 KB. Then: how much the server has grown; the
+//! time from a result to the agent's answer, compared with an otherwise idle server; and after a `kill -9`, the time
+//! from the start of the next process to the answer to a result for one of the old ones, and until an overdue one has
+//! expired.
 
 use std::time::{Duration, Instant};
 
@@ -24,29 +24,29 @@ use crate::{
 const GOAL_BYTES: f64 = 200.0;
 const GOAL_RATIO: f64 = 1.5;
 const GOAL_RESTART_MILLIS: f64 = 1_000.0;
-/// The number of queries at which what a server needs once does not count any more.
+/// The number of queries at which the fixed costs of a server are negligible.
 const MANY: usize = 1_000_000;
 const CREATORS: usize = 64;
-/// How many of the waiting calls are remembered, spread evenly over all.
+/// How many of the waiting calls are kept, spread evenly over all.
 const REMEMBERED: usize = 8_192;
-/// In a round of turns with the empty store.
+/// Per round of turns with the empty store.
 const DELIVERIES: usize = 64;
 const RESTARTS: usize = 5;
 const DAY: &[&str] = &["--external-timeout", "24h"];
-/// How long the overdue call may wait: longer than a busy machine needs to get to the kill.
+/// The timeout of the overdue call: longer than a busy machine needs to get to the kill.
 const OVERDUE_AFTER: Duration = Duration::from_secs(3);
-/// How long the next process may leave it so.
+/// How late the next process may expire it.
 const LONGEST_OVERDUE: Duration = Duration::from_secs(20);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 const REST: Duration = Duration::from_secs(2);
 
-/// Where a result goes, and its body.
+/// The path and the body of a result.
 type Call = (String, String);
 
 pub(crate) async fn measure(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let (data, n) = (world.data("waiting"), options.waiting);
     let server = world.serve_with(&data, DAY).await?;
-    // What a server needs once: threads, connections, statements.
+    // Fixed costs of a server: threads, connections, statements.
     create(&server, 0, CREATORS * 16, CREATORS * 16).await?;
     tokio::time::sleep(REST).await;
     let before = server.resident()?;
@@ -89,7 +89,7 @@ pub(crate) async fn measure(world: &World, options: &Options, report: &mut Repor
     Ok(())
 }
 
-/// Makes `count` queries at once and gives back some of their calls, as if all were `of`.
+/// Creates `count` queries concurrently and returns some of their calls, as if there were `of` in all.
 async fn create(server: &Running, series: usize, count: usize, of: usize) -> anyhow::Result<Vec<Call>> {
     let every = (of / REMEMBERED).max(1);
     let mut creators = JoinSet::new();
@@ -117,7 +117,7 @@ async fn create(server: &Running, series: usize, count: usize, of: usize) -> any
 
 const CREATE: &str = "/v1/namespaces/default/queries?wait=20s";
 
-/// The query of the other parts with two kilobytes of text that no other has.
+/// The query of the other parts with two kilobytes of unique text.
 fn query(series: usize, number: usize) -> String {
     const WORDS: [&str; 16] = [
         "ledger", "harbour", "figure", "invoice", "quarter", "anchor", "margin", "freight", "discount", "vessel",
@@ -150,7 +150,7 @@ async fn delivering(
             (Connection::open(&server.authority).await?, Connection::open(&empty.authority).await?);
         let (mut crowded, mut alone) = (Vec::new(), Vec::new());
         for fresh in &fresh {
-            let old = calls.next().context("there are not enough waiting calls for so many rounds")?;
+            let old = calls.next().context("there are not enough waiting calls for this many rounds")?;
             alone.push(deliver(&mut there, fresh).await?);
             crowded.push(deliver(&mut here, &old).await?);
         }
@@ -179,7 +179,7 @@ async fn deliver(connection: &mut Connection, (path, result): &Call) -> anyhow::
     let begun = Instant::now();
     let finished = connection.post(path, result).await?;
     let took = micros(begun.elapsed());
-    ensure!(finished.contains("25% of 8,432 is 2108"), "the query ended otherwise: {finished}");
+    ensure!(finished.contains("25% of 8,432 is 2108"), "unexpected end of the query: {finished}");
     Ok(took)
 }
 
@@ -203,7 +203,7 @@ async fn restarting(
         let begun = Instant::now();
         server = world.serve_with(&data, DAY).await?;
         let mut connection = Connection::open(&server.authority).await?;
-        let call = calls.next().context("there are not enough waiting calls for so many restarts")?;
+        let call = calls.next().context("there are not enough waiting calls for this many restarts")?;
         deliver(&mut connection, &call).await?;
         restarts.push(micros(begun.elapsed()) / 1e3);
         given_up(&mut connection, &late).await?;
@@ -232,8 +232,8 @@ async fn restarting(
     Ok(())
 }
 
-/// Asks until the overdue call has been given up. A query that waits for its client is answered at once, so the
-/// server cannot be asked to wait for that.
+/// Polls until the overdue call has expired. A query that waits for its client is answered at once, so the server
+/// cannot be asked to wait for that.
 async fn given_up(connection: &mut Connection, query: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
@@ -241,12 +241,12 @@ async fn given_up(connection: &mut Connection, query: &str) -> anyhow::Result<()
         if seen.contains("External tool execution timeout") {
             return Ok(());
         }
-        ensure!(begun.elapsed() < LONGEST_OVERDUE, "the overdue call was not given up: {seen}");
+        ensure!(begun.elapsed() < LONGEST_OVERDUE, "the overdue call did not expire: {seen}");
         tokio::time::sleep(BETWEEN_LOOKS).await;
     }
 }
 
-/// A query whose call is overdue soon. Gives back its path.
+/// A query whose call is overdue soon. Returns its path.
 async fn create_overdue(server: &Running, number: usize) -> anyhow::Result<String> {
     let seconds = OVERDUE_AFTER.as_secs();
     let body = query(1_000, number).replacen('{', &format!(r#"{{"externalTimeout":"{seconds}s","#), 1);
@@ -255,13 +255,13 @@ async fn create_overdue(server: &Running, number: usize) -> anyhow::Result<Strin
     Ok(path.split("/tool-result").next().unwrap_or_default().to_owned())
 }
 
-/// How many bytes the journals have, and how many there are.
+/// The size of the journals, and their number.
 fn journals(data: &std::path::Path) -> anyhow::Result<(f64, i64)> {
     let database = Database::open_with_flags(data.join("bosun.db"), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     Ok(database.query_row("SELECT total(bytes), count(*) FROM queries", [], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
-/// The same order each time, and nothing like the one in which they were made.
+/// Deterministic, and unlike the order in which they were created.
 fn shuffle(calls: &mut [Call]) {
     let mut state: u64 = 20_261_115;
     for index in (1..calls.len()).rev() {

@@ -1,5 +1,5 @@
-//! Any bytes as a file that somebody gave to `bosun check`. What was read without a fault and written
-//! as a list of ours must be readable again, with the same names.
+//! Any bytes as a file for `bosun check`. What was read without a fault and written as a list of ours must be readable
+//! again, with the same names.
 #![no_main]
 
 use bosun_convert::{Format, Options, check, document, read, write};

@@ -1,5 +1,5 @@
-//! A schema, a NUL, and arguments: what fits must fit when it is looked at again, and a text must be
-//! judged like the value that the other reader of JSON makes of it.
+//! A schema, a NUL, and arguments: valid arguments must be valid when they are checked again, and a text must have the
+//! same verdict as the value that the other JSON reader makes of it.
 #![no_main]
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fuzz_target!(|text: &str| {
     }
     if let Ok(value) = parsed {
         let _ = missing_parameters(&schema, &value);
-        // A last digit may be rounded otherwise, which a bound may or may not notice.
+        // The last digit may be rounded differently, which may or may not violate a bound.
         if !arguments.contains(['.', 'e', 'E']) {
             assert_eq!(schema.check_value(value).map(|arguments| arguments.into_value()), checked);
         }

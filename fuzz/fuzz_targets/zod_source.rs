@@ -1,4 +1,4 @@
-//! TypeScript that defines tools: any text must give tools or faults, in bounded time and memory.
+//! TypeScript that defines tools: any text must yield tools or faults, in bounded time and memory.
 #![no_main]
 
 use bosun_convert::zod::{Options, ZodVersion, convert, schema_to_json};

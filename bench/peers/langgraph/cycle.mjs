@@ -1,8 +1,8 @@
 // The cycle of the bench, by LangGraph JS with its SQLite saver: start, pause in a tool, resume, finish.
 //
 // node cycle.mjs DATABASE SECONDS CONCURRENCY…   prints one line of JSON for each concurrency.
-// In one process, without HTTP; the model is a function. The saver decides how durable a commit is, and
-// says so in `synchronous`; `rows` is what it keeps of one cycle.
+// In one process, without HTTP; the model is a function. The saver determines how durable a commit is, and
+// reports it in `synchronous`; `rows` is what it stores of one cycle.
 import { AIMessage } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
 import { Command, END, MessagesAnnotation, START, StateGraph, interrupt } from '@langchain/langgraph';

@@ -1,4 +1,4 @@
-//! Where time comes from.
+//! The engine's clock.
 
 use std::{
     sync::LazyLock,
@@ -9,10 +9,10 @@ use bosun_core::Timestamp;
 
 /// The engine's only source of time. Sleeping is tokio's part; tests pause that.
 pub trait Clock: Send + Sync + 'static {
-    /// The time of day, by the wall clock. Deadlines must survive a restart, so they are by this one; it may step.
+    /// The time of day, by the wall clock. Deadlines must survive a restart, so they use this one; it may step.
     fn now(&self) -> Timestamp;
 
-    /// The time since some moment before the process looked first. It never steps: running time is by this one.
+    /// The time since some fixed moment in the past. It never steps: running time uses this one.
     fn monotonic(&self) -> Duration;
 }
 

@@ -1,4 +1,4 @@
-//! Why the engine says no.
+//! The error type of the engine.
 //!
 //! One enum for the whole layer: a caller can tell its variants apart, and an edge gives each a status and
 //! a code. Nothing here knows HTTP.
@@ -12,7 +12,7 @@ use bosun_core::{
 
 use crate::{StoreError, registry::PromptError, resource::ResourceError};
 
-/// Why the engine did not do what it was asked.
+/// Why the engine refused or failed an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error("query `{1}` not found in namespace {0}")]
@@ -25,19 +25,19 @@ pub enum EngineError {
     NoSuchModel(Namespace, String),
     #[error("memory `{1}` not found in namespace {0}")]
     MemoryNotFound(Namespace, String),
-    #[error("the input does not fit tool `{tool}`: {}", said(violations))]
+    #[error("the input does not match the parameters of tool `{tool}`: {}", said(violations))]
     InvalidArguments { tool: String, violations: Vec<Violation> },
-    #[error("the input is not a template: {0}")]
+    #[error("the input is not a valid template: {0}")]
     InputTemplate(#[source] BadTemplate),
-    #[error("the input needs parameters: {0}")]
+    #[error("the input needs values for parameters: {0}")]
     MissingParameters(#[source] MissingValues),
-    #[error("the input, with its parameters filled in, is too large: {0} bytes are more than {RENDERED_BYTES}")]
+    #[error("the input, with its parameters substituted, is too large: {0} bytes are more than {RENDERED_BYTES}")]
     InputTooLarge(usize),
     #[error("the values of all parameters together are too large: more than {PARAMETERS_BYTES} bytes")]
     ParametersTooLarge,
     #[error("parameters have no value in namespace {namespace}: {}", listed(unresolved, "; "))]
     UnresolvedParameters { namespace: Namespace, unresolved: Vec<String> },
-    #[error("`outputSchema` is not taken: {0}")]
+    #[error("`outputSchema` is invalid: {0}")]
     InvalidOutputSchema(#[source] SchemaError),
     #[error("tool `{tool}` cannot be called: {source}")]
     ToolUnusable { tool: String, source: SchemaError },
@@ -49,21 +49,21 @@ pub enum EngineError {
     CallNotFound(CallId),
     #[error("call `{0}` has no result")]
     NoResult(CallId),
-    #[error("another request was made under the same key")]
+    #[error("the idempotency key was used for another request")]
     RequestReused,
     #[error("query `{0}`, which answered this request, has been deleted")]
     QueryDeleted(QueryName),
-    /// The caller may prolong the life of a query and not shorten it.
-    #[error("to shorten the `ttl` of query `{0}` needs the right `manage`")]
+    /// The caller may extend the retention of a query but not shorten it.
+    #[error("shortening the `ttl` of query `{0}` requires the right `manage`")]
     MayNotShorten(QueryName),
-    /// Too many results are on their way in: for this call, or for its namespace.
+    /// Too many uploads are under way: for this call, or for its namespace.
     #[error("{0}; try again when one of them has ended")]
     TooManyUploads(&'static str),
-    #[error("query `{0}` is not held; there is nothing to continue")]
+    #[error("query `{0}` is not held; there is nothing to resume")]
     NotHeld(QueryName),
-    #[error("query `{0}` was held for too long; it cannot be continued any more")]
+    #[error("query `{0}` was held for too long and can no longer be resumed")]
     HoldExpired(QueryName),
-    #[error("{0} queries wait their turn already; no more are taken on right now")]
+    #[error("{0} queries are queued already; no more are accepted right now")]
     Overloaded(usize),
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -77,8 +77,7 @@ pub enum EngineError {
     NoRandomness(#[source] getrandom::Error),
 }
 
-/// The first of these texts, each cut to a length, and how many more there are: how many there are is the caller's to
-/// choose.
+/// The first of these texts, each truncated, and how many more there are: the caller controls their number and length.
 fn listed(texts: &[String], between: &str) -> String {
     const SHOWN: usize = 20;
     const LONGEST: usize = 200;

@@ -1,14 +1,14 @@
-//! Named places at which a test may make the process die, or panic.
+//! Fault injection: named points at which a test may make the process abort or panic.
 //!
-//! Every commit of the main path has a point before it and a point after it. They are compiled in
-//! always, so that what is tested is what is shipped; without a plan, a point is one atomic load.
+//! Every commit of the main path has a point before it and a point after it. They are always compiled in, so that what
+//! is tested is what is shipped; without a plan, a point is one atomic load.
 
 use std::sync::{
     OnceLock,
     atomic::{AtomicU64, Ordering},
 };
 
-/// All points: of the main path, in its order, and of opening a store.
+/// All points: those of the main path, in its order, and those of opening a store.
 pub const POINTS: &[&str] = &[
     "submit.appended",
     "submit.durable",
@@ -53,23 +53,23 @@ struct Plan {
 
 /// What happens at the point.
 enum End {
-    /// The process is gone, as if killed.
+    /// The process aborts, as if killed.
     Abort,
-    /// Whoever comes by panics, and the process has to go on without.
+    /// The task at the point panics, and the process has to recover.
     Panic,
 }
 
 static PLAN: OnceLock<Plan> = OnceLock::new();
 
-/// The plan was not one of `<point>` or `<point>:<pass>`, alone or behind `panic@`.
+/// The plan was not `<point>` or `<point>:<pass>`, optionally after `panic@`.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "`{0}` names no fault point; write `<point>`, `<point>:<pass>` or `panic@<point>:<pass>`, with a point of {POINTS:?}"
 )]
 pub struct UnknownPoint(String);
 
-/// Makes the process abort, as if killed, the `n`th time it passes a point (`turn.ended:3`), or whoever passes it panic
-/// (`panic@turn.ended:3`).
+/// Makes the process abort, as if killed, the `n`th time it passes a point (`turn.ended:3`), or makes the task that
+/// passes it panic (`panic@turn.ended:3`).
 ///
 /// # Errors
 /// If the plan names no point.
@@ -83,7 +83,7 @@ pub fn plan(text: &str) -> Result<(), UnknownPoint> {
     Ok(())
 }
 
-/// Dies here, if that is the plan.
+/// Aborts or panics here, if that is the plan.
 #[expect(clippy::panic, reason = "that is the plan")]
 pub fn point(name: &'static str) {
     debug_assert!(POINTS.contains(&name), "fault point `{name}` is not listed");

@@ -1,8 +1,8 @@
-//! The loop that runs queries, and the traits of what it drives.
+//! The engine that runs queries, and the traits of its back ends.
 //!
-//! [`Engine`] is the only way in: submit, deliver, resume, cancel, watch, recover. It asks the pure
-//! machine of `bosun-core` what to do, appends the answer to a [`Store`], and acts only when what it
-//! must not repeat is durable. Nothing here knows HTTP, SQL or any model's wire format.
+//! [`Engine`] is the only entry point. It asks the pure machine of `bosun-core` what to do, appends the answer to a
+//! [`Store`], and performs what must not be repeated only once that is durable. Nothing here knows HTTP, SQL or any
+//! model's wire format.
 
 mod admission;
 mod background;

@@ -1,8 +1,8 @@
-//! A store in memory: for tests, and for servers that may forget.
+//! A store in memory: for tests, and for servers that need no persistence.
 //!
-//! It keeps every promise of [`Store`] but the one about power cuts, in the simplest way there is:
-//! one lock over ordered maps, and every append decided at once. [`Memory::reopen`] plays the restart
-//! of a process, so that recovery can be tested without a disk.
+//! It keeps every promise of [`Store`] except durability, in the simplest way there is: one lock over ordered maps, and
+//! every append decided at once. [`Memory::reopen`] simulates the restart of a process, so that recovery can be tested
+//! without a disk.
 
 mod conversations;
 
@@ -31,40 +31,40 @@ use crate::{
     },
 };
 
-/// Journals in memory. Dropping the last handle forgets them.
+/// Journals in memory, gone when the last handle is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    shelves: Arc<Mutex<Shelves>>,
+    state: Arc<Mutex<MemoryState>>,
     epoch: u64,
 }
 
 #[derive(Debug, Default)]
-struct Shelves {
-    /// Raised by every [`Memory::reopen`]; only the handle that has it may write.
+struct MemoryState {
+    /// Raised by every [`Memory::reopen`]; only the handle with the current epoch may write.
     epoch: u64,
-    queries: BTreeMap<QueryUid, Shelf>,
+    queries: BTreeMap<QueryUid, MemoryQuery>,
     names: BTreeMap<(Namespace, QueryName), QueryUid>,
     documents: BTreeMap<ContentHash, Arc<str>>,
     requests: BTreeMap<(Namespace, RequestKey), Remembered>,
     resources: BTreeMap<ResourceKey, StoredResource>,
-    /// The pieces that were written, as they came: no record is ever moved.
+    /// In the batches in which they were written: no record is ever moved.
     records: BTreeMap<Namespace, Vec<Vec<Record>>>,
     usage: BTreeMap<(Namespace, Hour), Usage>,
-    talks: conversations::Talks,
+    conversations: conversations::MemoryConversations,
     rejections: Rejections,
     last: Position,
-    /// Up to here somebody has waited.
+    /// The last position that a caller has waited for.
     awaited: Position,
     stats: StoreStats,
     closed: bool,
 }
 
 #[derive(Debug)]
-struct Shelf {
+struct MemoryQuery {
     head: Arc<Head>,
     entries: Vec<Arc<Entry>>,
     size: JournalSize,
-    /// Its toolset, and what was said before it.
+    /// Its toolset and its history.
     documents: Vec<ContentHash>,
     conversation: Option<ConversationKey>,
     /// Of the process that wrote last.
@@ -88,43 +88,43 @@ impl Memory {
         Self::default()
     }
 
-    /// The same journals, as a later process finds them; this handle can write no more.
+    /// The same journals, as a later process finds them; this handle is fenced and can no longer write.
     #[must_use]
     pub fn reopen(&self) -> Self {
-        let mut shelves = self.lock();
-        shelves.epoch += 1;
-        shelves.closed = false;
-        Self { shelves: Arc::clone(&self.shelves), epoch: shelves.epoch }
+        let mut state = self.lock();
+        state.epoch += 1;
+        state.closed = false;
+        Self { state: Arc::clone(&self.state), epoch: state.epoch }
     }
 
-    /// The shelves, if this handle may still write.
-    fn open(&self) -> Result<MutexGuard<'_, Shelves>, StoreError> {
-        let shelves = self.lock();
-        if shelves.epoch != self.epoch {
+    /// The stored data, if this handle may still write.
+    fn open(&self) -> Result<MutexGuard<'_, MemoryState>, StoreError> {
+        let state = self.lock();
+        if state.epoch != self.epoch {
             return Err(StoreError::Fenced);
         }
-        if shelves.closed {
+        if state.closed {
             return Err(StoreError::Unavailable(Box::new(Closed)));
         }
-        Ok(shelves)
+        Ok(state)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelves> {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shelves {
-    /// Of everything that is in one.
+impl MemoryState {
+    /// The namespaces of all stored data.
     fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
-        self.queries.values().map(|shelf| &shelf.head.namespace).chain(self.talks.namespaces())
+        self.queries.values().map(|query| &query.head.namespace).chain(self.conversations.namespaces())
     }
 
     fn decide(&self, append: &Append) -> Result<(), Rejection> {
         self.rejections.check(append.after)?;
         let head = &append.head;
         let stored = self.queries.get(&head.uid);
-        let seen_is_stored = append.seen == stored.map_or(0, |shelf| shelf.head.seq);
+        let seen_is_stored = append.seen == stored.map_or(0, |query| query.head.seq);
         if !seen_is_stored || !append.is_whole() {
             return Err(Rejection::Conflict(head.uid));
         }
@@ -156,7 +156,7 @@ impl Shelves {
         let (conversation, history) = match conversation {
             Some(Part::Joins(Joining { key, history, .. })) => (Some(key), history),
             Some(Part::Adds(exchange)) => {
-                self.talks.add(&head.namespace, exchange);
+                self.conversations.add(&head.namespace, exchange);
                 (None, None)
             }
             None => (None, None),
@@ -168,18 +168,18 @@ impl Shelves {
         }
         match self.queries.entry(head.uid) {
             btree_map::Entry::Occupied(mut known) => {
-                let shelf = known.get_mut();
-                shelf.head = head;
-                shelf.epoch = if moves { epoch } else { shelf.epoch };
-                entries.iter().for_each(|entry| shelf.size.add(&entry.event, &entry.body));
-                shelf.entries.extend(entries.into_iter().map(|encoded| encoded.entry));
+                let query = known.get_mut();
+                query.head = head;
+                query.epoch = if moves { epoch } else { query.epoch };
+                entries.iter().for_each(|entry| query.size.add(&entry.event, &entry.body));
+                query.entries.extend(entries.into_iter().map(|encoded| encoded.entry));
             }
             btree_map::Entry::Vacant(place) => {
                 self.names.insert((head.namespace.clone(), head.name.clone()), head.uid);
                 let mut size = JournalSize::default();
                 entries.iter().for_each(|entry| size.add(&entry.event, &entry.body));
                 let entries = entries.into_iter().map(|encoded| encoded.entry).collect();
-                place.insert(Shelf { head, entries, size, documents, conversation, epoch });
+                place.insert(MemoryQuery { head, entries, size, documents, conversation, epoch });
             }
         }
     }
@@ -196,12 +196,12 @@ impl Shelves {
     }
 
     fn remove(&mut self, uid: QueryUid, now: Timestamp) {
-        let Some(shelf) = self.queries.remove(&uid) else { return };
-        self.names.remove(&(shelf.head.namespace.clone(), shelf.head.name.clone()));
+        let Some(query) = self.queries.remove(&uid) else { return };
+        self.names.remove(&(query.head.namespace.clone(), query.head.name.clone()));
         for remembered in self.requests.values_mut().filter(|remembered| remembered.answered.uid == uid) {
             remembered.until = Some(now.after(REQUESTS_KEPT));
         }
-        for hash in shelf.documents {
+        for hash in query.documents {
             if self.queries.values().all(|other| !other.documents.contains(&hash)) {
                 self.documents.remove(&hash);
             }
@@ -212,16 +212,16 @@ impl Shelves {
 #[async_trait]
 impl Records for Memory {
     fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
-        let mut shelves = self.open()?;
-        shelves.last.0 += 1;
-        shelves.stats.appends += 1;
-        shelves.write_down(namespace, records);
-        Ok(shelves.last)
+        let mut state = self.open()?;
+        state.last.0 += 1;
+        state.stats.appends += 1;
+        state.write_down(namespace, records);
+        Ok(state.last)
     }
 
     async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
-        let shelves = self.lock();
-        let records = shelves.records.get(namespace).into_iter().flatten().flatten();
+        let state = self.lock();
+        let records = state.records.get(namespace).into_iter().flatten().flatten();
         let is_before = |seq: u64| search.before.is_none_or(|before| seq < before);
         let numbered: Vec<_> = records.zip(1_u64..).take_while(|(_, seq)| is_before(*seq)).collect();
         let mut found = Found::default();
@@ -238,10 +238,10 @@ impl Records for Memory {
     }
 
     async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
-        let shelves = self.lock();
+        let state = self.lock();
         let mut sum = Usage::default();
         for ((_, _), usage) in
-            shelves.usage.range((namespace.clone(), since)..).take_while(|((of, _), _)| of == namespace)
+            state.usage.range((namespace.clone(), since)..).take_while(|((of, _), _)| of == namespace)
         {
             usage.calls.iter().for_each(|(key, tally)| sum.add_calls(key.clone(), tally));
             usage.queries.iter().for_each(|(agent, tally)| sum.add_queries(agent.clone(), tally));
@@ -253,26 +253,26 @@ impl Records for Memory {
 #[async_trait]
 impl Store for Memory {
     fn append(&self, append: Append) -> Result<Position, StoreError> {
-        let mut shelves = self.open()?;
-        shelves.last.0 += 1;
-        shelves.stats.appends += 1;
-        let position = shelves.last;
-        match shelves.decide(&append) {
-            Ok(()) => shelves.keep(append, self.epoch),
-            Err(rejection) => shelves.rejections.record(position, rejection),
+        let mut state = self.open()?;
+        state.last.0 += 1;
+        state.stats.appends += 1;
+        let position = state.last;
+        match state.decide(&append) {
+            Ok(()) => state.keep(append, self.epoch),
+            Err(rejection) => state.rejections.record(position, rejection),
         }
         Ok(position)
     }
 
     async fn durable(&self, position: Position) -> Result<(), StoreError> {
-        let mut shelves = self.lock();
-        if position > shelves.awaited {
-            // A disk would have been written to now, with all that was appended since the last time.
-            shelves.awaited = shelves.last;
-            shelves.stats.commits += 1;
-            shelves.stats.awaited_commits += 1;
+        let mut state = self.lock();
+        if position > state.awaited {
+            // A disk would be flushed now, with everything that was appended since the last flush.
+            state.awaited = state.last;
+            state.stats.commits += 1;
+            state.stats.awaited_commits += 1;
         }
-        Ok(shelves.rejections.check(position)?)
+        Ok(state.rejections.check(position)?)
     }
 
     fn last_position(&self) -> Position {
@@ -280,73 +280,72 @@ impl Store for Memory {
     }
 
     async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
-        let shelves = self.lock();
-        let uid = shelves.names.get(&(namespace.clone(), name.clone()));
-        let shelf = uid.and_then(|uid| shelves.queries.get(uid));
-        Ok(shelf.map(|shelf| Stored {
-            head: Head::clone(&shelf.head),
-            entries: shelf.entries.iter().map(|entry| Entry::clone(entry)).collect(),
-            size: shelf.size,
+        let state = self.lock();
+        let uid = state.names.get(&(namespace.clone(), name.clone()));
+        let query = uid.and_then(|uid| state.queries.get(uid));
+        Ok(query.map(|query| Stored {
+            head: Head::clone(&query.head),
+            entries: query.entries.iter().map(|entry| Entry::clone(entry)).collect(),
+            size: query.size,
         }))
     }
 
     async fn answered(&self, namespace: &Namespace, key: &RequestKey) -> Result<Option<Answered>, StoreError> {
-        let shelves = self.lock();
-        let remembered = shelves.requests.get(&(namespace.clone(), key.clone()));
+        let state = self.lock();
+        let remembered = state.requests.get(&(namespace.clone(), key.clone()));
         Ok(remembered.map(|remembered| remembered.answered.clone()))
     }
 
     async fn remove(&self, removal: Removal, now: Timestamp) -> Result<usize, StoreError> {
-        let mut shelves = self.lock();
-        if shelves.epoch != self.epoch {
+        let mut state = self.lock();
+        if state.epoch != self.epoch {
             return Err(StoreError::Fenced);
         }
-        let doomed: Vec<_> = match removal {
+        let removed: Vec<_> = match removal {
             Removal::Conversations(namespace, wanted, record) => {
-                let forgotten = shelves.talks.forget(&namespace, &wanted);
+                let forgotten = state.conversations.forget(&namespace, &wanted);
                 if let Some(record) = record.filter(|_| forgotten > 0) {
-                    shelves.write_down(&namespace, vec![*record]);
+                    state.write_down(&namespace, vec![*record]);
                 }
                 return Ok(forgotten);
             }
             Removal::Query(namespace, uid, record) => {
-                let found = shelves.queries.get(&uid).is_some_and(|shelf| shelf.head.namespace == namespace);
+                let found = state.queries.get(&uid).is_some_and(|query| query.head.namespace == namespace);
                 if found {
-                    shelves.write_down(&namespace, vec![*record]);
+                    state.write_down(&namespace, vec![*record]);
                 }
                 Some(uid).filter(|_| found).into_iter().collect()
             }
             Removal::Outdated => {
-                shelves.requests.retain(|_, remembered| remembered.until.is_none_or(|until| until > now));
-                let mut acts = shelves.talks.forget_outdated(now);
+                state.requests.retain(|_, remembered| remembered.until.is_none_or(|until| until > now));
+                let mut acts = state.conversations.forget_outdated(now);
                 let forgotten = acts.len();
-                let outdated = |shelf: &Shelf| shelf.head.kept_until().is_some_and(|until| until <= now);
-                let heads =
-                    shelves.queries.values().filter(|shelf| outdated(shelf)).map(|shelf| Arc::clone(&shelf.head));
+                let outdated = |query: &MemoryQuery| query.head.kept_until().is_some_and(|until| until <= now);
+                let heads = state.queries.values().filter(|query| outdated(query)).map(|query| Arc::clone(&query.head));
                 let heads: Vec<_> = heads.collect();
                 for head in &heads {
                     let record = Record::of_outdated(head.uid, Some(head.name.clone()), Some(head.target.clone()), now);
                     acts.push((head.namespace.clone(), record));
                 }
-                acts.into_iter().for_each(|(namespace, record)| shelves.write_down(&namespace, vec![record]));
-                heads.iter().for_each(|head| shelves.remove(head.uid, now));
+                acts.into_iter().for_each(|(namespace, record)| state.write_down(&namespace, vec![record]));
+                heads.iter().for_each(|head| state.remove(head.uid, now));
                 return Ok(heads.len() + forgotten);
             }
         };
-        doomed.iter().for_each(|uid| shelves.remove(*uid, now));
-        Ok(doomed.len())
+        removed.iter().for_each(|uid| state.remove(*uid, now));
+        Ok(removed.len())
     }
 
     async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
-        let mut shelves = self.open()?;
+        let mut state = self.open()?;
         let ResourceChange { what, record } = change;
-        shelves.write_down(&what.key().namespace, vec![record]);
+        state.write_down(&what.key().namespace, vec![record]);
         match what {
             Change::Keep(stored) => {
-                shelves.resources.insert(stored.manifest.key.clone(), *stored);
+                state.resources.insert(stored.manifest.key.clone(), *stored);
             }
             Change::Remove(key) => {
-                shelves.resources.remove(&key);
+                state.resources.remove(&key);
             }
         }
         Ok(())
@@ -354,8 +353,8 @@ impl Store for Memory {
 
     async fn resources(&self, namespace: Option<&Namespace>) -> Result<Vec<StoredResource>, StoreError> {
         let is_wanted = |key: &ResourceKey| namespace.is_none_or(|wanted| key.namespace == *wanted);
-        let shelves = self.lock();
-        Ok(shelves.resources.iter().filter(|(key, _)| is_wanted(key)).map(|(_, stored)| stored.clone()).collect())
+        let state = self.lock();
+        Ok(state.resources.iter().filter(|(key, _)| is_wanted(key)).map(|(_, stored)| stored.clone()).collect())
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
@@ -363,36 +362,36 @@ impl Store for Memory {
     }
 
     async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {
-        let shelves = self.lock();
-        let entries = shelves.queries.values().flat_map(|shelf| &shelf.entries);
+        let state = self.lock();
+        let entries = state.queries.values().flat_map(|query| &query.entries);
         let referred = entries.filter_map(|entry| entry.event.large()).map(|large| large.hash);
         Ok(referred.filter(|hash| blobs.contains(hash)).collect())
     }
 
     async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
-        let shelves = self.lock();
-        let wanted = |shelf: &&Shelf| {
-            shelf.head.namespace == *namespace && page.status.is_none_or(|status| shelf.head.status() == status)
+        let state = self.lock();
+        let wanted = |query: &&MemoryQuery| {
+            query.head.namespace == *namespace && page.status.is_none_or(|status| query.head.status() == status)
         };
-        let total = shelves.queries.values().filter(wanted).count() as u64;
-        let older = shelves
+        let total = state.queries.values().filter(wanted).count() as u64;
+        let older = state
             .queries
             .values()
             .rev()
             .filter(wanted)
-            .filter(|shelf| page.before.is_none_or(|before| shelf.head.uid < before));
+            .filter(|query| page.before.is_none_or(|before| query.head.uid < before));
         let (mut queries, mut bytes, mut last, mut next) = (Vec::new(), 0, page.before, None);
-        for shelf in older {
+        for query in older {
             if queries.len() == page.limit || bytes > PAGE_BYTES {
                 next = last;
                 break;
             }
-            last = Some(shelf.head.uid);
-            let Some((created, later)) = shelf.entries.split_first() else { continue };
-            let latest = &later[shown_from(&shelf.head, later.iter().map(|entry| &entry.event)).unwrap_or(0)..];
+            last = Some(query.head.uid);
+            let Some((created, later)) = query.entries.split_first() else { continue };
+            let latest = &later[shown_from(&query.head, later.iter().map(|entry| &entry.event)).unwrap_or(0)..];
             let entries = std::iter::once(created).chain(latest).map(|entry| Entry::clone(entry));
-            queries.push((Head::clone(&shelf.head), entries.collect()));
-            bytes += shelf.size.bytes;
+            queries.push((Head::clone(&query.head), entries.collect()));
+            bytes += query.size.bytes;
         }
         Ok(Listed { queries, next, total })
     }
@@ -407,12 +406,12 @@ impl Store for Memory {
     }
 
     async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
-        let shelves = self.lock();
+        let state = self.lock();
         let mut by_namespace: BTreeMap<Namespace, Vec<Runnable>> = BTreeMap::new();
-        for shelf in shelves.queries.values().filter(|shelf| has_work(&shelf.head)) {
-            let key = (shelf.head.namespace.clone(), shelf.head.name.clone());
+        for query in state.queries.values().filter(|query| has_work(&query.head)) {
+            let key = (query.head.namespace.clone(), query.head.name.clone());
             if !wanted.except.contains(&key) {
-                let inherited = shelf.epoch < self.epoch;
+                let inherited = query.epoch < self.epoch;
                 by_namespace.entry(key.0.clone()).or_default().push(Runnable { key, inherited });
             }
         }
@@ -424,27 +423,27 @@ impl Store for Memory {
     }
 
     async fn count_waiting(&self) -> Result<usize, StoreError> {
-        Ok(self.lock().queries.values().filter(|shelf| shelf.head.deadline().is_some()).count())
+        Ok(self.lock().queries.values().filter(|query| query.head.deadline().is_some()).count())
     }
 
     async fn count_runnable(&self) -> Result<Vec<(Namespace, usize)>, StoreError> {
         let mut counts: BTreeMap<Namespace, usize> = BTreeMap::new();
-        for shelf in self.lock().queries.values().filter(|shelf| has_work(&shelf.head)) {
-            *counts.entry(shelf.head.namespace.clone()).or_default() += 1;
+        for query in self.lock().queries.values().filter(|query| has_work(&query.head)) {
+            *counts.entry(query.head.namespace.clone()).or_default() += 1;
         }
         Ok(counts.into_iter().collect())
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {
-        let shelves = self.lock();
-        let deadlines = shelves.queries.values().filter_map(|shelf| Some((shelf.head.deadline()?, &shelf.head)));
+        let state = self.lock();
+        let deadlines = state.queries.values().filter_map(|query| Some((query.head.deadline()?, &query.head)));
         let mut due: Vec<_> = deadlines.filter(|(deadline, _)| *deadline <= now).collect();
         due.sort_by_key(|(deadline, head)| (*deadline, head.uid));
         Ok(due.into_iter().take(limit).map(|(_, head)| (head.namespace.clone(), head.name.clone())).collect())
     }
 
     async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError> {
-        Ok(self.lock().queries.values().filter_map(|shelf| shelf.head.deadline()).min())
+        Ok(self.lock().queries.values().filter_map(|query| query.head.deadline()).min())
     }
 
     fn stats(&self) -> StoreStats {
@@ -463,12 +462,12 @@ mod tests {
     use crate::testing::store_contract::{Place, store_contract};
 
     #[derive(Default)]
-    struct Shelved(Option<Memory>);
+    struct ReopenedMemory(Option<Memory>);
 
-    impl Place for Shelved {
+    impl Place for ReopenedMemory {
         fn open(&mut self) -> Arc<dyn Store> {
             let memory = self.0.as_ref().map(Memory::reopen).unwrap_or_default();
-            let handle = Memory { shelves: Arc::clone(&memory.shelves), epoch: memory.epoch };
+            let handle = Memory { state: Arc::clone(&memory.state), epoch: memory.epoch };
             self.0 = Some(memory);
             Arc::new(handle)
         }
@@ -476,7 +475,7 @@ mod tests {
 
     #[tokio::test]
     async fn keeps_the_contract() {
-        store_contract(|| Box::new(Shelved::default())).await;
+        store_contract(|| Box::new(ReopenedMemory::default())).await;
     }
 
     #[tokio::test]

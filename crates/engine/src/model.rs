@@ -1,4 +1,4 @@
-//! What the engine wants of a model.
+//! The trait of a model.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,17 +13,17 @@ use bosun_core::{
 };
 use serde_json::Value;
 
-/// One model, ready to be asked. Implementations own their wire format, credentials and retries.
+/// One model, ready for requests. Implementations own their wire format, credentials and retries.
 #[async_trait]
 pub trait Model: Send + Sync + 'static {
-    /// Takes one turn. Text goes to `deltas` as it arrives.
+    /// Answers one turn. Text goes to `deltas` as it arrives.
     ///
-    /// Returns only what is whole: if the stream does not end cleanly, or a call's arguments are not
-    /// complete, the answer is an error, whatever had arrived. Retries happen inside as long as no
-    /// text has been pushed; after that the engine begins a new attempt, which readers are told of.
+    /// Returns only complete answers: if the stream does not end cleanly, or a call's arguments are incomplete, the
+    /// result is an error, whatever had arrived. Retries happen inside as long as no text has been pushed; after that
+    /// the engine begins a new attempt, which readers are notified of.
     async fn reply(&self, request: &ModelRequest, deltas: &dyn Deltas) -> Result<ModelReply, ModelError>;
 
-    /// Whose API it is, in the words of OpenTelemetry's conventions.
+    /// The provider of the API, as named by OpenTelemetry's semantic conventions.
     fn provider(&self) -> &'static str {
         "bosun"
     }
@@ -38,15 +38,15 @@ pub struct ModelRequest {
     pub toolset: Arc<Toolset>,
     /// False on a last turn: the tools are still declared, so that prompt caches hit, but must not be used.
     pub tools_allowed: bool,
-    /// What the query asks of the model; it goes before what the model's own manifest says.
+    /// The query's model options; they override those of the model's own manifest.
     pub options: ModelOptions,
-    /// What the answer must be. A model that can be held to it should be; it is checked in any case.
+    /// The format of the answer. A model with structured output should enforce it; it is validated in any case.
     pub answer: Option<AnswerFormat>,
-    /// Where the turn stands in a trace. A model that is asked over HTTP passes it on.
+    /// The trace context of the turn. Models that are called over HTTP propagate it.
     pub trace: Option<Arc<TraceContext>>,
 }
 
-/// A JSON Schema that the answer must fit, and a name for it.
+/// A JSON Schema that the answer must match, and a name for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerFormat {
     /// At most 64 letters, digits, `_` and `-`.
@@ -54,25 +54,25 @@ pub struct AnswerFormat {
     pub schema: Arc<Value>,
 }
 
-/// Where the text of a turn goes while it is being written.
+/// Receives the text of a turn while it is streamed.
 pub trait Deltas: Send + Sync {
     fn push(&self, text: &str);
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelReply {
     pub text: Option<String>,
     pub calls: Vec<ModelCall>,
     pub usage: Usage,
-    /// Whatever else the API said and wants to read again with the next turn, such as signed thoughts.
-    /// It is kept as it is, and only the wire format that wrote it reads it.
+    /// Provider-specific state that the API wants back with the next turn, such as signed reasoning. Stored opaquely;
+    /// only the wire format that wrote it reads it.
     pub provider: Option<Arc<Value>>,
-    /// The name of the model that answered, if it is another one than was asked.
+    /// The name of the model that answered, if it differs from the requested one.
     pub answered_by: Option<String>,
 }
 
-/// A call as the model wrote it; nothing of it has been checked yet.
+/// A call as the model wrote it, not validated yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelCall {
     pub provider_id: String,
@@ -81,7 +81,7 @@ pub struct ModelCall {
 }
 
 impl ModelReply {
-    /// Whether the reply is within the ceilings, whatever model it is of.
+    /// Whether the reply is within the size limits, whatever model it comes from.
     ///
     /// # Errors
     /// If it is not.
@@ -97,7 +97,8 @@ impl ModelReply {
     }
 }
 
-/// How large a reply has become. A model that streams counts along, so that what is too large is not gathered first.
+/// The size of a reply so far. A streaming model counts while reading, so that a reply which is too large is not
+/// buffered.
 #[derive(Debug, Default)]
 pub struct ReplySize {
     calls: usize,
@@ -121,11 +122,11 @@ impl ReplySize {
     /// Counts one more call, without its arguments.
     ///
     /// # Errors
-    /// If there are now more than [`ceiling::REPLY_CALLS`], or its id or name is none.
+    /// If there are now more than [`ceiling::REPLY_CALLS`], or its id or name is invalid.
     pub fn add_call(&mut self, id: &str, name: &str) -> Result<(), ModelError> {
         self.calls += 1;
         if self.calls > ceiling::REPLY_CALLS {
-            return Err(ModelError::Malformed(format!("it asks for more than {} tools at once", ceiling::REPLY_CALLS)));
+            return Err(ModelError::Malformed(format!("it has more than {} tool calls", ceiling::REPLY_CALLS)));
         }
         if id.len().max(name.len()) > ceiling::CALL_NAME_BYTES {
             let most = ceiling::CALL_NAME_BYTES;
@@ -147,29 +148,29 @@ impl ReplySize {
     }
 }
 
-/// Why there is no answer. The texts reach the query's owner: they never hold a credential or a URL's query.
+/// Why a model request failed. The messages reach the query's owner: they never contain a credential or a URL's query.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     #[error("model API answered {status}: {message}")]
     Refused { status: u16, message: String },
     #[error("model API is overloaded or down after {attempts} attempts: {message}")]
     Unavailable { attempts: u32, message: String, retry_after: Option<Duration> },
-    /// Not asked at all: it failed too often just before.
-    #[error("model API failed {failures} times in a row and is left alone for {} s more", .retry_after.as_secs().max(1))]
+    /// Not asked at all: its circuit breaker is open.
+    #[error("model API failed {failures} times in a row; it is not called again for {} s", .retry_after.as_secs().max(1))]
     CircuitOpen { failures: u32, retry_after: Duration },
     #[error("model's answer broke off: {0}")]
     Incomplete(String),
-    /// It is as long as it was allowed to be, and not at its end. To ask again would end the same way.
+    /// It reached its length limit before its end. Retrying would end the same way.
     #[error("model's answer is too long: {0}")]
     TooLong(String),
     #[error("model's answer is not readable: {0}")]
     Malformed(String),
     #[error("model is not usable: {0}")]
     Misconfigured(String),
-    /// It would have to send a secret to where that may not go.
+    /// It would have to send a secret to a host where that is not allowed.
     #[error("model is not usable: {0}")]
     SecretNotAllowed(String),
-    /// It would have to call an address that no client may make the server call.
+    /// It would have to call an address that clients may not make the server call.
     #[error("model is not usable: {0}")]
     AddressNotAllowed(String),
 }

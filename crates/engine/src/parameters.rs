@@ -1,8 +1,8 @@
-//! What a query brings for the places of its input and of its agent's prompt.
+//! The parameters of a query: values for the templates of its input and of its agent's prompt.
 //!
-//! A value is written in the query, or kept in a config map of its namespace. It is looked up once, when the query is
-//! taken on, and stays with the query: a config map that changes is for the next one. Secrets are no values here: what
-//! is filled in is read by the model, and by everybody who may see the query.
+//! A value is written in the query, or read from a config map of its namespace. It is resolved once, when the query is
+//! accepted, and stored with the query: a later change of a config map applies to the next query. Secrets cannot be
+//! values here: what is substituted is read by the model, and by all readers of the query.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{EngineError, Registry, resource::Kind};
 
-/// One value, or where to find it.
+/// One value, or a reference to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Parameter {
@@ -19,10 +19,10 @@ pub enum Parameter {
     ConfigMap(ConfigRef),
 }
 
-/// All values; what an optional reference does not find is empty.
+/// All values; an optional reference that finds nothing yields an empty one.
 ///
 /// # Errors
-/// With every reference that leads nowhere, or if the values together are too large.
+/// With every reference that cannot be resolved, or if the values together are too large.
 pub(crate) fn resolve(
     registry: &Registry,
     namespace: &Namespace,
@@ -54,7 +54,7 @@ pub(crate) fn resolve(
     Err(EngineError::UnresolvedParameters { namespace: namespace.clone(), unresolved })
 }
 
-/// The text that a reference leads to, or what is missing.
+/// The text that a reference points to, or what is missing.
 fn look_up(registry: &Registry, namespace: &Namespace, reference: &ConfigRef) -> Result<String, String> {
     let ConfigRef { name, key, optional } = reference;
     let map = registry.resource(Kind::ConfigMap, namespace, name);

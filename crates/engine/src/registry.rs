@@ -1,7 +1,8 @@
-//! What the engine can reach: agents, tools, models and the runners of inside calls.
+//! The registry: agents, tools, models and the runners of inside calls.
 //!
-//! A registry never changes; a new one shares every namespace with the old one that did not change, and is swapped in
-//! whole. A query reads it at submit (definitions are frozen there) and for the model and the runner at each step
+//! A registry is immutable; a new one shares all unchanged namespaces with the old one, and is swapped in as a whole. A
+//! query reads it at submission (definitions are frozen there) and for the model and the runner at each step
+//! (credentials are live).
 //! (credentials are live).
 
 use std::{
@@ -31,38 +32,38 @@ pub struct Agent {
     pub name: String,
     pub description: Option<String>,
     pub prompt: Option<String>,
-    /// What the prompt has places for; without any, it is no template.
+    /// The parameters of the prompt; without any, it is not a template.
     pub parameters: Vec<PromptParameter>,
-    /// What its answers must be: a JSON Schema.
+    /// The JSON Schema that its answers must match.
     pub output_schema: Option<Arc<Value>>,
     /// The model's name in the agent's namespace.
     pub model: String,
     pub tools: Vec<AgentTool>,
-    /// Limits of the agent; `None` leaves the server's.
+    /// Limits of the agent; those of the server where `None`.
     pub limits: AskedLimits,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A name in the prompt of an agent, and what it stands for.
+/// A parameter of an agent's prompt, and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptParameter {
     pub name: String,
     pub value: PromptValue,
 }
 
-/// What a name in a prompt stands for.
+/// The value of a parameter of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromptValue {
     Literal(String),
-    /// The parameter of this name of the query.
+    /// The query's parameter of this name.
     OfQuery(String),
 }
 
-/// Why an agent's prompt cannot be filled in for a query.
+/// Why an agent's prompt cannot be rendered for a query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PromptError {
-    #[error("the prompt of agent `{agent}` is not a template: {source}")]
+    #[error("the prompt of agent `{agent}` is not a valid template: {source}")]
     NotATemplate {
         agent: String,
         #[source]
@@ -70,12 +71,12 @@ pub enum PromptError {
     },
     #[error("the prompt of agent `{agent}` needs parameters that the query does not have: {}", names.join(", "))]
     MissingParameters { agent: String, names: Vec<String> },
-    #[error("the prompt of agent `{agent}`, with its parameters filled in, is too large: {bytes} bytes")]
+    #[error("the prompt of agent `{agent}`, with its parameters substituted, is too large: {bytes} bytes")]
     TooLarge { agent: String, bytes: usize },
 }
 
 impl Agent {
-    /// The prompt with its parameters filled in; `parameters` are those of the query.
+    /// The prompt with its parameters substituted; `parameters` are those of the query.
     ///
     /// # Errors
     /// If the query lacks a parameter that the prompt needs, or the prompt would be too large.
@@ -85,7 +86,7 @@ impl Agent {
         };
         let template =
             Template::parse(prompt).map_err(|source| PromptError::NotATemplate { agent: self.name.clone(), source })?;
-        // A prompt may have as many places as parameters; the first of a name counts.
+        // A prompt may use as many names as there are parameters; the first parameter of a name counts.
         let own: HashMap<&str, &PromptValue> =
             self.parameters.iter().rev().map(|parameter| (parameter.name.as_str(), &parameter.value)).collect();
         let value = |name: &str| match own.get(name)? {
@@ -113,11 +114,11 @@ impl Agent {
 pub struct AgentTool {
     /// The tool's name in the catalogue of the namespace.
     pub name: String,
-    /// What this agent's model reads instead of the tool's own description.
+    /// Shown to this agent's model instead of the tool's own description.
     pub description: Option<String>,
 }
 
-/// A place where conversations are kept, as its manifest describes it.
+/// A store of conversations, as its manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
     pub namespace: Namespace,
@@ -126,13 +127,13 @@ pub struct Memory {
     pub window: Window,
 }
 
-/// How much of a conversation a new query of it is shown. It is always cut between two queries, and the
-/// latest query is always shown whole.
+/// How much of a conversation is included in a new query of it. It is always cut between two queries, and the latest
+/// query is always included whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// At most so many messages.
+    /// At most this many messages.
     Messages(u32),
-    /// At most so many tokens, as [`bosun_core::conversation::estimate_tokens`] counts them.
+    /// At most this many tokens, as [`bosun_core::conversation::estimate_tokens`] counts them.
     Tokens(u32),
 }
 
@@ -145,11 +146,11 @@ impl Default for Window {
 /// Everything that is configured, by namespace and name.
 #[derive(Clone, Default)]
 pub struct Registry {
-    /// How many there were before it.
+    /// How many registries this server had before it.
     generation: u64,
     namespaces: BTreeMap<Namespace, Arc<Configured>>,
     builtins: Option<Arc<dyn Runner>>,
-    /// The tools that ship with the server, described: each namespace has them.
+    /// The resources of the tools that ship with the server: each namespace has them.
     builtin_tools: Vec<Resource>,
 }
 
@@ -164,7 +165,7 @@ struct Configured {
 }
 
 impl Registry {
-    /// Which of the registries that this server has had it is.
+    /// The number of this registry among those of this server.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -174,7 +175,7 @@ impl Registry {
         self.generation = generation;
     }
 
-    /// Takes what is configured in `namespace` from another registry, in the place of what was.
+    /// Replaces everything that is configured in `namespace` with that of another registry.
     pub(crate) fn replace_namespace(&mut self, namespace: &Namespace, other: &Self) {
         match other.namespaces.get(namespace) {
             Some(configured) => self.namespaces.insert(namespace.clone(), Arc::clone(configured)),
@@ -190,13 +191,13 @@ impl Registry {
         Arc::make_mut(self.namespaces.entry(namespace).or_default())
     }
 
-    /// Adds the description of a resource; an earlier one of the same key is replaced.
+    /// Adds a resource; an earlier one of the same key is replaced.
     pub fn add_resource(&mut self, resource: Resource) {
         let ResourceKey { kind, namespace, name } = resource.manifest.key.clone();
         self.configured_mut(namespace).resources.insert((kind, name), Arc::new(resource));
     }
 
-    /// Adds the description of a tool that every namespace has, unless it has another one of that name.
+    /// Adds a tool that every namespace has, unless it has another one of that name.
     pub fn add_builtin_tool(&mut self, resource: Resource) {
         self.builtin_tools.push(resource);
     }
@@ -216,7 +217,7 @@ impl Registry {
         self.builtin_tools.iter().find(is_meant).map(|tool| Arc::new(in_namespace(tool, namespace)))
     }
 
-    /// The descriptions of all resources of a kind in a namespace, by name.
+    /// All resources of a kind in a namespace, by name.
     #[must_use]
     pub fn resources(&self, kind: Kind, namespace: &Namespace) -> Vec<Arc<Resource>> {
         let described =
@@ -239,14 +240,14 @@ impl Registry {
         found
     }
 
-    /// Whether somebody has made this namespace, or something is described in it, or it is the default one.
+    /// Whether this namespace was created, contains a resource, or is the default one.
     #[must_use]
     pub fn has_namespace(&self, namespace: &Namespace) -> bool {
         let is_described = self.configured(namespace).is_some_and(|configured| !configured.resources.is_empty());
         *namespace == Namespace::default() || is_described
     }
 
-    /// All namespaces that somebody has made or that something is described in, and the default one.
+    /// All namespaces that were created or contain a resource, and the default one.
     #[must_use]
     pub fn namespaces(&self) -> BTreeSet<Namespace> {
         let described = self.namespaces.iter().filter(|(_, configured)| !configured.resources.is_empty());
@@ -271,7 +272,7 @@ impl Registry {
         self.configured_mut(memory.namespace.clone()).memories.insert(memory.name.clone(), memory);
     }
 
-    /// Who runs tools with [`Binding::Builtin`].
+    /// Sets the runner of tools with [`Binding::Builtin`].
     pub fn set_builtins(&mut self, runner: Arc<dyn Runner>) {
         self.builtins = Some(runner);
     }
@@ -301,8 +302,7 @@ impl Registry {
         self.configured(namespace)?.memories.get(name)
     }
 
-    /// How much of a conversation is shown of this memory: of one that is described, or of the one that every namespace
-    /// has; `None` if there is no such memory.
+    /// The window of this memory: of one that is configured, or of the built-in one; `None` if there is no such memory.
     #[must_use]
     pub fn window(&self, namespace: &Namespace, name: &str) -> Option<Window> {
         let described = self.memory(namespace, name).map(|memory| memory.window);
@@ -314,7 +314,7 @@ impl Registry {
         self.configured(namespace).into_iter().flat_map(|configured| configured.memories.values())
     }
 
-    /// The tools of an agent as its model reads them; with `selected`, only those.
+    /// The tools of an agent as its model sees them; with `selected`, only those.
     pub(crate) fn tools_of(
         &self,
         namespace: &Namespace,
@@ -350,7 +350,7 @@ impl Registry {
         }
     }
 
-    /// What to say about tools that nobody here runs.
+    /// Warnings about tools that have no runner.
     pub(crate) fn warn_of_idle(&self, tools: &[Tool]) -> impl Iterator<Item = String> {
         let idle = tools.iter().filter(|tool| !tool.is_external() && self.runner(&tool.binding).is_none());
         let warning = |tool: &Tool| {
@@ -362,7 +362,7 @@ impl Registry {
         idle.map(warning)
     }
 
-    /// Who runs tools of this binding; `None` if nobody here does.
+    /// The runner of tools with this binding; `None` if there is none.
     #[must_use]
     pub fn runner(&self, binding: &Binding) -> Option<&Arc<dyn Runner>> {
         match binding {
@@ -372,9 +372,9 @@ impl Registry {
     }
 }
 
-/// The memory that every namespace has, unless a manifest describes another one of its name.
+/// The memory that every namespace has, unless a manifest of its name replaces it.
 fn default_memory(namespace: &Namespace) -> Resource {
-    let description = "Keeps conversations that are given a name; every namespace has it";
+    let description = "Keeps named conversations; every namespace has it";
     let spec = serde_json::Map::from_iter([("description".to_owned(), Value::from(description))]);
     Resource {
         manifest: Manifest {
@@ -389,7 +389,7 @@ fn default_memory(namespace: &Namespace) -> Resource {
     }
 }
 
-/// A tool of the server as this namespace sees it.
+/// A tool of the server as a resource of this namespace.
 fn in_namespace(tool: &Resource, namespace: &Namespace) -> Resource {
     let mut tool = tool.clone();
     namespace.clone_into(&mut tool.manifest.key.namespace);

@@ -1,9 +1,9 @@
-//! What can be described: agents, models, tools and the other kinds of ARK, as data.
+//! Resources: agents, models, tools and the other kinds of ARK, as data.
 //!
-//! A [`Manifest`] describes one resource. It comes from a file, or a client has stored it; either way an
-//! [`Assemble`] reads it, checks it and builds the [`Registry`] of all of them. A file outranks a stored
-//! manifest of the same name, and nothing of the engine changes a file. What a resource *does* is not
-//! here: agents, tools and models are in the registry, ready for use.
+//! A [`Manifest`] describes one resource. It comes from a file or was stored by a client; either way an [`Assemble`]
+//! reads it, validates it and builds the [`Registry`]. A file takes precedence over a stored manifest of the same name,
+//! and the engine never changes a file. The objects that are *used* are not here: agents, tools and models are in the
+//! registry.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
@@ -25,19 +25,19 @@ macro_rules! kinds {
         impl Kind {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// As `kind` has it.
+            /// The value of `kind`.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// As it stands in paths.
+            /// The plural that paths use.
             #[must_use]
             pub fn plural(self) -> &'static str {
                 match self { $(Self::$variant => $plural,)* }
             }
 
-            /// As `apiVersion` has it.
+            /// The value of `apiVersion`.
             #[must_use]
             pub fn api_version(self) -> &'static str {
                 match self { $(Self::$variant => $version,)* }
@@ -60,11 +60,11 @@ kinds! {
     Team = "Team", "teams", "ark.mckinsey.com/v1alpha1";
     McpServer = "MCPServer", "mcp-servers", "ark.mckinsey.com/v1alpha1";
     ConfigMap = "ConfigMap", "configmaps", "v1";
-    /// A namespace that somebody has made; others are there because something is in them.
+    /// A namespace that was created explicitly; others exist because they contain something.
     Namespace = "Namespace", "namespaces", "v1";
 }
 
-/// Which resource.
+/// The key of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceKey {
     pub kind: Kind,
@@ -85,21 +85,21 @@ impl fmt::Display for ResourceKey {
     }
 }
 
-/// The description of one resource, as somebody wrote it.
+/// The manifest of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     pub key: ResourceKey,
     pub description: Description,
 }
 
-/// What a manifest says of its resource.
+/// The content of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Whatever stands beside the metadata: `spec`, or the `data` of a `ConfigMap`.
+    /// Everything next to the metadata: `spec`, or the `data` of a `ConfigMap`.
     #[serde(default)]
     pub spec: Map<String, Value>,
 }
@@ -114,14 +114,14 @@ pub struct StoredResource {
     pub updated_at: Timestamp,
 }
 
-/// A change of what is stored, and what the audit log says of it.
+/// A change of a stored resource, and its audit record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceChange {
     pub what: Change,
     pub record: Record,
 }
 
-/// What becomes of a stored resource.
+/// What happens to a stored resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// It replaces the one of the same key.
@@ -152,20 +152,20 @@ pub enum Origin {
     Builtin,
 }
 
-/// One thing that is wrong with a manifest.
+/// One fault of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestFault {
     pub code: &'static str,
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
-/// What is wrong with a manifest.
+/// The faults of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestFaults {
     pub faults: Vec<ManifestFault>,
-    /// How many more there are than are listed.
+    /// How many faults are not listed.
     pub omitted: usize,
 }
 
@@ -174,13 +174,13 @@ pub struct ManifestFaults {
 pub struct Resource {
     pub manifest: Manifest,
     pub origin: Origin,
-    /// What it needs, in its own namespace.
+    /// The resources of its namespace that it needs.
     pub needs: Vec<(Kind, String)>,
-    /// Why this version does nothing with it although it is in order.
+    /// Why this version does nothing with it although it is valid.
     pub not_served: Option<String>,
-    /// What is wrong with it. Only of stored ones: a server with a faulty file does not start.
+    /// Its faults. Only stored resources have any: a server with a faulty file does not start.
     pub faults: Vec<ManifestFault>,
-    /// A stored manifest of the same key has no effect because of this one.
+    /// Whether a stored manifest of the same key has no effect because of this one.
     pub hides_stored: bool,
 }
 
@@ -188,13 +188,13 @@ pub struct Resource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability {
     pub is_available: bool,
-    /// One word, as Kubernetes likes it.
+    /// One word in CamelCase, by the convention of Kubernetes.
     pub reason: &'static str,
     pub message: String,
 }
 
 impl Resource {
-    /// Whether it can be used together with what else is there.
+    /// Whether it can be used, given the other resources.
     #[must_use]
     pub fn availability(&self, registry: &Registry) -> Availability {
         let not = |reason, message| Availability { is_available: false, reason, message };
@@ -220,30 +220,31 @@ impl Resource {
     }
 }
 
-/// A manifest that was taken, and what its author should know.
+/// A valid manifest, and warnings for its author.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     pub warnings: Vec<String>,
 }
 
-/// Reads manifests and builds what the engine reaches for.
+/// Reads manifests and builds the registry.
 #[async_trait]
 pub trait Assemble: Send + Sync + 'static {
     /// Whether a client may store this manifest. What it refers to need not exist yet.
     ///
     /// # Errors
-    /// With everything that is wrong with it.
+    /// With all faults of the manifest.
     async fn check(&self, manifest: &Manifest) -> Result<Checked, ManifestFaults>;
 
-    /// Everything that is described, by files and by `stored`. It never fails: what was stored by another
-    /// version of the program and is not readable any more is there, with its faults.
+    /// The registry of all files and of `stored`. It never fails: a manifest that was stored by another version of the
+    /// program and cannot be read any more is included, with its faults.
     fn assemble(&self, stored: &[StoredResource]) -> Registry;
 
-    /// The same of one namespace, of which `stored` is what clients have stored. What it holds of others is not looked at.
+    /// The same for one namespace, of which `stored` are the stored manifests. The result's other namespaces are
+    /// ignored.
     fn assemble_namespace(&self, namespace: &Namespace, stored: &[StoredResource]) -> Registry;
 }
 
-/// A registry that was put together by hand and that nothing can be added to.
+/// A fixed registry, to which nothing can be added.
 #[derive(Debug)]
 struct Fixed(Registry);
 
@@ -281,16 +282,16 @@ pub enum ResourceError {
     ManagedByFile { key: ResourceKey, file: PathBuf },
     #[error("{0} ships with the server and cannot be changed")]
     ManagedByServer(ResourceKey),
-    #[error("{key} is not in order: {}", faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "))]
+    #[error("{key} is invalid: {}", faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "))]
     Invalid {
         key: ResourceKey,
         faults: Vec<ManifestFault>,
-        /// How many more there are than are listed.
+        /// How many faults are not listed.
         omitted: usize,
     },
 }
 
-/// A resource that was changed, and what its author should know.
+/// A resource that was changed, and warnings for its author.
 #[derive(Clone, Debug)]
 pub struct ChangedResource {
     pub resource: Arc<Resource>,
@@ -298,7 +299,7 @@ pub struct ChangedResource {
     pub warnings: Vec<String>,
 }
 
-/// What a change of a resource names; everything else stays as it is.
+/// A partial change of a resource; fields that it does not have are left unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Amendment {
     pub labels: Option<BTreeMap<String, String>>,

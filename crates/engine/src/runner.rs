@@ -1,4 +1,4 @@
-//! What the engine wants of whoever runs inside calls.
+//! The trait of a runner of inside calls.
 
 use std::sync::Arc;
 
@@ -10,24 +10,23 @@ use crate::Results;
 
 /// Runs the calls of one kind of binding.
 ///
-/// The engine stops waiting when the tool's timeout has passed and drops the future; a runner must
-/// not leave work behind then. A failure of the tool is an [`Outcome`] that the model reads, never a
-/// failure of the query.
+/// When the tool's timeout has passed, the engine drops the future; a runner must not leave work behind then. A failure
+/// of the tool is an [`Outcome`] that the model reads, never a failure of the query.
 #[async_trait]
 pub trait Runner: Send + Sync + 'static {
     async fn run(&self, call: &InsideCall) -> Outcome;
 }
 
-/// One call, checked against the tool's schema.
+/// One call, validated against the tool's schema.
 #[derive(Clone, Debug)]
 pub struct InsideCall {
     pub namespace: Namespace,
     pub id: CallId,
     pub tool: Arc<Tool>,
     pub arguments: Arc<Value>,
-    /// 1, or more when a call that may be repeated is started again after a crash. The [`CallId`] stays
-    /// the same and is the idempotency key.
+    /// 1, or more if a call that may be repeated is started again after a crash. The [`CallId`] stays the same and is
+    /// the idempotency key.
     pub attempt: u32,
-    /// What earlier calls of the same query have given, for tools that read it.
+    /// The results of earlier calls of the same query, for tools that read them.
     pub results: Results,
 }

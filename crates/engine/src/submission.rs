@@ -1,7 +1,7 @@
-//! What somebody asks the engine for: one query, with everything that may be said about it.
+//! A submission: the request for one query, with all its options.
 //!
-//! Already read and checked as far as that needs no registry; [`Inner::prepare`](crate::engine::Inner) freezes it. Two
-//! submissions ask for the same if their fingerprints are the same, whatever it takes to answer them.
+//! It is already parsed and validated as far as that needs no registry; [`Inner::prepare`](crate::engine::Inner)
+//! freezes it. Two submissions are the same request if their fingerprints are equal, whatever it takes to answer them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,33 +15,33 @@ use bosun_core::{
 
 use crate::{engine::conversations::AskedConversation, parameters::Parameter, store::RequestKey};
 
-/// A request to run an agent.
+/// A request to run a query.
 #[derive(Clone, Debug)]
 pub struct Submission {
-    /// Who asks.
+    /// The caller.
     pub by: Actor,
     pub namespace: Namespace,
-    /// Chosen by the server where absent.
+    /// Chosen by the server if absent.
     pub name: Option<QueryName>,
     /// The name of what is to answer: an agent, a model or a tool.
     pub target: String,
     pub target_kind: TargetKind,
-    /// How the client said which one that is, if not by its name.
+    /// The selector by which the client chose the target, if not by its name.
     pub selector: Option<Arc<serde_json::Value>>,
-    /// The model that is asked instead of the agent's own.
+    /// Overrides the agent's own model.
     pub model: Option<String>,
     pub input: Input,
-    /// What is filled in where the input and the agent's prompt have a place for it.
+    /// Values for the templates of the input and of the agent's prompt.
     pub parameters: BTreeMap<String, Parameter>,
     pub options: ModelOptions,
-    /// What the answer must be; the agent's own where absent.
+    /// The schema that the answer must match; the agent's own if absent.
     pub output_schema: Option<Arc<serde_json::Value>>,
-    /// The client's own tools, already checked.
+    /// The client's own tools, already validated.
     pub client_tools: Vec<Tool>,
     pub mode: Mode,
-    /// Only these of the agent's tools; all of them where absent.
+    /// Only these of the agent's tools; all of them if absent.
     pub selected_tools: Option<Vec<String>>,
-    /// And of those only these.
+    /// And only those of them that this selects.
     pub tool_filter: Option<Selection>,
     pub limits: AskedLimits,
     pub view: View,
@@ -49,20 +49,20 @@ pub struct Submission {
     pub conversation: AskedConversation,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
-    /// What the caller should know about how the request was read.
+    /// Warnings for the caller about how the request was read.
     pub warnings: Vec<String>,
-    /// How the client will call this request if it has to repeat it.
+    /// The client's idempotency key, scoped to actor and route.
     pub request: Option<RequestKey>,
     /// The trace that the request is part of.
     pub trace: Option<Arc<TraceContext>>,
 }
 
-/// What is asked.
+/// The input of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// One text, with places for parameters if there are any.
+    /// One text, a template if there are parameters.
     Text(String),
-    /// A conversation for the model to go on with, already checked.
+    /// A conversation for the model to continue, already validated.
     Messages(Vec<Message>),
 }
 
@@ -73,13 +73,13 @@ impl From<&str> for Input {
 }
 
 impl Submission {
-    /// A question to an agent, with defaults for everything else.
+    /// A query of an agent, with defaults for everything else.
     #[must_use]
     pub fn to_agent(by: Actor, namespace: Namespace, agent: impl Into<String>, input: impl Into<Input>) -> Self {
         Self::to(TargetKind::Agent, by, namespace, agent, input)
     }
 
-    /// A question to an agent, a model or a tool, with defaults for everything else.
+    /// A query of an agent, a model or a tool, with defaults for everything else.
     #[must_use]
     pub fn to(
         target_kind: TargetKind,
@@ -116,7 +116,7 @@ impl Submission {
         }
     }
 
-    /// What is asked for, whatever it takes to answer it.
+    /// The hash of the request, without what only affects how it is answered.
     pub(crate) fn fingerprint(&self) -> ContentHash {
         let mut asked = serde_json::json!({
             "name": self.name,
@@ -134,8 +134,8 @@ impl Submission {
             "labels": self.labels,
             "annotations": self.annotations,
         });
-        // What was added since stands only where it says something: a request of an earlier version that is
-        // repeated now is still the same one. Another actor's request is another one, in the same words too.
+        // Members that were added since the first version appear only if they are set: a retry of a request that an
+        // earlier version accepted is still the same one. An equal request of another actor is a different one.
         if let serde_json::Value::Object(members) = &mut asked {
             let added = serde_json::json!({
                 "by": (!self.by.is_local()).then_some(&self.by),
@@ -153,7 +153,7 @@ impl Submission {
         json::content_hash(&asked)
     }
 
-    /// The name under which a repetition would look for the query, if it can be repeated at all.
+    /// The name under which a retry would look for the query, if the request can be retried at all.
     pub(crate) fn lasting_name(&self) -> Option<QueryName> {
         let of_request = |RequestKey { actor, route, key }: &RequestKey| {
             let parts = [self.namespace.as_str(), actor, route, key];
@@ -163,7 +163,8 @@ impl Submission {
     }
 }
 
-/// As the first version wrote them. A repeated request must stay the same one, whatever form a journal has.
+/// Limits as the first version serialised them: a retried request must keep its fingerprint, whatever form a journal
+/// has.
 fn limits_as_ever(limits: &AskedLimits) -> serde_json::Value {
     let AskedLimits { query_timeout, tool_timeout, external_timeout, max_tool_calls, max_tokens, ttl } = limits;
     serde_json::json!({
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_the_fingerprint_that_it_always_had() {
+    fn the_fingerprint_of_a_request_is_stable_across_versions() {
         let bare = Submission::to_agent(Actor::local(), Namespace::default(), "agent", "go");
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         let limits = AskedLimits {

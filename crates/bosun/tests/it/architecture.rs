@@ -122,8 +122,25 @@ fn nothing_is_put_off_and_names_say_what_things_are() {
 
 /// Metaphors that once named modules and types of this workspace; the field has terms for all of them.
 const METAPHORS: &[&str] = &[
-    "desk", "herald", "chronicle", "outliving", "tellings", "tenure", "door", "doorstep", "errand", "shelf", "shelves",
-    "shelved", "doomed", "talks", "lent", "pen", "book", "news", "heard",
+    "desk",
+    "herald",
+    "chronicle",
+    "outliving",
+    "tellings",
+    "tenure",
+    "door",
+    "doorstep",
+    "errand",
+    "shelf",
+    "shelves",
+    "shelved",
+    "doomed",
+    "talks",
+    "lent",
+    "pen",
+    "book",
+    "news",
+    "heard",
 ];
 
 #[test]

@@ -1,8 +1,8 @@
 //! Admission: which queries run now, and which are rows that wait for a permit.
 //!
 //! At most `max_running` queries run, each with a [`Permit`]. The queue of the others *is* the store's index of queries
-//! with work: no task, no memory but an estimate of its length for each namespace. A query that gets work starts at once
-//! if [its namespace's share](shares) allows it and nothing in the queue has to go first; otherwise
+//! with work: no task, no memory but an estimate of its length for each namespace. A query that gets work starts at
+//! once if [its namespace's share](shares) allows it and nothing in the queue has to go first; otherwise
 //! [`Admission::run`] fetches it from the store when a permit becomes free. Notifications are only hints: the
 //! loop looks into the store every second, so a lost one costs a second and never a query. What an earlier process
 //! left comes in the same way.
@@ -30,20 +30,20 @@ use crate::{
 
 /// How many queries are fetched at a time: a fetch costs about as much as starting one of them.
 const FETCHED: usize = 256;
-/// How often the store is looked at although no notification came.
+/// How often the store is polled although no notification came.
 const PERIOD: Duration = Duration::from_secs(1);
-/// A row is taken for one that was missed only if it is still there after this time: most are on their way to the disk.
+/// A row counts as missed only if it is still there after this time: most are about to be committed.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Admission {
     state: Mutex<AdmissionState>,
-    /// There is something in the queue, or a permit became free while there is.
+    /// There is something in the queue, or a permit was released while there is.
     changed: Notify,
 }
 
 struct AdmissionState {
     shares: Shares,
-    /// The queries that have a permit. One may have two for a moment, when it goes on just as a driver that found
+    /// The queries that have a permit. One may have two for a moment, when it continues just as a driver that found
     /// nothing to do ends.
     running: HashMap<QueryKey, usize>,
     /// Queries that this program cannot read; they keep their rows, and get no permit.
@@ -52,11 +52,11 @@ struct AdmissionState {
     enqueued: u64,
 }
 
-/// The right to run one query; dropping it lets the next one run.
+/// The permit to run one query; dropping it lets the next one run.
 pub(crate) struct Permit {
     inner: Arc<Inner>,
     key: QueryKey,
-    /// Whether it is one of those that the namespaces share.
+    /// Whether it counts against the share of its namespace.
     is_counted: bool,
 }
 
@@ -71,7 +71,7 @@ impl Admission {
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// Whether so many queries of the namespace are queued that no new one is taken.
+    /// Whether the queue of the namespace is so long that new queries are refused.
     pub(crate) fn is_full(&self, namespace: &Namespace) -> bool {
         !self.state().shares.may_queue(namespace)
     }
@@ -93,7 +93,7 @@ impl Admission {
         state.shares.queued().max(unaccounted)
     }
 
-    /// A permit for a query that has just got work, if it may run at once; otherwise it is in the queue from now on.
+    /// A permit for a query that has just got work, if it may run at once; otherwise the query is queued.
     pub(crate) fn enter(inner: &Arc<Inner>, key: &QueryKey) -> Option<Permit> {
         let permit = Self::enter_at_once(inner, key);
         if permit.is_none() {
@@ -108,8 +108,9 @@ impl Admission {
         state.shares.may_run_at_once(&key.0).then(|| state.issue(inner, key))
     }
 
-    /// A permit for a query whose driver had given its permit back, and has to go on after a failed write. It may be one more
-    /// than there are: what the driver holds must not be lost.
+    /// A permit for a query whose driver had released its permit and has to continue after a failed write. It may
+    /// exceed
+    /// `max_running`: the outcomes that the driver holds must not be lost.
     pub(crate) fn enter_again(inner: &Arc<Inner>, key: &QueryKey) -> Permit {
         inner.admission.state().issue(inner, key)
     }
@@ -122,7 +123,7 @@ impl Admission {
         self.changed.notify_one();
     }
 
-    /// This query cannot be run by this program; it gets no permit any more.
+    /// Parks a query that this program cannot run: it gets no permit any more.
     pub(crate) fn park(&self, key: QueryKey) {
         self.state().parked.insert(key);
     }
@@ -131,12 +132,12 @@ impl Admission {
         self.state().parked.contains(key)
     }
 
-    /// There is another query of this name now.
+    /// Unparks a name: it belongs to another query now.
     pub(crate) fn forget_parked(&self, key: &QueryKey) {
         self.state().parked.remove(key);
     }
 
-    /// Corrects the estimates by the number of queries with work of each namespace.
+    /// Corrects the estimates with the number of queries with work of each namespace.
     pub(crate) fn recount(&self, with_work: Vec<(Namespace, usize)>) {
         self.state().recount(with_work);
     }
@@ -161,7 +162,7 @@ impl Admission {
                     () = tokio::time::sleep(driver::AFTER_STORE_FAILURE) => {}
                     () = inner.draining.cancelled() => return,
                 }
-                // What was to be fetched still is.
+                // The fetch is still to be done.
                 looked = None;
                 continue;
             }
@@ -193,17 +194,17 @@ impl AdmissionState {
         self.shares.recount(&with_work);
     }
 
-    /// What a fetch need not find.
+    /// The queries that a fetch must skip.
     fn accounted_for(&self) -> HashSet<QueryKey> {
         self.running.keys().chain(&self.parked).cloned().collect()
     }
 }
 
-/// The part of the queue that has been fetched: of each namespace its oldest queries.
+/// The part of the queue that has been fetched: the oldest queries of each namespace.
 #[derive(Default)]
 struct FetchedQueue {
     next: BTreeMap<Namespace, VecDeque<Runnable>>,
-    /// Whose turn it was last.
+    /// The namespace that was served last.
     last: Option<Namespace>,
 }
 
@@ -223,7 +224,7 @@ impl FetchedQueue {
         }
     }
 
-    /// The look of every second: finds what no notification told of, and corrects the estimates.
+    /// The poll of every second: finds what no notification announced, and corrects the estimates.
     async fn look(&mut self, inner: &Arc<Inner>) -> Result<(), StoreError> {
         let is_known = inner.admission.state().shares.queued() > 0;
         if is_known || self.has_missed(inner).await? {
@@ -237,8 +238,8 @@ impl FetchedQueue {
         Ok(())
     }
 
-    /// Whether there is a query with work that neither runs nor is on its way to the disk. Two reads instead of a wait for
-    /// the disk: on a quiet server this must cost no commit.
+    /// Whether there is a query with work that neither runs nor is about to be committed. Two reads instead of waiting
+    /// for durability: on an idle server this must cost no commit.
     async fn has_missed(&self, inner: &Inner) -> Result<bool, StoreError> {
         let wanted = |except| Wanted { except, after: None, limit: FETCHED };
         let accounted_for = inner.admission.state().accounted_for();
@@ -257,7 +258,7 @@ impl FetchedQueue {
         let mut has_started = false;
         while let Some((Runnable { key, inherited }, permit)) = self.take(inner) {
             let live = inner.live_queries.entry(&key);
-            // Otherwise a driver has it, and looks once more before it gives it back.
+            // Otherwise a driver has claimed it, and checks once more before it releases the claim.
             if live.claim().await {
                 let found = if inherited { Found::Inherited } else { Found::Due };
                 inner.tasks.spawn(driver::drive(live, permit, found, None));
@@ -290,11 +291,11 @@ impl FetchedQueue {
             let state = admission.state();
             (state.accounted_for(), state.enqueued, state.shares.queued_namespaces())
         };
-        // A row that is still on its way to the disk is not found, and one that has just come to rest still is. Of a commit
-        // that fails, those who wait for it are told.
+        // A row that is not committed yet is not found, and that of a query that has just come to rest still is. A
+        // failed commit is reported to those that wait for it.
         let _ = inner.store.durable(inner.store.last_position()).await;
         let found = inner.store.runnable(Wanted { except, after: self.last.clone(), limit: FETCHED }).await?;
-        // Each namespace with work has at least one query among those found, if there was room for all.
+        // Each namespace with work has at least one query in the result, if the result is not truncated.
         let is_complete = found.len() < FETCHED;
         self.next.clear();
         for runnable in found {
@@ -306,7 +307,8 @@ impl FetchedQueue {
                 state.shares.set_queued(namespace, queries.len());
             }
         }
-        // Unless one joined since the list of permits was taken: it may have been left out for a permit that it has given back.
+        // Unless a query was queued since the permits were listed: it may have been skipped for a permit that it has
+        // released.
         if is_complete && state.enqueued == enqueued {
             for namespace in believed.iter().filter(|namespace| !self.next.contains_key(namespace)) {
                 state.shares.set_queued(namespace, 0);
@@ -321,7 +323,7 @@ impl Permit {
         &self.inner
     }
 
-    /// Lets another query run. This one may run too and is not fetched again: there is one such at a time.
+    /// Lets another query run. This one may run too and is not fetched again: there is one such query at a time.
     pub(crate) fn stop_counting(&mut self) {
         if std::mem::replace(&mut self.is_counted, false) {
             self.inner.admission.state().shares.stop(&self.key.0);

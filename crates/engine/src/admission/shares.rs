@@ -1,11 +1,11 @@
-//! How namespaces share the permits to run and the places in the queue.
+//! How namespaces share the permits to run and the length of the queue.
 //!
-//! One rule for both: a namespace may hold at most a share of what the other namespaces leave it. So one
-//! tenant alone gets most of the server, there is always some left for the next one, and tenants that all want
-//! more than there is end up with equal parts. Nothing is taken away from a query that runs: a namespace that is
-//! over its share gets no new permit until it is below it again.
+//! One rule for both: a namespace may hold at most a share of what the other namespaces leave free. So a single
+//! tenant gets most of the server, something is always left for the next one, and tenants that all want more than
+//! there is end up with equal parts. There is no preemption: a namespace that is over its share gets no new permit
+//! until it is below it again.
 //!
-//! Pure bookkeeping: no lock, no store. What is queued is an estimate that the caller corrects.
+//! Pure bookkeeping: no lock, no store. Queue lengths are estimates that the caller corrects.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,18 +16,18 @@ use bosun_core::Namespace;
 pub(crate) struct AdmissionLimits {
     /// Queries that run at the same time.
     pub(crate) max_running: usize,
-    /// Queries that wait for a permit; above it new ones are refused.
+    /// Queries that wait for a permit; beyond it new ones are refused.
     pub(crate) max_queued: usize,
-    /// The percentage of permits, and of places in the queue, that one namespace may take of what the other
-    /// namespaces leave it.
+    /// The percentage of the permits, and of the queue, that one namespace may use of what the other namespaces leave
+    /// free.
     pub(crate) namespace_share: u8,
 }
 
-/// Fewer than this are not shared: what is left of them for others would be a large part.
+/// Fewer than this are not shared: the reserve for others would be too large a part of them.
 const FEWEST_SHARED: usize = 4;
 
 impl AdmissionLimits {
-    /// Rounded down, so that something is left, and never to nothing.
+    /// Rounded down, so that something is left for others, but at least 1.
     fn share_of(&self, available: usize) -> usize {
         if available < FEWEST_SHARED {
             return available;
@@ -41,7 +41,7 @@ pub(super) struct Shares {
     limits: AdmissionLimits,
     running: HashMap<Namespace, usize>,
     total_running: usize,
-    /// In the order of names, so that namespaces take turns.
+    /// Ordered by name, so that namespaces are served round-robin.
     queued: BTreeMap<Namespace, usize>,
     total_queued: usize,
 }
@@ -75,9 +75,9 @@ impl Shares {
         self.total_running < self.limits.max_running && running < self.limits.share_of(left)
     }
 
-    /// Whether one more query of the namespace may join the queue. The queue may be over its bound, since results
-    /// and expired calls are always taken; what the others have in it beyond that costs a namespace no more than its
-    /// last reserve.
+    /// Whether one more query of the namespace may be queued. The queue may exceed its bound, since results and expired
+    /// calls are always accepted; what others have in it beyond the bound costs a namespace no more than its last
+    /// reserve.
     pub(super) fn may_queue(&self, namespace: &Namespace) -> bool {
         let AdmissionLimits { max_queued, .. } = self.limits;
         let queued = self.queued_of(namespace);
@@ -86,16 +86,15 @@ impl Shares {
         queued < self.limits.share_of(left).max(reserve)
     }
 
-    /// Whether a query that just got work may run before it has been in the queue: nothing that is queued has
-    /// to go first.
+    /// Whether a query that just got work may run without being queued: nothing in the queue has to go first.
     pub(super) fn may_run_at_once(&self, namespace: &Namespace) -> bool {
         self.may_run(namespace)
             && self.queued_of(namespace) == 0
             && !self.queued.keys().any(|waiting| self.may_run(waiting))
     }
 
-    /// Of these namespaces, the one whose query runs next: the one with the fewest permits that may have one more;
-    /// among equals, the one whose turn comes after `last`.
+    /// The namespace whose query runs next: of those that may have one more permit, the one with the fewest; ties are
+    /// broken round-robin, after `last`.
     pub(super) fn next_of<'a>(
         &self,
         namespaces: impl Iterator<Item = &'a Namespace>,
@@ -106,7 +105,7 @@ impl Shares {
         })
     }
 
-    /// Whether a namespace other than `fetched` ones is believed to have a query that may run now.
+    /// Whether a namespace other than the `fetched` ones is estimated to have a query that may run now.
     pub(super) fn has_more_than(&self, fetched: impl Fn(&Namespace) -> bool) -> bool {
         self.queued.keys().any(|namespace| !fetched(namespace) && self.may_run(namespace))
     }
@@ -144,8 +143,8 @@ impl Shares {
         self.total_queued = self.total_queued - before.unwrap_or(0) + count;
     }
 
-    /// Corrects all estimates: `with_work` has the number of queries with work of each namespace, those that run among
-    /// them.
+    /// Corrects all estimates: `with_work` has the number of queries with work of each namespace, including those that
+    /// run.
     pub(super) fn recount(&mut self, with_work: &[(Namespace, usize)]) {
         self.queued.clear();
         self.total_queued = 0;
@@ -154,7 +153,7 @@ impl Shares {
         }
     }
 
-    /// The namespaces that are believed to have something in the queue.
+    /// The namespaces that are estimated to have something in the queue.
     pub(super) fn queued_namespaces(&self) -> Vec<Namespace> {
         self.queued.keys().cloned().collect()
     }
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_namespace_alone_leaves_some_for_the_next() {
+    fn a_single_namespace_leaves_a_reserve_for_the_next() {
         check_running(256, 90, &[&["a"]], &[("a", 230)]);
         check_running(256, 90, &[&["a"], &["b"]], &[("a", 230), ("b", 23)]);
         check_running(256, 90, &[&["a"], &["b"], &["c"]], &[("a", 230), ("b", 23), ("c", 3)]);
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_that_come_together_get_equal_parts_and_never_more_than_half() {
+    fn concurrent_namespaces_get_equal_parts_and_never_more_than_half() {
         check_running(256, 90, &[&["a", "b"]], &[("a", 121), ("b", 121)]);
         check_running(256, 90, &[&["a", "b", "c"]], &[("a", 82), ("b", 82), ("c", 82)]);
     }
@@ -237,7 +236,7 @@ mod tests {
         }
         assert_eq!(taken, 9);
         assert!(shares.may_queue(&polite));
-        // Results are always taken, so the queue may be far over its bound.
+        // Results are always accepted, so the queue may be far over its bound.
         (0..100).for_each(|_| shares.enqueue(&hostile));
         assert!(shares.may_queue(&polite) && !shares.may_queue(&hostile));
         shares.enqueue(&polite);
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_queued_and_may_run_goes_first() {
+    fn queued_queries_that_may_run_go_first() {
         let mut shares = shares(2, 10, 100);
         let (a, b) = (namespace("a"), namespace("b"));
         assert!(shares.may_run_at_once(&a));
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_may_not_run_holds_up_no_other_namespace() {
+    fn a_queue_that_may_not_run_blocks_no_other_namespace() {
         let mut shares = shares(20, 10, 50);
         fill(&mut shares, &["hostile"]);
         shares.enqueue(&namespace("hostile"));
@@ -265,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counts_are_those_of_a_list(steps in vec((0..3_usize, 0..5_u8), 0..200), share in 1..=100_u8) {
+        fn counts_match_those_of_a_list(steps in vec((0..3_usize, 0..5_u8), 0..200), share in 1..=100_u8) {
             let names = ["a", "b", "c"].map(namespace);
             let mut shares = shares(16, 20, share);
             let (mut running, mut queued) = ([0_usize; 3], [0_usize; 3]);
@@ -289,7 +288,7 @@ mod tests {
         }
 
         #[test]
-        fn while_there_is_a_free_permit_some_namespace_may_have_it(held in vec(0..16_usize, 3), share in 1..=100_u8) {
+        fn a_free_permit_can_always_be_used(held in vec(0..16_usize, 3), share in 1..=100_u8) {
             let names = ["a", "b", "c"].map(namespace);
             let mut shares = shares(16, 20, share);
             for (name, count) in names.iter().zip(held) {

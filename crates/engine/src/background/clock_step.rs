@@ -1,9 +1,9 @@
-//! Steps of the wall clock, found by comparison with the monotonic clock.
+//! Steps of the wall clock, detected by comparison with the monotonic clock.
 //!
-//! A machine that boots with a wrong clock, an operator, or NTP may set the wall clock; a suspended machine comes back with
-//! a later one. What a step says is over need not be: [`ClockSteps`] keeps deletion and expiry back until the wall clock has
-//! been steady for a while, so that one which is wrong for a moment destroys nothing. What happened while no process ran
-//! cannot be told from downtime.
+//! A machine that boots with a wrong clock, an operator, or NTP may set the wall clock; a suspended machine wakes up
+//! with a later one. What is overdue after a step need not be: [`ClockSteps`] suspends deletion and expiry until the
+//! wall clock has been steady for a while, so that a temporarily wrong clock destroys nothing. A step while no process
+//! ran cannot be told from downtime.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -14,14 +14,14 @@ use bosun_core::Timestamp;
 
 use crate::Clock;
 
-/// The clocks may part by so much before it counts as a step: they are not read at the same instant, and NTP slews.
+/// How far the clocks may drift apart before it counts as a step: they are not read at the same instant, and NTP slews.
 const TOLERANCE: Duration = Duration::from_secs(60);
 
-/// Nothing is deleted for so long after a step. NTP looks at its servers every 17 minutes at the latest, so a clock that is
-/// wrong has been set right by then.
+/// Nothing is deleted for this long after a step. NTP polls its servers every 17 minutes at the latest, so a wrong
+/// clock has been corrected by then.
 pub(crate) const DELETES_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// No deadline passes for so long after a step: results are still expected, and to be late is harmless.
+/// No deadline passes for this long after a step: results may still arrive, and being late is harmless.
 pub(crate) const EXPIRES_AFTER: Duration = Duration::from_secs(10);
 
 /// Both clocks at one moment.
@@ -47,17 +47,17 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Finds steps in a sequence of readings.
+/// Detects steps in a sequence of readings.
 #[derive(Debug, Default)]
 struct Detector {
-    /// The first reading since the last step, so that many small steps are found as well as a large one.
+    /// The first reading since the last step, so that many small steps add up to a large one.
     reference: Option<Reading>,
-    /// When the last step was found, by the monotonic clock.
+    /// When the last step was detected, by the monotonic clock.
     stepped_at: Option<Duration>,
 }
 
 impl Detector {
-    /// Takes a reading; says by how many milliseconds the wall clock has stepped, if it has.
+    /// Records a reading; returns by how many milliseconds the wall clock has stepped, if it has.
     fn observe(&mut self, reading: Reading) -> Option<i64> {
         let stepped = reading.stepped_since(*self.reference.get_or_insert(reading));
         if stepped.abs() <= millis(TOLERANCE) {
@@ -68,26 +68,26 @@ impl Detector {
         Some(stepped)
     }
 
-    /// Whether no step has been found for as long as `period`, at the time of a reading.
+    /// Whether no step was detected for as long as `period` before a reading.
     fn is_steady(&self, reading: Reading, period: Duration) -> bool {
         self.stepped_at.is_none_or(|at| reading.monotonic.saturating_sub(at) >= period)
     }
 }
 
-/// Keeps back what must not be done by a wall clock that has just stepped.
+/// Guards operations that must not follow a wall clock that has just stepped.
 #[derive(Debug, Default)]
 pub(crate) struct ClockSteps(Mutex<Detector>);
 
 impl ClockSteps {
-    /// The time of day, if the wall clock has been steady for as long as `period`. The time that is given out is the one
-    /// that was judged: whoever acts on it must not read the clock again.
+    /// The time of day, if the wall clock has been steady for as long as `period`. The returned time is the one that
+    /// was judged: the caller must not read the clock again.
     pub(crate) fn steady_now(&self, clock: &dyn Clock, period: Duration) -> Option<Timestamp> {
         let mut detector = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let reading = Reading::of(clock);
         if let Some(by_ms) = detector.observe(reading) {
             tracing::warn!(
                 by_seconds = by_ms / 1_000,
-                "the wall clock stepped; deadlines pass again in {} s and deletion goes on in {} s, if it is steady",
+                "the wall clock stepped; once it is steady, deadlines resume in {} s and deletion resumes in {} s",
                 EXPIRES_AFTER.as_secs(),
                 DELETES_AFTER.as_secs()
             );
@@ -99,8 +99,8 @@ impl ClockSteps {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Looks at these seconds of both clocks, in turn, and says at which of them the wall clock counts as steady for ten
+    /// Observes these seconds of both clocks, in turn, and checks at which of them the wall clock counts as steady for ten
+    /// seconds.
     /// seconds.
     #[track_caller]
     fn check(readings: &[(i64, u64)], expect: &[bool]) {
@@ -114,17 +114,17 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_on_is_steady() {
+    fn a_clock_without_steps_is_steady() {
         check(&[(1_000, 0), (1_001, 1), (1_061, 61), (9_000, 8_000)], &[true; 4]);
     }
 
     #[test]
-    fn a_step_of_up_to_a_minute_is_none() {
+    fn a_difference_of_up_to_a_minute_is_not_a_step() {
         check(&[(1_000, 0), (1_061, 1), (1_002, 2), (1_003, 63)], &[true; 4]);
     }
 
     #[test]
-    fn a_step_keeps_things_back_until_the_clock_is_steady_again() {
+    fn a_step_suspends_work_until_the_clock_is_steady_again() {
         for step in [61, 31 * 24 * 3_600, -61, -3_600] {
             let readings = [(1_000, 0), (1_001 + step, 1), (1_010 + step, 10), (1_011 + step, 11)];
             check(&readings, &[true, false, false, true]);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_after_a_long_time_finds_no_step() {
+    fn readings_far_apart_show_no_step() {
         check(&[(1_000, 0), (1_000_000, 999_000)], &[true, true]);
     }
 }

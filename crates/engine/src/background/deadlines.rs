@@ -1,9 +1,9 @@
 //! One timer for all deadlines of all queries.
 //!
-//! Deadlines are rows, not tasks: the timer sleeps until the smallest one, asks the store what is due
-//! and lets the machine decide. What it is told of between two looks is only a hint, since the row
-//! may still be on its way to the disk; it looks once a second anyway. It may be late, never early,
-//! and being late is harmless: a late result is refused by comparison, not by the sweep.
+//! Deadlines are rows, not tasks: the timer sleeps until the smallest one, asks the store what is due and lets the
+//! machine decide. Notifications in between are only hints, since the row may not be committed yet; it polls once a
+//! second anyway. It may be late, never early, and being late is harmless: a late result is refused by comparing times,
+//! not by the sweep.
 
 use std::{
     sync::{
@@ -19,9 +19,9 @@ use tokio::sync::Notify;
 
 use crate::{StoreError, background::clock_step::EXPIRES_AFTER, engine::Inner, queries::live::QueryKey};
 
-/// How many overdue queries are expired at a time, each in an append of its own: the store commits them together.
+/// How many overdue queries are expired at a time, each in an append of its own: the store commits them as a batch.
 const BATCH: usize = 256;
-/// The timer looks at least this often: a lost hint costs no more.
+/// The timer polls at least this often: a lost hint costs no more than that.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 pub(crate) struct Deadlines {
@@ -37,7 +37,7 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// A query has this deadline now.
+    /// Registers the deadline of a query.
     pub(crate) fn expect(&self, deadline: Timestamp) {
         if self.next.fetch_min(deadline.0, Ordering::AcqRel) > deadline.0 {
             self.sooner.notify_one();
@@ -60,20 +60,20 @@ impl Deadlines {
     }
 }
 
-/// Expires what is due and says for how long there is nothing more to do.
+/// Expires what is due and returns how long there is nothing more to do.
 async fn sweep(inner: &Arc<Inner>) -> Result<Duration, StoreError> {
     inner.deadlines.next.store(i64::MAX, Ordering::Release);
     let mut passed_over = 0;
-    // What a clock that has just stepped says is overdue need not be.
+    // After a clock step, what looks overdue need not be.
     let Some(now) = inner.clock_steps.steady_now(&*inner.clock, EXPIRES_AFTER) else { return Ok(LONGEST_SLEEP) };
     loop {
-        // Parked queries stay due; there are few of them, and they must not stand in the way of the others.
+        // Parked queries stay due; there are few of them, and they must not block the others.
         let wanted = BATCH + passed_over;
         let due = inner.store.due(now, wanted).await?;
         let full = due.len() == wanted;
         let (parked, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|key| inner.admission.is_parked(key));
         passed_over = parked.len();
-        // However long the queue is: an expired call needs no permit, and what goes on because of it waits its turn.
+        // Regardless of the queue: an expired call needs no permit, and the query that it lets continue is queued.
         let mut expired = stream::iter(due).map(|key| expire(inner, key, now)).buffer_unordered(BATCH);
         while let Some(expired) = expired.next().await {
             match expired? {
@@ -85,7 +85,7 @@ async fn sweep(inner: &Arc<Inner>) -> Result<Duration, StoreError> {
             break;
         }
     }
-    // A deadline that is over now is found in a moment, unless it is of a query that was passed over.
+    // A deadline that has just passed is found by the next sweep, unless its query was passed over.
     let next = inner.store.next_deadline().await?;
     if let Some(next) = next.filter(|next| passed_over == 0 || *next > inner.clock.now()) {
         inner.deadlines.next.fetch_min(next.0, Ordering::AcqRel);
@@ -104,11 +104,11 @@ async fn expire(inner: &Arc<Inner>, key: QueryKey, now: Timestamp) -> Result<Exp
     match expire_readable(inner, &key, now).await {
         Ok(()) => Ok(Expired::Expired),
         Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
-            tracing::error!(query = %key.1, error = %error, "this query cannot be read; its deadline passes unseen");
+            tracing::error!(query = %key.1, error = %error, "this query cannot be read; its deadline is not enforced");
             inner.admission.park(key);
             Ok(Expired::Unreadable)
         }
-        // Its journal is full, and it has failed by that.
+        // Its journal is full, and the query has failed because of that.
         Err(StoreError::Journal(_)) => Ok(Expired::Expired),
         Err(error) => Err(error),
     }
@@ -121,6 +121,6 @@ async fn expire_readable(inner: &Arc<Inner>, key: &QueryKey, now: Timestamp) -> 
     let events = machine::expire(&state.head, now);
     let position = inner.move_on(&live, &mut locked, now, events, "expire.appended")?;
     drop(locked);
-    // Until it is durable, the store would call the query due again.
+    // Until it is durable, the store would return the query as due again.
     inner.make_durable(&live, position).await
 }

@@ -1,8 +1,8 @@
-//! Work that is done to its end, whoever waits for it.
+//! Work that runs to completion even if its caller goes away.
 //!
-//! A connection that closes drops what its request was in the middle of. A change of a query must not be
-//! dropped: half of it may have been done. So it runs where its caller waits, which costs nothing, and
-//! goes on as a task of its own if the caller goes away.
+//! A closed connection drops the future of its request. A change of a query must not be dropped: half of it may have
+//! been done. So it runs inside its caller's task, which costs nothing, and is moved to a task of its own if the caller
+//! is dropped.
 
 use std::{
     future::Future,
@@ -12,7 +12,7 @@ use std::{
 
 use tokio::runtime::Handle;
 
-/// A future that outlives whoever awaits it, once it has begun.
+/// A future that, once polled, outlives the task that awaits it.
 pub(crate) struct DetachedWork<Work: Future<Output: Send> + Send + 'static> {
     work: Option<Pin<Box<Work>>>,
     has_begun: bool,
@@ -29,7 +29,7 @@ impl<Work: Future<Output: Send> + Send + 'static> Future for DetachedWork<Work> 
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Work::Output> {
         self.has_begun = true;
-        // Taken out, so that work that panics is not gone on with.
+        // Taken out, so that work that panics is not polled again.
         let Some(mut work) = self.work.take() else { return Poll::Pending };
         let polled = work.as_mut().poll(context);
         if polled.is_pending() {
@@ -42,7 +42,7 @@ impl<Work: Future<Output: Send> + Send + 'static> Future for DetachedWork<Work> 
 impl<Work: Future<Output: Send> + Send + 'static> Drop for DetachedWork<Work> {
     fn drop(&mut self) {
         let Some(work) = self.work.take().filter(|_| self.has_begun) else { return };
-        // Without a runtime the process is at its end, and what is left is for the next one.
+        // Without a runtime the process is ending, and recovery is up to the next one.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(work);
         }
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// Work that waits once and then says that it is done.
+    /// Work that waits once and then reports that it is done.
     fn work() -> (DetachedWork<impl Future<Output = ()> + Send>, Arc<Notify>, oneshot::Receiver<()>) {
         let (go_on, (done, is_done)) = (Arc::new(Notify::new()), oneshot::channel());
         let waits_for = Arc::clone(&go_on);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_has_begun_goes_on_without_its_caller() {
+    async fn started_work_continues_without_its_caller() {
         let (work, go_on, is_done) = work();
         let mut work = Box::pin(work);
         assert!(poll_once(&mut work).await.is_pending());
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_has_not_begun_is_not_begun_by_going_away() {
+    async fn dropping_work_that_has_not_started_does_not_start_it() {
         let (work, go_on, is_done) = work();
         drop(work);
         go_on.notify_one();

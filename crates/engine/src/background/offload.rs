@@ -1,16 +1,16 @@
 //! CPU-heavy work, off the runtime's workers.
 //!
-//! To compile a schema or to check large arguments takes milliseconds, and a worker that does it answers
-//! nobody meanwhile. Such work goes to the blocking pool, behind a few permits: the other cores stay with
-//! requests, however much of it there is. It is never waited for with a query locked. What is small is done
-//! where it stands, since a change of threads would cost more.
+//! Compiling a schema or validating large arguments takes milliseconds, during which a worker would serve no other
+//! request. Such work goes to the blocking pool, behind a few permits: the other cores stay available for requests,
+//! however much of it there is. It is never awaited with a query locked. Small work is done inline, since a thread
+//! switch would cost more.
 
 use std::{panic, sync::Arc};
 
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-/// How many pieces of such work are done at the same time.
+/// How many pieces of such work run at the same time.
 const PERMITS: usize = 2;
 
 pub(crate) struct Offload {
@@ -23,8 +23,8 @@ impl Offload {
         Self { permits: Arc::new(Semaphore::new(PERMITS)), tasks }
     }
 
-    /// Does `work` on the blocking pool. It is done to its end even if the caller goes away, and keeps its permit for as
-    /// long. A panic is the caller's.
+    /// Runs `work` on the blocking pool, to completion even if the caller goes away, and keeps the permit for as long.
+    /// A panic is propagated to the caller.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         // The semaphore is never closed.
         let permit = Arc::clone(&self.permits).acquire_owned().await;
@@ -35,7 +35,7 @@ impl Offload {
         match done.await {
             Ok(done) => done,
             Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
-            // The runtime is at its end, and so is whoever waits.
+            // The runtime is shutting down, and so is the caller.
             Err(_) => std::future::pending().await,
         }
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn no_more_is_done_at_once_than_there_are_permits() {
+    async fn no_more_work_runs_at_once_than_there_are_permits() {
         let offload = Offload::new(TaskTracker::new());
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let work = (0..20).map(|number| {
@@ -86,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "on purpose")]
-    async fn a_panic_is_the_callers() {
+    async fn a_panic_is_propagated_to_the_caller() {
         Offload::new(TaskTracker::new()).run(|| panic!("on purpose")).await;
     }
 }

@@ -1,7 +1,7 @@
-//! Deletes queries that have been kept for long enough, and looks after the audit log.
+//! Deletes queries past their retention, and maintains the audit log.
 //!
-//! The store deletes a little at a time and this task asks until nothing is left, so that nobody who
-//! writes meanwhile waits for it. It may be late, which is harmless: nothing is deleted while the wall clock is not steady.
+//! The store deletes in small batches and this task asks until nothing is left, so that writers are not delayed. It may
+//! be late, which is harmless: nothing is deleted while the wall clock is not steady.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,23 +21,23 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             Ok(0) => {
                 let queries = std::mem::take(&mut deleted);
                 if queries > 0 {
-                    tracing::info!(queries, "deleted queries that were kept for long enough");
+                    tracing::info!(queries, "deleted queries past their retention");
                 }
             }
             Ok(count) => {
                 deleted += count;
                 continue;
             }
-            Err(error) => tracing::warn!(error = %error, "old queries cannot be deleted right now"),
+            Err(error) => tracing::warn!(error = %error, "queries past their retention cannot be deleted right now"),
         }
         inner.pause(PAUSE).await;
     }
 }
 
-/// Nobody notices if it is late.
+/// Maintenance is not urgent.
 const BETWEEN_TENDING: Duration = Duration::from_secs(5);
 
-/// Looks after the audit log until the engine drains.
+/// Maintains the audit log until the engine drains.
 pub(crate) async fn tend_records(inner: Arc<Inner>) {
     while !inner.draining.is_cancelled() {
         let Some(now) = inner.clock_steps.steady_now(&*inner.clock, DELETES_AFTER) else {
@@ -47,7 +47,7 @@ pub(crate) async fn tend_records(inner: Arc<Inner>) {
         match inner.store.tend_records(now).await {
             Ok(true) => continue,
             Ok(false) => {}
-            Err(error) => tracing::warn!(error = %error, "the audit log cannot be looked after right now"),
+            Err(error) => tracing::warn!(error = %error, "the audit log cannot be maintained right now"),
         }
         inner.pause(BETWEEN_TENDING).await;
     }

@@ -1,4 +1,4 @@
-//! Blobs in memory: beside a store in memory.
+//! Blobs in memory, for use with a store in memory.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{Blobs, Draft};
 use crate::StoreError;
 
-/// Blobs that are gone when the last handle is. A clone is the same blobs.
+/// Blobs that are gone when the last handle is dropped. Clones share the same blobs.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryBlobs {
     sealed: Arc<Mutex<BTreeMap<ContentHash, Sealed>>>,

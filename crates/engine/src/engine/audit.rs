@@ -1,4 +1,4 @@
-//! What the engine writes into the audit log beside what its appends bring along, and reading it.
+//! Audit records that the engine writes on their own, outside the append of a query, and reading the audit log.
 
 use bosun_core::{
     Actor, Head, Namespace, Timestamp,
@@ -13,7 +13,7 @@ use crate::{
     store::{Found, Search},
 };
 
-/// Records results that did not count. Nobody waits for the disk: that a result was refused changes nothing.
+/// Records refused results. Does not wait for the disk: a refusal changes no state.
 pub(crate) fn record_refusals(
     store: &dyn Store,
     head: &Head,
@@ -32,7 +32,7 @@ pub(crate) fn record_refusals(
 }
 
 impl Engine {
-    /// Looks into the audit log of a namespace.
+    /// Searches the audit log of a namespace.
     ///
     /// # Errors
     /// If the store fails.
@@ -40,7 +40,7 @@ impl Engine {
         Ok(self.inner.store.search(namespace, search).await?)
     }
 
-    /// How the tools of a namespace were used since that hour.
+    /// How the tools of a namespace were used since the given hour.
     ///
     /// # Errors
     /// If the store fails.
@@ -48,8 +48,8 @@ impl Engine {
         Ok(self.inner.store.usage(namespace, since).await?)
     }
 
-    /// Records acts that concern the server and no tenant, and that nobody did through the engine, durably: they
-    /// have been done, so nothing is undone if that fails.
+    /// Records, durably, acts that concern the server and no tenant and that did not go through the engine. They have
+    /// already happened, so nothing is undone if recording fails.
     ///
     /// # Errors
     /// If the store fails.
@@ -58,18 +58,18 @@ impl Engine {
         Ok(self.inner.store.durable(position).await?)
     }
 
-    /// Records requests that were refused before they reached the engine. Nobody waits for the disk, and if the store
-    /// fails, the log of the server says so.
+    /// Records requests that were refused before they reached the engine. Does not wait for the disk; if the store
+    /// fails, the server's log reports it.
     pub fn note_refusals(&self, records: Vec<Record>) {
         if records.is_empty() {
             return;
         }
         if let Err(error) = self.inner.store.record(&Namespace::of_server(), records) {
-            tracing::warn!(error = %error, "refused requests are not on record");
+            tracing::warn!(error = %error, "refused requests were not recorded in the audit log");
         }
     }
 
-    /// What time it is for whoever records an act.
+    /// The timestamp to use in an audit record.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.inner.clock.now()

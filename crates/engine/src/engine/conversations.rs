@@ -1,8 +1,8 @@
-//! How a query takes part in a conversation.
+//! How a query joins a conversation.
 //!
-//! Which conversation it is follows from what the client says and from the memories of its namespace. What
-//! was said before is read once, when the query is taken on, and kept with the query as a document: what is
-//! added or deleted while it runs does not reach it.
+//! The client's request and the memories of its namespace determine the conversation. The history is read once, when
+//! the query is accepted, and stored with the query as a document: messages that are added or deleted while it runs
+//! do not reach it.
 
 use bosun_core::{
     Actor, ContentHash, Namespace, QueryUid,
@@ -22,26 +22,26 @@ use crate::{
     },
 };
 
-/// The memory that is used where none is named. Every namespace has it; a manifest of that name says how it is.
+/// The memory that is used if the request names none. Every namespace has it; a manifest of that name configures it.
 pub const DEFAULT_MEMORY: &str = "default";
 
-/// A history is no longer than this, whatever the window of the memory says, unless one query alone is.
+/// The maximum size of a history, whatever the window of the memory allows, unless a single query exceeds it.
 const HISTORY_BYTES: u64 = 1 << 20;
 
-/// What a client says about the conversation of its query.
+/// What a request says about the conversation of its query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AskedConversation {
-    /// The name of a memory; where absent, the one called `default`.
+    /// The name of a memory; `default` if absent.
     pub memory: Option<String>,
-    /// What the client calls the conversation. Where absent, a new one begins, if there is a manifest of the memory: the
-    /// one that every namespace has keeps only what a client has given a name to.
+    /// The client's id of the conversation. If absent, a new conversation begins, provided the memory has a manifest:
+    /// the built-in default memory only keeps conversations that a client has named.
     pub id: Option<String>,
-    /// Only if no other query of it is open.
+    /// Accept the query only if no other query of the conversation is open.
     pub alone: bool,
 }
 
 impl AskedConversation {
-    /// Whether it says no more than the session does.
+    /// Whether it adds nothing to the session id.
     pub(crate) fn is_only(&self, session: Option<&str>) -> bool {
         self.memory.is_none() && !self.alone && self.id.as_deref() == session
     }
@@ -58,8 +58,8 @@ impl Window {
 }
 
 impl Inner {
-    /// How the query takes part in a conversation; not at all if it names none and no memory is described, or if there
-    /// is no model that could be shown what was said.
+    /// How the query joins a conversation. `None` if it names none and the memory has no manifest, or if its target has
+    /// no model that could be shown the history.
     pub(crate) async fn join(&self, submission: &Submission, uid: QueryUid) -> Result<Option<Joining>, EngineError> {
         let (namespace, asked) = (&submission.namespace, &submission.conversation);
         if submission.target_kind == TargetKind::Tool {
@@ -76,7 +76,7 @@ impl Inner {
         }
         let (memory, alone) = (name.to_owned(), asked.alone);
         let Some(id) = asked.id.clone() else {
-            // Nothing can have been said in a conversation that begins now.
+            // A conversation that begins now has no history.
             let key = ConversationKey { memory, id: uid.to_string() };
             return Ok(Some(Joining { key, alone, after: None, history: None }));
         };
@@ -95,7 +95,7 @@ fn document(history: &History) -> Result<Document, StoreError> {
 }
 
 impl Engine {
-    /// Conversations of a namespace, the one that was added to last first.
+    /// Conversations of a namespace, most recently extended first.
     ///
     /// # Errors
     /// If the store fails.
@@ -109,7 +109,7 @@ impl Engine {
         Ok(self.store().conversations(namespace, wanted, after, limit).await?)
     }
 
-    /// What was said in conversations of a namespace, in order.
+    /// The messages of conversations of a namespace, in order.
     ///
     /// # Errors
     /// If the store fails.
@@ -123,8 +123,8 @@ impl Engine {
         Ok(self.store().said(namespace, wanted, after, limit).await?)
     }
 
-    /// Forgets conversations, or what one query has said in them, and says how many that were. Queries that
-    /// are open are not touched: they know what they were told, and add to the conversation when they complete.
+    /// Deletes conversations, or the messages of one query in them, and returns how many were deleted. Open queries are
+    /// not affected: their history is frozen, and they append to the conversation when they complete.
     ///
     /// # Errors
     /// If the store fails.
@@ -135,7 +135,7 @@ impl Engine {
             let record = Box::new(record);
             let mut forgotten = 0;
             loop {
-                // However many pieces it takes, it is one act: the first of them says so.
+                // However many batches it takes, it is one act: only the first batch carries the audit record.
                 let record = (forgotten == 0).then(|| record.clone());
                 let removal = Removal::Conversations(namespace.clone(), wanted.clone(), record);
                 match inner.store.remove(removal, inner.clock.now()).await? {

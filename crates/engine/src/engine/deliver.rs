@@ -1,4 +1,4 @@
-//! What clients do to a query that is there: deliver results, resume, cancel, delete.
+//! What clients do to an existing query: deliver results, resume, cancel, delete.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,11 +17,11 @@ use crate::{
 };
 
 impl Engine {
-    /// CreationParts results of outside calls. With `wait`, answers with the agent's next action. `hold`
-    /// keeps the query where it is until a later post or [`Engine::resume`].
+    /// Delivers results of outside calls. With `wait`, answers with the agent's next action. `hold` keeps the query
+    /// paused until a later delivery or [`Engine::resume`].
     ///
     /// # Errors
-    /// If the query does not exist or the store fails. What became of each result is in the report.
+    /// If the query does not exist or the store fails. The report has a verdict for each result.
     #[tracing::instrument(level = "debug", name = "query.deliver", skip_all, fields(query = %key.1, results = deliveries.len()))]
     pub async fn deliver(
         &self,
@@ -61,7 +61,7 @@ impl Engine {
         .await
     }
 
-    /// Lets a held query go on.
+    /// Resumes a held query.
     ///
     /// # Errors
     /// If the query does not exist, is not held or was held for too long, or the store fails.
@@ -78,7 +78,7 @@ impl Engine {
         .await
     }
 
-    /// Ends a query. One that has ended already stays as it is.
+    /// Cancels a query. One that has already ended is left unchanged.
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
@@ -106,7 +106,8 @@ impl Engine {
                 }
                 Err(error) => Err(error),
             };
-            // Whatever became of it, the store knows better than this memory.
+            // The in-memory state may be wrong now, whether or not the deletion was committed: reload it from the
+            // store.
             locked.forget();
             Ok(deleted.map(|_| ())?)
         })
@@ -114,8 +115,8 @@ impl Engine {
     }
 }
 
-/// Whether a client that posted this wants to know what the agent does next: also after a replay,
-/// since the first answer may have been lost on the way.
+/// Whether a client that posted this waits for the agent's next action: also after a replay, since the first answer
+/// may have been lost on the way.
 fn is_news(verdicts: &[Verdict]) -> bool {
     verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_) | Verdict::Replayed(_)))
 }

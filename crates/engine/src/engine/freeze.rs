@@ -1,7 +1,7 @@
-//! What a query is frozen to when it is taken on.
+//! Freezing a query: what it will run with is resolved when it is accepted.
 //!
-//! Agent, model, limits, prompt and tools are read from the registry once, here. A query that brings its own
-//! model, parameters or filter changes nothing for anybody else: the shared agent is never touched.
+//! Agent, model, limits, prompt and tools are read from the registry once, here. A query that overrides the model,
+//! parameters or tools affects no other query: the shared agent is never modified.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,9 +23,9 @@ use crate::{
     turns::tool_target, turns::turn::INLINE_EFFORT,
 };
 
-/// Who answers a query, and with what.
+/// What answers a query: model, prompt, tools, limits and schema.
 struct Answerer {
-    /// Empty if no model is asked.
+    /// Empty if the target has no model.
     model: String,
     prompt: Option<String>,
     tools: Vec<Tool>,
@@ -34,10 +34,10 @@ struct Answerer {
 }
 
 impl Inner {
-    /// Compiles the schema that the answer must fit, before anything is locked.
+    /// Compiles the schema that the answer must match, before anything is locked.
     ///
     /// # Errors
-    /// If it is none, or its patterns and those of the client's tools are too large together.
+    /// If it is not a valid schema, or if its patterns and those of the client's tools exceed their total limit.
     pub(crate) async fn compile_output_schema(&self, submission: &Submission) -> Result<(), EngineError> {
         let source = match (&submission.output_schema, submission.target_kind) {
             (Some(source), _) => Arc::clone(source),
@@ -51,7 +51,7 @@ impl Inner {
         };
         let schema = self.compiled(source).await.map_err(EngineError::InvalidOutputSchema)?;
         let of_tools = |tool: &Tool| self.schemas.get(json::content_hash(&tool.parameters))?.ok();
-        // Mostly it has none, and nothing is to be looked up.
+        // Usually it has no patterns, and nothing has to be looked up.
         if schema.pattern_bytes() > 0
             && let of_all = submission.client_tools.iter().filter_map(of_tools).map(|schema| schema.pattern_bytes())
             && of_all.sum::<usize>() + schema.pattern_bytes() > REQUEST_PATTERN_BYTES
@@ -62,7 +62,7 @@ impl Inner {
         Ok(())
     }
 
-    /// A compiled schema: one that is known, or is small and plain, at once; others off the workers.
+    /// A compiled schema: inline if it is cached, or small and simple; otherwise on the blocking pool.
     pub(crate) async fn compiled(&self, source: Arc<Value>) -> Result<Arc<Schema>, SchemaError> {
         let (hash, schemas) = (json::content_hash(&source), Arc::clone(&self.schemas));
         let compiled = match schemas.get(hash) {
@@ -73,7 +73,7 @@ impl Inner {
         compiled.map_err(|refusal| refusal.first())
     }
 
-    /// Holds the input of a tool against its parameters: there is no model that could be told to try again.
+    /// Validates the input of a tool against its parameters now: no model could be asked to try again.
     async fn check_direct(&self, spec: &Spec, toolset: &Arc<Toolset>) -> Result<(), EngineError> {
         if spec.target_kind != TargetKind::Tool {
             return Ok(());
@@ -90,7 +90,7 @@ impl Inner {
     /// Freezes what a query will need: agent, model, limits and tools as they are now.
     ///
     /// # Errors
-    /// If something of it is not described, or the input of a tool does not fit its parameters.
+    /// If something of it does not exist, or the input of a tool does not match its parameters.
     pub(crate) async fn prepare(
         &self,
         submission: Submission,
@@ -108,7 +108,7 @@ impl Inner {
         joins: Option<&Joining>,
         request: Option<ContentHash>,
     ) -> Result<(Spec, Arc<Toolset>), EngineError> {
-        // One registry for the whole query: a change in the middle is for the next one.
+        // One registry for the whole query: a change in the meantime applies to the next query.
         let registry = self.resources.registry();
         let asked = std::mem::take(&mut submission.parameters);
         let parameters = parameters::resolve(&registry, &submission.namespace, asked)?;
@@ -126,7 +126,7 @@ impl Inner {
             omitted => warnings.push(format!("{omitted} further warnings are not listed")),
         }
         let (input, template, messages) = match submission.input {
-            // A text without parameters is no template: its braces are braces.
+            // A text without parameters is not a template: its braces are literal.
             Input::Text(text) if parameters.is_empty() => (text, None, Vec::new()),
             Input::Text(text) => (fill_in(&text, &parameters)?, Some(text), Vec::new()),
             Input::Messages(messages) => (last_words(&messages), None, messages),
@@ -229,7 +229,7 @@ impl Inner {
     }
 }
 
-/// What to say about tools that get less time than they want.
+/// Warnings about tools whose timeout was clamped to the limit.
 fn warn_of_narrowed(toolset: &Toolset, limits: Limits) -> impl Iterator<Item = String> {
     toolset.tools().iter().filter_map(move |member| {
         let limit = if member.tool.is_external() { limits.external_timeout } else { limits.tool_timeout };
@@ -246,8 +246,8 @@ fn find_model(registry: &Registry, namespace: &Namespace, name: &str) -> Result<
     }
 }
 
-/// Those of an agent's tools that the query wants. A name that none of them has is an error: a misspelt
-/// name must not be an absent tool.
+/// The agent's tools that the query selects. An unknown name is an error: a misspelt name must not silently remove a
+/// tool.
 fn filter(namespace: &Namespace, tools: Vec<Tool>, selection: &Selection) -> Result<Vec<Tool>, EngineError> {
     let not_found = |names| EngineError::ToolsNotFound { namespace: namespace.clone(), names };
     let catalog = Catalog::new(0, tools)
@@ -256,7 +256,7 @@ fn filter(namespace: &Namespace, tools: Vec<Tool>, selection: &Selection) -> Res
     Ok(selected.into_iter().cloned().collect())
 }
 
-/// The input with its parameters in their places.
+/// The input with its parameters substituted.
 fn fill_in(text: &str, parameters: &BTreeMap<String, String>) -> Result<String, EngineError> {
     let template = Template::parse(text).map_err(EngineError::InputTemplate)?;
     template.render(|name| parameters.get(name).map(String::as_str)).map_err(|error| match error {
@@ -265,7 +265,7 @@ fn fill_in(text: &str, parameters: &BTreeMap<String, String>) -> Result<String, 
     })
 }
 
-/// The last thing that the user said: what lists show of a conversation.
+/// The last user message: what lists show of a conversation.
 fn last_words(messages: &[Message]) -> String {
     let said = messages.iter().rev().find_map(|message| match message {
         Message::User(text) => Some(text.clone()),
@@ -274,7 +274,7 @@ fn last_words(messages: &[Message]) -> String {
     said.unwrap_or_default()
 }
 
-/// Compiles schemas in their order, until their patterns are too large together: then the request is refused for that.
+/// Compiles schemas in order until their patterns exceed the total limit; the request is then rejected for that.
 pub(crate) fn compile_all(schemas: &SchemaCache, sources: &[Arc<Value>]) {
     let mut pattern_bytes = 0;
     for source in sources {

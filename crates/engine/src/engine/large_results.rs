@@ -1,9 +1,9 @@
-//! Results that are too large for a journal: kept as blobs first, then referred to.
+//! Results that are too large for a journal: written as blobs first, then referred to.
 //!
-//! There is one order, whoever brings the bytes: the blob is durable before the entry that refers to it
-//! is appended. What is not going to be referred to is not written, as far as that can be known before:
-//! a result for a call that has one already is only compared. What is left over all the same, by a
-//! crash or a race, is swept.
+//! There is one order, wherever the bytes come from: the blob is durable before the entry that refers to it
+//! is appended. Content that will not be referred to is not written, as far as that can be known in advance:
+//! a result for a call that already has one is only compared. Blobs that a crash or a race leaves unreferenced
+//! are garbage-collected.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -24,23 +24,23 @@ use crate::{
     engine::{Engine, Inner},
 };
 
-/// A blob that nobody refers to is left alone for so long: the reference may be on its way.
+/// An unreferenced blob is kept for at least this long: the append that refers to it may still be under way.
 pub const BLOB_GRACE: Duration = Duration::from_secs(3_600);
-/// How often blobs are looked after.
+/// How often unreferenced blobs are collected.
 const SWEEP_PERIOD: Duration = Duration::from_secs(3_600);
-/// How many blobs the store is asked about at a time.
+/// How many blobs are looked up in the store at a time.
 const SWEEP_BATCH: usize = 256;
-/// Pieces of an upload are written in steps of this size, so that a step is worth its thread.
+/// The chunks of an upload are buffered up to this size, so that each write is worth a switch to a blocking thread.
 const STEP_BYTES: usize = 64 * 1024;
 
-/// Content that has to be sealed before it may be referred to.
+/// Content that has to be sealed as a blob before an entry may refer to it.
 #[derive(Debug)]
 struct Aside {
     hash: ContentHash,
     bytes: Bytes,
 }
 
-/// Puts content that is too large for a journal aside, and a reference in its place.
+/// Moves content that is too large for a journal out of the outcome, and puts a reference in its place.
 fn put_aside(outcome: &mut Outcome) -> Option<Aside> {
     let content = outcome.content_mut().filter(|content| content.is_too_large_inline())?;
     let Content::Inline(value) = content else { return None };
@@ -56,13 +56,13 @@ async fn seal(blobs: &dyn Blobs, aside: &Aside) -> Result<(), StoreError> {
     draft.seal(aside.hash).await
 }
 
-/// Makes the outcome of an inside call fit for a journal.
+/// Makes the outcome of an inside call small enough for a journal.
 pub(crate) async fn keep(blobs: &dyn Blobs, outcome: &Arc<Outcome>) -> Result<Arc<Outcome>, StoreError> {
     if !outcome.content().is_some_and(Content::is_too_large_inline) {
         return Ok(Arc::clone(outcome));
     }
     let outcome = Arc::clone(outcome);
-    // To copy, write and hash tens of megabytes takes longer than others may be kept waiting.
+    // Copying, writing and hashing tens of megabytes would block a worker of the runtime for too long.
     let work = tokio::task::spawn_blocking(move || {
         let mut outcome = Outcome::clone(&outcome);
         (put_aside(&mut outcome), outcome)
@@ -71,7 +71,7 @@ pub(crate) async fn keep(blobs: &dyn Blobs, outcome: &Arc<Outcome>) -> Result<Ar
     if let Some(aside) = aside {
         if aside.bytes.len() as u64 > LARGEST_BYTES {
             let message = format!(
-                "the tool ran, but its result of {} bytes is larger than the {LARGEST_BYTES} that are taken",
+                "the tool ran, but its result has {} bytes, more than the limit of {LARGEST_BYTES}",
                 aside.bytes.len()
             );
             return Ok(Arc::new(Outcome::failure(outcome_code::RESULT_TOO_LARGE, message)));
@@ -108,24 +108,24 @@ pub(crate) async fn showing(
                 let whole = str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
                 showing.excerpts.insert(large.hash, String::from_utf8_lossy(&bytes[..whole]).into_owned());
             }
-            // The query can still go on with the beginning that stands in its journal.
-            None => tracing::error!(%query, blob = %large.hash, "the blob of a large result is not there"),
+            // The query can still continue with the preview that is in its journal.
+            None => tracing::error!(%query, blob = %large.hash, "the blob of a large result is missing"),
         }
     }
     Ok(showing)
 }
 
-/// The large contents of a post: put aside, and sealed once it is certain that they are taken.
+/// The large contents of a delivery: moved out of the results, and sealed once it is certain that they are accepted.
 ///
-/// Whether a result is taken is decided with the query locked, and it must be sealed by then. So whoever
-/// delivers looks, keeps what is lacking with the query unlocked, and looks again: what was refused at the
-/// first look may be taken at the second, since what stood in its way may not have been kept.
+/// Whether a result is accepted is decided with the query locked, and its blob must be sealed by then. So a delivery
+/// decides, seals what is missing with the query unlocked, and decides again: a result that was refused the first time
+/// may be accepted the second time, since the append that it conflicted with may have failed.
 #[derive(Debug)]
 pub(crate) struct LargeResults(Vec<LargeResult>);
 
 #[derive(Debug)]
 struct LargeResult {
-    /// Which of the deliveries it is.
+    /// The index of its delivery.
     index: usize,
     large: Large,
     /// `None` if it was uploaded.
@@ -143,20 +143,21 @@ impl LargeResults {
         Self(large.collect())
     }
 
-    /// Then one look is enough.
+    /// Then deciding once is enough.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether all that these verdicts take is sealed.
+    /// Whether all content that these verdicts accept is sealed.
     pub(crate) fn are_kept(&self, verdicts: &[Verdict]) -> bool {
         self.0.iter().all(|result| result.is_kept || !is_taken(verdicts, result.index))
     }
 
-    /// Seals what these verdicts take.
+    /// Seals the content that these verdicts accept.
     ///
     /// # Errors
-    /// If it cannot be written; or if it was uploaded, and is not there: to refer to it would be worse than to fail.
+    /// If it cannot be written; or if it was uploaded and its blob is missing: a dangling reference is worse than a
+    /// failure.
     pub(crate) async fn keep(&mut self, blobs: &dyn Blobs, verdicts: &[Verdict]) -> Result<(), StoreError> {
         for result in self.0.iter_mut().filter(|result| !result.is_kept && is_taken(verdicts, result.index)) {
             match &result.aside {
@@ -178,8 +179,8 @@ impl Inner {
     /// Removes old blobs that no query refers to.
     async fn sweep_blobs(&self) -> Result<usize, StoreError> {
         let mut removed = 0;
-        // First the blobs, then the references: a reference that is made in between is to a blob that
-        // has been sealed in between, and that is young.
+        // First the blobs, then the references: a reference that is made in between is to a blob that was sealed in
+        // between, and that blob is within the grace period.
         let aged = self.blobs.aged(BLOB_GRACE).await?;
         for batch in aged.chunks(SWEEP_BATCH) {
             let referred = self.store.referred(batch).await?;
@@ -194,13 +195,13 @@ impl Inner {
         Ok(removed)
     }
 
-    /// Looks after the blobs until the engine drains.
+    /// Collects unreferenced blobs until the engine drains.
     pub(crate) async fn tend_blobs(self: Arc<Self>) {
         loop {
             match self.sweep_blobs().await {
                 Ok(0) => {}
                 Ok(removed) => tracing::info!(removed, "removed blobs that no query refers to"),
-                Err(error) => tracing::warn!(error = %error, "blobs cannot be looked after"),
+                Err(error) => tracing::warn!(error = %error, "unreferenced blobs cannot be collected"),
             }
             tokio::select! {
                 () = tokio::time::sleep(SWEEP_PERIOD) => {}
@@ -210,25 +211,25 @@ impl Inner {
     }
 }
 
-/// A result on its way in, too large to be held in memory.
+/// A result that is being uploaded, too large to be held in memory.
 pub struct Upload {
     media_type: MediaType,
     check: ContentCheck,
     description: Description,
-    /// `None` if the bytes are only to be compared.
+    /// `None` if the bytes are only compared.
     draft: Option<(Box<dyn Draft>, DraftPermit)>,
-    /// Not written yet.
+    /// Buffered, not written yet.
     step: BytesMut,
 }
 
-/// Why an upload was not taken. Nothing is left of it.
+/// Why an upload was rejected. Nothing of it is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
     #[error("a result may have at most {LARGEST_BYTES} bytes")]
     TooLarge,
     #[error(transparent)]
     Bad(#[from] BadContent),
-    /// Too much is on its way in already.
+    /// Too many uploads are under way.
     #[error(transparent)]
     Refused(#[from] EngineError),
     #[error(transparent)]
@@ -236,7 +237,7 @@ pub enum UploadError {
 }
 
 impl Engine {
-    /// What a result for `call` would meet now, durably.
+    /// How a result for `call` would be received now, durably.
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
@@ -245,11 +246,11 @@ impl Engine {
         Ok(machine::standing(&snapshot.head, self.inner.clock.now(), call))
     }
 
-    /// Begins to take a result for a call of this namespace that stands like this. Only the first result of a call is
-    /// worth a place on the disk, and only a few at a time have one.
+    /// Begins the upload of a result for a call with this standing. Only the first result of a call is written to disk,
+    /// and only a limited number of uploads may be under way.
     ///
     /// # Errors
-    /// If there is no place.
+    /// If a limit of concurrent uploads is reached.
     pub async fn upload(
         &self,
         namespace: &Namespace,
@@ -268,8 +269,8 @@ impl Engine {
         Ok(Upload { media_type, check, description: Description::default(), draft, step: BytesMut::new() })
     }
 
-    /// Removes blobs that no query refers to and that are older than [`BLOB_GRACE`], and says how many.
-    /// Harmless at any time; the engine does it by itself once an hour.
+    /// Removes blobs that no query refers to and that are older than [`BLOB_GRACE`], and returns how many.
+    /// Safe at any time; the engine does it by itself once an hour.
     ///
     /// # Errors
     /// If the store or the blobs cannot be read.
@@ -279,10 +280,10 @@ impl Engine {
 }
 
 impl Upload {
-    /// Takes the next bytes.
+    /// Appends a chunk.
     ///
     /// # Errors
-    /// If they are too many, not what the media type says, or cannot be written. Then the upload is void.
+    /// If the upload is too large, is not valid for its media type, or cannot be written. Then the upload is void.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), UploadError> {
         if self.description.size() + bytes.len() as u64 > LARGEST_BYTES {
             return Err(UploadError::TooLarge);
@@ -299,10 +300,10 @@ impl Upload {
         Ok(())
     }
 
-    /// All bytes have been there: they are durable now, and this is the reference to them.
+    /// Ends the upload: its bytes are durable, and the returned reference points to them.
     ///
     /// # Errors
-    /// If they are not what the media type says, or cannot be written.
+    /// If they are not valid for the media type, or cannot be written.
     pub async fn finish(self) -> Result<Large, UploadError> {
         let Self { media_type, check, description, draft, step } = self;
         check.finish()?;

@@ -1,6 +1,6 @@
-//! The engine: everything that can be asked of the server, as verbs of [`Engine`].
+//! The engine: all operations of the server, as methods of [`Engine`].
 //!
-//! | file | verbs |
+//! | file | methods |
 //! |---|---|
 //! | `mod` | `start`, `get`, `watch`, `list`, `compile_ahead`, `drain`, `close`, `shut_down` |
 //! | `submit` | `submit` |
@@ -12,8 +12,8 @@
 //! | `audit` | `audit`, `usage`, `record_acts`, `note_refusals` |
 //! | `metrics` | `metrics`, `write_metrics` |
 //!
-//! A verb that changes a query locks it, asks the machine what follows, appends that in one piece and answers once it is
-//! durable. It runs to its end even if its caller goes away ([`Engine::detached`]).
+//! A method that changes a query locks it, asks the machine what follows, appends that as one transaction and answers
+//! once it is durable. It runs to completion even if its caller disconnects ([`Engine::detached`]).
 
 pub(crate) mod audit;
 pub(crate) mod conversations;
@@ -66,20 +66,21 @@ use crate::{
     turns::toolset_cache::Toolsets,
 };
 
-/// How the engine is set up.
+/// The configuration of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What any query may use at most.
+    /// Upper bounds of the limits of every query.
     pub limits: Limits,
-    /// How many queries run at the same time; the others wait their turn.
+    /// How many queries run at the same time; the others are queued.
     pub max_running: usize,
-    /// How many wait their turn at most; then no new query is taken on.
+    /// The maximum length of the queue; beyond it new queries are refused.
     pub max_queued: usize,
-    /// The percentage of both that one namespace may take of what the other namespaces leave it.
+    /// The percentage of both that one namespace may use of what the other namespaces leave free.
     pub namespace_share: u8,
-    /// What the audit log says about the arguments of calls.
+    /// What the audit log records of the arguments of calls.
     pub audited_arguments: Arguments,
-    /// Whether somebody collects spans: then they say more, and models are told of ours instead of the caller's.
+    /// Whether spans are exported: then they have more fields, and models get our span as parent instead of the
+    /// caller's.
     pub exports_spans: bool,
 }
 
@@ -96,29 +97,29 @@ impl Default for Settings {
     }
 }
 
-/// A query that was taken on, now or when the same was asked for before.
+/// An accepted query: created now, or by an earlier request with the same idempotency key or name.
 #[derive(Clone, Debug)]
 pub struct Submitted {
     pub snapshot: Snapshot,
-    /// It was there already: the request repeats an earlier one.
+    /// The request is a replay: the query already existed.
     pub replayed: bool,
 }
 
-/// A query at one moment; durable when it is handed out.
+/// A snapshot of a query; durable when it is handed out.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub head: Arc<Head>,
     pub transcript: Arc<Transcript>,
 }
 
-/// What became of a post of results, and where the query stands after it.
+/// The verdict on each delivered result, and the query after the delivery.
 #[derive(Clone, Debug)]
 pub struct DeliverReport {
     pub verdicts: Vec<Verdict>,
     pub snapshot: Snapshot,
 }
 
-/// Runs queries. Cheap to clone; all clones are one engine.
+/// Runs queries. Cheap to clone; all clones share one engine.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: Arc<Inner>,
@@ -142,9 +143,9 @@ pub(crate) struct Inner {
     pub(crate) isolation: Isolation,
     pub(crate) offload: Offload,
     pub(crate) tasks: TaskTracker,
-    /// No new work is taken on.
+    /// No new work is accepted.
     pub(crate) draining: CancellationToken,
-    /// Work in hand is dropped.
+    /// Work under way is dropped.
     pub(crate) stopped: CancellationToken,
 }
 
@@ -155,8 +156,8 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Starts the engine and takes up what an earlier process left in `store`. Resources are those that
-    /// `assembler` knows and those that are stored.
+    /// Starts the engine and recovers what an earlier process left in `store`. Resources are those of `assembler` and
+    /// those that are stored.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -211,7 +212,7 @@ impl Engine {
         Ok(Self { inner })
     }
 
-    /// Where a query stands. With `wait`, answers when it pauses or ends, or when that time is over.
+    /// The current snapshot of a query. With `wait`, answers when the query pauses or ends, or after that time.
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
@@ -223,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// Follows a query from the entry after `seen`.
+    /// Subscribes to a query, from the entry after `seen`.
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
@@ -241,20 +242,20 @@ impl Engine {
         Ok(self.inner.store.list(namespace, page).await?)
     }
 
-    /// Compiles the parameters of tools that a request brings before they are [checked](Self::definitions), off the
-    /// runtime's workers: after that, the check finds them compiled.
+    /// Compiles the parameters of a request's tools, off the runtime's workers, before they are
+    /// [checked](Self::definitions): the check then finds them in the cache.
     pub async fn compile_ahead(&self, parameters: Vec<Arc<Value>>) {
         let schemas = Arc::clone(&self.inner.schemas);
         self.inner.offload.run(move || freeze::compile_all(&schemas, &parameters)).await;
     }
 
-    /// Whether these parameters are compiled already, or are known to be none.
+    /// Whether these parameters are in the cache, compiled or as invalid.
     #[must_use]
     pub fn has_compiled(&self, parameters: &Value) -> bool {
         self.inner.schemas.get(json::content_hash(parameters)).is_some()
     }
 
-    /// What checks the tools that clients bring, before they are submitted.
+    /// Validates the tools of clients before they are submitted.
     #[must_use]
     pub fn definitions(&self) -> &DefinitionCache {
         &self.inner.definitions
@@ -270,13 +271,13 @@ impl Engine {
         &*self.inner.store
     }
 
-    /// How many queries are in memory right now. A waiting query is not one of them.
+    /// How many queries are driven, changed or watched right now. Cached waiting queries do not count.
     #[must_use]
     pub fn busy(&self) -> usize {
         self.inner.live_queries.len()
     }
 
-    /// Fires when the engine takes no new work on: streams should end.
+    /// Fires when the engine accepts no new work: streams should end.
     #[must_use]
     pub fn draining(&self) -> &CancellationToken {
         &self.inner.draining
@@ -291,7 +292,7 @@ impl Engine {
         self.close().await
     }
 
-    /// Commits what was appended and closes the store. Whoever still reads may fail from then on.
+    /// Commits what was appended and closes the store. Reads may fail from then on.
     ///
     /// # Errors
     /// If the last commit fails.
@@ -299,8 +300,8 @@ impl Engine {
         Ok(self.inner.store.close().await?)
     }
 
-    /// Takes no new work on, ends what waits and watches with what there is, and gives running inside
-    /// calls `grace`. Reads are still answered.
+    /// Stops accepting work, ends waits and watches with the current state, and gives running inside calls `grace` to
+    /// finish. Reads are still answered.
     pub async fn drain(&self, grace: Duration) {
         self.inner.draining.cancel();
         self.inner.tasks.close();
@@ -333,7 +334,7 @@ impl Engine {
                 }
             };
             let now = inner.clock.now();
-            // A query that waits its turn already must not get into the queue once more.
+            // A query that is already queued must not be queued twice.
             let gives_work = events.iter().any(|event| event.moves() && !event.is_final());
             let position = if gives_work {
                 inner.move_on(&live, &mut locked, now, events, point)?
@@ -348,7 +349,7 @@ impl Engine {
         .await
     }
 
-    /// Runs a change to its end even if the caller goes away.
+    /// Runs a change to completion even if the caller disconnects.
     pub(crate) async fn detached<Change, Running, Output>(&self, change: Change) -> Result<Output, EngineError>
     where
         Change: FnOnce(Arc<Inner>) -> Running,
@@ -368,8 +369,8 @@ impl Inner {
         locked.state().ok_or_else(|| EngineError::QueryNotFound(key.0.clone(), key.1.clone()))
     }
 
-    /// Appends what somebody outside has done, passes `point`, watches the query's deadline and lets it go on if it can.
-    /// Nothing happens if there are no events.
+    /// Appends an external change, passes `point`, registers the query's deadline and drives the query on if it has
+    /// work. Does nothing if there are no events.
     pub(crate) fn move_on(
         self: &Arc<Self>,
         live: &Arc<LiveQuery>,
@@ -392,7 +393,7 @@ impl Inner {
         Ok(position)
     }
 
-    /// Whether a query may go on in the append that gives it work: only with a permit for the driver that is started
+    /// Whether a query may continue in the append that gives it work: only with a permit for the driver that is started
     /// next.
     pub(crate) fn may_begin(self: &Arc<Self>, key: &QueryKey, permit: &mut Option<Permit>) -> bool {
         if self.draining.is_cancelled() {
@@ -402,7 +403,7 @@ impl Inner {
         permit.is_some()
     }
 
-    /// Starts a driver, or has the query wait its turn, unless there is one or there is nothing to do.
+    /// Starts a driver, or queues the query, unless it is already driven or has no work.
     pub(crate) fn drive_if_due(
         self: &Arc<Self>,
         live: &Arc<LiveQuery>,
@@ -421,7 +422,7 @@ impl Inner {
         }
     }
 
-    /// Waits for the disk. If that fails, memory may be ahead of the store and is forgotten.
+    /// Waits until `position` is durable. If that fails, memory may be ahead of the store and is discarded.
     pub(crate) async fn make_durable(&self, live: &LiveQuery, position: Position) -> Result<(), StoreError> {
         let durable = self.store.durable(position).await;
         if durable.is_err() {
@@ -430,9 +431,8 @@ impl Inner {
         durable
     }
 
-    /// Where the query stands after the change at `position`: when it has settled, or `wait` is over, or
-    /// at once. Without the change there is no answer: if it was not kept, the query goes on from what
-    /// the store has, and that says nothing of the change.
+    /// The query after the change at `position`: when it has settled, after `wait`, or at once. Fails if the change was
+    /// not committed: the query then continues from what the store has, and its state would not reflect the change.
     pub(crate) async fn answer(
         &self,
         live: &LiveQuery,
@@ -443,7 +443,7 @@ impl Inner {
             Some(wait) => Some(self.settle(live, wait).await),
             None => None,
         };
-        // Waits only if nothing else has: what a settled query shows is durable, and so is what came before.
+        // Usually resolves at once: the snapshot of a settled query is durable, and so is everything before it.
         self.make_durable(live, position).await?;
         match settled {
             Some(settled) => settled,
@@ -451,7 +451,7 @@ impl Inner {
         }
     }
 
-    /// Where the query stands, durably.
+    /// The current snapshot, durable.
     async fn read(&self, live: &LiveQuery) -> Result<Snapshot, EngineError> {
         let locked = live.lock(&*self.store).await?;
         let state = Self::state_of(&locked, &live.key)?;
@@ -461,11 +461,11 @@ impl Inner {
         Ok(snapshot)
     }
 
-    /// Waits until the server has nothing more to do for the query, at most for `patience`.
+    /// Waits, at most for `patience`, until the server has nothing more to do for the query.
     async fn settle(&self, live: &LiveQuery, patience: Duration) -> Result<Snapshot, EngineError> {
         let mut over = pin!(tokio::time::sleep(patience));
         loop {
-            // Before the look, so that nothing that happens after it is missed.
+            // Registered before the check, so that no later notification is missed.
             let mut settled = pin!(live.settled());
             settled.as_mut().enable();
             let locked = live.lock(&*self.store).await?;

@@ -1,9 +1,9 @@
-//! Storing resources: checked, then durable, then in effect.
+//! Stored resources: validated, then durable, then in effect.
 //!
-//! One change of a namespace at a time. Its part of the registry is built from what the store holds after the change, on
-//! a thread that may block, and is swapped in one step, so that nobody ever sees half of it; other namespaces are neither
-//! read nor waited for. Queries that run keep what was frozen when they were submitted. A change that is answered is
-//! durable, and in effect for whoever asks next.
+//! Changes are serialised per namespace. The namespace's part of the registry is rebuilt from what the store holds
+//! after the change, on the blocking pool, and swapped in atomically, so that no reader sees half of it; other
+//! namespaces are neither read nor blocked. Running queries keep what was frozen when they were submitted. A change
+//! that was answered is durable, and in effect for all later requests.
 
 use std::{
     collections::BTreeSet,
@@ -28,13 +28,13 @@ use crate::{
     },
 };
 
-/// What is described, and who reads more of it.
+/// The current registry, and the assembler that rebuilds it.
 pub(crate) struct Resources {
     assembler: Arc<dyn Assemble>,
     current: arc_swap::ArcSwap<Registry>,
-    /// Held while the current registry is replaced by the next one: only for that step.
+    /// Held only while the current registry is replaced.
     swapping: Mutex<()>,
-    /// Locks of those who change what is stored. Each namespace has one of them, which it may share with others.
+    /// Striped locks of the writers of resources: each namespace hashes to one stripe, which it may share with others.
     changing: [tokio::sync::Mutex<()>; STRIPES],
     hasher: RandomState,
 }
@@ -53,7 +53,7 @@ impl Resources {
         }
     }
 
-    /// Keeps other changes of a namespace out.
+    /// Locks out other changes of a namespace.
     async fn lock(&self, namespace: &Namespace) -> tokio::sync::MutexGuard<'_, ()> {
         let stripe = self.hasher.hash_one(namespace) % STRIPES as u64;
         self.changing[usize::try_from(stripe).unwrap_or_default()].lock().await
@@ -63,10 +63,10 @@ impl Resources {
         self.current.load_full()
     }
 
-    /// Puts what is stored in a namespace now into effect.
+    /// Puts the stored resources of a namespace into effect.
     async fn swap(&self, namespace: Namespace, stored: Vec<StoredResource>) -> Result<Arc<Registry>, StoreError> {
         let (assembler, of) = (Arc::clone(&self.assembler), namespace.clone());
-        // To read a namespace's worth of manifests takes longer than a worker of the runtime may be kept.
+        // Reading all manifests of a namespace would block a worker of the runtime for too long.
         let built = tokio::task::spawn_blocking(move || assembler.assemble_namespace(&of, &stored)).await;
         let built = built.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
         let _swapping = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,14 +80,14 @@ impl Resources {
 }
 
 impl Engine {
-    /// What is described right now. It never changes; a change makes a new one.
+    /// The current registry. It is immutable; a change makes a new one.
     #[must_use]
     pub fn registry(&self) -> Arc<Registry> {
         self.inner.resources.registry()
     }
 
-    /// Whether a namespace is there: it is the default one, somebody has made it, or something is in it. What is in
-    /// memory is asked first, and then the store, by an index.
+    /// Whether a namespace exists: it is the default one, it was created, or it contains something. Checks memory
+    /// first, then an index of the store.
     ///
     /// # Errors
     /// If the store fails.
@@ -95,7 +95,7 @@ impl Engine {
         Ok(self.registry().has_namespace(namespace) || self.inner.store.is_in_use(namespace).await?)
     }
 
-    /// All namespaces that are there.
+    /// All namespaces that exist.
     ///
     /// # Errors
     /// If the store fails.
@@ -123,10 +123,10 @@ impl Engine {
         .await
     }
 
-    /// Changes what `amendment` names of a stored resource.
+    /// Changes the fields of a stored resource that `amendment` names.
     ///
     /// # Errors
-    /// If it does not exist or is not a stored one, if it would not be in order, or if the store fails.
+    /// If it does not exist or is not a stored one, if the result would be invalid, or if the store fails.
     #[tracing::instrument(name = "resource.update", skip_all, fields(resource = %key))]
     pub async fn update_resource(
         &self,
@@ -137,10 +137,10 @@ impl Engine {
         self.rewrite(by, key, move |description| amendment.apply(description)).await
     }
 
-    /// Describes a stored resource anew: what `manifest` does not say is not kept.
+    /// Replaces a stored resource: fields that `manifest` does not have are dropped.
     ///
     /// # Errors
-    /// If it does not exist or is not a stored one, if anything is wrong with the manifest, or if the store fails.
+    /// If it does not exist or is not a stored one, if the manifest is invalid, or if the store fails.
     #[tracing::instrument(name = "resource.replace", skip_all, fields(resource = %manifest.key))]
     pub async fn replace_resource(&self, by: Actor, manifest: Manifest) -> Result<ChangedResource, EngineError> {
         let Manifest { key, description: anew } = manifest;
@@ -165,7 +165,7 @@ impl Engine {
         .await
     }
 
-    /// Removes a stored resource. What refers to it stays, and is not available any more.
+    /// Removes a stored resource. Resources that refer to it stay, but are unavailable.
     ///
     /// # Errors
     /// If it does not exist or is not a stored one, or if the store fails.
@@ -181,16 +181,16 @@ impl Engine {
     }
 }
 
-/// A resource is changed field by field, so that without a ceiling it would grow with every change.
+/// Limits the size of a resource. Changes are merged field by field, so it could otherwise grow with every change.
 fn too_large(Description { labels, annotations, spec }: &Description) -> Option<ManifestFault> {
     let texts = labels.iter().chain(annotations).map(|(name, text)| name.len() + escaped_size(text));
     let fields = spec.iter().map(|(name, value)| name.len() + compact_size(value));
     let bytes: usize = texts.chain(fields).sum();
     let in_memory: usize = spec.values().map(memory).sum();
     let message = if bytes > RESOURCE_BYTES {
-        format!("The resource would have {bytes} bytes, and {RESOURCE_BYTES} are taken")
+        format!("The resource would have {bytes} bytes; at most {RESOURCE_BYTES} are allowed")
     } else if in_memory > RESOURCE_MEMORY_BYTES {
-        format!("The resource would take {in_memory} bytes of memory, and {RESOURCE_MEMORY_BYTES} are taken")
+        format!("The resource would take {in_memory} bytes of memory; at most {RESOURCE_MEMORY_BYTES} are allowed")
     } else {
         return None;
     };
@@ -214,8 +214,8 @@ impl Inner {
         Ok(ChangedResource { resource, warnings: checked.warnings, registry })
     }
 
-    /// Durable first, then in effect. If the store does not know whether it kept the change, what it holds
-    /// when it can be read again decides.
+    /// Durable first, then in effect. If the store does not know whether the change was committed, what it holds when
+    /// it can be read again decides.
     async fn change_resources(&self, by: &Actor, action: Action, what: Change) -> Result<Arc<Registry>, StoreError> {
         let ResourceKey { kind, name, namespace } = what.key();
         let namespace = namespace.clone();
@@ -230,8 +230,8 @@ impl Inner {
     }
 }
 
-/// Whether a client may describe another one of this name: the memory that every namespace has is for namespaces that
-/// have none of their own.
+/// Whether a client may create a resource of this name although one exists: the built-in memory is only the default for
+/// namespaces without one of their own.
 fn gives_way(resource: &Resource) -> bool {
     resource.origin == Origin::Builtin && resource.manifest.key.kind == Kind::Memory
 }

@@ -1,4 +1,4 @@
-//! Reading the results of a query's calls, wherever their content is kept.
+//! Reading the results of a query's calls, from the journal or from a blob.
 
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -10,8 +10,8 @@ use bytes::Bytes;
 
 use crate::{EngineError, QueryKey, StoreError, blob::Blobs, engine::Engine};
 
-/// The builtin tool that reads large results page by page. Agents list it like any other tool; where
-/// they do, results that are too large for a request are shown with a handle for it.
+/// The builtin tool that reads large results page by page. Agents list it like any other tool; if they do, results that
+/// are too large for a model request are shown with a handle for it.
 pub const READ_RESULT: &str = "read_result";
 
 /// The results of one query, and of no other.
@@ -37,7 +37,7 @@ enum Source {
     Blob(Arc<dyn Blobs>),
 }
 
-/// Why there is no page.
+/// Why a page cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     #[error("there is no result with the handle `{0}` in this query")]
@@ -52,7 +52,7 @@ impl Results {
         Self { of: Some((transcript, blobs)) }
     }
 
-    /// The content of a call's outcome; `None` if there is no such call, or nothing has come of it yet.
+    /// The content of a call's outcome; `None` if there is no such call, or it has no outcome yet.
     #[must_use]
     pub fn content(&self, call: CallId) -> Option<ResultContent> {
         let (transcript, blobs) = self.of.as_ref()?;
@@ -60,7 +60,7 @@ impl Results {
         Some(ResultContent::new(content, blobs))
     }
 
-    /// A piece of a result. The handle is the id of its call.
+    /// A page of a result. The handle is the id of its call.
     ///
     /// # Errors
     /// If this query has no such result, or it cannot be read right now.
@@ -95,7 +95,7 @@ impl ResultContent {
     /// The bytes of `range`, all of them.
     ///
     /// # Errors
-    /// If the blob is not there (any more), or cannot be read right now.
+    /// If the blob is missing or was deleted, or cannot be read right now.
     pub async fn read(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         let read = match &self.source {
@@ -105,7 +105,7 @@ impl ResultContent {
             }
             Source::Blob(blobs) => blobs.read(self.hash, range.start, length).await?,
         };
-        // A blob that is shorter than it was is as good as gone.
+        // A truncated blob counts as missing.
         read.filter(|bytes| bytes.len() == length).ok_or(StoreError::MissingBlob(self.hash))
     }
 }

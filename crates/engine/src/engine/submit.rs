@@ -1,4 +1,4 @@
-//! Taking a query on: idempotent by name or key, prepared before its name is locked, durable before it is answered.
+//! Submitting a query: idempotent by name or key, frozen before its name is locked, durable before it is answered.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     store::{Document, Request, RequestKey},
 };
 
-/// What identifies a request, so that a client may repeat it.
+/// What identifies a request for idempotency: its name or key, and its fingerprint.
 pub(crate) struct Asked {
     name: Option<QueryName>,
     key: Option<RequestKey>,
@@ -33,7 +33,7 @@ impl Asked {
     }
 }
 
-/// What an earlier request has left under the name of a new one.
+/// What an earlier request left under the name of a new one.
 pub(crate) enum Earlier<'a> {
     /// Nothing: the name is free, and locked.
     None(LockedQuery<'a>),
@@ -42,13 +42,13 @@ pub(crate) enum Earlier<'a> {
 }
 
 impl Engine {
-    /// Takes a query on. With `wait`, answers when it pauses or ends, or when that time is over;
-    /// without, as soon as it is durable. A request that repeats an earlier one, by its name or its key, is
-    /// answered with the query of that one.
+    /// Submits a query. With `wait`, answers when it pauses or ends, or after that time; without, as soon as it is
+    /// durable. A request that repeats an earlier one, by its name or its idempotency key, is answered with the query
+    /// of that one.
     ///
     /// # Errors
-    /// If the agent, its model or a tool does not exist, the name or the key is taken, too many wait already,
-    /// or the store fails.
+    /// If the agent, its model or a tool does not exist, the name or the key is in use, the queue is full, or the store
+    /// fails.
     #[tracing::instrument(level = "debug", name = "query.submit", skip_all, fields(agent = %submission.target))]
     pub async fn submit(&self, submission: Submission, wait: Option<Duration>) -> Result<Submitted, EngineError> {
         self.detached(async move |inner| {
@@ -74,7 +74,7 @@ impl Engine {
             let mut locked = if is_new {
                 live.lock_new().await
             } else {
-                // An equal request may have been faster meanwhile.
+                // An equal request may have been faster.
                 match inner.earlier(&live, &asked, wait).await? {
                     Earlier::Answer(earlier) => return Ok(earlier),
                     Earlier::None(locked) => locked,
@@ -83,8 +83,9 @@ impl Engine {
             let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
             let brings = CreationParts { toolset, request: asked.into_request(), joins };
             let event = Event::Created { spec: Arc::new(spec), by };
-            // Only the store knows whether a query is alone, and no model is asked before. And the driver of an earlier
-            // query of this name may still be at it: it must not take the turn of this one for its own.
+            // Only the store knows whether a query is alone in its conversation, and no model is asked before that. And
+            // the driver of an earlier query of this name may still be running: it must not take this query's turn for
+            // its own.
             let (waits, mut permit) = (alone || locked.is_driven(), None);
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings, |_| {
                 !waits && inner.may_begin(&key, &mut permit)
@@ -107,10 +108,10 @@ impl Engine {
 }
 
 impl Inner {
-    /// Looks for what an earlier request has left under the name of `live`, and locks the name.
+    /// Looks up what an earlier request left under the name of `live`, and locks the name.
     ///
     /// # Errors
-    /// If the earlier request was another one, if its query was deleted, or if the store fails.
+    /// If the earlier request was different, if its query was deleted, or if the store fails.
     pub(crate) async fn earlier<'a>(
         self: &Arc<Self>,
         live: &'a Arc<LiveQuery>,
@@ -125,7 +126,8 @@ impl Inner {
                 let snapshot = self.answer(live, position, wait).await?;
                 return Ok(Earlier::Answer(Submitted { snapshot, replayed }));
             }
-            // To refuse the name is to say that the query exists: a client that repeats its request relies on it.
+            // Refusing the name states that the query exists, and a client that retries relies on it: wait until it is
+            // durable.
             self.make_durable(live, position).await?;
             return Err(match &asked.name {
                 Some(name) => EngineError::NameTaken(live.key.0.clone(), name.clone()),
@@ -146,7 +148,7 @@ impl Inner {
     }
 }
 
-/// A new id: the time in front, so that ids sort, and randomness behind, so that nobody guesses one.
+/// A new id: a timestamp first, so that ids sort, then randomness, so that they cannot be guessed.
 fn new_uid(clock: &dyn Clock) -> Result<QueryUid, EngineError> {
     let mut random = [0; 10];
     getrandom::fill(&mut random).map_err(EngineError::NoRandomness)?;

@@ -1,7 +1,7 @@
-//! Changing a query that is taken on.
+//! Changing an accepted query.
 //!
-//! What a query was asked is frozen: it runs by the first entry of its journal. What it may use, how long it is kept
-//! and what is said about it can be changed at any time, by an entry of its own; from there on everybody reads that.
+//! The request of a query is frozen: it runs by the first entry of its journal. Its limits, its retention and its
+//! labels can be changed at any time by an entry of their own, and every reader sees the change from that entry on.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,25 +14,26 @@ use bosun_core::{
 
 use crate::{Engine, EngineError, QueryKey, Snapshot, StoreError, engine::Inner, queries::state::QueryState};
 
-/// How a query is to become. What is absent stays as it is.
+/// The requested changes of a query. Absent fields are left unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
-    /// The query that is meant, where somebody has looked at it before: another one may have its name by now.
+    /// The uid of the query that the caller has read before: its name may belong to another query by now.
     pub of: Option<QueryUid>,
     pub limits: AskedLimits,
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Whether it is to end.
+    /// Whether to cancel it.
     pub cancel: bool,
-    /// Whether the caller may have it deleted earlier than it would be.
+    /// Whether the caller may shorten the retention of the query.
     pub may_shorten: bool,
 }
 
 impl Engine {
-    /// Changes a query, whether or not it has ended. What is more than it may have is narrowed.
+    /// Changes a query, whether or not it has ended. Limits above their bounds are clamped.
     ///
     /// # Errors
-    /// If the query does not exist, if it would be deleted earlier and the caller may not do that, or if the store fails.
+    /// If the query does not exist, if its retention would be shortened and the caller may not do that, or if the store
+    /// fails.
     pub async fn update(&self, by: Actor, key: QueryKey, update: Update) -> Result<Snapshot, EngineError> {
         let inner = Arc::clone(&self.inner);
         self.change(key, None, "update.appended", move |state| {
@@ -40,7 +41,7 @@ impl Engine {
                 return Err(StoreError::Conflict(of).into());
             }
             let changed = update.compare(state, inner.bounds_of(state), &by);
-            // With the query locked: what was read before may have been changed since.
+            // Checked with the query locked: what was read before may have changed since.
             if !update.may_shorten && changed.limits.ttl.is_some_and(|ttl| ttl < state.head.limits.ttl) {
                 return Err(EngineError::MayNotShorten(state.head.name.clone()));
             }
@@ -53,7 +54,7 @@ impl Engine {
         .await
     }
 
-    /// What a query of this target may use at most: what the server allows, or less if its agent has less.
+    /// Upper bounds of a query's limits: those of the server, or those of its agent where they are lower.
     #[must_use]
     pub fn bounds(&self, namespace: &Namespace, target: TargetKind, name: &str) -> Limits {
         self.inner.bounds(namespace, target, name)
@@ -73,7 +74,7 @@ impl Inner {
 }
 
 impl Update {
-    /// What of this is not so already.
+    /// The requested changes that differ from the current state.
     fn compare(&self, state: &QueryState, wide: Limits, by: &Actor) -> Changed {
         let (head, spec) = (&state.head, &state.transcript.spec);
         let other = |wanted: &Option<BTreeMap<_, _>>, is: &BTreeMap<_, _>| wanted.clone().filter(|wanted| wanted != is);

@@ -1,8 +1,8 @@
-//! How many results may be on their way in at a time, and how large they may be together.
+//! Limits of concurrent uploads: their number per call, and their total size per namespace.
 //!
-//! An upload that has begun takes a place on the disk before anybody knows whether it will ever end. A [`DraftPermit`] is
-//! held for as long as there is a draft: it counts against its call and, byte by byte, against its namespace, and gives
-//! both back when it is dropped, however the upload ends.
+//! An upload occupies disk space before it is known whether it will ever complete. A [`DraftPermit`] is held for as
+//! long as there is a draft: it counts against its call and, byte by byte, against its namespace, and releases both
+//! when it is dropped, however the upload ends.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use bosun_core::{
 
 use crate::EngineError;
 
-/// The drafts of this process.
+/// The open drafts of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Drafts {
     counted: Mutex<Counted>,
@@ -28,7 +28,7 @@ struct Counted {
     bytes_of: HashMap<Namespace, usize>,
 }
 
-/// The right to have one draft.
+/// The permit of one draft.
 #[derive(Debug)]
 pub(crate) struct DraftPermit {
     drafts: Arc<Drafts>,
@@ -39,7 +39,7 @@ pub(crate) struct DraftPermit {
 
 impl Drafts {
     /// # Errors
-    /// If the call has as many as it may have.
+    /// If the call has reached its limit of drafts.
     pub(crate) fn begin(self: &Arc<Self>, namespace: &Namespace, call: CallId) -> Result<DraftPermit, EngineError> {
         let mut counted = self.lock();
         let count = counted.of_call.entry(call).or_default();
@@ -51,7 +51,7 @@ impl Drafts {
     }
 
     fn lock(&self) -> MutexGuard<'_, Counted> {
-        // Counts are changed in single steps, so a panic elsewhere cannot have left them halfway.
+        // Each count is updated in a single step, so a panic elsewhere cannot have left them inconsistent.
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -60,13 +60,13 @@ impl DraftPermit {
     /// Counts `bytes` that are about to be written.
     ///
     /// # Errors
-    /// If the drafts of the namespace would have more than they may have.
+    /// If the drafts of the namespace would exceed their total size.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), EngineError> {
         let mut counted = self.drafts.lock();
         let sum = counted.bytes_of.entry(self.namespace.clone()).or_default();
         if *sum + bytes > NAMESPACE_DRAFT_BYTES {
             return Err(EngineError::TooManyUploads(
-                "the uploads of this namespace that are under way are too large together",
+                "the uploads of this namespace that are under way exceed their total size limit",
             ));
         }
         *sum += bytes;
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_a_number_of_drafts_and_other_calls_have_theirs() {
+    fn drafts_are_limited_per_call() {
         let drafts = Arc::new(Drafts::default());
         let namespace = Namespace::default();
         let mut held: Vec<_> = (0..CALL_DRAFTS).map(|_| drafts.begin(&namespace, call(1)).unwrap()).collect();
@@ -111,11 +111,11 @@ mod tests {
         held.pop();
         held.push(drafts.begin(&namespace, call(1)).unwrap());
         drop((held, other));
-        assert!(drafts.lock().of_call.is_empty(), "nothing is kept of what is over");
+        assert!(drafts.lock().of_call.is_empty(), "counts of finished uploads are removed");
     }
 
     #[test]
-    fn the_drafts_of_a_namespace_have_a_size_together_and_those_of_others_have_theirs() {
+    fn the_total_size_of_drafts_is_limited_per_namespace() {
         let drafts = Arc::new(Drafts::default());
         let namespace = Namespace::default();
         let (mut first, mut second) =
@@ -127,6 +127,6 @@ mod tests {
         drop(first);
         second.grow(NAMESPACE_DRAFT_BYTES - 10).unwrap();
         drop(second);
-        assert!(drafts.lock().bytes_of.is_empty(), "nothing is kept of what is over");
+        assert!(drafts.lock().bytes_of.is_empty(), "counts of finished uploads are removed");
     }
 }

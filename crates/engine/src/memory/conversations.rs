@@ -3,21 +3,21 @@
 use async_trait::async_trait;
 use bosun_core::{Namespace, QueryUid, Timestamp, audit::Record, conversation::ConversationKey, message};
 
-use super::{Memory, Shelves};
+use super::{Memory, MemoryState};
 use crate::store::{
     PAGE_BYTES, StoreError,
     conversations::{Conversation, Conversations, Exchange, Frame, Joining, Listing, Said, Size, Wanted, outdated},
 };
 
-/// What was said, in the order in which it was added.
+/// Conversations and their messages, in the order in which they were added.
 #[derive(Debug, Default)]
-pub(super) struct Talks {
+pub(super) struct MemoryConversations {
     said: Vec<(Namespace, Said, Size)>,
-    /// How many messages a conversation ever had, and until when it is kept.
+    /// How many messages a conversation ever had, and when its retention ends.
     known: std::collections::BTreeMap<(Namespace, ConversationKey), (u64, Timestamp)>,
 }
 
-impl Talks {
+impl MemoryConversations {
     pub(super) fn add(&mut self, namespace: &Namespace, exchange: Exchange) {
         let Exchange { key, query, name, at, kept_until, messages } = exchange;
         let bytes = messages.iter().map(|message| message::write(message).to_string().len()).sum();
@@ -29,7 +29,7 @@ impl Talks {
         self.said.push((namespace.clone(), Said { key, query, name, at, first, messages }, size));
     }
 
-    /// Of each conversation, where it is.
+    /// The namespace of each conversation.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         self.known.keys().map(|(namespace, _)| namespace)
     }
@@ -44,7 +44,7 @@ impl Talks {
         })
     }
 
-    /// Forgets what is wanted; says how many conversations, or how many queries of one, that were.
+    /// Deletes what is wanted; returns how many conversations, or how many queries of one, that were.
     pub(super) fn forget(&mut self, namespace: &Namespace, wanted: &Wanted) -> usize {
         let conversations: std::collections::BTreeSet<_> =
             self.of(namespace, wanted).map(|(_, said, _)| said.key.clone()).collect();
@@ -56,7 +56,7 @@ impl Talks {
         if wanted.query.is_some() { queries } else { conversations.len() }
     }
 
-    /// Forgets those that have been remembered for long enough, and says what is to be on record of that.
+    /// Deletes conversations past their retention, and returns the audit records of that.
     pub(super) fn forget_outdated(&mut self, now: Timestamp) -> Vec<(Namespace, Record)> {
         let mut acts = Vec::new();
         self.known.retain(|(namespace, key), (_, until)| {
@@ -71,7 +71,7 @@ impl Talks {
         acts
     }
 
-    /// A conversation in which nothing is left is none.
+    /// Removes conversations without messages.
     fn drop_empty(&mut self) {
         let said = &self.said;
         self.known
@@ -96,20 +96,21 @@ impl Talks {
     }
 }
 
-impl Shelves {
+impl MemoryState {
     /// Whether another query of the conversation is open, or has ended since its history was read.
     pub(super) fn is_busy(&self, namespace: &Namespace, joining: &Joining) -> bool {
-        let is_open = self.queries.values().any(|shelf| {
-            shelf.head.namespace == *namespace
-                && shelf.conversation.as_ref() == Some(&joining.key)
-                && !shelf.head.status().is_final()
+        let is_open = self.queries.values().any(|query| {
+            query.head.namespace == *namespace
+                && query.conversation.as_ref() == Some(&joining.key)
+                && !query.head.status().is_final()
         });
-        let said = self.talks.said.iter().rev().find(|(owner, said, _)| owner == namespace && said.key == joining.key);
+        let said =
+            self.conversations.said.iter().rev().find(|(owner, said, _)| owner == namespace && said.key == joining.key);
         is_open || said.map(|(_, said, _)| said.query) != joining.after
     }
 }
 
-/// The part of a list behind the item that `is_last` names.
+/// The part of a list after the item that `is_last` matches.
 fn behind<T>(
     items: Vec<T>,
     after: Option<QueryUid>,
@@ -132,9 +133,9 @@ impl Conversations for Memory {
         key: &ConversationKey,
         mut frame: Frame,
     ) -> Result<Vec<Said>, StoreError> {
-        let shelves = self.lock();
+        let state = self.lock();
         let wanted = Wanted { memory: Some(key.memory.clone()), id: Some(key.id.clone()), query: None };
-        let all: Vec<_> = shelves.talks.of(namespace, &wanted).collect();
+        let all: Vec<_> = state.conversations.of(namespace, &wanted).collect();
         let mut taken: Vec<_> = all
             .into_iter()
             .rev()
@@ -152,7 +153,7 @@ impl Conversations for Memory {
         after: Option<QueryUid>,
         limit: usize,
     ) -> Result<Listing<Conversation>, StoreError> {
-        let listed = self.lock().talks.listed(namespace, wanted);
+        let listed = self.lock().conversations.listed(namespace, wanted);
         let total = listed.len() as u64;
         let (items, more) = behind(listed, after, |conversation, uid| conversation.latest == uid, limit);
         Ok(Listing { items, more, total })
@@ -165,8 +166,8 @@ impl Conversations for Memory {
         after: Option<QueryUid>,
         limit: usize,
     ) -> Result<Listing<Said>, StoreError> {
-        let shelves = self.lock();
-        let all: Vec<_> = shelves.talks.of(namespace, wanted).collect();
+        let state = self.lock();
+        let all: Vec<_> = state.conversations.of(namespace, wanted).collect();
         let total = all.iter().map(|(_, said, _)| said.messages.len() as u64).sum();
         let (wanted, mut more) = behind(all, after, |(_, said, _), uid| said.query == uid, limit);
         let (mut items, mut bytes) = (Vec::new(), 0);

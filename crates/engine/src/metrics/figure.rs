@@ -1,13 +1,13 @@
-//! Numbers that many threads add to.
+//! Counters, gauges and histograms that many threads update.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Upper bounds of buckets of time, in seconds.
+/// Upper bounds of the buckets of durations, in seconds.
 pub const SECONDS: [f64; 13] = [0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0];
-/// Upper bounds of buckets of sizes.
+/// Upper bounds of the buckets of sizes.
 pub const SIZES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
-/// Only ever grows.
+/// A counter: only ever grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -22,7 +22,7 @@ impl Counter {
     }
 }
 
-/// Goes up and down.
+/// A gauge: goes up and down.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicI64);
 
@@ -38,12 +38,12 @@ impl Gauge {
     }
 }
 
-/// Counts by bucket. What the bounds are is said with each use: they are constants.
+/// A histogram. Its bounds are constants that are passed with each use.
 #[derive(Debug)]
 pub struct Histogram<const BUCKETS: usize> {
     buckets: [AtomicU64; BUCKETS],
     above: AtomicU64,
-    /// In millionths, so that a sum of seconds can be added to without a lock.
+    /// In millionths, so that a sum of seconds can be updated without a lock.
     millionths: AtomicU64,
 }
 
@@ -61,7 +61,7 @@ impl<const BUCKETS: usize> Histogram<BUCKETS> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "times and sizes are not negative, and casts saturate"
+        reason = "durations and sizes are not negative, and casts saturate"
     )]
     pub fn observe(&self, value: f64, bounds: &[f64; BUCKETS]) {
         let bucket = bounds.iter().position(|bound| value <= *bound).map_or(&self.above, |index| &self.buckets[index]);
@@ -83,7 +83,7 @@ impl<const BUCKETS: usize> Histogram<BUCKETS> {
     }
 }
 
-/// A histogram at one moment.
+/// A snapshot of a histogram.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HistogramCounts {
     /// Upper bounds, and how many values do not exceed them.

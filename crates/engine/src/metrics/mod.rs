@@ -1,9 +1,8 @@
-//! What the engine counts about itself, for Prometheus.
+//! The engine's metrics, for Prometheus.
 //!
-//! Counting is a handful of atomic additions; everything else happens when somebody asks. Labels come from
-//! small fixed sets or from the configuration, never from a client: a client that invents names must not
-//! cost memory. [`FAMILIES`] is the list of all names, `docs/metrics.md` prints it, and a test holds the
-//! page to it.
+//! Counting is a handful of atomic additions; everything else happens when the metrics are scraped. Labels come from
+//! small fixed sets or from the configuration, never from a client: a client that invents names must not cost memory.
+//! [`FAMILIES`] lists all names, `docs/metrics.md` prints it, and a test keeps the page in sync.
 
 mod figure;
 mod process;
@@ -27,10 +26,10 @@ use bosun_core::{
 
 use crate::{EngineError, engine::Engine, model::ModelReply};
 
-/// Every family that the engine itself reports, in the order in which they come.
+/// Every family that the engine itself reports, in the order in which they are written.
 pub const FAMILIES: &[Family] = &[
     Family::new("bosun_build_info", Kind::Gauge, &["version"], "1, with the version of the program"),
-    Family::new("bosun_queries_created_total", Kind::Counter, &[], "Queries that were taken on"),
+    Family::new("bosun_queries_created_total", Kind::Counter, &[], "Queries that were created"),
     Family::new(
         "bosun_queries_ended_total",
         Kind::Counter,
@@ -47,7 +46,7 @@ pub const FAMILIES: &[Family] = &[
         "bosun_calls_total",
         Kind::Counter,
         &["kind", "outcome"],
-        "Calls that have their outcome, by who runs the tool: success, failure, or expired",
+        "Calls that have their outcome, by what runs the tool: success, failure, or expired",
     ),
     Family::new(
         "bosun_call_seconds",
@@ -55,38 +54,38 @@ pub const FAMILIES: &[Family] = &[
         &["kind"],
         "From start to end of an inside call, from hand-out to result of an outside one",
     ),
-    Family::new("bosun_deliveries_refused_total", Kind::Counter, &[], "Results that did not count"),
+    Family::new("bosun_deliveries_refused_total", Kind::Counter, &[], "Results that were refused"),
     Family::new(
         "bosun_model_requests_total",
         Kind::Counter,
         &["model", "outcome"],
         "Turns of models: success or failure",
     ),
-    Family::new("bosun_model_request_seconds", Kind::Histogram, &["model"], "From asking a model to its whole answer"),
+    Family::new(
+        "bosun_model_request_seconds",
+        Kind::Histogram,
+        &["model"],
+        "From a request to a model to its whole answer",
+    ),
     Family::new(
         "bosun_model_tokens_total",
         Kind::Counter,
         &["model", "kind"],
-        "Tokens that model APIs reported: prompt, completion, and those of the prompt that came from a cache",
+        "Tokens that model APIs reported: prompt, completion, and those of the prompt that were cached",
     ),
-    Family::new(
-        "bosun_model_retries_total",
-        Kind::Counter,
-        &["model"],
-        "Turns that were begun again after they broke off",
-    ),
-    Family::new("bosun_sse_streams", Kind::Gauge, &[], "Streams of events that are open"),
-    Family::new("bosun_store_appends_total", Kind::Counter, &[], "Pieces of journals that were handed to the store"),
+    Family::new("bosun_model_retries_total", Kind::Counter, &["model"], "Turns that were retried after they broke off"),
+    Family::new("bosun_sse_streams", Kind::Gauge, &[], "Open event streams"),
+    Family::new("bosun_store_appends_total", Kind::Counter, &[], "Appends that were handed to the store"),
     Family::new("bosun_store_commits_total", Kind::Counter, &[], "Commits that reached the disk"),
-    Family::new("bosun_store_awaited_commits_total", Kind::Counter, &[], "Commits that somebody waited for"),
-    Family::new("bosun_store_commit_seconds", Kind::Histogram, &[], "How long a commit took, with its flush"),
-    Family::new("bosun_store_commit_appends", Kind::Histogram, &[], "How many appends a commit had"),
+    Family::new("bosun_store_awaited_commits_total", Kind::Counter, &[], "Commits that a caller waited for"),
+    Family::new("bosun_store_commit_seconds", Kind::Histogram, &[], "Duration of a commit, with its flush"),
+    Family::new("bosun_store_commit_appends", Kind::Histogram, &[], "Appends per commit"),
     Family::new("process_resident_memory_bytes", Kind::Gauge, &[], "Memory of the process"),
-    Family::new("process_cpu_seconds_total", Kind::Counter, &[], "Processor time of the process"),
+    Family::new("process_cpu_seconds_total", Kind::Counter, &[], "CPU time of the process"),
     Family::new("process_open_fds", Kind::Gauge, &[], "Open file descriptors"),
 ];
 
-/// So many models have figures of their own; a configuration with more has the rest under one name.
+/// At most this many models have metrics of their own; further ones share one name.
 const MOST_MODELS: usize = 200;
 
 #[derive(Debug, Default)]
@@ -109,7 +108,7 @@ struct OfModel {
     seconds: Histogram<{ SECONDS.len() }>,
 }
 
-/// All figures of one engine.
+/// All metrics of one engine.
 #[derive(Debug, Default)]
 pub struct Metrics {
     created: Counter,
@@ -127,7 +126,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Counts what has just been appended. Inside calls are counted where they are run, by what runs them.
+    /// Counts what has just been appended. Inside calls are counted where they run, by their binding.
     pub(crate) fn note(&self, records: &[Record]) {
         for record in records {
             match record.action {
@@ -180,7 +179,7 @@ impl Metrics {
         Arc::clone(models.entry(name.to_owned()).or_default())
     }
 
-    /// A stream is open until this is dropped.
+    /// Counts a stream as open until the returned guard is dropped.
     #[must_use]
     pub fn stream_opened(&self) -> OpenStream {
         self.streams.add(1);
@@ -188,7 +187,7 @@ impl Metrics {
     }
 }
 
-/// A stream that is counted.
+/// The guard of a counted stream.
 #[derive(Debug)]
 pub struct OpenStream(Arc<Gauge>);
 
@@ -212,14 +211,14 @@ impl Engine {
         &self.inner.metrics
     }
 
-    /// Writes all figures down.
+    /// Writes all metrics.
     ///
     /// # Errors
-    /// If the store cannot say how many queries wait.
+    /// If the store cannot count the queries.
     pub async fn write_metrics(&self, text: &mut Text) -> Result<(), EngineError> {
         let (metrics, store) = (&self.inner.metrics, &self.inner.store);
         let waiting = store.count_waiting().await?;
-        // From the rows: whatever has work and does not run is queued, known to admission or not.
+        // Counted from the rows: a query with work that does not run is queued, whether or not admission knows of it.
         let with_work = store.count_runnable().await?.iter().map(|(_, count)| count).sum();
         let (running, queued) = (self.inner.admission.running(), self.inner.admission.queued(with_work));
         text.family(FAMILIES, "bosun_build_info").sample(&[env!("CARGO_PKG_VERSION")], 1.0);

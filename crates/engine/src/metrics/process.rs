@@ -1,10 +1,10 @@
-//! What the operating system knows of this process. Where there is no `/proc`, nothing is said.
+//! Metrics of this process from `/proc`. On platforms without it, they are absent.
 
 use std::fs;
 
 use super::{FAMILIES, Text};
 
-/// Ticks of the clock in which Linux counts processor time; it has been 100 on every platform for decades.
+/// The clock ticks in which Linux counts CPU time; it has been 100 on every platform for decades.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(super) fn write(text: &mut Text) {
@@ -15,7 +15,7 @@ pub(super) fn write(text: &mut Text) {
         text.family(FAMILIES, "process_cpu_seconds_total").sample(&[], seconds);
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        // One of them is this directory itself.
+        // One of them is the open directory itself.
         text.family(FAMILIES, "process_open_fds").count(&[], (open.count() as u64).saturating_sub(1));
     }
 }
@@ -28,7 +28,7 @@ fn resident_kibibytes() -> Option<u64> {
 
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the process stands in brackets and may hold anything.
+    // The process name is in parentheses and may contain anything.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)

@@ -1,4 +1,4 @@
-//! The text format of Prometheus, version 0.0.4.
+//! The Prometheus text format, version 0.0.4.
 //!
 //! `docs/decisions/014-metrics-text.md` has why `prometheus-client`, which writes OpenMetrics, is not used.
 
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::HistogramCounts;
 
-/// What a family is.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Counter,
@@ -25,7 +25,7 @@ impl Kind {
     }
 }
 
-/// Samples of one name.
+/// A family: samples of one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Family {
     pub name: &'static str,
@@ -48,7 +48,7 @@ impl Family {
     }
 }
 
-/// An answer that is being written.
+/// The text that is being written.
 #[derive(Debug, Default)]
 pub struct Text(String);
 
@@ -60,12 +60,12 @@ pub struct Samples<'a> {
 }
 
 impl Text {
-    /// Begins the family of this name. One that is not in the list is a mistake of the program; it is written
-    /// without a word about it, and a test finds it.
+    /// Begins the family of this name. A name that is not in the list is a bug; it is written without a description,
+    /// and a test finds it.
     pub fn family(&mut self, families: &[Family], name: &'static str) -> Samples<'_> {
         let known = families.iter().find(|family| family.name == name).copied();
         if let Some(Family { name, kind, help, .. }) = known {
-            // To write into a text cannot fail.
+            // Writing into a string cannot fail.
             let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {}\n", kind.as_str());
         }
         Samples { text: &mut self.0, family: known.unwrap_or(Family::new(name, Kind::Gauge, &[], "")) }
@@ -78,7 +78,7 @@ impl Text {
 }
 
 impl Samples<'_> {
-    #[expect(clippy::cast_precision_loss, reason = "Prometheus knows floating numbers only")]
+    #[expect(clippy::cast_precision_loss, reason = "Prometheus has floating-point numbers only")]
     pub fn count(&mut self, labels: &[&str], value: u64) {
         self.sample(labels, value as f64);
     }
@@ -87,7 +87,7 @@ impl Samples<'_> {
         self.line("", labels, None, value);
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "Prometheus knows floating numbers only")]
+    #[expect(clippy::cast_precision_loss, reason = "Prometheus has floating-point numbers only")]
     pub fn histogram(&mut self, labels: &[&str], counts: &HistogramCounts) {
         for (bound, count) in &counts.buckets {
             self.line("_bucket", labels, Some(&bound.to_string()), *count as f64);
@@ -102,7 +102,7 @@ impl Samples<'_> {
         let values = labels.iter().copied().chain(bound);
         let pairs: Vec<_> = names.zip(values).map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
         let labels = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
-        // To write into a text cannot fail.
+        // Writing into a string cannot fail.
         let _ = writeln!(self.text, "{}{suffix}{labels} {value}", self.family.name);
     }
 }

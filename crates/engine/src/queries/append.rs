@@ -26,18 +26,18 @@ use crate::{
     },
 };
 
-/// A query that is kept is weighed again when it has grown by this.
+/// The weight of a cached query is recomputed when it has grown by this many bytes.
 const REWEIGHED: usize = 64 * 1024;
 
-/// A step of the wall clock by so much is kept out of the running time of a query. Smaller ones cannot be told from the time
-/// that passes between two readings.
+/// A step of the wall clock of at least this size is subtracted from the running time of a query. Smaller ones cannot
+/// be told from the time that passes between two readings.
 const STEP_COUNTED_MS: i64 = 1_000;
 
 /// What is to be appended.
 #[derive(Default)]
 pub(crate) struct Change {
     pub(crate) events: Vec<Event>,
-    /// Added to the conversation of the query if it completes by this.
+    /// Added to the query's conversation if this append completes the query.
     pub(crate) said: Option<Arc<[Message]>>,
 }
 
@@ -47,7 +47,7 @@ impl From<Vec<Event>> for Change {
     }
 }
 
-/// What a creation brings beside its entries.
+/// What a creation has in addition to its entries.
 pub(crate) struct CreationParts {
     pub(crate) toolset: Document,
     pub(crate) request: Option<Request>,
@@ -59,12 +59,12 @@ impl LockedQuery<'_> {
         self.slot.state.as_ref()
     }
 
-    /// For how long the query has run, by the monotonic clock since its last entry.
+    /// How long the query has run, by the monotonic clock since its last entry.
     pub(crate) fn running_time(&self) -> Duration {
         let Some(QueryState { head, read, .. }) = self.state() else { return Duration::ZERO };
         match read {
             Some(read) => head.clock.spent(read.wall) + self.live.clock.monotonic().saturating_sub(read.monotonic),
-            // This process has not moved it yet.
+            // This process has not appended to it yet.
             None => head.clock.spent(self.live.clock.now()),
         }
     }
@@ -73,17 +73,17 @@ impl LockedQuery<'_> {
         self.slot.driven
     }
 
-    /// Claims the right to drive the query; false if a task has it already.
+    /// Claims the right to drive the query; false if a task already has it.
     pub(crate) fn claim(&mut self) -> bool {
         !std::mem::replace(&mut self.slot.driven, true)
     }
 
-    /// Gives the right to drive back.
+    /// Releases the right to drive.
     pub(crate) fn release(&mut self) {
         self.slot.driven = false;
     }
 
-    /// Takes what was started for a driver, if it still is under way.
+    /// Takes the work that was started for a driver, if it is still under way.
     pub(crate) fn take_started(&mut self) -> Started {
         let Some(QueryState { head, started, .. }) = self.slot.state.as_mut() else { return Started::default() };
         let Started { turn, mut calls } = std::mem::take(started);
@@ -91,7 +91,7 @@ impl LockedQuery<'_> {
         Started { turn: turn.filter(|turn| head.asking() == Some(*turn)), calls }
     }
 
-    /// Starts what is next and not started yet, for the caller to [take up](Self::take_started).
+    /// Starts the next work if it is not started yet, for the caller to [take](Self::take_started).
     pub(crate) fn advance(&mut self, store: &dyn Store, now: Timestamp) -> Result<(), StoreError> {
         let Some(state) = self.slot.state.as_mut() else { return Ok(()) };
         let events = machine::advance(&state.head);
@@ -99,8 +99,8 @@ impl LockedQuery<'_> {
         self.append(store, now, events, never).map(|_| ())
     }
 
-    /// Creates the query: its first entry is `event`. With leave of `may_advance`, what [follows](machine::advance) is
-    /// appended with it.
+    /// Creates the query: its first entry is `event`. If `may_advance` allows it, what [follows](machine::advance) is
+    /// part of the same append.
     pub(crate) fn create(
         &mut self,
         store: &dyn Store,
@@ -126,7 +126,7 @@ impl LockedQuery<'_> {
         let written = || entries.iter().map(|entry| &**entry);
         let records = audit::of_entries(&head, &transcript, written(), self.live.arguments);
         self.live.metrics.note(&records);
-        journal_log::tell(&head, written());
+        journal_log::log(&head, written());
         let mut recent = Recent::default();
         recent.extend(entries.iter().map(|entry| (Arc::clone(&entry.entry), entry.body.len())));
         let position = store.append(Append {
@@ -154,7 +154,7 @@ impl LockedQuery<'_> {
         Ok(position)
     }
 
-    /// The query has been deleted: there is none.
+    /// Discards the state in memory: it is reloaded from the store, which may have no such query any more.
     pub(crate) fn forget(&mut self) {
         self.slot.state = None;
         self.live.renew_end();
@@ -162,10 +162,10 @@ impl LockedQuery<'_> {
         self.live.settled.notify_waiters();
     }
 
-    /// Appends a change in one piece and folds it in. With leave of `may_advance`, which sees the head after it, what
-    /// [follows](machine::advance) is appended with it, for a driver to [take up](Self::take_started). Nothing happens if
-    /// there are no events. If they are more than the journal may have, nothing of them is appended; if the query was to
-    /// go on by them, it fails.
+    /// Appends a change atomically and folds it in. If `may_advance`, which sees the head after the change, allows it,
+    /// what [follows](machine::advance) is part of the same append, for a driver to [take](Self::take_started). Does
+    /// nothing if there are no events. If they exceed what the journal may hold, none of them is appended; if the query
+    /// was to continue because of them, it fails.
     pub(crate) fn append(
         &mut self,
         store: &dyn Store,
@@ -214,7 +214,7 @@ impl LockedQuery<'_> {
             })
         });
         self.live.metrics.note(&records);
-        journal_log::tell(head, entries.iter().map(|entry| &**entry));
+        journal_log::log(head, entries.iter().map(|entry| &**entry));
         state.recent.extend(entries.iter().map(|entry| (Arc::clone(&entry.entry), entry.body.len())));
         let append = Append {
             head: Arc::clone(&state.head),
@@ -275,18 +275,18 @@ fn follow(
     encode(head.seq, now, events)
 }
 
-/// For appends that nothing follows.
+/// `may_advance` for appends that nothing follows.
 pub(crate) fn never(_: &Head) -> bool {
     false
 }
 
-/// Makes entries of `events`, behind entry `seen`.
+/// Encodes `events` as the entries after `seen`.
 fn encode(seen: Seq, now: Timestamp, events: Vec<Event>) -> Result<Vec<Encoded>, StoreError> {
     let entries = events.into_iter().zip(seen + 1..);
     entries.map(|(event, seq)| Encoded::new(Entry { seq, at: now, event })).collect()
 }
 
-/// Folds entries in.
+/// Folds entries into the state.
 fn fold(
     head: &mut Head,
     transcript: &mut Transcript,

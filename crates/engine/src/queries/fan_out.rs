@@ -1,8 +1,8 @@
 //! Fan-out of durable entries to the subscribers of a query.
 //!
-//! Subscribers see entries only once they are durable. If each of ten thousand woke for every append and then waited for
-//! the disk, the query itself would queue behind them. So one task per query does it for all of them: it waits for a
-//! change, then for the disk, and broadcasts the same entries to everyone. It runs while there are subscribers.
+//! Subscribers see entries only once they are durable. If each of ten thousand woke for every append and then waited
+//! for the disk, the query itself would queue behind them. So one task per query does it for all of them: it waits for
+//! a change, then for the disk, and broadcasts the same entries to everyone. It runs while there are subscribers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{StoreError, engine::Inner, queries::live::LiveQuery};
 /// The newest entries of a query, all of them durable.
 #[derive(Debug, Default)]
 pub(crate) struct Broadcast {
-    /// The sequence number of the newest; a subscriber that has seen it has seen all. `None` if it could not be read.
+    /// The newest sequence number; a subscriber that has seen it has seen all. `None` if it could not be read.
     newest: Option<Seq>,
     entries: Vec<Arc<Entry>>,
 }
@@ -51,17 +51,17 @@ pub(crate) fn ensure_running(inner: &Arc<Inner>, live: &Arc<LiveQuery>) {
 }
 
 async fn run(inner: Arc<Inner>, live: Arc<LiveQuery>, mut changes: watch::Receiver<u64>) {
-    // What earlier subscribers have seen is not known here.
+    // It is not known what earlier subscribers have seen.
     let mut sent = None;
     loop {
         tokio::select! {
             // The sender lives as long as `live`.
             _ = changes.changed() => {}
             () = live.told().closed() => if live.release_fan_out() { return } else { continue },
-            // Subscribers see the drain too, and no new ones come.
+            // Subscribers see the drain too, and there are no new ones.
             () = inner.draining.cancelled() => return,
         }
-        // A fault of the store is found, and reported, by each subscriber itself.
+        // A store error is found, and reported, by each subscriber itself.
         let (newest, entries) = unsent(&inner, &live, sent).await.unwrap_or_default();
         if entries.as_ref().is_some_and(|entries| !entries.iter().any(|entry| is_visible(&entry.event))) {
             continue;

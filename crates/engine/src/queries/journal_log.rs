@@ -1,33 +1,33 @@
-//! What the program's log says of a query: one line for each entry of its journal.
+//! The program's log of a query: one line for each entry of its journal.
 //!
-//! Entries are the only things that happen to a query, so nothing that happens is missing, and each line has
-//! the query and, where there is one, the call. A query that fails is told to everybody (`info`), the rest to
-//! whoever asks (`RUST_LOG=bosun_engine=debug`). There are no prompts, no arguments, no results and no messages.
+//! Nothing happens to a query without an entry, so the log is complete, and each line has the query and, where there is
+//! one, the call. A failed query is logged at `info`, everything else at `debug` (`RUST_LOG=bosun_engine=debug`).
+//! Prompts, arguments, results and messages are never logged.
 
 use bosun_core::{Entry, Event, Head, Outcome, event::Route};
 
-/// Tells of entries that have just been folded into `head`.
-pub(crate) fn tell<'a>(head: &Head, entries: impl IntoIterator<Item = &'a Entry>) {
-    // One comparison for all of them, where nobody listens.
+/// Logs entries that have just been folded into `head`.
+pub(crate) fn log<'a>(head: &Head, entries: impl IntoIterator<Item = &'a Entry>) {
+    // One comparison for all of them if logging is off.
     if tracing::enabled!(tracing::Level::INFO) {
-        entries.into_iter().for_each(|entry| tell_one(head, &entry.event));
+        entries.into_iter().for_each(|entry| log_one(head, &entry.event));
     }
 }
 
-fn tell_one(head: &Head, event: &Event) {
+fn log_one(head: &Head, event: &Event) {
     let (namespace, query) = (&head.namespace, &head.name);
     match event {
         Event::Created { .. } => {
-            tracing::debug!(%namespace, %query, uid = %head.uid, agent = &*head.target, "query was taken on");
+            tracing::debug!(%namespace, %query, uid = %head.uid, agent = &*head.target, "query was created");
         }
         Event::TurnStarted { turn, attempt, .. } => tracing::debug!(%namespace, %query, turn, attempt, "turn began"),
         Event::TurnEnded { turn, calls, .. } => tracing::debug!(%namespace, %query, turn, calls, "turn ended"),
         Event::CallAsked(asked) => {
             let (call, tool) = (&asked.call, &*asked.tool);
             match &asked.route {
-                Route::Inside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was asked for"),
+                Route::Inside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was requested"),
                 Route::Outside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was handed out"),
-                // The name of the tool may be anything here: it is the model's own.
+                // The name of the tool may be anything here: it comes from the model.
                 Route::Refused { code, .. } => tracing::debug!(%namespace, %query, %call, code, "call was refused"),
             }
         }
@@ -41,9 +41,9 @@ fn tell_one(head: &Head, event: &Event) {
             tracing::debug!(%namespace, %query, %call, outcome = word(outcome), "call was delivered");
         }
         Event::CallExpired { call } => tracing::debug!(%namespace, %query, %call, "call expired"),
-        Event::LoopNoticed { call } => tracing::debug!(%namespace, %query, %call, "call goes round in circles"),
+        Event::LoopNoticed { call } => tracing::debug!(%namespace, %query, %call, "call repeats in a loop"),
         Event::Held { .. } => tracing::debug!(%namespace, %query, "query is held"),
-        Event::Continued { .. } => tracing::debug!(%namespace, %query, "query goes on"),
+        Event::Continued { .. } => tracing::debug!(%namespace, %query, "query was resumed"),
         Event::Changed(changed) => {
             let what = changed.names().collect::<Vec<_>>().join(" ");
             tracing::debug!(%namespace, %query, what, "query was changed");
@@ -51,7 +51,7 @@ fn tell_one(head: &Head, event: &Event) {
         Event::ClockStepped { by_ms } => {
             tracing::debug!(%namespace, %query, by_ms, "the clock stepped while the query ran");
         }
-        Event::Interrupted => tracing::debug!(%namespace, %query, "query was interrupted by an orderly stop"),
+        Event::Interrupted => tracing::debug!(%namespace, %query, "query was interrupted by a graceful shutdown"),
         Event::Recovered { orderly, alone } => {
             tracing::debug!(%namespace, %query, orderly, alone, "query was taken over");
         }
@@ -61,7 +61,7 @@ fn tell_one(head: &Head, event: &Event) {
     }
 }
 
-/// A client's code may be anything; what it means to say is that the tool failed.
+/// A client's code may be any text; it is logged only as a failure.
 fn word(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Success { .. } => "success",

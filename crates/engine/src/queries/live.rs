@@ -1,10 +1,9 @@
-//! The queries that somebody is busy with right now.
+//! The table of live queries: those that are in use right now, and a bounded cache of those that wait.
 //!
-//! A query has an entry here only while a task drives it, a request changes it or a reader watches
-//! it. Of those that wait for their client, only the last few stay: most results come within a moment,
-//! and to read such a query again would be the largest part of taking its result. Whoever appends
-//! keeps the entry until the append is durable, so what is here and what is in the store never
-//! disagree for a reader of both. There is one entry for each name, and its lock is what orders all
+//! A query has an entry here only while a task drives it, a request changes it or a reader watches it. Of those that
+//! wait for their client, only the most recent stay in the cache: most results arrive within a moment, and loading
+//! the query again would be most of the cost of accepting one. An appender keeps the entry until the append is durable,
+//! so memory and store never disagree for a reader of both. There is one entry for each name, and its lock orders all
 //! changes of the query within the process.
 
 use std::{
@@ -28,21 +27,22 @@ use crate::{
     store::{Position, Store, StoreError},
 };
 
-/// What a query is found by.
+/// The key of a query.
 pub type QueryKey = (Namespace, QueryName);
 
 pub(crate) struct LiveQueries {
-    /// What the audit log says about the arguments of calls.
+    /// What the audit log records of the arguments of calls.
     arguments: Arguments,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     open: Mutex<HashMap<QueryKey, Weak<LiveQuery>>>,
     waiting: Mutex<WaitingQueries>,
-    /// How many of those are kept, within [`WAITING_CACHE_BYTES`]. As many as may run at once: then they take no more memory than work does.
+    /// The capacity of the cache of waiting queries, within [`WAITING_CACHE_BYTES`]. It equals `max_running`, so that
+    /// waiting queries take no more memory than running ones.
     max_waiting: usize,
 }
 
-/// Queries that wait for their client.
+/// The cache of queries that wait for their client.
 #[derive(Default)]
 struct WaitingQueries {
     /// The longest waiting first.
@@ -51,7 +51,7 @@ struct WaitingQueries {
     bytes: usize,
 }
 
-/// One query that somebody is busy with.
+/// One live query.
 pub(crate) struct LiveQuery {
     pub(crate) key: QueryKey,
     pub(super) live_queries: Weak<LiveQueries>,
@@ -59,31 +59,32 @@ pub(crate) struct LiveQuery {
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Arc<dyn Clock>,
     slot: AsyncMutex<QuerySlot>,
-    /// Whether the desk keeps it although nobody is busy with it. Changes under the lock of those that it keeps.
+    /// Whether it is in the cache of waiting queries. Changes under the lock of that cache.
     pub(super) is_kept: AtomicBool,
-    /// What it counts for among those, in bytes; changes under the same lock.
+    /// Its weight in that cache, in bytes; changes under the same lock.
     pub(super) weight: AtomicUsize,
-    /// Counts up with every entry, while somebody listens.
+    /// Counts up with every entry while there are subscribers.
     changed: watch::Sender<u64>,
-    /// Told when the server has nothing more to do for the query, or does not know what it has.
+    /// Notified when the server has nothing more to do for the query, or does not know whether it has.
     pub(super) settled: Notify,
-    /// What readers are told: by the herald, when entries are durable, and of every delta.
+    /// Broadcasts to readers: durable entries, by the fan-out, and every delta.
     told: watch::Sender<Arc<Broadcast>>,
     has_fan_out: Mutex<bool>,
     draft: Mutex<TextDraft>,
-    /// Fires when the query has ended, whoever ended it. A new one after a failed write: that end never was.
+    /// Fires when the query has ended, for whatever reason. Replaced after a failed write: then the query has not
+    /// ended.
     ended: Mutex<CancellationToken>,
 }
 
 #[derive(Default)]
 pub(super) struct QuerySlot {
-    /// `None` until loaded, or after a failed write: then the store knows better.
+    /// `None` until loaded, or after a failed write: then it has to be reloaded from the store.
     pub(super) state: Option<QueryState>,
     /// Whether a task drives the query.
     pub(super) driven: bool,
 }
 
-/// The text of the current turn, as far as it has come.
+/// The text of the current turn so far.
 #[derive(Debug, Default)]
 pub(crate) struct TextDraft {
     pub(crate) turn: u32,
@@ -91,11 +92,11 @@ pub(crate) struct TextDraft {
     pub(crate) text: String,
 }
 
-/// What has come of a turn's text.
+/// The new text of a turn.
 pub(crate) enum DraftText {
     Nothing,
     More(String),
-    /// There is text, but of a turn that the reader has not heard of.
+    /// There is text, but of a turn that the reader does not know yet.
     OfAnotherTurn,
 }
 
@@ -104,7 +105,7 @@ impl LiveQueries {
         Self { arguments, metrics, clock, open: Mutex::default(), waiting: Mutex::default(), max_waiting }
     }
 
-    /// The one entry for `key`, made if need be.
+    /// The entry for `key`, created if necessary.
     pub(crate) fn entry(self: &Arc<Self>, key: &QueryKey) -> Arc<LiveQuery> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = open.get(key).and_then(Weak::upgrade) {
@@ -130,8 +131,8 @@ impl LiveQueries {
         live
     }
 
-    /// Keeps a query in memory that waits for its client, in place of those that have waited longest. `weight` is the
-    /// memory that it takes, about.
+    /// Caches a query that waits for its client and evicts those that have waited longest. `weight` is its approximate
+    /// size in memory.
     pub(crate) fn keep(&self, live: &Arc<LiveQuery>, weight: usize) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !live.is_kept.swap(true, Ordering::Relaxed) {
@@ -139,12 +140,12 @@ impl LiveQueries {
         }
         waiting.weigh(live, weight);
         let surplus = waiting.evict(self.max_waiting);
-        // To drop the last reference takes the other lock.
+        // Dropping the last reference takes the other lock.
         drop(waiting);
         drop(surplus);
     }
 
-    /// A query that is kept has grown.
+    /// Updates the weight of a cached query that has grown.
     pub(super) fn reweigh(&self, live: &LiveQuery, weight: usize) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if live.is_kept.load(Ordering::Relaxed) {
@@ -155,7 +156,7 @@ impl LiveQueries {
         drop(surplus);
     }
 
-    /// Lets go of a query that has ended: the store may delete it without a word.
+    /// Evicts a query that has ended: the store may delete it without notice.
     pub(super) fn let_go(&self, live: &LiveQuery) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !live.is_kept.swap(false, Ordering::Relaxed) {
@@ -168,20 +169,20 @@ impl LiveQueries {
         drop(kept);
     }
 
-    /// The queries that are kept although nobody is busy with them.
+    /// The cached waiting queries.
     #[cfg(test)]
     pub(crate) fn at_hand(&self) -> Vec<QueryKey> {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.kept.iter().map(|live| live.key.clone()).collect()
     }
 
-    /// What those take in memory, about.
+    /// Their approximate size in memory.
     #[cfg(test)]
     pub(crate) fn weight(&self) -> usize {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).bytes
     }
 
-    /// How many queries somebody is busy with.
+    /// How many queries are in use, without those that are only cached.
     pub(crate) fn len(&self) -> usize {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,13 +191,13 @@ impl LiveQueries {
 }
 
 impl WaitingQueries {
-    /// Counts `live` for so many bytes from now on.
+    /// Sets the weight of `live` and updates the sum.
     fn weigh(&mut self, live: &LiveQuery, weight: usize) {
         let before = live.weight.swap(weight, Ordering::Relaxed);
         self.bytes = self.bytes - before + weight;
     }
 
-    /// Evicts the longest waiting until the others are within the ceilings.
+    /// Evicts the longest waiting until the others are within the limits.
     fn evict(&mut self, most: usize) -> Vec<Arc<LiveQuery>> {
         let mut surplus = Vec::new();
         while self.kept.len() > most || self.bytes > WAITING_CACHE_BYTES {
@@ -213,7 +214,7 @@ impl Drop for LiveQuery {
     fn drop(&mut self) {
         let Some(live_queries) = self.live_queries.upgrade() else { return };
         let mut open = live_queries.open.lock().unwrap_or_else(PoisonError::into_inner);
-        // Somebody may have made a new entry since the last strong reference went.
+        // A new entry may have been made since the last strong reference was dropped.
         if open.get(&self.key).is_some_and(|entry| entry.strong_count() == 0) {
             open.remove(&self.key);
         }
@@ -227,7 +228,7 @@ pub(crate) struct LockedQuery<'a> {
 }
 
 impl LiveQuery {
-    /// Locks the query and loads it if need be; there is no state if no such query exists.
+    /// Locks the query and loads it if necessary; there is no state if no such query exists.
     pub(crate) async fn lock(&self, store: &dyn Store) -> Result<LockedQuery<'_>, StoreError> {
         let mut slot = self.slot.lock().await;
         if slot.state.is_none()
@@ -242,8 +243,8 @@ impl LiveQuery {
         Ok(LockedQuery { live: self, slot })
     }
 
-    /// Locks the query with this uid, or any if there is none; nothing if it is gone, or there is another one under its
-    /// name.
+    /// Locks the query with this uid, or any if `uid` is absent; `None` if it is gone or its name belongs to another
+    /// query.
     pub(crate) async fn lock_query(
         &self,
         store: &dyn Store,
@@ -254,23 +255,23 @@ impl LiveQuery {
         Ok(locked.state().is_some_and(is_wanted).then_some(locked))
     }
 
-    /// Locks a query that cannot be in the store: its name was made just now.
+    /// Locks a query that cannot be in the store: its name was generated just now.
     pub(crate) async fn lock_new(&self) -> LockedQuery<'_> {
         LockedQuery { live: self, slot: self.slot.lock().await }
     }
 
-    /// Claims the right to drive the query without reading it; false if a task has it already.
+    /// Claims the right to drive the query without loading it; false if a task already has it.
     pub(crate) async fn claim(&self) -> bool {
         !std::mem::replace(&mut self.slot.lock().await.driven, true)
     }
 
-    /// Gives the right to drive back.
+    /// Releases the right to drive.
     pub(crate) async fn release(&self) {
         self.slot.lock().await.driven = false;
     }
 
-    /// Forgets what is in memory if it was built on the append at `position`, which failed: the store knows
-    /// better. What was loaded or created since then was not.
+    /// Discards the state in memory if it was built on the append at `position`, which failed. State that was loaded or
+    /// created since then was not.
     pub(crate) async fn forget(&self, position: Position) {
         let mut slot = self.slot.lock().await;
         let first = slot.state.as_ref().and_then(|state| state.first);
@@ -284,37 +285,38 @@ impl LiveQuery {
         self.settled.notify_waiters();
     }
 
-    /// Fires when the query has ended, whoever ended it.
+    /// Fires when the query has ended, for whatever reason.
     pub(crate) fn ended(&self) -> CancellationToken {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// There is no query here, or not the one that ended: whoever drives the next one must not take it for over.
+    /// Replaces the token: there is no query, or not the one that ended, and the driver of the next must not see its
+    /// end.
     pub(super) fn renew_end(&self) {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = CancellationToken::new();
     }
 
-    /// Told of every entry from now on, durable or not.
+    /// Subscribes to all entries from now on, durable or not.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// Resolves when the query has settled after this was called, or has to be looked at again.
+    /// Resolves when the query settles after this call, or has to be checked again.
     pub(crate) fn settled(&self) -> Notified<'_> {
         self.settled.notified()
     }
 
-    /// Where readers are told of what is durable, and of text.
+    /// The broadcast of durable entries and of text.
     pub(crate) fn told(&self) -> &watch::Sender<Arc<Broadcast>> {
         &self.told
     }
 
-    /// Claims the right to speak to the readers; false if a herald has it.
+    /// Claims the right to run the fan-out; false if a task already has it.
     pub(crate) fn claim_fan_out(&self) -> bool {
         !std::mem::replace(&mut *self.has_fan_out.lock().unwrap_or_else(PoisonError::into_inner), true)
     }
 
-    /// Gives the right to speak back, unless a reader has come; then false.
+    /// Releases the right to run the fan-out, unless there is a new subscriber; then false.
     pub(crate) fn release_fan_out(&self) -> bool {
         let mut has_fan_out = self.has_fan_out.lock().unwrap_or_else(PoisonError::into_inner);
         *has_fan_out = self.told.receiver_count() > 0;
@@ -330,7 +332,7 @@ impl LiveQuery {
         *self.draft.lock().unwrap_or_else(PoisonError::into_inner) = TextDraft { turn, attempt, text: String::new() };
     }
 
-    /// What has come of this attempt's text behind the first `offset` bytes.
+    /// The text of this attempt after the first `offset` bytes.
     pub(crate) fn draft_from(&self, turn: u32, attempt: u32, offset: usize) -> DraftText {
         let draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
         if (draft.turn, draft.attempt) != (turn, attempt) {
@@ -348,8 +350,8 @@ impl LiveQuery {
     }
 }
 
-/// Tells whoever listens. Mostly nobody does, and to find that out by waking them is dearer than to ask. Nobody is
-/// missed: what is told of has changed under a lock that a listener takes after it has begun to listen.
+/// Notifies subscribers. Usually there are none, and checking `receiver_count` is cheaper than `send_modify`. No
+/// notification is lost: the change was made under a lock that a subscriber takes after it has subscribed.
 fn wake<T>(told: &watch::Sender<T>, change: impl FnOnce(&mut T)) {
     if told.receiver_count() > 0 {
         told.send_modify(change);

@@ -1,4 +1,4 @@
-//! The queries that are in memory, and what their readers are told.
+//! The queries that are in memory, and their subscribers.
 //!
 //! [`live`] is the table of them and the one lock that orders all changes of a query; [`fan_out`] notifies the
 //! subscribers of what is durable, [`watch`] is one subscriber, and [`journal_log`] writes the program's log.

@@ -1,4 +1,4 @@
-//! What is known of a query in memory.
+//! The state of a query in memory.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -11,28 +11,28 @@ use crate::{
     store::{Position, StoreError, Stored},
 };
 
-/// How many entries are kept for watchers that are a little behind, within [`RECENT_ENTRIES_BYTES`]; the others read
-/// the journal.
+/// How many recent entries are kept for subscribers that lag a little, within [`RECENT_ENTRIES_BYTES`]; others read the
+/// journal.
 const RECENT: usize = 256;
 
-/// What is known of a query.
+/// The state of a query in memory.
 pub(crate) struct QueryState {
     pub(crate) head: Arc<Head>,
     pub(crate) transcript: Arc<Transcript>,
-    /// Of the last append; zero if all is durable.
+    /// Of the last append; zero if everything is durable.
     pub(crate) position: Position,
-    /// Of the first append since the query was created or loaded, if there was one.
+    /// Of the first append since the query was created or loaded, if any.
     pub(super) first: Option<Position>,
-    /// The clocks at the last append of this process, while the query runs.
+    /// Both clocks at the last append of this process, while the query runs.
     pub(super) read: Option<Reading>,
     pub(crate) size: JournalSize,
-    /// What was started in an append, for the next driver to take up.
+    /// Work that was started in an append, for the next driver to take.
     pub(super) started: Started,
     pub(super) recent: Recent,
 }
 
-/// Work that this process has [started](machine::advance) in an append. It is kept in memory only: after a failed write
-/// or a crash it is gone, and the query is recovered.
+/// Work that this process has [started](machine::advance) in an append. It is in memory only: after a failed write or a
+/// crash it is gone, and the query is recovered.
 #[derive(Debug, Default)]
 pub(crate) struct Started {
     /// The attempt at a turn.
@@ -52,7 +52,7 @@ impl Started {
     }
 }
 
-/// The last entries, for watchers.
+/// The most recent entries, for subscribers.
 #[derive(Default)]
 pub(super) struct Recent {
     entries: VecDeque<(Arc<Entry>, usize)>,
@@ -60,7 +60,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Adds entries, and evicts the oldest above the ceilings.
+    /// Adds entries, and evicts the oldest beyond the limits.
     pub(super) fn extend(&mut self, entries: impl IntoIterator<Item = (Arc<Entry>, usize)>) {
         for (entry, bytes) in entries {
             self.bytes += bytes;
@@ -92,13 +92,13 @@ impl QueryState {
         })
     }
 
-    /// What is kept for watchers.
+    /// The size of the recent entries.
     #[cfg(test)]
     pub(crate) fn recent_bytes(&self) -> usize {
         self.recent.bytes
     }
 
-    /// The entries after `seen`, if they are all still here.
+    /// The entries after `seen`, if all of them are still in memory.
     pub(crate) fn recent_after(&self, seen: Seq) -> Option<Vec<Arc<Entry>>> {
         if seen >= self.head.seq {
             return Some(Vec::new());

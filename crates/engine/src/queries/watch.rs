@@ -1,9 +1,8 @@
-//! Following a query while it runs.
+//! Subscribing to a query while it runs.
 //!
-//! A watcher sees each entry of the journal once, in order, after it is durable, and between them
-//! the text of the current turn as it grows. It pulls: whoever reads slowly holds nobody up and
-//! costs no memory, since text that was missed arrives in one piece and entries that have left the
-//! memory are read from the journal. Dropping a watcher cancels nothing.
+//! A subscriber sees each entry of the journal once, in order, after it is durable, and between entries the text of the
+//! current turn as it grows. It pulls: a slow reader delays no other and costs no memory, since missed text arrives as
+//! one delta and entries that are no longer in memory are read from the journal. Dropping a subscriber cancels nothing.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -16,11 +15,11 @@ use crate::{
     queries::live::{DraftText, LiveQuery},
 };
 
-/// What a watcher is told.
+/// What a subscriber receives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Watched {
     Entry(Arc<Entry>),
-    /// More text of a turn. Not durable: if the turn is begun again, `attempt` counts up.
+    /// More text of a turn. Not durable: if the turn is retried, `attempt` counts up.
     Delta {
         turn: u32,
         attempt: u32,
@@ -29,16 +28,16 @@ pub enum Watched {
     },
 }
 
-/// One reader of one query.
+/// One subscriber of one query.
 pub struct Watch {
     inner: Arc<Inner>,
     live: Arc<LiveQuery>,
     news: tokio::sync::watch::Receiver<Arc<Broadcast>>,
     seen: Seq,
-    /// From here on, news are enough.
+    /// From here on, broadcasts are enough.
     is_caught_up: bool,
     ahead: VecDeque<Arc<Entry>>,
-    /// The turn that is being written, as far as this reader has seen it.
+    /// The turn that is being written, as far as this subscriber has seen it.
     draft: Draft,
     ended: bool,
 }
@@ -74,16 +73,16 @@ impl Watch {
         Self { inner, live, news, seen, is_caught_up: false, ahead: VecDeque::new(), draft, ended: false }
     }
 
-    /// Whether others read the same query.
+    /// Whether the query has other subscribers.
     #[must_use]
     pub fn has_company(&self) -> bool {
         self.live.told().receiver_count() > 1
     }
 
-    /// What comes next; `None` when the query has ended or the server shuts down.
+    /// The next item; `None` when the query has ended or the server shuts down.
     ///
     /// # Errors
-    /// If the store fails. The watcher may be asked again.
+    /// If the store fails. The call may be repeated.
     pub async fn next(&mut self) -> Result<Option<Watched>, EngineError> {
         loop {
             if let Some(entry) = self.ahead.front().cloned() {
@@ -97,7 +96,7 @@ impl Watch {
             if self.ended {
                 return Ok(None);
             }
-            // Marked as seen before anything is looked at, so that whatever comes meanwhile is seen next.
+            // Marked as seen before anything is read, so that later broadcasts are seen by the next call.
             let news = Arc::clone(&self.news.borrow_and_update());
             match news.after(self.seen) {
                 Unseen::Entries(entries) if self.is_caught_up => {
@@ -126,7 +125,7 @@ impl Watch {
         }
     }
 
-    /// Fetches entries that this reader has not seen, and waits until they are durable.
+    /// Loads entries that this subscriber has not seen, and waits until they are durable.
     async fn look_ahead(&mut self) -> Result<bool, EngineError> {
         let locked = self.live.lock(&*self.inner.store).await?;
         let state = Inner::state_of(&locked, &self.live.key)?;
@@ -134,12 +133,12 @@ impl Watch {
             self.ended = state.head.status().is_final();
             let joined = (self.draft.turn, self.draft.attempt) != (state.head.turn, state.head.attempt);
             if state.head.phase == Phase::Thinking && joined {
-                // The reader came in the middle of a turn: it gets the text from its beginning.
+                // The subscriber joined in the middle of a turn: it gets the text from its beginning.
                 self.draft = Draft { turn: state.head.turn, attempt: state.head.attempt, offset: 0 };
             }
             return Ok(false);
         }
-        // A reader that comes back may be in the middle of a turn; only the whole journal says which.
+        // A subscriber that reconnects may be in the middle of a turn; only the whole journal says which.
         let comes_back = self.seen > 0 && self.draft.turn == 0;
         let (recent, position) = (state.recent_after(self.seen).filter(|_| !comes_back), state.position);
         drop(locked);
@@ -163,7 +162,7 @@ impl Watch {
         Ok(!self.ahead.is_empty())
     }
 
-    /// The text that is still missing when a turn ends, if the reader would not get it otherwise.
+    /// The rest of a turn's text when the turn ends, if the subscriber would not get it otherwise.
     fn rest_of_draft(&mut self, ending: &Event) -> Option<Watched> {
         let Event::TurnEnded { turn, text: Some(text), calls, .. } = ending else { return None };
         let follows = *turn == self.draft.turn && (self.draft.offset > 0 || *calls > 0);

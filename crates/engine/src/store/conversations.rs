@@ -1,9 +1,9 @@
-//! The part of a store that is conversations: what completed queries have said to each other.
+//! The conversations of a store: the messages of completed queries.
 //!
-//! A query adds its messages in the transaction of its completion, so a conversation is always the completed
-//! queries of it, in the order in which they completed, and nothing else. What several queries would add at
-//! once is ordered as their appends are. Whoever wants to be alone in a conversation is refused in the
-//! transaction of its creation, if another query of it is open then, or has ended since the history was read.
+//! A query adds its messages in the transaction of its completion, so a conversation always consists of its completed
+//! queries, in the order in which they completed, and nothing else. Concurrent additions are ordered as their appends
+//! are. A query that must be alone in a conversation is refused in the transaction of its creation if another query of
+//! it is open then, or has completed since the history was read.
 
 use std::{fmt, sync::Arc};
 
@@ -17,24 +17,24 @@ use bosun_core::{
 
 use super::{Document, StoreError};
 
-/// What an append has to do with a conversation.
+/// What an append does to a conversation.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// A creation that takes part in it.
+    /// A creation that joins it.
     Joins(Joining),
     /// A completion that adds to it.
     Adds(Exchange),
 }
 
-/// How a query takes part in a conversation.
+/// How a query joins a conversation.
 #[derive(Clone, Debug)]
 pub struct Joining {
     pub key: ConversationKey,
-    /// Only if no other query of it is open, and none has added to it behind `after`.
+    /// Only if no other query of it is open, and none has added to it after `after`.
     pub alone: bool,
     /// The query that had added to it last when `history` was read.
     pub after: Option<QueryUid>,
-    /// What was said before; kept as long as the query.
+    /// The earlier messages; retained as long as the query.
     pub history: Option<Document>,
 }
 
@@ -45,7 +45,7 @@ pub struct Exchange {
     pub query: QueryUid,
     pub name: QueryName,
     pub at: Timestamp,
-    /// Until when the conversation is kept at least: what keeps it longer already is not undone.
+    /// The conversation is retained at least until then; a later end of its retention is kept.
     pub kept_until: Timestamp,
     pub messages: Arc<[Message]>,
 }
@@ -57,12 +57,12 @@ pub struct Said {
     pub query: QueryUid,
     pub name: QueryName,
     pub at: Timestamp,
-    /// The number of its first message in the conversation; the first of all is 1. Numbers are not given twice.
+    /// The number of its first message in the conversation; numbering starts at 1 and numbers are never reused.
     pub first: u64,
     pub messages: Arc<[Message]>,
 }
 
-/// How large something is that was said.
+/// The size of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     pub messages: u64,
@@ -71,7 +71,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Of messages that are `bytes` long as they are stored.
+    /// Of messages that take `bytes` as they are stored.
     #[must_use]
     pub fn of(messages: &[Message], bytes: usize) -> Self {
         let tokens = messages.iter().map(estimate_tokens).sum();
@@ -79,8 +79,8 @@ impl Size {
     }
 }
 
-/// How much of a conversation is wanted. It is filled from the end, with what whole queries have said; the
-/// last one always is in it.
+/// How much of a conversation is wanted. It is filled from the end with the messages of whole queries; those of the
+/// last query are always included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     limit: Size,
@@ -94,7 +94,7 @@ impl Frame {
         Self { limit, filled: Size::default(), is_empty: true }
     }
 
-    /// Whether what is `size` large is still wanted. Once it is not, nothing earlier is.
+    /// Whether messages of this size still fit. Once one does not, nothing earlier does.
     pub fn take(&mut self, size: Size) -> bool {
         let with = Size {
             messages: self.filled.messages.saturating_add(size.messages),
@@ -110,19 +110,19 @@ impl Frame {
     }
 }
 
-/// Which conversations; what is absent does not matter.
+/// A filter of conversations; absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub memory: Option<String>,
     pub id: Option<String>,
-    /// A query by its name or its uid: only what it has said.
+    /// A query by its name or its uid: only its messages.
     pub query: Option<String>,
 }
 
-/// `<memory>/<conversation>`, with `*` for all of them, and the query if it is only of one.
+/// `<memory>/<conversation>`, with `*` for all of them, and the query if the filter names one.
 impl fmt::Display for Wanted {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What nobody has checked may be as long as a URL.
+        // A value that was never validated may be as long as a URL.
         let clip = |text: &Option<String>| text.as_deref().unwrap_or("*").chars().take(256).collect::<String>();
         write!(formatter, "{}/{}", clip(&self.memory), clip(&self.id))?;
         match &self.query {
@@ -132,7 +132,7 @@ impl fmt::Display for Wanted {
     }
 }
 
-/// What the audit log says of a conversation that has been remembered for long enough: nobody asked for that.
+/// The audit record of a conversation that was deleted at the end of its retention, which has no actor.
 #[must_use]
 pub fn outdated(key: &ConversationKey, at: Timestamp) -> Record {
     let ConversationKey { memory, id } = key.clone();
@@ -147,7 +147,7 @@ impl Wanted {
             && self.id.as_ref().is_none_or(|id| *id == key.id)
     }
 
-    /// Whether what this query has said is wanted.
+    /// Whether the messages of this query match.
     #[must_use]
     pub fn includes_query(&self, name: &QueryName, uid: QueryUid) -> bool {
         self.query.as_deref().is_none_or(|query| query == name.as_str() || query.parse() == Ok(uid))
@@ -165,13 +165,13 @@ pub struct Conversation {
     pub updated_at: Timestamp,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing<T> {
     pub items: Vec<T>,
-    /// Whether there are more behind the last one.
+    /// Whether there are more after the last one.
     pub more: bool,
-    /// Of the whole list; of what was said, messages are counted.
+    /// The length of the whole list; for messages, the number of messages.
     pub total: u64,
 }
 
@@ -192,7 +192,7 @@ pub trait Conversations: Send + Sync {
         frame: Frame,
     ) -> Result<Vec<Said>, StoreError>;
 
-    /// Conversations, the one that was added to last first; from behind the one that `after` added to last.
+    /// Conversations, most recently extended first; from after the one that `after` added to last.
     async fn conversations(
         &self,
         namespace: &Namespace,
@@ -201,8 +201,8 @@ pub trait Conversations: Send + Sync {
         limit: usize,
     ) -> Result<Listing<Conversation>, StoreError>;
 
-    /// What was said, in the order in which it was added; from behind what `after` has said. A page has at most
-    /// `limit` queries, and fewer if they are [large](super::PAGE_BYTES).
+    /// Messages in the order in which they were added, from after those of `after`. A page has at most `limit` queries,
+    /// and fewer if they are [large](super::PAGE_BYTES).
     async fn said(
         &self,
         namespace: &Namespace,

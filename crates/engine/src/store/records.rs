@@ -1,8 +1,8 @@
-//! The part of a store that is the audit log, and the counts that are made of it.
+//! The audit log of a store, and the usage counts that are derived from it.
 //!
-//! Records are written in the transaction of the change that they are about, or in one of their own if
-//! nothing changed; they are never changed and never deleted with their query. Whether a store can prove
-//! that is its own affair. Usage is counted from the same records, hour by hour.
+//! Records are written in the transaction of the change that they are about, or in one of their own if nothing changed;
+//! they are never changed and never deleted with their query. Whether a store can prove that is up to the store. Usage
+//! is counted from the same records, hour by hour.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use bosun_core::{
 
 use super::{Position, StoreError};
 
-/// What is looked for in the audit log, newest first. What is absent does not matter.
+/// A search of the audit log, newest first. Absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
     pub actor: Option<String>,
     pub tool: Option<String>,
     pub query: Option<QueryName>,
     pub action: Option<Action>,
-    /// Not before.
+    /// At or after.
     pub from: Option<Timestamp>,
     /// Before.
     pub to: Option<Timestamp>,
@@ -46,40 +46,40 @@ impl Search {
     }
 }
 
-/// A record in its place.
+/// A record with its sequence number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbered {
     /// Counts up from 1 in each namespace, without a gap.
     pub seq: u64,
     pub record: Record,
-    /// What chains it to the one before; a store that proves nothing has none.
+    /// The MAC that chains it to the previous record; absent in a store that proves nothing.
     pub mac: Option<[u8; 32]>,
 }
 
-/// Some of what was looked for.
+/// A page of matching records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub records: Vec<Numbered>,
-    /// Where to look on. There may be fewer records than wanted, or none, and still more behind them: a look
-    /// takes a bounded time.
+    /// Where to continue. There may be fewer records than wanted, or none, and still more to come: a search takes a
+    /// bounded time.
     pub next: Option<u64>,
 }
 
 /// The audit log of a store. `testing::store_contract` is the specification.
 #[async_trait]
 pub trait Records: Send + Sync {
-    /// Orders `records` of `namespace` behind everything that was appended before, like an append.
+    /// Orders `records` of `namespace` behind all earlier appends, like an append.
     fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError>;
 
-    /// Looks into the log of a namespace, as committed.
+    /// Searches the committed log of a namespace.
     async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError>;
 
-    /// Looks after the log a little, where that takes anything: what is looked for is found faster, what is too old is
-    /// let go. False when there is nothing to do.
+    /// Does a little maintenance of the log, if any is due: indexing, and deletion of records past their retention.
+    /// False when there is nothing to do.
     async fn tend_records(&self, _now: Timestamp) -> Result<bool, StoreError> {
         Ok(false)
     }
 
-    /// How the tools of a namespace were used since that hour.
+    /// How the tools of a namespace were used since the given hour.
     async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError>;
 }

@@ -1,8 +1,8 @@
-//! Why appends were not kept, for those who ask later.
+//! Why appends were rejected, for callers that ask later.
 //!
-//! Most appends are kept, and nobody has to remember those. The others are few, are asked about soon
-//! and perhaps never, so a bounded number of them is remembered. What is older than that is answered
-//! with "not known", which every writer must be able to bear anyway: it loads the query and sees.
+//! Most appends are kept and need no entry. Rejections are few and are asked about soon or never, so a bounded number
+//! of them is kept. Older ones are answered with "not known", which every writer must be able to handle anyway: it
+//! loads the query and checks.
 
 use std::{collections::BTreeMap, error::Error, sync::Arc};
 
@@ -10,10 +10,10 @@ use bosun_core::{QueryName, QueryUid};
 
 use super::{Position, StoreError};
 
-/// How many rejections are remembered: seconds of nothing but conflicts, at a few megabytes.
+/// How many rejections are kept: seconds of nothing but conflicts, at a few megabytes.
 const REMEMBERED: usize = 65_536;
 
-/// Why an append was not kept; everyone who asks is told the same.
+/// Why an append was rejected; every caller gets the same answer.
 #[derive(Clone, Debug)]
 pub enum Rejection {
     Conflict(QueryUid),
@@ -41,11 +41,11 @@ impl From<Rejection> for StoreError {
 #[error("whether this old write was kept is no longer known")]
 struct Forgotten;
 
-/// The appends that were not kept.
+/// The rejected appends.
 #[derive(Debug, Default)]
 pub struct Rejections {
     remembered: BTreeMap<Position, Rejection>,
-    /// Up to here, nothing is known any more.
+    /// Up to this position, rejections have been evicted.
     forgotten: Position,
 }
 
@@ -59,7 +59,7 @@ impl Rejections {
         }
     }
 
-    /// Whether the append at `position` was kept, if it has been decided. Position zero always was.
+    /// Whether the append at `position` was kept, if that has been decided. Position zero always was.
     ///
     /// # Errors
     /// With the reason why it was not, or [`Rejection::Unavailable`] if that is no longer known.
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_rejected_was_kept() {
+    fn an_append_that_was_not_rejected_was_kept() {
         let mut rejections = Rejections::default();
         rejections.record(Position(3), Rejection::Fenced);
         assert!(rejections.check(Position(0)).is_ok());
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_what_is_forgotten_is_not_called_kept() {
+    fn the_number_of_rejections_is_bounded_and_evicted_ones_are_not_reported_as_kept() {
         let mut rejections = Rejections::default();
         for position in 1..=REMEMBERED as u64 + 1 {
             rejections.record(Position(position), Rejection::Fenced);

@@ -1,4 +1,4 @@
-//! The clauses of the store's contract that are about appends: their order, their durability, and which of two is kept.
+//! The clauses of the store's contract about appends: their order, their durability, and which of two is kept.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "compiled for tests only: a failure here is a failed test")]
 
@@ -22,10 +22,10 @@ pub(super) async fn what_was_appended_is_loaded(mut place: Box<dyn Place>) {
     assert!(load(&*store, &scribe).await.is_none());
     let position = scribe.send(&*store, created);
     durable(&*store, position).await;
-    let stored = load(&*store, &scribe).await.expect("the query is there");
+    let stored = load(&*store, &scribe).await.expect("the query exists");
     assert_eq!(&stored.head, scribe.head());
     assert_eq!(stored.entries, entries);
-    // Asking again, and asking about the past, costs nothing and says the same.
+    // Waiting again, also for earlier positions, costs nothing and has the same result.
     durable(&*store, position).await;
     assert_eq!(store.last_position(), position);
 }
@@ -47,7 +47,7 @@ pub(super) async fn positions_ascend_and_durable_implies_all_earlier_ones(mut pl
     }
 }
 
-pub(super) async fn appends_that_nobody_awaits_ride_along(mut place: Box<dyn Place>) {
+pub(super) async fn appends_without_a_waiter_are_batched(mut place: Box<dyn Place>) {
     let store = place.open();
     let before = store.stats();
     let mut scribe = Scribe::new("default", "a", 1);
@@ -55,13 +55,13 @@ pub(super) async fn appends_that_nobody_awaits_ride_along(mut place: Box<dyn Pla
     durable(&*store, position).await;
     let after = store.stats();
     assert_eq!(after.appends - before.appends, 3);
-    // None, if the store had committed them by itself before anybody asked.
+    // None, if the store had committed them by itself before the wait.
     assert!(after.awaited_commits - before.awaited_commits <= 1);
     durable(&*store, position).await;
-    assert_eq!(store.stats().awaited_commits, after.awaited_commits, "what is durable is not waited for");
+    assert_eq!(store.stats().awaited_commits, after.awaited_commits, "a durable position causes no commit");
 }
 
-pub(super) async fn a_wait_that_is_given_up_loses_nothing(mut place: Box<dyn Place>) {
+pub(super) async fn a_wait_that_is_dropped_loses_nothing(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut first = Scribe::new("default", "a", 1);
     let position = first.start(&*store);
@@ -74,7 +74,7 @@ pub(super) async fn a_wait_that_is_given_up_loses_nothing(mut place: Box<dyn Pla
     assert!(load(&*store, &first).await.is_some());
 }
 
-pub(super) async fn a_conflict_does_not_sink_its_neighbours(mut place: Box<dyn Place>) {
+pub(super) async fn a_conflict_does_not_reject_other_appends_of_its_commit(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut shared = Scribe::new("default", "shared", 1);
     let position = shared.start(&*store);
@@ -93,12 +93,14 @@ pub(super) async fn a_conflict_does_not_sink_its_neighbours(mut place: Box<dyn P
         Err(StoreError::Conflict(uid)) => assert_eq!(uid, shared.uid()),
         other => panic!("a stale append must conflict, not {other:?}"),
     }
-    assert!(conflicts(&*store, lost).await, "whoever asks again is told the same");
+    assert!(conflicts(&*store, lost).await, "a second wait has the same result");
     assert_eq!(&load(&*store, &shared).await.expect("it exists").head, shared.head());
     assert!(load(&*store, &before).await.is_some() && load(&*store, &after).await.is_some());
 }
 
-pub(super) async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_number_fits(mut place: Box<dyn Place>) {
+pub(super) async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_sequence_number_fits(
+    mut place: Box<dyn Place>,
+) {
     let store = place.open();
     let mut rightful = Scribe::new("default", "a", 1);
     let position = rightful.start(&*store);
@@ -108,14 +110,14 @@ pub(super) async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_num
 
     rightful.append(&*store, machine::advance(rightful.head()));
     let lost = stale.append(&*store, machine::advance(stale.head()));
-    // Entry 2 exists, and so this one would seem to follow.
+    // Entry 2 exists, and so this one seems to follow.
     let fits = stale.append(&*store, machine::cancel(stale.head(), None, &Actor::local()));
     assert!(conflicts(&*store, fits).await);
     assert!(conflicts(&*store, lost).await);
     // Also long after the conflict was found.
     let again = stale.append(&*store, machine::cancel(rightful.head(), None, &Actor::local()));
     assert!(conflicts(&*store, again).await);
-    // The rightful writer notices nothing; and `late`, which built on the same entry, may not pass.
+    // The rightful writer is not affected; and `late`, which built on the same entry, is rejected.
     let position = rightful.append(&*store, rightful.reply(Vec::new()));
     let late = late.append(&*store, machine::cancel(late.head(), None, &Actor::local()));
     durable(&*store, position).await;
@@ -125,7 +127,7 @@ pub(super) async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_num
     assert_eq!(fold(&stored), stored.head);
 }
 
-pub(super) async fn a_writer_that_loads_again_can_go_on(mut place: Box<dyn Place>) {
+pub(super) async fn a_writer_that_reloads_can_continue(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut first = Scribe::new("default", "a", 1);
     let position = first.start(&*store);
@@ -156,7 +158,7 @@ pub(super) async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn 
     let ended = scribe.write(scribe.reply(Vec::new()));
     let broken: [(&str, Append); 4] = [
         ("a gap behind the stored entries", Append { seen: 1, ..ended.clone() }),
-        ("a gap within", Append { entries: vec![ended.entries[1].clone()], seen: 1, ..started.clone() }),
+        ("a gap within the entries", Append { entries: vec![ended.entries[1].clone()], seen: 1, ..started.clone() }),
         ("a head of another moment", Append { head: Arc::clone(&ended.head), ..started.clone() }),
         ("no entries", Append { entries: Vec::new(), ..started.clone() }),
     ];
@@ -171,12 +173,12 @@ pub(super) async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn 
     assert_eq!(&load(&*store, &scribe).await.expect("it exists").head, scribe.head());
 }
 
-pub(super) async fn a_name_is_taken_once_in_a_namespace(mut place: Box<dyn Place>) {
+pub(super) async fn a_name_is_unique_in_a_namespace(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut owner = Scribe::new("default", "a", 1);
     let mut second = Scribe::new("default", "a", 2);
     let mut elsewhere = Scribe::new("other", "a", 3);
-    // Both in one commit, and once more when the owner is there.
+    // Both in one commit, and once more when the owner exists.
     owner.start(&*store);
     let same_commit = second.start(&*store);
     let builds_on_it = second.append(&*store, machine::advance(second.head()));
@@ -245,7 +247,7 @@ pub(super) async fn a_load_sees_whole_appends_only(mut place: Box<dyn Place>) {
     tokio::join!(writing, reading);
 }
 
-pub(super) async fn many_writers_at_once_all_get_through(mut place: Box<dyn Place>) {
+pub(super) async fn concurrent_writers_all_succeed(mut place: Box<dyn Place>) {
     let store = place.open();
     let writers = (1..=32).map(|number| {
         let store = Arc::clone(&store);
@@ -263,7 +265,7 @@ pub(super) async fn many_writers_at_once_all_get_through(mut place: Box<dyn Plac
     join_all(writers).await;
     let listed = store.list(&namespace("default"), &page(100)).await.expect("readable");
     assert_eq!(listed.total, 32);
-    assert!(store.stats().awaited_commits <= 64, "nobody waits twice");
+    assert!(store.stats().awaited_commits <= 64, "no writer waits twice");
 }
 
 pub(super) async fn closing_commits_and_then_refuses(mut place: Box<dyn Place>) {
@@ -275,11 +277,11 @@ pub(super) async fn closing_commits_and_then_refuses(mut place: Box<dyn Place>) 
     let lost = scribe.append(&*store, machine::advance(scribe.head()));
     store.close().await.expect("the last commit succeeds");
     durable(&*store, position).await;
-    assert!(conflicts(&*store, lost).await, "what was decided before is still told");
+    assert!(conflicts(&*store, lost).await, "earlier decisions are still reported");
     let late: QueryName = "late".parse().expect("a good name");
     let refused = store.append(Scribe::new("default", late.as_str(), 2).create());
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     drop(store);
     let store = place.open();
-    assert_eq!(&load(&*store, &scribe).await.expect("nobody awaited it, but it was appended").head, stale.head());
+    assert_eq!(&load(&*store, &scribe).await.expect("it was appended, although not waited for").head, stale.head());
 }

@@ -1,6 +1,6 @@
 //! The specification of [`Blobs`], as a test that every back end runs.
 //!
-//! What is special to a back end (files, crashes, full disks) is tested beside it.
+//! What is special to a back end (files, crashes, full disks) is tested next to it.
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
@@ -12,12 +12,12 @@ use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
 use crate::blob::Blobs;
 
-/// Somewhere blobs live.
+/// Persistent storage for blobs.
 pub trait Place: Send {
-    /// Opens it. The first time it is empty; after that it holds what was sealed.
+    /// Opens it. The first time it is empty; after that it contains what was sealed.
     fn open(&mut self) -> Arc<dyn Blobs>;
 
-    /// Makes a blob look as if it had been sealed so much earlier.
+    /// Makes a blob look as if it had been sealed earlier by `age`.
     fn age(&mut self, hash: ContentHash, age: Duration);
 }
 
@@ -25,18 +25,18 @@ type Clause = fn(Box<dyn Place>) -> BoxFuture<'static, ()>;
 
 const CLAUSES: &[Clause] = &[
     |place| what_was_sealed_is_read(place).boxed(),
-    |place| any_piece_can_be_read(place).boxed(),
-    |place| a_blob_that_is_not_there_is_nothing(place).boxed(),
-    |place| what_was_not_sealed_is_not_there(place).boxed(),
+    |place| any_range_can_be_read(place).boxed(),
+    |place| a_missing_blob_is_none(place).boxed(),
+    |place| a_draft_that_was_not_sealed_is_no_blob(place).boxed(),
     |place| a_blob_may_be_empty(place).boxed(),
     |place| the_same_bytes_are_one_blob(place).boxed(),
-    |place| blobs_are_there_when_they_are_opened_again(place).boxed(),
+    |place| blobs_survive_a_reopening(place).boxed(),
     |place| only_old_blobs_are_listed_and_removed(place).boxed(),
-    |place| a_blob_that_is_sealed_again_is_young_again(place).boxed(),
-    |place| many_writers_at_once_all_get_through(place).boxed(),
+    |place| sealing_a_blob_again_renews_its_age(place).boxed(),
+    |place| concurrent_writers_all_succeed(place).boxed(),
 ];
 
-/// Holds a back end to everything that [`Blobs`] promises.
+/// Checks everything that [`Blobs`] promises.
 ///
 /// # Panics
 /// If it breaks a promise; the line says which.
@@ -70,7 +70,7 @@ async fn what_was_sealed_is_read(mut place: Box<dyn Place>) {
     assert_eq!(read(&*blobs, hash, 0, 100).await.as_deref(), Some(&b"one two three"[..]));
 }
 
-async fn any_piece_can_be_read(mut place: Box<dyn Place>) {
+async fn any_range_can_be_read(mut place: Box<dyn Place>) {
     let blobs = place.open();
     let bytes: Vec<u8> = (0..700_000_u32).map(|number| (number % 251) as u8).collect();
     let pieces: Vec<&[u8]> = bytes.chunks(100_001).collect();
@@ -83,7 +83,7 @@ async fn any_piece_can_be_read(mut place: Box<dyn Place>) {
     assert_eq!(read(&*blobs, hash, u64::MAX, 5).await.as_deref(), Some(&b""[..]));
 }
 
-async fn a_blob_that_is_not_there_is_nothing(mut place: Box<dyn Place>) {
+async fn a_missing_blob_is_none(mut place: Box<dyn Place>) {
     let blobs = place.open();
     let hash = ContentHash::of(b"nothing");
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), None);
@@ -92,7 +92,7 @@ async fn a_blob_that_is_not_there_is_nothing(mut place: Box<dyn Place>) {
     assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable"), []);
 }
 
-async fn what_was_not_sealed_is_not_there(mut place: Box<dyn Place>) {
+async fn a_draft_that_was_not_sealed_is_no_blob(mut place: Box<dyn Place>) {
     let blobs = place.open();
     let mut draft = blobs.begin().await.expect("a draft");
     draft.write(Bytes::from_static(b"half")).await.expect("room for a piece");
@@ -118,7 +118,7 @@ async fn the_same_bytes_are_one_blob(mut place: Box<dyn Place>) {
     assert_eq!(read(&*blobs, first, 0, 9).await.as_deref(), Some(&b"same"[..]));
 }
 
-async fn blobs_are_there_when_they_are_opened_again(mut place: Box<dyn Place>) {
+async fn blobs_survive_a_reopening(mut place: Box<dyn Place>) {
     let hash = seal(&*place.open(), &[b"kept"]).await;
     assert_eq!(read(&*place.open(), hash, 0, 9).await.as_deref(), Some(&b"kept"[..]));
 }
@@ -135,17 +135,17 @@ async fn only_old_blobs_are_listed_and_removed(mut place: Box<dyn Place>) {
     assert_eq!(read(&*blobs, young, 0, 9).await.as_deref(), Some(&b"young"[..]));
 }
 
-async fn a_blob_that_is_sealed_again_is_young_again(mut place: Box<dyn Place>) {
+async fn sealing_a_blob_again_renews_its_age(mut place: Box<dyn Place>) {
     let blobs = place.open();
     let hash = seal(&*blobs, &[b"again"]).await;
     place.age(hash, HOUR);
     assert_eq!(blobs.aged(HOUR).await.expect("blobs are readable"), [hash]);
     seal(&*blobs, &[b"again"]).await;
-    assert!(!blobs.remove(hash, HOUR).await.expect("blobs are writable"), "somebody is about to refer to it");
+    assert!(!blobs.remove(hash, HOUR).await.expect("blobs are writable"), "a reference to it may be under way");
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(5));
 }
 
-async fn many_writers_at_once_all_get_through(mut place: Box<dyn Place>) {
+async fn concurrent_writers_all_succeed(mut place: Box<dyn Place>) {
     let blobs = place.open();
     let texts: Vec<String> = (0..32).map(|number| format!("blob {}", number % 8).repeat(1_000)).collect();
     let seal_text = async |text: &String| seal(&*blobs, &[text.as_bytes()]).await;

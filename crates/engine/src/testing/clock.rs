@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::Clock;
 
-/// Begins on 15 November 2026 and goes with tokio's time. A clone is the same clock.
+/// Begins on 15 November 2026 and advances with tokio's time. A clone is the same clock.
 #[derive(Clone, Debug)]
 pub struct TokioClock {
     start: Instant,
@@ -28,7 +28,7 @@ impl TokioClock {
         Self { start: Instant::now(), stepped_ms: Arc::default() }
     }
 
-    /// Sets the wall clock ahead by so many seconds, or back.
+    /// Sets the wall clock ahead by `seconds`, or back.
     pub fn step(&self, seconds: i64) {
         self.stepped_ms.fetch_add(1_000 * seconds, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! The clauses of the store's contract that are about what is stored: whatever it is, it comes back as it was.
+//! The clauses of the store's contract about stored content: whatever it is, it is read back unchanged.
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
@@ -19,7 +19,7 @@ use crate::{
     store::{Search, Store},
 };
 
-pub(super) async fn a_document_is_stored_once_whoever_brings_it(mut place: Box<dyn Place>) {
+pub(super) async fn a_document_is_stored_once(mut place: Box<dyn Place>) {
     let store = place.open();
     let shared = document(r#"[{"name":"look_up"}]"#);
     for number in 1..=3 {
@@ -34,13 +34,13 @@ pub(super) async fn a_document_is_stored_once_whoever_brings_it(mut place: Box<d
     assert_eq!(store.document(ContentHash::of(b"never")).await.expect("readable"), None);
 }
 
-pub(super) async fn a_later_process_finds_the_same_and_can_fold_it(mut place: Box<dyn Place>) {
+pub(super) async fn a_later_process_loads_the_same_and_can_fold_it(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut scribes: Vec<_> = (1..=24).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
     for scribe in &mut scribes {
         scribe.start(&*store);
     }
-    // A walk through every kind of step, the same each time, each query a step further than the last.
+    // A deterministic walk through every kind of step, each query one step further than the last.
     for round in 0..24_u32 {
         for (index, scribe) in (0..).zip(&mut scribes).skip(round as usize) {
             if let Some(append) = scribe.step((round * 24 + index).wrapping_mul(0x9E37_79B1) >> 8) {
@@ -93,7 +93,7 @@ fn hostile_spec(text: &str) -> Spec {
     }
 }
 
-pub(super) async fn hostile_texts_come_back_as_they_were(mut place: Box<dyn Place>) {
+pub(super) async fn hostile_texts_are_read_back_unchanged(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut scribes = Vec::new();
     for (number, text) in (1..).zip(HOSTILE) {
@@ -129,7 +129,7 @@ pub(super) async fn hostile_texts_come_back_as_they_were(mut place: Box<dyn Plac
     assert_eq!(listed.total, HOSTILE.len() as u64);
 }
 
-pub(super) async fn large_values_come_back_as_they_were(mut place: Box<dyn Place>) {
+pub(super) async fn large_values_are_read_back_unchanged(mut place: Box<dyn Place>) {
     let store = place.open();
     let text = "x\"\\\n中".repeat((1 << 20) / 7);
     let mut scribe = Scribe::new("default", &"a".repeat(253), 1);
@@ -162,7 +162,7 @@ pub(super) async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dy
         scribe.start_and_pause(&*store, LONG);
     }
     assert!(store.referred(&all).await.expect("the store is readable").is_empty());
-    // Two queries refer to the same blob, and one tries in vain.
+    // Two queries refer to the same blob, and a rejected append to another.
     refer(&mut scribes[0], &*store, "one");
     let mut rival = scribes[2].clone();
     let last = refer(&mut scribes[2], &*store, "one");
@@ -174,7 +174,7 @@ pub(super) async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dy
     let expect = HashSet::from([all[0], all[1]]);
     assert_eq!(store.referred(&all).await.expect("the store is readable"), expect);
     assert_eq!(store.referred(&all[1..]).await.expect("the store is readable"), HashSet::from([all[1]]));
-    let stored = load(&*store, &scribes[1]).await.expect("the query is there");
+    let stored = load(&*store, &scribes[1]).await.expect("the query exists");
     assert_eq!(fold(&stored), stored.head);
     drop(store);
     let store = place.open();
@@ -220,7 +220,7 @@ pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn P
     let second = stored(Kind::Agent, "default", "a", 2);
     store.change_resource(keep(&second)).await.expect("replaced");
     store.change_resource(remove(&other_kind)).await.expect("removed");
-    // There is nothing to remove, and that is no fault.
+    // Removing what does not exist is not an error.
     store.change_resource(remove(&other_kind)).await.expect("removed");
     let left = [second, other_namespace];
     assert_eq!(store.resources(None).await.expect("readable"), left);
@@ -228,7 +228,7 @@ pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn P
     let store = place.open();
     assert_eq!(store.resources(None).await.expect("readable"), left);
     let found = store.search(&namespace("default"), &Search { limit: 10, ..Search::default() }).await;
-    // Each change has its line, in the log of its namespace.
+    // Each change has its record, in the log of its namespace.
     assert_eq!(found.expect("readable").records.len(), 5);
     store.close().await.expect("closed");
     assert!(store.change_resource(keep(&first)).await.is_err());

@@ -1,4 +1,4 @@
-//! The clauses of the store's contract that are about conversations.
+//! The clauses of the store's contract about conversations.
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
@@ -64,7 +64,7 @@ fn open_after(
     scribe.send(store, append)
 }
 
-/// The query completes, and says `answer`.
+/// Completes the query with `answer`.
 fn complete(store: &dyn Store, scribe: &mut Scribe, key: ConversationKey, answer: &str) -> Position {
     scribe.append(store, machine::advance(scribe.head()));
     let append = scribe.write(scribe.reply(Vec::new()));
@@ -101,15 +101,15 @@ async fn said(store: &dyn Store, wanted: Wanted) -> Listing<Said> {
     store.said(&namespace("default"), &wanted, None, 100).await.expect("readable")
 }
 
-pub(super) async fn what_completed_queries_say_stands_in_the_order_of_their_completion(mut place: Box<dyn Place>) {
+pub(super) async fn messages_are_in_the_order_in_which_their_queries_completed(mut place: Box<dyn Place>) {
     let store = place.open();
     let talk = key("default", "talk");
     let mut scribes: Vec<_> = (1..=3).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
     for scribe in &mut scribes {
         open(&*store, scribe, talk.clone(), false);
     }
-    assert_eq!(history(&*store, &talk, all()).await, [""; 0], "nothing is said by a query that is open");
-    // In another order than they were asked in; the second is cancelled and says nothing.
+    assert_eq!(history(&*store, &talk, all()).await, [""; 0], "an open query adds nothing");
+    // In another order than they were created in; the second is cancelled and adds nothing.
     complete(&*store, &mut scribes[2], talk.clone(), "third");
     let cancelled = machine::cancel(scribes[1].head(), None, &Actor::local());
     scribes[1].append(&*store, cancelled);
@@ -127,7 +127,7 @@ pub(super) async fn what_completed_queries_say_stands_in_the_order_of_their_comp
     assert!(elsewhere.is_empty(), "namespaces are separate");
 }
 
-pub(super) async fn an_append_that_is_not_kept_says_nothing(mut place: Box<dyn Place>) {
+pub(super) async fn an_append_that_is_not_kept_adds_no_messages(mut place: Box<dyn Place>) {
     let store = place.open();
     let talk = key("default", "talk");
     let mut scribe = Scribe::new("default", "q", 1);
@@ -154,10 +154,10 @@ pub(super) async fn a_history_is_cut_between_queries(mut place: Box<dyn Place>) 
     // A question is worth 5 tokens and an answer 6 or 7.
     assert_eq!(history(&*store, &key, frame(u64::MAX, 24)).await.len(), 2);
     let bytes = Frame::new(Size { messages: u64::MAX, tokens: u64::MAX, bytes: 1 });
-    assert_eq!(history(&*store, &key, bytes).await, ["answer 4"], "the last query is always shown");
+    assert_eq!(history(&*store, &key, bytes).await, ["answer 4"], "the last query is always included");
 }
 
-pub(super) async fn who_wants_to_be_alone_in_a_conversation_is(mut place: Box<dyn Place>) {
+pub(super) async fn a_query_that_must_be_alone_in_a_conversation_is(mut place: Box<dyn Place>) {
     let store = place.open();
     let (talk, other) = (key("default", "talk"), key("other", "talk"));
     let scribe = |number: u32| Scribe::new("default", &format!("q{number}"), number);
@@ -175,20 +175,20 @@ pub(super) async fn who_wants_to_be_alone_in_a_conversation_is(mut place: Box<dy
     durable(&*store, position).await;
     let position = open(&*store, &mut Scribe::new("elsewhere", "q", 5), talk.clone(), true);
     durable(&*store, position).await;
-    // Who does not mind company is not refused.
+    // A query that need not be alone is not refused.
     let mut easy = scribe(6);
     let position = open(&*store, &mut easy, talk.clone(), false);
     durable(&*store, position).await;
     complete(&*store, &mut first, talk.clone(), "done");
     let lost = open(&*store, &mut scribe(7), talk.clone(), true);
-    assert!(busy(lost).await, "the one that does not mind is still open");
+    assert!(busy(lost).await, "the one that need not be alone is still open");
     // Ended and joined in one commit.
     let cancelled = machine::cancel(easy.head(), None, &Actor::local());
     easy.append(&*store, cancelled);
     let mut next = scribe(8);
     let position = open_after(&*store, &mut next, talk.clone(), true, Some(first.uid()));
     durable(&*store, position).await;
-    // Whoever read the history before the last query ended does not know all of it: in one commit, and in two.
+    // A history that was read before the last query ended is incomplete: in one commit, and in two.
     complete(&*store, &mut next, talk.clone(), "done, too");
     let lost = open_after(&*store, &mut scribe(10), talk.clone(), true, Some(first.uid()));
     assert!(busy(lost).await);
@@ -226,7 +226,7 @@ pub(super) async fn conversations_are_listed_in_pages_the_latest_first(mut place
     let called_a = list(&Wanted { id: Some("a".into()), ..Wanted::default() }, None, 10).await;
     assert_eq!(called_a.items.len(), 2);
 
-    // And so is what was said, in its order.
+    // And so are messages, in their order.
     let page = async |after: Option<QueryUid>| {
         store.said(&namespace("default"), &Wanted::default(), after, 3).await.expect("readable")
     };
@@ -240,7 +240,7 @@ pub(super) async fn conversations_are_listed_in_pages_the_latest_first(mut place
     }
 }
 
-pub(super) async fn what_is_forgotten_is_gone_and_numbers_are_not_given_twice(mut place: Box<dyn Place>) {
+pub(super) async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box<dyn Place>) {
     let store = place.open();
     let (a, b) = (key("default", "a"), key("default", "b"));
     for (number, key) in (1..).zip([&a, &a, &a, &b]) {
@@ -252,7 +252,7 @@ pub(super) async fn what_is_forgotten_is_gone_and_numbers_are_not_given_twice(mu
         store.remove(removal, Timestamp(0)).await.expect("writable")
     };
     let of_a = |query: &str| Wanted { id: Some("a".into()), query: Some(query.into()), ..Wanted::default() };
-    assert_eq!(forget(of_a("q4")).await, 0, "it is of another conversation");
+    assert_eq!(forget(of_a("q4")).await, 0, "it belongs to another conversation");
     assert_eq!(forget(of_a("q3")).await, 1);
     assert_eq!(history(&*store, &a, all()).await, ["answer 1", "answer 2"]);
     talk(&*store, 5, a.clone(), "answer 5").await;
@@ -263,17 +263,17 @@ pub(super) async fn what_is_forgotten_is_gone_and_numbers_are_not_given_twice(mu
     assert_eq!(forget(Wanted { memory: Some("other".into()), ..Wanted::default() }).await, 0);
     assert_eq!(forget(Wanted::default()).await, 1);
     assert_eq!(said(&*store, Wanted::default()).await, Listing::default());
-    // The last exchange takes its conversation with it.
+    // A conversation is removed with its last exchange.
     talk(&*store, 6, b.clone(), "answer 6").await;
     assert_eq!(forget(Wanted { query: Some("q6".into()), ..Wanted::default() }).await, 1);
     let left = store.conversations(&namespace("default"), &Wanted::default(), None, 9).await.expect("readable");
     assert_eq!(left, Listing::default());
     let search = Search { action: Some(Action::ConversationDeleted), limit: 9, ..Search::default() };
     let recorded = store.search(&namespace("default"), &search).await.expect("readable").records;
-    assert_eq!(recorded.len(), 4, "what was deleted is on record, and what was not is not");
+    assert_eq!(recorded.len(), 4, "only what was deleted is recorded");
 }
 
-pub(super) async fn a_conversation_that_nobody_goes_on_with_is_forgotten_in_time(mut place: Box<dyn Place>) {
+pub(super) async fn a_conversation_is_deleted_at_the_end_of_its_retention(mut place: Box<dyn Place>) {
     let store = place.open();
     let (old, young) = (key("default", "old"), key("default", "young"));
     for (number, key) in [(1, &old), (2, &old), (9, &young)] {
@@ -285,16 +285,16 @@ pub(super) async fn a_conversation_that_nobody_goes_on_with_is_forgotten_in_time
         while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
         said(&*store, Wanted::default()).await.items.len()
     };
-    assert_eq!(left(until(0)).await, 3, "the second query has kept it");
+    assert_eq!(left(until(0)).await, 3, "the second query has extended its retention");
     assert_eq!(left(until(1)).await, 1);
     assert_eq!(left(until(2)).await, 0);
     let search = Search { action: Some(Action::ConversationDeleted), limit: 9, ..Search::default() };
     let found = store.search(&namespace("default"), &search).await.expect("readable").records;
     let recorded: Vec<_> = found.into_iter().rev().map(|numbered| numbered.record).collect();
-    assert_eq!(recorded, [outdated(&old, until(1)), outdated(&young, until(2))], "it is on record");
+    assert_eq!(recorded, [outdated(&old, until(1)), outdated(&young, until(2))], "it is recorded");
 }
 
-pub(super) async fn a_query_that_is_kept_for_a_short_time_does_not_shorten_the_life_of_its_conversation(
+pub(super) async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_conversation(
     mut place: Box<dyn Place>,
 ) {
     let store = place.open();
@@ -321,7 +321,7 @@ pub(super) async fn a_query_that_is_kept_for_a_short_time_does_not_shorten_the_l
     assert_eq!(left(&*store, kept_until).await, 0);
 }
 
-pub(super) async fn a_page_of_what_was_said_is_short_if_that_is_long(mut place: Box<dyn Place>) {
+pub(super) async fn a_page_of_large_messages_is_short(mut place: Box<dyn Place>) {
     let store = place.open();
     let (long, text) = (key("default", "talk"), "a".repeat(PAGE_BYTES / 3));
     for number in 1..=7 {
@@ -337,10 +337,10 @@ pub(super) async fn a_page_of_what_was_said_is_short_if_that_is_long(mut place: 
             break;
         }
     }
-    assert_eq!(pages, [3, 3, 1], "none is missed, and none too large to be shown");
+    assert_eq!(pages, [3, 3, 1], "none is missing, and none is too large to be listed");
 }
 
-pub(super) async fn a_history_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place>) {
+pub(super) async fn a_history_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn Place>) {
     let store = place.open();
     let shared = document("{\"messages\":[]}");
     let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
@@ -369,7 +369,7 @@ pub(super) async fn a_namespace_is_in_use_while_a_conversation_is_in_it(mut plac
     };
     assert!(used().await);
     store.remove(removal(&scribe), Timestamp(1)).await.expect("writable");
-    assert!(used().await, "what was said can still be listed");
+    assert!(used().await, "its messages can still be listed");
     let all = Removal::Conversations(namespace("default"), Wanted::default(), None);
     store.remove(all, Timestamp(1)).await.expect("writable");
     assert!(!used().await);

@@ -1,4 +1,4 @@
-//! The clauses of the store's contract that are about finding queries: in lists, by their deadlines, and by their work.
+//! The clauses of the store's contract about finding queries: in lists, by deadline, and by work.
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
@@ -19,7 +19,7 @@ use crate::store::{PAGE_BYTES, Page, Runnable, Store, Wanted};
 
 pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<dyn Place>) {
     let store = place.open();
-    // Created out of order: it is the id that says which one is younger.
+    // Created out of order: the id decides which one is newer.
     for number in [3, 1, 5, 2, 4] {
         let mut scribe = Scribe::new("default", &format!("q{number}"), number);
         scribe.start_and_pause(&*store, LONG);
@@ -33,7 +33,7 @@ pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut plac
             let (created, latest) = entries.split_first().expect("a journal has a beginning");
             assert_eq!((created.seq, created.at), (1, head.created_at));
             assert!(matches!(created.event, Event::Created { .. }), "lists show the input");
-            assert!(has_all_that_waits(head, latest), "lists show what is waited for: {latest:?}");
+            assert!(has_all_open_calls(head, latest), "lists show the open calls: {latest:?}");
             if head.status().is_final() {
                 let is_told = matches!(latest, [.., answer, end] if end.seq == head.seq
                     && matches!(answer.event, Event::TurnEnded { .. }) && end.event == Event::Completed);
@@ -62,8 +62,8 @@ pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut plac
     }
 }
 
-/// Whether the answer is there in which the calls that wait were asked for, and all of them.
-fn has_all_that_waits(head: &Head, latest: &[Entry]) -> bool {
+/// Whether the answer that asked for the open calls is included, with all of them.
+fn has_all_open_calls(head: &Head, latest: &[Entry]) -> bool {
     let asked = |id: CallId| {
         let is_it = |entry: &Entry| matches!(&entry.event, Event::CallAsked(asked) if asked.call == id);
         latest.iter().skip_while(|entry| !matches!(entry.event, Event::TurnEnded { .. })).any(is_it)
@@ -71,7 +71,7 @@ fn has_all_that_waits(head: &Head, latest: &[Entry]) -> bool {
     head.waiting().all(|(call, _)| asked(call.id))
 }
 
-pub(super) async fn a_list_tells_of_every_call_that_waits(mut place: Box<dyn Place>) {
+pub(super) async fn a_list_shows_every_open_call(mut place: Box<dyn Place>) {
     let store = place.open();
     for (number, calls) in (1..).zip([1, 2, 7, 8, 10]) {
         let mut scribe = Scribe::new("default", &format!("q{number}"), number);
@@ -86,7 +86,7 @@ pub(super) async fn a_list_tells_of_every_call_that_waits(mut place: Box<dyn Pla
     let waiting: Vec<_> = listed.queries.iter().map(|(head, _)| head.waiting().count()).collect();
     assert_eq!(waiting, [10, 8, 7, 2, 1]);
     for (head, entries) in &listed.queries {
-        assert!(has_all_that_waits(head, &entries[1..]), "{entries:?}");
+        assert!(has_all_open_calls(head, &entries[1..]), "{entries:?}");
         assert_eq!(entries.len(), 2 + head.waiting().count(), "the creation, the answer, and its calls: {entries:?}");
     }
 }
@@ -113,7 +113,7 @@ pub(super) async fn a_page_of_large_answers_is_short(mut place: Box<dyn Place>) 
             break;
         }
     }
-    assert_eq!(pages, [3, 3, 1], "none is missed, and none too large to be shown");
+    assert_eq!(pages, [3, 3, 1], "none is missing, and none is too large to be listed");
 }
 
 pub(super) async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<dyn Place>) {
@@ -131,7 +131,7 @@ pub(super) async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<
     }
 }
 
-pub(super) async fn what_is_due_comes_most_overdue_first(mut place: Box<dyn Place>) {
+pub(super) async fn due_queries_are_listed_most_overdue_first(mut place: Box<dyn Place>) {
     let store = place.open();
     assert_eq!(store.next_deadline().await.expect("readable"), None);
     let mut scribes: Vec<_> = [(1, 300), (2, 100), (3, 200)]
@@ -154,7 +154,7 @@ pub(super) async fn what_is_due_comes_most_overdue_first(mut place: Box<dyn Plac
     assert_eq!(due(deadlines[0], 9).await, "q2 q3 q1");
     assert_eq!(due(deadlines[0], 2).await, "q2 q3");
 
-    // An answer ends the wait, a hold begins another, and the end of a query ends all.
+    // A result ends the wait, a hold begins another, and the end of a query ends all.
     let position = scribes[1].resolve_and_complete(&*store);
     durable(&*store, position).await;
     assert_eq!(due(deadlines[0], 9).await, "q3 q1");
@@ -187,14 +187,14 @@ pub(super) async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn Plac
     assert_eq!(runnable(&*store, Wanted { limit: 9, ..Wanted::default() }).await, "a*");
 }
 
-/// The names in the order in which they come; a star marks what is inherited.
+/// The names in order; a star marks those that are inherited.
 async fn runnable(store: &dyn Store, wanted: Wanted) -> String {
     let found = store.runnable(wanted).await.expect("readable");
     let word = |Runnable { key, inherited }| format!("{}{}", key.1, if inherited { "*" } else { "" });
     found.into_iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-pub(super) async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(mut place: Box<dyn Place>) {
+pub(super) async fn a_query_with_work_is_runnable_and_marked_if_inherited(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut queued: Vec<_> = [3, 1, 2].map(|number| Scribe::new("default", &format!("q{number}"), number)).into();
     for scribe in &mut queued {
@@ -223,7 +223,7 @@ pub(super) async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(m
     assert_eq!(runnable(&*store, wanted(2, &[])).await, "q1* q2*");
     assert_eq!(runnable(&*store, wanted(2, &[&queued[1], &queued[0]])).await, "q2* thinking*");
     assert_eq!(runnable(&*store, wanted(0, &[])).await, "");
-    // What this process creates or takes up is its own.
+    // Queries that this process creates or advances are its own.
     Scribe::new("default", "new", 7).start(&*store);
     queued[0].reload(&*store).await;
     let events = machine::recover(queued[0].head(), Takeover::Inherited);
@@ -231,7 +231,7 @@ pub(super) async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(m
     durable(&*store, position).await;
     assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3 thinking* new");
     assert_eq!(store.count_runnable().await.expect("readable"), [(Namespace::default(), 5)]);
-    // To change what is known about it is not to take it up.
+    // Changing a query does not advance it.
     thinking.reload(&*store).await;
     let limits = AskedLimits { max_tool_calls: Some(1), ..AskedLimits::default() };
     let position = thinking.append(&*store, machine::change(Changed { limits, ..Changed::default() }));
@@ -239,7 +239,7 @@ pub(super) async fn what_has_work_is_runnable_and_says_whether_it_is_inherited(m
     assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3 thinking* new");
 }
 
-pub(super) async fn namespaces_take_turns(mut place: Box<dyn Place>) {
+pub(super) async fn namespaces_are_served_round_robin(mut place: Box<dyn Place>) {
     let store = place.open();
     for (namespace, name, number) in
         [("a", "a1", 1), ("a", "a2", 2), ("a", "a3", 3), ("a", "a4", 4), ("b", "b1", 5), ("c", "c1", 6), ("c", "c2", 7)]

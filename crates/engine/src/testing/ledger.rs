@@ -1,4 +1,4 @@
-//! A tool that counts what it really did.
+//! A tool that records its runs.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use crate::runner::{InsideCall, Runner};
 
-/// One effect.
+/// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     pub call: CallId,
@@ -18,8 +18,8 @@ pub struct Run {
     pub arguments: Value,
 }
 
-/// Runs every builtin call and remembers it. A gated ledger ends a call only when it is let through,
-/// so that a test can look at the world while calls are running.
+/// Runs every builtin call and records it. A gated ledger ends a call only when it is let through, so that a test can
+/// inspect the world while calls are running.
 #[derive(Debug)]
 pub struct Ledger {
     runs: Mutex<Vec<Run>>,
@@ -38,7 +38,7 @@ impl Ledger {
         Self { gate: Some(Semaphore::new(0)), ..Self::open() }
     }
 
-    /// Every call gives this instead of what was run.
+    /// Every call returns this instead of its arguments.
     #[must_use]
     pub fn giving(content: impl Into<Value>) -> Self {
         Self { gives: Some(content.into()), ..Self::open() }
@@ -51,7 +51,7 @@ impl Ledger {
         }
     }
 
-    /// Everything that was run, in order.
+    /// All runs, in order.
     #[must_use]
     pub fn runs(&self) -> Vec<Run> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,7 +1,7 @@
-//! The kit that tests are written with, and the contracts that back ends are held to.
+//! Test kit, and the contracts of the back ends.
 //!
-//! Nothing here is a mock: [`ScriptedModel`] and [`Ledger`] are real implementations of the traits
-//! that say what they will do and remember what they did.
+//! Nothing here is a mock: [`ScriptedModel`] and [`Ledger`] are real implementations of the traits that follow a script
+//! and record what they did.
 
 mod append_clauses;
 pub mod blob_contract;

@@ -1,4 +1,4 @@
-//! The clauses of the store's contract that are about the audit log and the counts made of it.
+//! The clauses of the store's contract about the audit log and the usage counts.
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
@@ -66,7 +66,7 @@ pub(super) async fn what_is_rejected_leaves_no_record(mut place: Box<dyn Place>)
     assert_eq!(actions(&search(&*store, "default", all()).await), [Action::QueryCreated, Action::CallHandedOut]);
 }
 
-/// Something that was done to no query.
+/// An act that concerns no query.
 fn act(at: i64, actor: &str, detail: &str) -> Record {
     let record = Record::of_act(Timestamp(at), Action::ResourceCreated, None, Some(detail.to_owned()));
     Record { actor: Some(actor.into()), ..record }
@@ -104,7 +104,7 @@ pub(super) async fn records_are_searched_newest_first_in_pages(mut place: Box<dy
             break;
         }
     }
-    assert_eq!(paged, ["4", "2", "0"], "pages are the whole");
+    assert_eq!(paged, ["4", "2", "0"], "the pages are complete");
 }
 
 pub(super) async fn the_log_outlives_its_queries_and_processes(mut place: Box<dyn Place>) {
@@ -125,7 +125,7 @@ pub(super) async fn the_log_outlives_its_queries_and_processes(mut place: Box<dy
     assert_eq!(usage(&*store, "default").await, used, "and the same counts");
     let mut recount = Usage::default();
     log.records.iter().filter_map(|numbered| Sample::of(&numbered.record)).for_each(|sample| recount.add(sample));
-    assert_eq!(used, recount, "counts are those of the log");
+    assert_eq!(used, recount, "counts match the log");
     let mut heir = Scribe::new("default", "a", 2);
     let position = heir.start(&*store);
     durable(&*store, position).await;

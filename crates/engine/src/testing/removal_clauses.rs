@@ -1,4 +1,4 @@
-//! The clauses of the store's contract that are about the end of what is stored, and about requests, which outlive it.
+//! The clauses of the store's contract about deletion, and about idempotency keys, which outlive their queries.
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
@@ -19,11 +19,11 @@ use super::{
 use crate::store::{Answered, Append, REQUESTS_KEPT, Removal, Request, RequestKey, Search, StoreError};
 
 fn request(key: &str, body: &str) -> Request {
-    let key = RequestKey { actor: "somebody".into(), route: "queries", key: key.into() };
+    let key = RequestKey { actor: "an actor".into(), route: "queries", key: key.into() };
     Request { key, fingerprint: ContentHash::of(body.as_bytes()) }
 }
 
-pub(super) async fn a_request_is_answered_once_under_its_key(mut place: Box<dyn Place>) {
+pub(super) async fn a_request_is_answered_once_under_its_idempotency_key(mut place: Box<dyn Place>) {
     let store = place.open();
     let create = |scribe: &mut Scribe, request: Request| {
         let append = Append { request: Some(request), ..scribe.create() };
@@ -32,7 +32,7 @@ pub(super) async fn a_request_is_answered_once_under_its_key(mut place: Box<dyn 
     let mut first = Scribe::new("default", "first", 1);
     let mut same_key = Scribe::new("default", "same-key", 2);
     let kept = create(&mut first, request("k1", "body"));
-    // In the same commit, and once more when the first is there.
+    // In the same commit, and once more when the first exists.
     let lost = create(&mut same_key, request("k1", "body"));
     durable(&*store, kept).await;
     let later = create(&mut Scribe::new("default", "later", 3), request("k1", "other"));
@@ -40,9 +40,9 @@ pub(super) async fn a_request_is_answered_once_under_its_key(mut place: Box<dyn 
         let refused = store.durable(position).await;
         assert!(matches!(refused, Err(StoreError::RequestTaken)), "{refused:?}");
     }
-    // Another key, another namespace, another actor and another door have nothing to do with it.
+    // Keys are scoped: another key, namespace, actor or route is independent.
     let mut actor = request("k1", "body");
-    actor.key.actor = "somebody else".into();
+    actor.key.actor = "another actor".into();
     let mut route = request("k1", "body");
     route.key.route = "messages";
     for (namespace, name, request) in [
@@ -63,25 +63,25 @@ pub(super) async fn a_request_is_answered_once_under_its_key(mut place: Box<dyn 
 
 pub(super) async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Place>) {
     let store = place.open();
-    let (mut doomed, mut other) = (Scribe::new("default", "a", 1), Scribe::new("default", "b", 2));
-    let append = Append { request: Some(request("k", "body")), ..doomed.create() };
-    doomed.send(&*store, append);
-    doomed.ask_outside(&*store, LONG);
+    let (mut deleted, mut other) = (Scribe::new("default", "a", 1), Scribe::new("default", "b", 2));
+    let append = Append { request: Some(request("k", "body")), ..deleted.create() };
+    deleted.send(&*store, append);
+    deleted.ask_outside(&*store, LONG);
     other.start_and_pause(&*store, LONG);
-    // It is deleted behind what was appended before, awaited or not.
-    let (this, now) = (removal(&doomed), Timestamp(1_000));
+    // The deletion is ordered behind earlier appends, awaited or not.
+    let (this, now) = (removal(&deleted), Timestamp(1_000));
     assert_eq!(store.remove(this.clone(), now).await.expect("writable"), 1);
-    assert!(load(&*store, &doomed).await.is_none());
+    assert!(load(&*store, &deleted).await.is_none());
     assert!(load(&*store, &other).await.is_some());
     assert_eq!(store.next_deadline().await.expect("readable"), other.head().deadline());
     assert_eq!(store.remove(this, now).await.expect("writable"), 0, "it is gone already");
-    let lost = doomed.append(&*store, machine::cancel(doomed.head(), None, &Actor::local()));
-    assert!(conflicts(&*store, lost).await, "nothing can be added to it");
+    let lost = deleted.append(&*store, machine::cancel(deleted.head(), None, &Actor::local()));
+    assert!(conflicts(&*store, lost).await, "nothing can be appended to it");
     let answered = async |key: &str| {
         let found = store.answered(&namespace("default"), &request(key, "").key).await.expect("readable");
         found.map(|answered| answered.uid)
     };
-    assert_eq!(answered("k").await, Some(doomed.uid()), "that it was is remembered");
+    assert_eq!(answered("k").await, Some(deleted.uid()), "its idempotency key is kept");
 
     let mut heir = Scribe::new("default", "a", 3);
     let position = heir.start(&*store);
@@ -96,10 +96,10 @@ pub(super) async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<
     };
     let forgotten = now.after(REQUESTS_KEPT);
     assert!(answered(Timestamp(forgotten.0 - 1)).await);
-    assert!(!answered(forgotten).await, "and forgotten in time");
+    assert!(!answered(forgotten).await, "and deleted in time");
 }
 
-pub(super) async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box<dyn Place>) {
+pub(super) async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut waiting = Scribe::new("default", "waiting", 1);
     waiting.start_and_pause(&*store, LONG);
@@ -114,7 +114,7 @@ pub(super) async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box
     durable(&*store, store.last_position()).await;
     let until: Vec<_> = ended.iter().map(|scribe| scribe.head().kept_until().expect("it has ended")).collect();
     let left = async |now: Timestamp| {
-        // A little at a time, until there is nothing more to do.
+        // In batches, until there is nothing more to do.
         while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
         store.list(&namespace("default"), &page(0)).await.expect("readable").total
     };
@@ -123,7 +123,7 @@ pub(super) async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box
     assert!(load(&*store, &ended[0]).await.is_none() && load(&*store, &ended[1]).await.is_some());
     assert_eq!(left(Timestamp(i64::MAX)).await, 1, "what has not ended stays");
     assert!(load(&*store, &waiting).await.is_some());
-    // Nobody asked for it, and it is on record: each once, when it was done.
+    // Retention has no actor, and it is recorded: each once, when it was done.
     let search = Search { action: Some(Action::QueryDeleted), limit: 1_000, ..Search::default() };
     let found = store.search(&namespace("default"), &search).await.expect("readable").records;
     let recorded = |scribe: &Scribe| {
@@ -139,7 +139,7 @@ pub(super) async fn what_ended_is_kept_for_its_time_and_no_longer(mut place: Box
     );
 }
 
-pub(super) async fn what_ended_is_kept_for_the_time_that_was_said_last(mut place: Box<dyn Place>) {
+pub(super) async fn the_latest_retention_of_an_ended_query_counts(mut place: Box<dyn Place>) {
     let store = place.open();
     let mut scribes: Vec<_> = (1..=3).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
     let change = |seconds| {
@@ -156,9 +156,9 @@ pub(super) async fn what_ended_is_kept_for_the_time_that_was_said_last(mut place
     }
     let listed = store.list(&namespace("default"), &page(9)).await.expect("readable");
     for (head, entries) in &listed.queries {
-        let told = |is_it: fn(&Event) -> bool| entries.iter().any(|entry| is_it(&entry.event));
-        assert!(told(|event| matches!(event, Event::TurnEnded { .. })), "lists show what it ended with: {entries:?}");
-        assert!(told(Event::is_final), "lists show how it ended: {}: {entries:?}", head.name);
+        let shows = |is_it: fn(&Event) -> bool| entries.iter().any(|entry| is_it(&entry.event));
+        assert!(shows(|event| matches!(event, Event::TurnEnded { .. })), "lists show what it ended with: {entries:?}");
+        assert!(shows(Event::is_final), "lists show how it ended: {}: {entries:?}", head.name);
     }
     assert_eq!(listed.queries.len(), 3);
     for (left, scribe) in [2, 1, 0].into_iter().zip(&scribes) {
@@ -169,7 +169,7 @@ pub(super) async fn what_ended_is_kept_for_the_time_that_was_said_last(mut place
     }
 }
 
-pub(super) async fn a_toolset_goes_with_the_last_query_that_has_it(mut place: Box<dyn Place>) {
+pub(super) async fn a_toolset_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn Place>) {
     let store = place.open();
     let shared = document("shared");
     let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
@@ -183,7 +183,7 @@ pub(super) async fn a_toolset_goes_with_the_last_query_that_has_it(mut place: Bo
         store.remove(this, Timestamp(1)).await.expect("writable");
         assert_eq!(there().await, left);
     }
-    // And comes again with the next that brings it.
+    // And is stored again with the next query that refers to it.
     let mut again = Scribe::new("default", "again", 3);
     let created = Append { toolset: Some(shared.clone()), ..again.create() };
     let position = again.send(&*store, created);

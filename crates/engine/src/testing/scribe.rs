@@ -1,7 +1,7 @@
 //! Writes the journal of one query as the engine would, without running anything.
 //!
-//! What a scribe appends is always decided by the machine of `bosun-core`, so tests of stores see the
-//! heads and events that really occur. Time is the scribe's own and only ever moves on.
+//! What a scribe appends is always decided by the machine of `bosun-core`, so tests of stores see the heads and events
+//! that really occur. Time is the scribe's own and is monotonic.
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
@@ -20,7 +20,7 @@ use crate::store::{Append, Document, Encoded, Position, Store};
 /// When the first scribe's time begins.
 const BEGINNING: i64 = 1_700_000_000_000;
 
-/// One query and its writer. A clone is a second writer that knows as much as the first.
+/// One query and its writer. A clone is a second writer with the same state.
 #[derive(Clone, Debug)]
 pub struct Scribe {
     uid: QueryUid,
@@ -33,7 +33,7 @@ pub struct Scribe {
 }
 
 impl Scribe {
-    /// A query that does not exist yet. One with a higher `number` is younger.
+    /// A query that does not exist yet. One with a higher `number` is newer.
     #[must_use]
     pub fn new(namespace: &str, name: &str, number: u32) -> Self {
         let now = Timestamp(BEGINNING + i64::from(number));
@@ -50,7 +50,7 @@ impl Scribe {
         }
     }
 
-    /// Its creation, with a spec like any other.
+    /// Its creation, with the default spec.
     pub fn create(&mut self) -> Append {
         self.create_as(spec())
     }
@@ -140,7 +140,7 @@ impl Scribe {
         self.append(store, events)
     }
 
-    /// What the end of the current turn with these calls is worth.
+    /// The events that end the current turn with these calls.
     #[must_use]
     pub fn reply(&self, ways: Vec<Way>) -> Vec<Event> {
         let text = ways.is_empty().then(|| "That is all.".to_owned());
@@ -161,7 +161,7 @@ impl Scribe {
         machine::end_turn(self.head(), self.now, Reply { text, calls, usage, ..Reply::default() })
     }
 
-    /// What the delivery of `outcome` to every waiting call is worth.
+    /// The events of delivering `outcome` to every waiting call.
     #[must_use]
     pub fn deliver(&self, outcome: &Outcome, hold: bool) -> Vec<Event> {
         let waiting: Vec<_> = self.head().waiting().map(|(call, _)| call.id).collect();
@@ -170,7 +170,7 @@ impl Scribe {
         machine::deliver(self.head(), self.now, deliveries, hold, &Actor::local()).events
     }
 
-    /// One of the things that could happen next, picked by `choice`; `None` when nothing can.
+    /// One of the possible next steps, picked by `choice`; `None` if there is none.
     pub fn step(&mut self, choice: u32) -> Option<Append> {
         let head = self.head();
         let outside = Way::Outside { timeout: Duration::from_millis(u64::from(choice)) };
@@ -203,7 +203,7 @@ impl Scribe {
         started.map(|call| machine::finish_call(self.head(), call.id, Outcome::success("ran"))).unwrap_or_default()
     }
 
-    /// Takes over what the store has: after a conflict, this writer knows as much as the other.
+    /// Reloads the query from the store: after a conflict, this writer knows as much as the other.
     pub async fn reload(&mut self, store: &dyn Store) {
         let namespace = self.namespace.parse().expect("scribes are given good namespaces");
         let name = self.name.parse().expect("scribes are given good names");
@@ -218,7 +218,7 @@ impl Scribe {
         self.position = Position::default();
     }
 
-    /// Where the query stands.
+    /// The head of the query.
     ///
     /// # Panics
     /// If it has not been created.
@@ -237,14 +237,14 @@ impl Scribe {
         self.uid
     }
 
-    /// Of the last append.
+    /// The position of the last append.
     #[must_use]
     pub fn position(&self) -> Position {
         self.position
     }
 }
 
-/// A spec like any other.
+/// The default spec.
 #[must_use]
 pub fn spec() -> Spec {
     Spec {

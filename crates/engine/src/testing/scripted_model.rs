@@ -1,4 +1,4 @@
-//! A model that says what the test wrote down.
+//! A model that follows a script.
 
 use std::{
     collections::HashMap,
@@ -24,13 +24,13 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Says `text`, in one piece and at the end.
+    /// Answers `text`, not streamed.
     #[must_use]
     pub fn say(text: &str) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
     }
 
-    /// Says these pieces one after the other.
+    /// Streams these chunks.
     #[must_use]
     pub fn stream(pieces: &[&str]) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Turn {
         self
     }
 
-    /// Fails in a way that nobody foresaw.
+    /// Panics.
     #[must_use]
     pub fn panicking() -> Self {
         Self { panics: true, ..Self::default() }
@@ -80,13 +80,13 @@ impl Turn {
     }
 }
 
-/// Plays one script for each input. Which turn is due follows from the request alone, as it would
-/// for a real model, so a restart in the middle changes nothing.
+/// Plays one script for each input. The turn follows from the request alone, as for a real model, so a restart in the
+/// middle changes nothing.
 #[derive(Debug, Default)]
 pub struct ScriptedModel {
     scripts: HashMap<String, Vec<Turn>>,
     otherwise: Vec<Turn>,
-    /// A turn that broke off once goes on as written the next time.
+    /// A turn that broke off once succeeds the next time.
     broken: Mutex<Vec<(bosun_core::QueryUid, u32)>>,
     requests: Mutex<Vec<ModelRequest>>,
 }
@@ -105,7 +105,7 @@ impl ScriptedModel {
         self
     }
 
-    /// Everything that the model was asked, in order.
+    /// All requests, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -116,7 +116,7 @@ impl ScriptedModel {
             Message::User(text) => Some(text.as_str()),
             _ => None,
         });
-        // Earlier queries of the conversation have had their own scripts.
+        // Earlier queries of the conversation had their own scripts.
         let input = users.clone().find(|text| self.scripts.contains_key(*text)).or(users.clone().next());
         let turns = input.and_then(|input| self.scripts.get(input)).unwrap_or(&self.otherwise);
         let said = (request.turn as usize).saturating_sub(1);

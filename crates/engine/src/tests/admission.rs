@@ -1,4 +1,4 @@
-//! Who runs, who waits his turn, and who is refused.
+//! Admission: which queries run, which are queued, and which are refused.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ async fn state(world: &World, key: &QueryKey) -> Status {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_without_a_permit_waits_its_turn_and_owns_nothing_meanwhile() {
+async fn a_query_without_a_permit_is_queued_and_takes_no_memory() {
     let world = narrow(slow(), Ledger::gated(), 2, 100).await;
     for name in ["a", "b", "c", "d"] {
         world.engine.submit(submission(name, vec![]), Some(Duration::from_millis(10))).await.unwrap();
     }
     assert_eq!(world.ledger.runs().len(), 2, "two permits, two runs");
-    assert_eq!(world.engine.busy(), 2, "who waits is in nobody's memory");
+    assert_eq!(world.engine.busy(), 2, "queued queries are not in memory");
     assert_eq!(state(&world, &key("d")).await, Status::Queued);
     world.ledger.let_through(4);
     for name in ["a", "b", "c", "d"] {
@@ -41,7 +41,7 @@ async fn a_query_without_a_permit_waits_its_turn_and_owns_nothing_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_too_many_wait_new_ones_are_refused_and_results_are_not() {
+async fn when_the_queue_is_full_new_queries_are_refused_and_results_are_not() {
     let asks = vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")];
     let script = ScriptedModel::always(vec![Turn::default().hanging()]).on("ask first", asks);
     let world = narrow(script, Ledger::open(), 1, 2).await;
@@ -54,34 +54,34 @@ async fn when_too_many_wait_new_ones_are_refused_and_results_are_not() {
     assert!(matches!(refused, EngineError::Overloaded(2)), "{refused}");
     assert!(matches!(world.engine.get(&key("d"), None).await, Err(EngineError::QueryNotFound(..))), "nothing is left");
     let again = world.engine.submit(submission("a", vec![]), None).await;
-    assert!(!matches!(again, Err(EngineError::Overloaded(_))), "what exists is not new");
+    assert!(!matches!(again, Err(EngineError::Overloaded(_))), "a retry of an existing query is not refused");
     let posted = vec![delivery(call(&asked, 0), "42")];
     assert!(accepted(&world.engine.deliver(Actor::local(), key("asked"), posted, false, None).await.unwrap()));
 
-    // One that goes makes room for another.
+    // A query that ends makes room for another.
     for name in ["b", "c", "asked"] {
         world.engine.cancel(Actor::local(), key(name), None).await.unwrap();
     }
     world.engine.cancel(Actor::local(), key("a"), None).await.unwrap();
-    // Time stands still but for this: the permits are given back first.
+    // Time is paused except for this: the permits are released first.
     tokio::time::sleep(Duration::from_millis(1)).await;
     world.engine.submit(submission("e", vec![]), None).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_namespace_does_not_hold_up_a_quiet_one() {
+async fn a_busy_namespace_does_not_block_a_quiet_one() {
     let world = narrow(slow(), Ledger::gated(), 1, 100).await;
     let busy: Namespace = "default".parse().unwrap();
     let quiet: Namespace = "quiet".parse().unwrap();
     for number in 0..20 {
         world.engine.submit(submission(&format!("busy-{number}"), vec![]), None).await.unwrap();
-        // Of those that came in the same millisecond, any may be the first.
+        // The order of queries of the same millisecond is not defined.
         tokio::time::advance(Duration::from_millis(1)).await;
     }
     let mut late = submission("late", vec![]);
     late.namespace = quiet.clone();
     world.engine.submit(late, None).await.unwrap();
-    // The one that runs, one of the busy ones that was fetched before, and then it is its turn.
+    // The running one, one of the busy namespace that was fetched before, and then this one.
     world.ledger.let_through(3);
     let late = world.engine.get(&(quiet, "late".parse().unwrap()), PATIENCE).await.unwrap();
     assert_completed(&late, "done");
@@ -93,7 +93,7 @@ async fn a_busy_namespace_does_not_hold_up_a_quiet_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_crash_those_who_ran_and_those_who_waited_go_on() {
+async fn after_a_crash_running_and_queued_queries_continue() {
     let world = narrow(slow(), Ledger::gated(), 2, 100).await;
     for number in 0..10 {
         world.engine.submit(submission(&format!("q{number}"), vec![]), None).await.unwrap();
@@ -108,7 +108,7 @@ async fn after_a_crash_those_who_ran_and_those_who_waited_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deadlines_that_passed_at_once_do_not_flood_the_model() {
+async fn deadlines_that_pass_at_once_do_not_flood_the_model() {
     let script = ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::default().hanging()]);
     let world = narrow(script, Ledger::open(), 2, 3).await;
     for number in 0..30 {
@@ -116,7 +116,7 @@ async fn deadlines_that_passed_at_once_do_not_flood_the_model() {
     }
     tokio::time::advance(Duration::from_secs(601)).await;
     let mut asked_again = 0;
-    // Time is paused: this lets everything happen that can happen without it.
+    // Time is paused: this lets everything happen that needs no time.
     for _ in 0..2_000 {
         tokio::task::yield_now().await;
         asked_again = world.model.requests().len() - 30;

@@ -1,4 +1,4 @@
-//! The price ceilings that the engine keeps: of replies, journals, texts that are filled in and memory.
+//! The size limits that the engine enforces: of replies, journals, rendered texts and memory.
 
 use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
     testing::{Ledger, ScriptedModel, TokioClock, Turn},
 };
 
-/// A model that answers by a function of the turn, and remembers nothing.
+/// A stateless model that answers by a function of the turn.
 struct Answering<Answer>(Answer);
 
 #[async_trait]
@@ -46,7 +46,7 @@ async fn engine(answer: impl Fn(u32) -> ModelReply + Send + Sync + 'static) -> (
     engine_with(answer, |_| {}).await
 }
 
-/// The same, with more in its registry.
+/// The same, with a larger registry.
 async fn engine_with(
     answer: impl Fn(u32) -> ModelReply + Send + Sync + 'static,
     describe: impl FnOnce(&mut Registry),
@@ -62,7 +62,7 @@ async fn engine_with(
     (engine, store)
 }
 
-/// Runs a query whose model says this in its first turn, and is done in its second.
+/// Runs a query whose model answers with `first` in its first turn, and is done in its second.
 async fn run(first: ModelReply) -> (Snapshot, Vec<Event>) {
     let done = ModelReply { text: Some("done".into()), ..ModelReply::default() };
     let (engine, store) = engine(move |turn| if turn == 1 { first.clone() } else { done.clone() }).await;
@@ -97,7 +97,7 @@ async fn a_reply_with_too_many_calls_fails_the_query_and_none_is_journaled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_has_an_id_and_a_name_of_a_sensible_length() {
+async fn the_id_and_the_name_of_a_call_have_a_maximum_length() {
     let named = |bytes: usize| calling(1, &"x".repeat(bytes), "{}");
     assert_completed(&run(named(CALL_NAME_BYTES)).await.0, "done");
     assert_failed(&run(named(CALL_NAME_BYTES + 1)).await.0, "model_malformed");
@@ -119,19 +119,19 @@ async fn the_text_of_a_reply_is_counted_as_json_writes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_is_told_no_more_text_than_a_reply_may_have() {
+async fn a_reader_is_sent_no_more_text_than_a_reply_may_have() {
     let piece = "x".repeat(REPLY_TEXT_BYTES / 4);
     let pieces: Vec<&str> = std::iter::repeat_n(piece.as_str(), 6).collect();
     let world = World::new(ScriptedModel::always(vec![Turn::stream(&pieces)])).await;
     let submitted = world.engine.submit(submission("q", vec![]), None).await.unwrap();
     let mut watch = world.engine.watch(&key("q"), submitted.snapshot.head.seq).await.unwrap();
-    let mut told = 0;
+    let mut received = 0;
     while let Some(watched) = watch.next().await.unwrap() {
         if let Watched::Delta { text, .. } = watched {
-            told += text.len();
+            received += text.len();
         }
     }
-    assert!(told <= REPLY_TEXT_BYTES, "{told}");
+    assert!(received <= REPLY_TEXT_BYTES, "{received}");
     assert_failed(&world.get().await, "model_output_limit");
 }
 
@@ -149,17 +149,17 @@ async fn a_reply_has_a_ceiling_as_a_whole() {
     assert_failed(&run(large).await.0, "model_output_limit");
 }
 
-/// How the first call of a query fared.
+/// The outcome of the first call of a query.
 fn first_outcome(snapshot: &Snapshot) -> Option<Arc<Outcome>> {
     snapshot.transcript.calls().next()?.result.as_ref().map(|recorded| Arc::clone(&recorded.outcome))
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_that_are_too_large_are_told_to_the_model() {
+async fn arguments_that_are_too_large_are_reported_to_the_model() {
     let note = |bytes: usize| format!("{{\"note\":\"{}\"}}", "x".repeat(bytes - 11));
     let (paused, _) = run(calling(1, "ask", note(ARGUMENT_BYTES))).await;
     assert_eq!(paused.head.status(), Status::Waiting);
-    // As many bytes on the wire, and more when they are written again, as in every event that tells of them.
+    // As many bytes on the wire, and more when they are serialised again, as in every event that has them.
     let numbers = format!("{{\"n\":1,\"note\":\"\",\"more\":[{}1]}}", "1e15,".repeat(ARGUMENT_BYTES / 5 - 10));
     for arguments in [note(ARGUMENT_BYTES + 1), numbers] {
         let (completed, _) = run(calling(1, "ask", arguments)).await;
@@ -170,7 +170,7 @@ async fn arguments_that_are_too_large_are_told_to_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_of_bad_arguments_is_bounded() {
+async fn the_message_about_invalid_arguments_is_bounded() {
     let many: serde_json::Map<_, _> =
         (0..90).map(|index| (format!("{index}{}", "x".repeat(2_000)), json!(1))).collect();
     let (completed, _) = run(calling(1, "ask", Value::Object(many).to_string())).await;
@@ -187,7 +187,7 @@ async fn the_model_is_shown_a_result_up_to_its_ceiling() {
         let requests = world.model.requests();
         let Some(Message::Tool { content, .. }) = requests[1].messages.last() else { panic!("a result") };
         assert_eq!(content.bytes().take_while(|byte| *byte == b'x').count(), shown);
-        assert_eq!(content.len() > shown, bytes > shown, "with a mark if it was cut");
+        assert_eq!(content.len() > shown, bytes > shown, "with a mark if it was truncated");
     }
 }
 
@@ -197,12 +197,12 @@ fn with_parameters(input: &str, parameters: &[(&str, usize)]) -> Submission {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_input_is_filled_in_up_to_its_ceiling_and_nothing_larger_is_made() {
+async fn an_input_is_rendered_up_to_its_ceiling_and_nothing_larger_is_built() {
     let half = RENDERED_BYTES / 2;
     for (input, taken) in [
         ("{{.a}}{{.a}}".to_owned(), true),
         ("{{.a}}{{.a}}!".to_owned(), false),
-        // 40 GB, if they were made.
+        // 40 GB, if they were rendered.
         ("{{.a}}".repeat(80_000), false),
     ] {
         let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
@@ -283,16 +283,16 @@ async fn changes_of_a_query_have_a_ceiling_below_that_of_its_journal() {
     };
     assert!(matches!(refused, EngineError::Store(StoreError::Journal(JournalFault::Full))), "{refused}");
     assert!((CHANGES_BYTES / (bytes + 1024)..=CHANGES_BYTES / bytes).contains(&made), "{made}");
-    // The query goes on as if nobody had tried.
+    // The query continues as if the change had not been tried.
     assert_eq!(world.get().await.head.status(), Status::Waiting);
     let world = world.crash().await;
     let again = world.engine.update(Actor::local(), key("q"), note(bytes, "c")).await;
-    assert!(again.is_err(), "what was counted is counted after a restart");
+    assert!(again.is_err(), "the size of changes is restored after a restart");
     assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "done");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_the_journal_has_no_room_for_is_refused_and_the_query_fails() {
+async fn a_result_that_does_not_fit_into_the_journal_is_refused_and_the_query_fails() {
     let text = "x".repeat(REPLY_TEXT_BYTES);
     let (engine, _) = engine(move |turn| {
         let alias = if turn < 64 { "again" } else { "ask" };
@@ -303,7 +303,7 @@ async fn a_result_that_the_journal_has_no_room_for_is_refused_and_the_query_fail
     let paused = engine.submit(limited(vec![outside("ask")], limits), PATIENCE).await.unwrap().snapshot;
     assert_eq!(paused.head.status(), Status::Waiting);
     let mut post = None;
-    // Changes take what is left.
+    // Changes fill the rest.
     while engine.update(Actor::local(), key("q"), note(64 * 1024, if post.is_some() { "a" } else { "b" })).await.is_ok()
     {
         post = if post.is_some() { None } else { Some(()) };
@@ -316,7 +316,7 @@ async fn a_result_that_the_journal_has_no_room_for_is_refused_and_the_query_fail
 }
 
 #[tokio::test(start_paused = true)]
-async fn queries_that_wait_are_kept_in_memory_up_to_a_sum_of_bytes() {
+async fn waiting_queries_are_cached_up_to_a_total_size() {
     let script = ScriptedModel::always(vec![Turn::call("ask", &json!({})), Turn::say("done")]);
     let world = World::new(script).await;
     let noted = |name: &str| {
@@ -332,7 +332,7 @@ async fn queries_that_wait_are_kept_in_memory_up_to_a_sum_of_bytes() {
     let most = WAITING_CACHE_BYTES / (4 << 20);
     assert!((most / 2..=most).contains(&kept.len()), "{}", kept.len());
     assert_eq!(kept.last(), Some(&key("q19")), "the longest waiting went first");
-    // One that grows while it is kept counts for more.
+    // A cached query that grows weighs more.
     let last = key(kept.first().unwrap().1.as_str());
     for letter in ["a", "b", "c"] {
         world.engine.update(Actor::local(), last.clone(), note(256 * 1024, letter)).await.unwrap();
@@ -344,7 +344,7 @@ async fn queries_that_wait_are_kept_in_memory_up_to_a_sum_of_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn entries_are_kept_for_readers_up_to_a_sum_of_bytes_and_all_are_told() {
+async fn recent_entries_are_cached_up_to_a_total_size_and_all_reach_the_reader() {
     let turns: Vec<Turn> = (0..8).map(|n| Turn::call("again", &json!({"n": n}))).chain([Turn::say("done")]).collect();
     let world = World::with(ScriptedModel::always(turns), Ledger::giving("x".repeat(200 * 1024))).await;
     let ended = world.submit(vec![]).await;
@@ -363,7 +363,7 @@ async fn entries_are_kept_for_readers_up_to_a_sum_of_bytes_and_all_are_told() {
     assert!(locked.state().unwrap().recent_bytes() <= RECENT_ENTRIES_BYTES);
 }
 
-/// Takes all permits of the blocking pool until it is dropped.
+/// Holds all permits of the blocking pool until it is dropped.
 async fn busy_pool(engine: &Engine) -> Vec<std::sync::mpsc::Sender<()>> {
     let mut held = Vec::new();
     for _ in 0..2 {
@@ -385,7 +385,7 @@ async fn busy_pool(engine: &Engine) -> Vec<std::sync::mpsc::Sender<()>> {
     held
 }
 
-/// Forty strings that are checked by a pattern that turns back.
+/// Many strings that are checked by a backtracking pattern.
 fn many_texts() -> (Value, String) {
     let pattern = "^(?!x)[a-z ]*$";
     let schema = json!({"type": "object", "properties": {"all": {"type": "array", "items": {"pattern": pattern}}}});
@@ -412,13 +412,13 @@ async fn the_name_of_a_new_query_is_not_locked_while_the_arguments_of_its_tool_a
 }
 
 #[tokio::test]
-async fn large_arguments_are_checked_on_the_blocking_pool_and_the_query_is_not_locked_meanwhile() {
+async fn large_arguments_are_checked_on_the_blocking_pool_with_the_query_unlocked() {
     let (schema, arguments) = many_texts();
     let (engine, _) = engine(move |_| calling(1, "ask", arguments.clone())).await;
     let tool = bosun_core::Tool { parameters: Arc::new(schema), ..outside("ask") };
     let busy = busy_pool(&engine).await;
     engine.submit(submission("q", vec![tool]), None).await.unwrap();
-    // The model has answered long ago; whoever asks is answered all the same.
+    // The model answered long ago; requests are answered all the same.
     for _ in 0..100 {
         tokio::task::yield_now().await;
         assert_eq!(engine.get(&key("q"), None).await.unwrap().head.status(), Status::Running);
@@ -429,7 +429,7 @@ async fn large_arguments_are_checked_on_the_blocking_pool_and_the_query_is_not_l
 }
 
 #[tokio::test]
-async fn small_arguments_are_checked_where_they_are() {
+async fn small_arguments_are_checked_inline() {
     let (engine, _) = engine(|_| calling(1, "ask", r#"{"note": "short"}"#)).await;
     let busy = busy_pool(&engine).await;
     let paused = engine.submit(submission("q", vec![outside("ask")]), PATIENCE).await.unwrap().snapshot;
@@ -452,7 +452,7 @@ async fn schemas_with_patterns_are_compiled_on_the_blocking_pool() {
     let submitting = engine.submit(asking, PATIENCE);
     tokio::pin!(submitting);
     assert!(futures_util::poll!(&mut submitting).is_pending(), "it waits for a permit, and a worker does not");
-    // Others are served meanwhile, also with schemas that are small and plain.
+    // Other requests are served in the meantime, also those with small and simple schemas.
     let plain = Submission { output_schema: Some(Arc::new(json!({"type": "object"}))), ..submission("q", vec![]) };
     assert_completed(&engine.submit(plain, PATIENCE).await.unwrap().snapshot, "{}");
     assert!(!engine.has_compiled(&schema));
@@ -471,7 +471,7 @@ async fn the_patterns_of_an_output_schema_and_of_the_tools_are_counted_together(
     let bytes = |source: &Arc<Value>| bosun_core::Schema::compile(source).unwrap().pattern_bytes();
     let of_tools: usize = tools.iter().map(|tool| bytes(&tool.parameters)).sum();
     let fits = (1..7).rev().find(|count| of_tools + bytes(&with_patterns(900, *count)) <= REQUEST_PATTERN_BYTES);
-    let fits = fits.expect("there is room for one more");
+    let fits = fits.expect("one more schema fits");
     for (name, count, taken) in [("fits", fits, true), ("more", fits + 1, false)] {
         let output_schema = Some(with_patterns(900, count));
         let submitted = engine.submit(Submission { output_schema, ..submission(name, tools.clone()) }, PATIENCE).await;

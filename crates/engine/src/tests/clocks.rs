@@ -1,4 +1,4 @@
-//! A wall clock that steps: what it may not change.
+//! Steps of the wall clock: what they may not change.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn run_with_step(step: i64, query_timeout: u64) -> Snapshot {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_ahead_is_no_running_time() {
+async fn a_step_ahead_does_not_count_as_running_time() {
     for step in [360, 31 * DAY] {
         let snapshot = run_with_step(step, 300).await;
         assert_completed(&snapshot, "done");
@@ -47,7 +47,7 @@ async fn a_step_ahead_is_no_running_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_back_gives_no_time_for_free() {
+async fn a_step_back_grants_no_running_time() {
     assert_completed(&run_with_step(-3_600, 7).await, "done");
     assert_failed(&run_with_step(-3_600, 5).await, "query_timeout");
 }
@@ -62,7 +62,7 @@ async fn nothing_is_deleted_while_the_clock_is_not_steady() {
     world.clock.step(-31 * DAY);
     pass(2 * 3_600).await;
     assert_completed(&world.get().await, "hello");
-    // A clock that stays where it was set is believed, in the end.
+    // A clock that keeps its new time is trusted eventually.
     world.clock.step(31 * DAY);
     pass(3_000).await;
     assert_completed(&world.get().await, "hello");
@@ -79,7 +79,7 @@ async fn waiting() -> (World, Snapshot) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_wait_expires_by_a_clock_that_is_wrong_for_a_moment() {
+async fn no_wait_expires_by_a_clock_that_is_briefly_wrong() {
     let (world, paused) = waiting().await;
     world.clock.step(31 * DAY);
     pass(3).await;
@@ -91,7 +91,7 @@ async fn no_wait_expires_by_a_clock_that_is_wrong_for_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_expires_by_a_clock_that_stays_where_it_was_set() {
+async fn a_wait_expires_by_a_clock_that_keeps_its_new_time() {
     let (world, _) = waiting().await;
     world.clock.step(DAY);
     pass(5).await;
@@ -105,7 +105,7 @@ async fn a_late_continue_is_refused_before_the_sweep() {
     let (world, paused) = waiting().await;
     let held = vec![delivery(call(&paused, 0), "42")];
     world.engine.deliver(Actor::local(), key("q"), held, true, None).await.unwrap();
-    // The sweep waits until the clock is steady; who asks is told by the clock.
+    // The sweep waits until the clock is steady; requests are decided by the clock.
     world.clock.step(DAY);
     let late = world.engine.resume(Actor::local(), key("q"), PATIENCE).await;
     assert!(matches!(late, Err(EngineError::HoldExpired(_))), "{late:?}");

@@ -1,4 +1,4 @@
-//! What a crash may not lose, and what it may not repeat.
+//! Crashes: what they may not lose, and what they may not repeat.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_query_goes_on_in_the_next_process_with_its_exact_transcript() {
+async fn a_waiting_query_continues_in_the_next_process_with_its_exact_transcript() {
     let script = ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")]);
     let world = World::new(script).await;
     let paused = world.submit(vec![outside("ask")]).await;
@@ -37,7 +37,7 @@ async fn a_waiting_query_goes_on_in_the_next_process_with_its_exact_transcript()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_in_the_middle_is_taken_again() {
+async fn an_interrupted_turn_is_retried() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
     let world = world.crash().await;
@@ -47,7 +47,7 @@ async fn a_turn_in_the_middle_is_taken_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_in_the_middle_runs_again_only_if_it_may() {
+async fn an_interrupted_call_runs_again_only_if_it_may() {
     let turn = Turn::call("once", &json!({"n": 1})).and_call("again", r#"{"n":2}"#);
     let world = World::with(ScriptedModel::always(vec![turn, Turn::say("done")]), Ledger::gated()).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_call_in_the_middle_runs_again_only_if_it_may() {
     assert!(matches!(&**unknown, Outcome::Failure { code, .. } if code == "outcome_unknown"), "{unknown:?}");
 }
 
-/// Dies at the `n`th write: either before or after it was kept, the caller cannot tell.
+/// Dies at the `n`th write, before or after it was kept: the caller cannot tell.
 struct Dying {
     writes_left: AtomicU64,
     keeps_last: bool,
@@ -117,8 +117,8 @@ impl Faults for Dying {
     }
 }
 
-/// Dies at every write of the main path in turn, before and after it was kept; a client that repeats
-/// what was not acknowledged brings every query to its end, and nothing runs twice that must not.
+/// Dies at every write of the main path in turn, before and after it was kept; a client that retries what was not
+/// acknowledged brings every query to its end, and nothing that must not repeat runs twice.
 #[tokio::test(start_paused = true)]
 async fn dying_at_every_write_loses_nothing_acknowledged_and_repeats_nothing_forbidden() {
     for keeps_last in [false, true] {
@@ -158,7 +158,7 @@ async fn dying_at_every_write_loses_nothing_acknowledged_and_repeats_nothing_for
     }
 }
 
-/// Whenever the process dies, the conversation is the completed queries of it, each once, in their order.
+/// Whenever the process dies, the conversation consists of its completed queries, each once, in their order.
 #[tokio::test(start_paused = true)]
 async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies() {
     let in_conversation = |name: &str| {

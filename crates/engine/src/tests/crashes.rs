@@ -1,4 +1,4 @@
-//! Which query is to blame when processes stop again and again.
+//! Repeated crashes: finding the query that causes them.
 
 use std::time::Duration;
 
@@ -49,14 +49,14 @@ async fn crashes_with_another_cause_poison_none_of_many() {
     }
 }
 
-/// How often the model was asked for the query that kills.
+/// How often the model was asked for the query that crashes the process.
 fn kills(world: &World) -> usize {
     let requests = world.model.requests();
     requests.iter().filter(|request| format!("{:?}", request.messages).contains("boom")).count()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_query_that_brings_servers_down_is_found_among_others_and_those_go_on() {
+async fn the_query_that_crashes_servers_is_found_and_the_others_continue() {
     const OTHERS: usize = 8;
     let script = ScriptedModel::always(vec![Turn::call("again", &json!({"n": 1})), Turn::say("done")])
         .on("boom", vec![Turn::default().hanging()])
@@ -76,7 +76,7 @@ async fn the_query_that_brings_servers_down_is_found_among_others_and_those_go_o
         if crashes == CRASHES_TOGETHER {
             world.ledger.let_through(1_000);
         }
-        // It dies of the killer, as soon as that is asked for.
+        // The process dies of the killer, as soon as that is asked for.
         let mut seconds = 0;
         while kills(&world) == killed && seconds < 60 {
             pass(1).await;
@@ -95,7 +95,7 @@ async fn the_query_that_brings_servers_down_is_found_among_others_and_those_go_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_work_is_not_held_up_by_retries_in_isolation() {
+async fn new_work_is_not_delayed_by_retries_in_isolation() {
     let script = ScriptedModel::always(vec![Turn::default().hanging()]).on("new", vec![Turn::say("hello")]);
     let settings = Settings { max_running: 3, ..Settings::default() };
     let mut world = World::with_settings(script, Ledger::open(), settings).await;

@@ -1,7 +1,7 @@
-//! A store in memory that goes wrong where a test says so.
+//! A store in memory with injected faults.
 //!
-//! [`Faults`] has what can go wrong; everything else is the memory's own. So a test says what is special about its
-//! store and nothing more.
+//! [`Faults`] has the operations that can fail; everything else is the memory's own. So a test only writes what is
+//! special about its store.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// What goes wrong; by default nothing does.
+/// The faults; none by default.
 #[async_trait]
 pub(super) trait Faults: Send + Sync + 'static {
     fn append(&self, memory: &Memory, append: Append) -> Result<Position, StoreError> {

@@ -49,8 +49,8 @@ async fn blob(world: &World, large: &Large) -> Option<Bytes> {
     world.blobs.read(large.hash, 0, usize::MAX).await.unwrap()
 }
 
-/// What the model read as the result of the first call.
-fn told(world: &World) -> String {
+/// What the model was sent as the result of the first call.
+fn result_shown(world: &World) -> String {
     let requests = world.model.requests();
     let mut messages = requests.last().unwrap().messages.iter();
     messages
@@ -83,7 +83,7 @@ async fn a_result_of_just_the_size_stays_in_the_journal() {
     let report = deliver(&world, id, Outcome::success(text.as_str())).await.unwrap();
     assert_eq!(recorded(&report.snapshot), &Outcome::success(text.as_str()));
     assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap(), []);
-    assert_eq!(told(&world), text);
+    assert_eq!(result_shown(&world), text);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +100,7 @@ async fn the_same_large_result_is_a_replay_and_another_one_is_refused_and_not_ke
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_results_of_a_failure_and_of_a_batch_are_kept_too() {
+async fn large_results_of_a_failure_and_of_a_batch_are_stored_too() {
     let turn = Turn::call("ask", &json!({"n": 1})).and_call("ask", r#"{"n":2}"#);
     let world = World::new(ScriptedModel::always(vec![turn, Turn::say("done")])).await;
     let paused = world.submit(vec![outside("ask")]).await;
@@ -115,16 +115,16 @@ async fn large_results_of_a_failure_and_of_a_batch_are_kept_too() {
     assert_eq!(kept.len(), 2);
     assert_eq!(blob(&world, kept[0]).await.as_deref(), Some(long_text().as_bytes()));
     assert_eq!(serde_json::from_slice::<Value>(&blob(&world, kept[1]).await.unwrap()).unwrap(), Value::from(rows));
-    assert!(told(&world).starts_with("Error: no\nwörter "));
+    assert!(result_shown(&world).starts_with("Error: no\nwörter "));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_cannot_page_reads_what_fits_and_how_much_that_is() {
+async fn a_model_that_cannot_page_gets_what_fits_and_its_size() {
     let (world, id) = paused().await;
     let text = long_text();
     deliver(&world, id, Outcome::success(text.as_str())).await.unwrap();
-    let told = told(&world);
-    let (shown, mark) = told.rsplit_once('\n').unwrap();
+    let shown_text = result_shown(&world);
+    let (shown, mark) = shown_text.rsplit_once('\n').unwrap();
     assert!(text.starts_with(shown));
     assert!(shown.len() > INLINE_BYTES - 4 && shown.len() <= INLINE_BYTES);
     let (shown, size) = (shown.len(), text.len());
@@ -132,7 +132,7 @@ async fn a_model_that_cannot_page_reads_what_fits_and_how_much_that_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_can_page_reads_the_beginning_and_the_handle() {
+async fn a_model_that_can_page_gets_the_beginning_and_the_handle() {
     let world = World::new(asking()).await;
     let mut submission = submission("q", vec![outside("ask")]);
     submission.target = "pager".into();
@@ -140,15 +140,15 @@ async fn a_model_that_can_page_reads_the_beginning_and_the_handle() {
     let id = call(&paused, 0);
     let text = long_text();
     deliver(&world, id, Outcome::success(text.as_str())).await.unwrap();
-    let told = told(&world);
-    let (shown, mark) = told.rsplit_once('\n').unwrap();
+    let shown_text = result_shown(&world);
+    let (shown, mark) = shown_text.rsplit_once('\n').unwrap();
     assert!(text.starts_with(shown) && shown.len() <= 4_096);
     let expect = format!("to read on, call read_result with handle \"{id}\" and offset {}]", shown.len());
     assert!(mark.ends_with(&expect), "{mark}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inside_call_may_give_a_large_result() {
+async fn an_inside_call_may_return_a_large_result() {
     let text = long_text();
     let script = ScriptedModel::always(vec![Turn::call("again", &json!({"n": 1})), Turn::say("done")]);
     let world = World::with(script, Ledger::giving(text.as_str())).await;
@@ -161,7 +161,7 @@ async fn an_inside_call_may_give_a_large_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inside_result_that_is_too_large_is_an_outcome_that_says_so() {
+async fn an_inside_result_that_is_too_large_becomes_a_failure() {
     let script = ScriptedModel::always(vec![Turn::call("again", &json!({"n": 1})), Turn::say("done")]);
     let world = World::with(script, Ledger::giving("x".repeat(LARGEST_BYTES as usize + 1))).await;
     let snapshot = world.submit(vec![]).await;
@@ -170,7 +170,7 @@ async fn an_inside_result_that_is_too_large_is_an_outcome_that_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reference_to_a_blob_that_is_not_there_is_never_recorded() {
+async fn a_reference_to_a_missing_blob_is_never_recorded() {
     let (world, id) = paused().await;
     let outcome = Outcome::Success { content: Content::Large(Large::of(&json!("gone")).0) };
     let refused = deliver(&world, id, outcome).await;
@@ -213,14 +213,14 @@ async fn an_upload_is_the_same_result_as_its_text() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_only_compared_is_not_kept() {
+async fn a_result_that_is_only_compared_is_not_stored() {
     let (world, _) = paused().await;
     upload(&world, Standing::Resolved, MediaType::plain_text(), &[b"text"]).await.unwrap();
     assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_that_is_not_what_it_says_is_refused() {
+async fn an_upload_that_is_invalid_for_its_media_type_is_refused() {
     let (world, _) = paused().await;
     let refused = async |media_type, pieces: &[&[u8]]| upload(&world, Standing::Open, media_type, pieces).await;
     assert!(matches!(refused(MediaType::json(), &[b"{\"a\":", b"}"]).await, Err(UploadError::Bad(_))));
@@ -233,14 +233,14 @@ async fn an_upload_that_is_not_what_it_says_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_removes_what_nobody_refers_to_and_nothing_else() {
+async fn a_sweep_removes_unreferenced_blobs_and_nothing_else() {
     let (world, id) = paused().await;
-    // A crash between blob and entry leaves an orphan.
+    // A crash between blob and entry leaves an unreferenced blob.
     let orphan = upload(&world, Standing::Open, MediaType::plain_text(), &[b"orphan"]).await.unwrap();
     let world = world.crash().await;
     let report = deliver(&world, id, Outcome::success(long_text())).await.unwrap();
     let large = recorded(&report.snapshot).large().unwrap();
-    assert_eq!(world.engine.sweep_blobs().await.unwrap(), 0, "it may be on its way into a journal");
+    assert_eq!(world.engine.sweep_blobs().await.unwrap(), 0, "its reference may be under way");
     tokio::time::advance(BLOB_GRACE).await;
     world.engine.sweep_blobs().await.unwrap();
     assert_eq!(blob(&world, &orphan).await, None);
@@ -248,7 +248,7 @@ async fn a_sweep_removes_what_nobody_refers_to_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn blobs_are_swept_without_being_asked() {
+async fn blobs_are_swept_periodically() {
     let (world, _) = paused().await;
     let orphan = upload(&world, Standing::Open, MediaType::plain_text(), &[b"orphan"]).await.unwrap();
     tokio::time::sleep(2 * BLOB_GRACE + Duration::from_secs(1)).await;
@@ -256,7 +256,7 @@ async fn blobs_are_swept_without_being_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_put_together_are_the_result_and_only_of_the_same_query() {
+async fn pages_add_up_to_the_result_and_only_of_the_same_query() {
     let (world, id) = paused().await;
     let text = long_text();
     let report = deliver(&world, id, Outcome::success(text.as_str())).await.unwrap();
@@ -305,17 +305,17 @@ async fn call_owner(world: &World) -> QueryUid {
 }
 
 #[tokio::test]
-async fn a_result_that_is_refused_at_the_first_look_is_not_taken_unsealed_at_the_second() {
+async fn a_result_that_is_first_refused_and_then_accepted_is_sealed_first() {
     let blobs = MemoryBlobs::new();
     let id = CallId::derive(QueryUid::new(1, [0; 10]), 1, 0);
     let outcome = Outcome::success(long_text());
     let mut deliveries = vec![Delivery { target: Target::Call(id), outcome }];
     let mut large = LargeResults::put_aside(&mut deliveries);
     let hash = deliveries[0].outcome.large().unwrap().hash;
-    // A cancellation stands in its way.
+    // A cancellation precedes it.
     assert!(large.are_kept(&[Verdict::Cancelled(id)]));
     large.keep(&blobs, &[Verdict::Cancelled(id)]).await.unwrap();
-    assert_eq!(blobs.size(hash).await.unwrap(), None, "what is not taken is not written");
+    assert_eq!(blobs.size(hash).await.unwrap(), None, "a refused result is not written");
     // The cancellation was not kept.
     assert!(!large.are_kept(&[Verdict::Accepted(id)]), "it must be sealed first");
     large.keep(&blobs, &[Verdict::Accepted(id)]).await.unwrap();

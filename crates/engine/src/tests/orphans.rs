@@ -1,6 +1,7 @@
-//! No query with work is ever left behind, and what a driver keeps belongs to one query.
+//! Every query with work runs eventually, and a driver's state belongs to one query.
 //!
-//! The store of these tests takes its time, in a way that a seed decides, so that requests meet drivers at every step.
+//! The store of these tests delays its answers, in a way that a seed decides, so that requests race with drivers at
+//! every step.
 
 use std::{
     sync::{
@@ -32,16 +33,16 @@ use crate::{
     testing::{Ledger, ScriptedModel, Turn},
 };
 
-/// A store that yields to other tasks before it answers, and fails every so many reads.
+/// A store that yields to other tasks before it answers, and fails every n-th read.
 struct Slow {
     random: AtomicU64,
-    /// One read in so many fails; none if zero.
+    /// One read in `fails` fails; none if zero.
     fails: AtomicU32,
 }
 
 impl Slow {
     fn new(seed: u64, fails: u32) -> Self {
-        // A seed of zero would give nothing but zeros.
+        // A seed of zero would yield nothing but zeros.
         Self { random: AtomicU64::new(seed | 1 << 40), fails: AtomicU32::new(fails) }
     }
 
@@ -91,7 +92,7 @@ impl Faults for Arc<Slow> {
     }
 }
 
-/// A world on such a store.
+/// A world with such a store.
 async fn slow_world(script: ScriptedModel, slow: &Arc<Slow>, memory: Memory, settings: Settings) -> World {
     let shared = Arc::new(memory.clone());
     let store = Faulty { memory, faults: Arc::clone(slow) };
@@ -114,7 +115,7 @@ fn in_namespace(namespace: &Namespace, name: &str) -> Submission {
     Submission { namespace: namespace.clone(), ..submission(name, vec![outside("ask")]) }
 }
 
-/// Posts the result of the one call until it is taken, as a client does that does not wait for the call's id.
+/// Posts the result of the one call until it is accepted, like a client that does not wait for the call's id.
 async fn post_until_taken(world: &World, key: &QueryKey) {
     for _ in 0..1_000 {
         match world.engine.deliver(Actor::local(), key.clone(), vec![answer()], false, None).await {
@@ -157,12 +158,12 @@ async fn race(seed: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_comes_while_its_driver_waits_for_the_disk_is_acted_on_at_once() {
+async fn a_result_that_arrives_while_its_driver_waits_for_the_disk_is_processed_at_once() {
     for seed in 0..200 {
         let took = race(seed).await;
         assert!(
             took < Duration::from_millis(500),
-            "only the look of every second found a query, seed {seed}: {took:?}"
+            "only the poll of every second found a query, seed {seed}: {took:?}"
         );
     }
 }
@@ -172,7 +173,7 @@ async fn a_result_that_comes_while_its_driver_waits_for_the_disk_is_acted_on_at_
 enum Step {
     Submit,
     Post,
-    /// A whole cycle, with the result posted as early as it is taken.
+    /// A whole cycle, with the result posted as early as it is accepted.
     Cycle,
     Cancel,
     Delete,
@@ -190,7 +191,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Takes the steps of one client, and notes the names that it has used.
+/// Takes the steps of one client, and collects the names that it has used.
 async fn take(world: &World, namespace: &Namespace, client: usize, steps: &[Step], keys: &mut Vec<QueryKey>) {
     for (number, step) in steps.iter().enumerate() {
         let key = keys.last().cloned();
@@ -239,7 +240,7 @@ async fn model_of_admission(seed: u64, fails: u32, permits: usize, clients: Vec<
         let steps = clients.iter().zip(&mut keys).enumerate();
         join_all(steps.map(|(client, (steps, keys))| take(&world, &namespaces[client % 2], client, steps, keys))).await;
     }
-    // From here on nothing fails: every query that has work must run, without a request that gives it another push.
+    // From here on nothing fails: every query with work must run, without a request that wakes it.
     slow.fails.store(0, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(world.store.count_runnable().await.unwrap(), [], "left behind, seed {seed}");
@@ -258,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_query_with_work_runs_whatever_was_lost(
+    fn every_query_with_work_runs_whatever_notification_was_lost(
         seed: u64,
         fails in prop_oneof![Just(0_u32), 2..12_u32],
         permits in 1..3_usize,
@@ -276,7 +277,7 @@ fn paused(test: impl Future<Output = ()>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_do_not_say_that_nothing_is_left_while_a_query_is() {
+async fn metrics_count_a_query_with_work_that_admission_does_not_know() {
     let slow = Arc::new(Slow::new(1, 0));
     let world = slow_world(ScriptedModel::always(vec![Turn::default().hanging()]), &slow, Memory::new(), few(1)).await;
     for name in ["a", "b", "c"] {
@@ -290,8 +291,8 @@ async fn metrics_do_not_say_that_nothing_is_left_while_a_query_is() {
     assert!(text.contains("bosun_queries{state=\"queued\"} 2\n"), "{text}");
 }
 
-/// A name that is deleted and created again at every step of a turn: the model is asked only what belongs to the query
-/// that is answered.
+/// A name that is deleted and created again at every step of a turn: the model is asked only for the query that is
+/// answered.
 async fn reuse_a_name(seed: u64, yields: u32) {
     let slow = Arc::new(Slow::new(seed, 0));
     let script = ScriptedModel::always(vec![Turn::say("to an earlier one")])
@@ -299,7 +300,7 @@ async fn reuse_a_name(seed: u64, yields: u32) {
         .on("second", vec![Turn::call("again", &json!({"n": 2})), Turn::say("to the second")]);
     let world = slow_world(script, &slow, Memory::new(), few(4)).await;
     let key = super::world::key("x");
-    // With a history, which the driver reads before it asks.
+    // With a history, which the driver reads before it asks the model.
     let asked = |name: &str, input: &str| {
         let id = Some("talk".into());
         let conversation = AskedConversation { memory: Some("notes".into()), id, ..AskedConversation::default() };
@@ -322,7 +323,7 @@ async fn reuse_a_name(seed: u64, yields: u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_used_again_at_any_step_gets_its_own_question_and_answer() {
+async fn a_name_that_is_reused_at_any_step_gets_its_own_question_and_answer() {
     for seed in 0..8 {
         for yields in 0..120 {
             reuse_a_name(seed, yields).await;

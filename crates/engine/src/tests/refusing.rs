@@ -1,4 +1,4 @@
-//! A store that takes appends and cannot keep them, for a while: as on a full disk.
+//! A store that accepts appends and cannot commit them for a while, like a full disk.
 
 use std::{
     collections::HashMap,
@@ -29,16 +29,16 @@ use crate::{
     testing::{Ledger, ScriptedModel, TokioClock, Turn, scribe::Scribe},
 };
 
-/// What a full disk does.
+/// The faults of a full disk.
 #[derive(Default)]
 struct Refusing {
-    /// For how many more appends there is room.
+    /// How many more appends can be committed.
     room: AtomicU64,
-    /// Where each append went, in the order of the positions that were given out; nowhere if it was refused.
+    /// The position of each append in the memory, by the positions that were assigned; `None` if it was rejected.
     kept: Mutex<Vec<Option<Position>>>,
-    /// Queries that are not on the disk yet: nobody can read them there.
+    /// Queries that are not committed yet: they cannot be loaded.
     created: Mutex<HashMap<QueryName, Position>>,
-    /// The same of documents.
+    /// The same for documents.
     brought: Mutex<HashMap<ContentHash, Position>>,
 }
 
@@ -49,7 +49,7 @@ impl Refusing {
         self.room.store(appends, Ordering::SeqCst);
     }
 
-    /// Whether there was room for one more.
+    /// Whether one more could be committed.
     fn take_room(&self) -> bool {
         self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |room| room.checked_sub(1)).is_ok()
     }
@@ -83,7 +83,7 @@ impl Faults for Refusing {
     }
 
     async fn durable(&self, memory: &Memory, position: Position) -> Result<(), StoreError> {
-        // A disk takes its time to say no, and longer for what came later; meanwhile the query goes on in memory.
+        // A disk takes its time to fail, and longer for later appends; meanwhile the query continues in memory.
         tokio::time::sleep(Duration::from_millis(position.0)).await;
         match self.place(position) {
             Some(place) => {
@@ -150,7 +150,7 @@ async fn a_query_that_was_not_kept_is_not_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_that_was_not_kept_gives_its_permit_back_though_the_model_hangs() {
+async fn a_query_that_was_not_kept_releases_its_permit_although_the_model_hangs() {
     let (world, store) = world(vec![Turn::default().hanging()]).await;
     store.faults.make_room(0);
     assert_unavailable(world.engine.submit(submission("q", vec![]), None).await);
@@ -159,10 +159,10 @@ async fn a_query_that_was_not_kept_gives_its_permit_back_though_the_model_hangs(
     assert_eq!(world.engine.inner.admission.running(), 0);
 }
 
-/// A query was not kept, and was asked for again under its name: that the disk says no to what the first had
-/// led to says nothing of the second.
+/// A query was not kept, and was submitted again under its name: that the appends which built on the first fail does
+/// not affect the second.
 #[tokio::test]
-async fn only_what_was_built_on_a_failed_write_is_forgotten() {
+async fn only_state_that_was_built_on_a_failed_write_is_discarded() {
     let store = Memory::new();
     let mut scribe = Scribe::new("default", "q", 1);
     let created = scribe.create();
@@ -180,7 +180,7 @@ async fn only_what_was_built_on_a_failed_write_is_forgotten() {
     assert!(is_known().await);
     live.forget(position).await;
     assert!(!is_known().await);
-    // What was read from the store was built on nothing.
+    // What was loaded from the store was built on no append.
     drop(live.lock(&store).await.unwrap());
     live.forget(position).await;
     assert!(is_known().await);
@@ -197,7 +197,7 @@ async fn a_result_that_was_not_kept_is_not_acknowledged() {
         };
         store.faults.make_room(0);
         assert_unavailable(post().await);
-        // A repetition is no better off.
+        // A retry fails as well.
         assert_unavailable(post().await);
         store.faults.make_room(PLENTY);
         assert_eq!(world.engine.get(&key("q"), None).await.unwrap().head.status(), Status::Waiting);
@@ -221,22 +221,22 @@ async fn a_change_that_was_not_kept_is_not_acknowledged() {
     assert!(changed.head.labels.is_some());
 }
 
-/// The end of a query that was not kept never was: the query goes on, and asks the model no more
-/// often than it must while the store cannot keep anything.
+/// If the end of a query was not kept, the query has not ended: it continues, and asks the model no more often than it
+/// must while the store cannot commit anything.
 #[tokio::test(start_paused = true)]
-async fn an_end_that_was_not_kept_is_tried_again_when_it_can_be() {
-    // Often: a driver that took the end for real would begin its turn again and again, until chance ends that.
+async fn an_end_that_was_not_kept_is_retried() {
+    // Repeated: a driver that took the end for real would retry its turn forever, until chance ends that.
     for _ in 0..20 {
         let (world, store) = world(calling()).await;
         let paused = world.submit(vec![outside("ask")]).await;
         let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
         world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, None).await.unwrap();
-        // That it goes on is kept; what comes after that is not.
+        // The resumption is kept; what comes after it is not.
         store.faults.make_room(1);
         assert_unavailable(world.engine.resume(Actor::local(), key("q"), PATIENCE).await);
         tokio::time::sleep(Duration::from_secs(60)).await;
         let asked = world.model.requests().len();
-        assert!(asked <= 2, "the model was asked {asked} times for an answer that nobody could keep");
+        assert!(asked <= 2, "the model was asked {asked} times for an answer that could not be kept");
         store.faults.make_room(PLENTY);
         let ended = world.engine.get(&key("q"), PATIENCE).await.unwrap();
         assert_completed(&ended, "done");
@@ -246,12 +246,12 @@ async fn an_end_that_was_not_kept_is_tried_again_when_it_can_be() {
     }
 }
 
-/// An outcome is held until the store has it, however much has come after it: the tool is not run again, and what it gave is not
-/// unknown.
+/// An outcome is held until it is durable, however much was appended after it: the tool is not run again, and its
+/// outcome is not unknown.
 #[tokio::test(start_paused = true)]
-async fn an_outcome_that_was_not_kept_is_appended_again_however_far_the_query_has_come() {
+async fn an_outcome_that_was_not_kept_is_appended_again_however_far_the_query_is() {
     let turns = vec![Turn::call("once", &json!({"n": 1})), Turn::call("again", &json!({"n": 2})), Turn::say("done")];
-    // All but what comes after the start of the first call, then one more at a time.
+    // Everything up to the start of the first call, then one more at a time.
     for kept in 3..=6 {
         let (world, store) = world(turns.clone()).await;
         store.faults.make_room(kept);
@@ -266,7 +266,7 @@ async fn an_outcome_that_was_not_kept_is_appended_again_however_far_the_query_ha
     }
 }
 
-/// The first turn does not wait for the disk, and what the query was told of its conversation is not there before.
+/// The first turn does not wait for the disk, and its history is not in the store before the commit.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_ahead_of_the_commit_waits_for_its_history() {
     let (world, _store) = world(vec![Turn::say("hello")]).await;

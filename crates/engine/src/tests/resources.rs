@@ -1,4 +1,4 @@
-//! What it takes to store a resource: nothing of other namespaces.
+//! Storing a resource: it needs nothing of other namespaces.
 
 use std::{
     sync::{Arc, Mutex},
@@ -19,12 +19,12 @@ use crate::{
     testing::TokioClock,
 };
 
-/// Describes what is stored and does nothing with it; remembers what it was given.
+/// Describes what is stored and does nothing with it; records its arguments.
 #[derive(Default)]
 struct Describing {
-    /// The namespace that was assembled, and how much is stored in it.
+    /// The namespaces that were assembled, and how many resources were stored in each.
     assembled: Mutex<Vec<(String, usize)>>,
-    /// Manifests of the namespace `slow` are checked when it is told.
+    /// Manifests of the namespace `slow` are checked when this is notified.
     slow: Notify,
 }
 
@@ -99,12 +99,12 @@ async fn storing_a_resource_reads_its_own_namespace_and_keeps_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_change_in_one_namespace_does_not_hold_up_another() {
+async fn a_slow_change_in_one_namespace_does_not_block_another() {
     let assembler = Arc::new(Describing::default());
     let engine = assembler.start().await;
     let slow = engine.create_resource(Actor::local(), manifest("slow", "one"));
     let others = async {
-        // More than there are locks to share: one of them has the same, at most.
+        // More namespaces than stripes of the lock: only those on the same stripe are blocked.
         let mut stored = 0;
         for number in 0..20 {
             let created = engine.create_resource(Actor::local(), manifest(&format!("quick-{number}"), "one"));

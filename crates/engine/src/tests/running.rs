@@ -32,7 +32,7 @@ async fn an_answer_without_calls_completes_the_query() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_of_a_turn_run_at_the_same_time_and_answer_in_the_order_of_asking() {
+async fn calls_of_a_turn_run_concurrently_and_are_answered_in_request_order() {
     let script = ScriptedModel::always(vec![call_three(), Turn::say("done")]);
     let world = World::with(script, Ledger::gated()).await;
     let submitted = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap().snapshot;
@@ -56,12 +56,12 @@ async fn calls_of_a_turn_run_at_the_same_time_and_answer_in_the_order_of_asking(
 async fn the_next_turn_begins_in_the_append_that_finishes_the_last_call() {
     let world = World::new(ScriptedModel::always(vec![call_three(), Turn::say("done")])).await;
     assert_completed(&world.submit(vec![]).await, "done");
-    // Taken on and begun, asked and two of three started, the third one started, three times finished, ended.
+    // Created and begun, asked and two of three started, the third one started, three times finished, ended.
     assert_eq!(world.store.stats().appends, 7);
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_may_run_twice_start_in_the_append_that_asks_for_them() {
+async fn calls_that_may_run_twice_start_in_the_append_that_requests_them() {
     let world = World::new(ScriptedModel::always(vec![call_three(), Turn::say("done")])).await;
     assert_completed(&world.submit(vec![]).await, "done");
     let (namespace, name) = key("q");
@@ -75,13 +75,13 @@ async fn calls_that_may_run_twice_start_in_the_append_that_asks_for_them() {
         }
     }
     let [again, once, again_2] = asked[..] else { panic!("{asked:?}") };
-    // Right behind the three that ask; the one that must not run twice has to be durable first, alone.
+    // Right behind the three requests; the one that must not run twice has to be durable first, alone.
     assert_eq!(started, [(7, again), (8, again_2), (9, once)]);
 }
 
-/// Ids follow from turn and place: a turn that was lost and is taken again has the ids of the first time.
+/// Ids follow from turn and index: a turn that was lost and is retried has the ids of the first attempt.
 #[tokio::test(start_paused = true)]
-async fn an_outcome_is_not_taken_for_that_of_another_call_with_the_same_id() {
+async fn an_outcome_is_not_mistaken_for_that_of_another_call_with_the_same_id() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     let asking = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap().snapshot;
     let live = world.engine.inner.live_queries.entry(&key("q"));
@@ -106,7 +106,7 @@ async fn an_outcome_is_not_taken_for_that_of_another_call_with_the_same_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_can_be_used_again_while_readers_and_the_driver_of_its_last_query_are_still_there() {
+async fn a_name_can_be_reused_while_readers_and_the_driver_of_its_last_query_remain() {
     let script = ScriptedModel::always(vec![Turn::default().hanging()])
         .on("another", vec![Turn::call("once", &json!({"n": 1})), Turn::say("hello")]);
     let world = World::with(script, Ledger::gated()).await;
@@ -124,11 +124,11 @@ async fn a_name_can_be_used_again_while_readers_and_the_driver_of_its_last_query
         Event::TurnStarted { turn, attempt, .. } => Some((turn, attempt)),
         _ => None,
     });
-    assert_eq!(begun.collect::<Vec<_>>(), [(1, 1), (2, 1)], "nobody took the turn of another for its own");
+    assert_eq!(begun.collect::<Vec<_>>(), [(1, 1), (2, 1)], "no driver took the turn of another query for its own");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_does_not_fit_its_schema_is_told_to_the_model_and_never_runs() {
+async fn a_call_that_does_not_match_its_schema_is_reported_to_the_model_and_never_runs() {
     let bad = [
         ("once", r#"{"n": 2.5}"#, "Parameter n must be an integer, got: 2.5"),
         ("once", r#"{"m": 1}"#, "Unknown parameter: m"),
@@ -148,7 +148,7 @@ async fn a_call_that_does_not_fit_its_schema_is_told_to_the_model_and_never_runs
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_says_that_a_tool_is_deprecated() {
+async fn the_journal_warns_that_a_tool_is_deprecated() {
     let script = ScriptedModel::always(vec![Turn::call("old", &json!({"n": 1})), Turn::say("ok")]);
     let world = World::new(script).await;
     let deprecated = Deprecation { since: Some("2.0".into()), message: None, replaced_by: Some("new".into()) };
@@ -160,7 +160,7 @@ async fn history_says_that_a_tool_is_deprecated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_null_for_an_optional_parameter_is_dropped_and_history_says_so() {
+async fn a_null_for_an_optional_parameter_is_dropped_and_recorded() {
     let script = ScriptedModel::always(vec![Turn::call("once", &json!({"n": 1, "note": null})), Turn::say("ok")]);
     let world = World::new(script).await;
     let snapshot = world.submit(vec![]).await;
@@ -172,7 +172,7 @@ async fn a_null_for_an_optional_parameter_is_dropped_and_history_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_hangs_is_given_up_and_the_model_goes_on() {
+async fn a_tool_that_hangs_times_out_and_the_model_continues() {
     let script = ScriptedModel::always(vec![Turn::call("once", &json!({})), Turn::say("moving on")]);
     let world = World::with(script, Ledger::gated()).await;
     let limits = AskedLimits { tool_timeout: Some(Duration::from_secs(5)), ..AskedLimits::default() };
@@ -206,7 +206,7 @@ async fn a_model_that_refuses_fails_the_query_with_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_breaks_off_runs_no_tool_and_is_taken_again() {
+async fn a_stream_that_breaks_off_runs_no_tool_and_is_retried() {
     let script =
         ScriptedModel::always(vec![Turn::stream(&["let me"]).and_call("once", "{}").breaking_off(), Turn::say("ok")]);
     let world = World::new(script).await;
@@ -224,15 +224,15 @@ async fn cancelling_stops_a_model_that_hangs_and_a_call_that_runs() {
         assert_eq!(snapshot.head.status(), Status::Cancelled);
         drop(snapshot);
         tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(world.engine.busy(), 0, "nobody is left with it");
+        assert_eq!(world.engine.busy(), 0, "it is no longer in use");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_exist_is_refused_before_anything_is_kept() {
+async fn missing_references_are_refused_before_anything_is_stored() {
     let world = World::new(ScriptedModel::always(vec![Turn::say("hello")])).await;
     let mut unknown = submission("q", vec![]);
-    unknown.target = "nobody".into();
+    unknown.target = "missing".into();
     let error = world.engine.submit(unknown, None).await.unwrap_err();
     assert!(matches!(error, EngineError::AgentNotFound(..)));
     let mut picky = submission("q", vec![]);
@@ -243,7 +243,7 @@ async fn what_does_not_exist_is_refused_before_anything_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_given_once_and_the_same_request_meets_its_query() {
+async fn a_name_is_unique_and_a_retried_request_gets_its_query() {
     let world = World::new(ScriptedModel::always(vec![Turn::call("ask", &json!({}))])).await;
     let both = tokio::join!(
         world.engine.submit(submission("q", vec![outside("ask")]), PATIENCE),

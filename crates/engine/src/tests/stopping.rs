@@ -1,4 +1,4 @@
-//! What an engine that stops gives to the work in hand, and what it leaves to the next process.
+//! Graceful shutdown: what running work is given, and what is left to the next process.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn running_a_call() -> World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_ends_in_time_is_recorded_and_its_query_goes_on_in_the_next_process() {
+async fn a_call_that_ends_in_time_is_recorded_and_its_query_continues_in_the_next_process() {
     let world = running_a_call().await;
     let ending = async {
         tokio::time::sleep(GRACE / 2).await;
@@ -55,7 +55,7 @@ async fn a_call_that_does_not_end_in_time_is_left_with_an_unknown_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_is_not_waited_for_and_begins_again_in_the_next_process() {
+async fn a_turn_is_not_awaited_and_is_retried_in_the_next_process() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
     let before = tokio::time::Instant::now();
@@ -67,7 +67,7 @@ async fn a_turn_is_not_waited_for_and_begins_again_in_the_next_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_answered_with_where_the_query_stands() {
+async fn waiting_callers_are_answered_with_the_current_state() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     let submitted = world.engine.submit(submission("q", vec![]), PATIENCE);
     let asked = async {
@@ -83,6 +83,10 @@ async fn whoever_waits_is_answered_with_where_the_query_stands() {
     assert_eq!(asked.unwrap().head.status(), Status::Running);
     let late = world.engine.submit(submission("late", vec![outside("ask")]), None).await;
     assert!(matches!(late, Err(EngineError::ShuttingDown)), "{late:?}");
-    assert_eq!(world.engine.get(&key("q"), None).await.unwrap().head.status(), Status::Running, "reads go on");
+    assert_eq!(
+        world.engine.get(&key("q"), None).await.unwrap().head.status(),
+        Status::Running,
+        "reads are still answered"
+    );
     world.engine.close().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What is changed about a query that is taken on: in the middle of its work, while it waits, and after its end.
+//! Changes of an accepted query: in the middle of its work, while it waits, and after its end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,7 +48,7 @@ impl World {
     }
 }
 
-/// Runs a query of ten seconds, changes that after five, and says when it failed.
+/// Runs a query with a limit of ten seconds, changes that after five, and returns when it failed.
 async fn fails_after(world: World, change: AskedLimits) -> u64 {
     let began = Instant::now();
     let asked = limited(vec![], AskedLimits { query_timeout: seconds(10), ..NONE });
@@ -61,7 +61,7 @@ async fn fails_after(world: World, change: AskedLimits) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_that_runs_has_the_time_that_it_was_given_last() {
+async fn a_running_query_has_its_latest_timeout() {
     for (change, expect) in [
         (NONE, 10),
         (AskedLimits { query_timeout: seconds(20), ..NONE }, 20),
@@ -77,7 +77,7 @@ async fn a_query_that_runs_has_the_time_that_it_was_given_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_that_waits_its_turn_waits_once_however_often_it_is_changed() {
+async fn a_queued_query_is_queued_once_however_often_it_is_changed() {
     let settings = Settings { max_running: 1, max_queued: 3, ..Settings::default() };
     let script = ScriptedModel::always(vec![Turn::call("again", &json!({})), Turn::say("done")]);
     let world = World::with_settings(script, Ledger::gated(), settings).await;
@@ -88,13 +88,13 @@ async fn a_query_that_waits_its_turn_waits_once_however_often_it_is_changed() {
         let changed = world.limit(AskedLimits { max_tool_calls: Some(calls), ..NONE }).await;
         assert_eq!(changed.head.status(), Status::Queued);
     }
-    world.engine.submit(submission("last", vec![]), None).await.expect("two wait, and there is room for three");
+    world.engine.submit(submission("last", vec![]), None).await.expect("two are queued, and three may be");
     world.ledger.let_through(3);
     assert_completed(&world.get().await, "done");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_given_more_than_there_is() {
+async fn limits_are_clamped_to_their_bounds() {
     let limits = Limits { query_timeout: Duration::from_secs(30), ..Limits::default() };
     let settings = Settings { limits, ..Settings::default() };
     let script = ScriptedModel::always(vec![Turn::say("done")]);
@@ -107,14 +107,14 @@ async fn nobody_is_given_more_than_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_come_after_a_change_are_bound_by_it_and_what_was_handed_out_is_not() {
+async fn a_change_of_limits_applies_to_later_calls_and_not_to_open_ones() {
     let asks = || Turn::call("ask", &json!({}));
     let world = World::new(ScriptedModel::always(vec![asks(), asks(), asks(), Turn::say("enough")])).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let deadline = |snapshot: &Snapshot| snapshot.head.deadline().unwrap().since(snapshot.head.updated_at);
     assert_eq!(deadline(&paused), Duration::from_secs(600));
     let changed = world.limit(AskedLimits { external_timeout: seconds(9), max_tool_calls: Some(2), ..NONE }).await;
-    assert_eq!(changed.head.deadline(), paused.head.deadline(), "its client was told how long it has");
+    assert_eq!(changed.head.deadline(), paused.head.deadline(), "its client knows the old deadline");
     let second = world.deliver(call(&paused, 0), "1").await;
     assert!(accepted(&second));
     assert_eq!(deadline(&second.snapshot), Duration::from_secs(9));
@@ -127,7 +127,7 @@ async fn calls_that_come_after_a_change_are_bound_by_it_and_what_was_handed_out_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_changed_is_still_so_after_a_crash_and_after_the_end() {
+async fn changes_survive_a_crash_and_are_possible_after_the_end() {
     let world = World::new(ScriptedModel::always(vec![Turn::call("ask", &json!({})), Turn::say("done")])).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let labels = |text: &str| Some([("team".to_owned(), text.to_owned())].into());
@@ -146,7 +146,7 @@ async fn what_was_changed_is_still_so_after_a_crash_and_after_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_that_has_ended_is_kept_for_as_long_as_was_said_last() {
+async fn an_ended_query_has_its_latest_retention() {
     for (ttl, early, late) in [(10, 9, 10), (3_600 * 719, 3_600 * 718, 3_600 * 719)] {
         let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
         let ended = world.submit(vec![]).await.head.updated_at;
@@ -160,7 +160,7 @@ async fn a_query_that_has_ended_is_kept_for_as_long_as_was_said_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_and_an_end_are_one_piece_and_neither_comes_twice() {
+async fn a_change_and_a_cancellation_are_one_append_and_neither_repeats() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     world.engine.submit(limited(vec![], NONE), None).await.unwrap();
     let ttl = AskedLimits { ttl: seconds(60), ..NONE };
@@ -174,12 +174,12 @@ async fn a_change_and_an_end_are_one_piece_and_neither_comes_twice() {
     let other = Update { of: Some(QueryUid::new(1, [1; 10])), cancel: true, ..Update::default() };
     let renamed = world.engine.update(Actor::local(), key("q"), other).await;
     assert!(matches!(renamed, Err(EngineError::Store(StoreError::Conflict(_)))), "{renamed:?}");
-    let missing = world.engine.update(Actor::local(), key("nobody"), Update::default()).await;
+    let missing = world.engine.update(Actor::local(), key("missing"), Update::default()).await;
     assert!(matches!(missing, Err(EngineError::QueryNotFound(..))), "{missing:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_watches_is_told_of_the_end_also_if_something_was_changed_since() {
+async fn a_subscriber_sees_the_end_even_if_the_query_was_changed_since() {
     let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
     let ended = world.submit(vec![]).await;
     let mut present = world.engine.watch(&key("q"), ended.head.seq).await.unwrap();
@@ -201,7 +201,7 @@ async fn who_watches_is_told_of_the_end_also_if_something_was_changed_since() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_at_once_all_count() {
+async fn concurrent_changes_all_count() {
     let world = World::new(ScriptedModel::always(vec![Turn::call("ask", &json!({})), Turn::say("done")])).await;
     world.submit(vec![outside("ask")]).await;
     let engine = Arc::new(world.engine.clone());
@@ -244,7 +244,7 @@ fn a_list_shows_how_a_query_ended_and_not_what_was_changed_since() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_shorten_the_life_of_a_query_may_prolong_it() {
+async fn a_caller_that_may_not_shorten_the_retention_of_a_query_may_extend_it() {
     let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
     let asked = limited(vec![], AskedLimits { ttl: seconds(100), ..NONE });
     world.engine.submit(asked, PATIENCE).await.unwrap();
@@ -256,8 +256,8 @@ async fn who_may_not_shorten_the_life_of_a_query_may_prolong_it() {
         let refused = update(ttl, false).await;
         assert!(matches!(refused, Err(EngineError::MayNotShorten(_))), "{ttl}: {refused:?}");
     }
-    assert_eq!(update(100, false).await.unwrap().head.limits.ttl, Duration::from_secs(100), "it is so already");
+    assert_eq!(update(100, false).await.unwrap().head.limits.ttl, Duration::from_secs(100), "it is not shortened");
     assert_eq!(update(200, false).await.unwrap().head.limits.ttl, Duration::from_secs(200));
-    assert!(update(150, false).await.is_err(), "what counts is how it is now");
+    assert!(update(150, false).await.is_err(), "the current value counts");
     assert_eq!(update(150, true).await.unwrap().head.limits.ttl, Duration::from_secs(150));
 }

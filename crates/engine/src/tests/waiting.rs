@@ -24,7 +24,7 @@ fn ask_then_say() -> ScriptedModel {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_pauses_for_an_outside_tool_and_goes_on_with_its_result() {
+async fn a_query_pauses_for_an_outside_tool_and_continues_with_its_result() {
     let world = World::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     assert_eq!(paused.head.status(), Status::Waiting);
@@ -51,13 +51,13 @@ async fn a_whole_cycle_waits_for_the_disk_twice() {
 async fn a_turn_begins_in_the_append_that_gives_the_query_work() {
     let world = World::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
-    assert_eq!(world.store.stats().appends, 2, "taken on and begun; asked");
+    assert_eq!(world.store.stats().appends, 2, "created and begun; asked");
     assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "thanks");
     assert_eq!(world.store.stats().appends, 4, "delivered and begun; ended");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_busy_with_a_query_that_waits() {
+async fn a_waiting_query_is_not_in_use() {
     let world = World::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -66,11 +66,11 @@ async fn nobody_is_busy_with_a_query_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_those_that_wait_only_as_many_stay_at_hand_as_may_run_at_once() {
+async fn at_most_max_running_waiting_queries_are_cached() {
     let settings = Settings { max_running: 2, ..Settings::default() };
     let world = World::with_settings(ask_then_say(), Ledger::open(), settings).await;
     let queries = &world.engine.inner.live_queries;
-    // Time stands still but for this: whoever has something to do does it first.
+    // Time is paused except for this: everything that needs no time happens first.
     let all_are_done = || tokio::time::sleep(Duration::from_millis(1));
     let mut waiting = Vec::new();
     for name in ["a", "b", "c"] {
@@ -78,8 +78,8 @@ async fn of_those_that_wait_only_as_many_stay_at_hand_as_may_run_at_once() {
         waiting.push((key(name), call(&submitted.snapshot, 0)));
         all_are_done().await;
     }
-    assert_eq!(queries.at_hand(), [key("b"), key("c")], "the one that waited longest went");
-    // At hand or in the store only, a query gets its result; and one that has ended is let go.
+    assert_eq!(queries.at_hand(), [key("b"), key("c")], "the one that waited longest was evicted");
+    // Cached or only in the store, a query gets its result; and one that has ended is evicted.
     for (key, call) in waiting {
         let report =
             world.engine.deliver(Actor::local(), key, vec![delivery(call, "42")], false, PATIENCE).await.unwrap();
@@ -101,7 +101,7 @@ async fn the_same_result_again_is_a_replay_and_another_one_a_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_posts_of_one_result_at_once_are_accepted_once() {
+async fn concurrent_posts_of_one_result_are_accepted_once() {
     for round in 0..50 {
         let world = World::new(ask_then_say()).await;
         let id = call(&world.submit(vec![outside("ask")]).await, 0);
@@ -165,7 +165,7 @@ async fn a_mixed_turn_hands_out_and_runs_at_the_same_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_answers_expires_and_the_model_is_told() {
+async fn a_call_without_a_result_expires_and_the_model_is_informed() {
     let world = World::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let id = call(&paused, 0);
@@ -187,7 +187,7 @@ async fn waiting_outside_costs_no_running_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_query_waits_until_it_is_continued() {
+async fn a_held_query_waits_until_it_is_resumed() {
     let world = World::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
@@ -198,7 +198,7 @@ async fn a_held_query_waits_until_it_is_continued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_nobody_ends_fails_the_query() {
+async fn a_hold_that_is_not_ended_fails_the_query() {
     let world = World::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
@@ -217,7 +217,7 @@ async fn a_result_for_a_cancelled_query_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_poll_gives_up_after_its_time_and_says_where_the_query_stands() {
+async fn a_long_poll_ends_after_its_time_with_the_current_state() {
     let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
     let snapshot = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(3))).await.unwrap().snapshot;
     assert_eq!(snapshot.head.status(), Status::Running);
@@ -228,7 +228,7 @@ fn ask_twice() -> ScriptedModel {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_journal_says_who_did_what() {
+async fn the_journal_records_the_actor_of_each_act() {
     let world = World::new(ask_twice()).await;
     let named = |user: &str| Actor::of_key("ci").unwrap().acting_for(user).unwrap();
     let submission = Submission { by: named("alice"), ..submission("q", vec![outside("ask")]) };
@@ -236,7 +236,7 @@ async fn the_journal_says_who_did_what() {
     assert_eq!(paused.transcript.by, named("alice"));
     let another = Submission { by: named("bob"), ..submission };
     let refused = world.engine.submit(another, None).await.unwrap_err();
-    assert!(matches!(refused, EngineError::NameTaken(..)), "the same words of another actor are another request");
+    assert!(matches!(refused, EngineError::NameTaken(..)), "an equal request of another actor is a different one");
 
     let posted = vec![delivery(call(&paused, 0), "42")];
     world.engine.deliver(named("bob"), key("q"), posted, true, None).await.unwrap();

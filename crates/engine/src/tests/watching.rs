@@ -1,4 +1,4 @@
-//! Watchers: what they see is the journal, with the text in between.
+//! Subscribers: they see the journal, with the text in between.
 
 use std::{sync::Arc, time::Duration};
 
@@ -56,12 +56,12 @@ async fn a_watcher_sees_the_journal_and_the_text_between_calls() {
     let watch = world.engine.watch(&key("q"), 0).await.unwrap();
     let (seen, _) = tokio::join!(rest(watch), world.deliver(call(&paused, 0), "42"));
     assert_eq!(entries(&seen), journal(&world).await);
-    // The last turn was over before anybody read it: its text is in the journal, and not sent twice.
+    // The last turn ended before it was read: its text is in the journal, and not sent twice.
     assert_eq!(text(&seen), "Let me ask.");
 }
 
 #[tokio::test(start_paused = true)]
-async fn from_every_entry_on_a_watcher_sees_exactly_the_rest() {
+async fn a_watcher_that_starts_at_any_entry_sees_exactly_the_rest() {
     let world = World::new(script()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     world.deliver(call(&paused, 0), "42").await;
@@ -73,7 +73,7 @@ async fn from_every_entry_on_a_watcher_sees_exactly_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_back_after_a_turn_began_gets_its_text_too() {
+async fn a_watcher_that_reconnects_after_a_turn_began_gets_its_text_too() {
     let world = World::new(script()).await;
     world.submit(vec![outside("ask")]).await;
     let whole = journal(&world).await;
@@ -84,7 +84,7 @@ async fn whoever_comes_back_after_a_turn_began_gets_its_text_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_in_the_middle_of_a_turn_gets_its_text_in_one_piece() {
+async fn a_watcher_that_joins_in_the_middle_of_a_turn_gets_its_text_as_one_delta() {
     let script = ScriptedModel::always(vec![Turn::stream(&["one ", "two ", "three"]).hanging()]);
     let world = World::new(script).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
@@ -102,7 +102,7 @@ async fn whoever_comes_in_the_middle_of_a_turn_gets_its_text_in_one_piece() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_taken_again_tells_its_readers_to_forget_the_first_try() {
+async fn a_retried_turn_makes_its_readers_discard_the_first_attempt() {
     let script = ScriptedModel::always(vec![Turn::stream(&["so", "rry"]).breaking_off()]);
     let world = World::new(script).await;
     let mut submitted = world.submit(vec![]).await;
@@ -119,7 +119,7 @@ async fn a_turn_that_is_taken_again_tells_its_readers_to_forget_the_first_try() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_reads_nothing_holds_nobody_up() {
+async fn a_watcher_that_reads_nothing_blocks_no_query() {
     let turns = (0..9).map(|n| Turn::call("again", &json!({"n": n}))).chain([Turn::say("done")]).collect();
     let world = World::new(ScriptedModel::always(turns)).await;
     world.engine.submit(submission("q", vec![]), None).await.unwrap();

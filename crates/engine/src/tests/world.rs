@@ -1,4 +1,4 @@
-//! A small world to run queries in: one agent, its tools, a script and a store.
+//! A small world to run queries in: one agent, its tools, a scripted model and a store.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -126,7 +126,7 @@ impl World {
         Engine::start(store, Arc::new(blobs.clone()), registry, Arc::new(clock.clone()), settings).await.unwrap()
     }
 
-    /// As after kill -9: what the store has is all that is left, and the old process can write no more.
+    /// As after kill -9: only what is stored is left, and the old process is fenced.
     pub(super) async fn crash(self) -> Self {
         let store = Arc::new(self.store.reopen());
         let Self { blobs, model, ledger, clock, engine, .. } = self;

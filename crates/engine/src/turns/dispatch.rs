@@ -1,4 +1,4 @@
-//! Inside calls: all of a turn at once, each started and finished in the journal.
+//! Dispatch of inside calls: all of a turn at once, each started and finished in the journal.
 
 use std::{pin::pin, sync::Arc, time::Instant};
 
@@ -27,7 +27,7 @@ struct Prepared {
     timeout: std::time::Duration,
 }
 
-/// Runs calls, all at once, and appends each outcome as it comes.
+/// Runs calls concurrently, and appends each outcome as it arrives.
 pub(crate) async fn run(driver: &mut Driver, Calls { ready, started }: Calls) -> Result<(), StoreError> {
     let (ended, stopped) = (driver.ended.clone(), driver.inner.stopped.clone());
     let mut outcomes = Vec::new();
@@ -36,10 +36,10 @@ pub(crate) async fn run(driver: &mut Driver, Calls { ready, started }: Calls) ->
         let driver = &*driver;
         let mut time_out = pin!(driver.time_out());
         let count = started.len() + ready.len();
-        // Those first whose start the disk has to know of.
+        // First those whose start must be durable.
         let calls = ready.into_iter().map(|call| (call, false)).chain(started.into_iter().map(|call| (call, true)));
         let calls = calls.map(|(call, is_started)| run_one(driver, call, is_started));
-        // One alone needs no bookkeeping, and no memory of its own.
+        // A single call needs no `FuturesUnordered`, which would allocate.
         let mut running = pin!(if count > 1 {
             calls.collect::<FuturesUnordered<_>>().left_stream()
         } else {
@@ -47,7 +47,7 @@ pub(crate) async fn run(driver: &mut Driver, Calls { ready, started }: Calls) ->
         });
         loop {
             let finished = tokio::select! {
-                // The calls first: those that end at once cost no timer.
+                // Calls are polled first: those that end at once cost no timer.
                 biased;
                 finished = running.next() => finished,
                 () = ended.cancelled() => break,
@@ -60,7 +60,7 @@ pub(crate) async fn run(driver: &mut Driver, Calls { ready, started }: Calls) ->
             match finished {
                 None => break,
                 Some((outcome, Ok(()))) => outcomes.extend(outcome),
-                // The others run on: what they do cannot be taken back, and their outcomes can be kept later.
+                // The others run on: their side effects cannot be undone, and their outcomes can be appended later.
                 Some((outcome, Err(error))) => {
                     outcomes.extend(outcome);
                     failure = Some(error);
@@ -72,10 +72,10 @@ pub(crate) async fn run(driver: &mut Driver, Calls { ready, started }: Calls) ->
     failure.map_or(Ok(()), Err)
 }
 
-/// What became of a call, and whether that is recorded.
+/// The outcome of a call, and whether it was recorded.
 type Ran = (Option<(CallId, Arc<Outcome>)>, Result<(), StoreError>);
 
-/// Starts one call unless it is, runs it and records its outcome; the outcome comes back even if it could not be recorded.
+/// Starts one call unless it is started, runs it and records its outcome; returns the outcome even if that failed.
 async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
     let started = if is_started { prepare(driver, id).await } else { start(driver, id).await };
     let started = match started {
@@ -99,9 +99,9 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
 
 enum Started {
     Run(Box<Prepared>),
-    /// It cannot be run at all; the model reads why.
+    /// It cannot be run at all; the model gets the reason.
     Refused(Outcome),
-    /// It is not ready any more.
+    /// It is no longer ready.
     Nothing,
 }
 

@@ -1,4 +1,4 @@
-//! What a query refers to and does not hold: its toolset, and what was said before it.
+//! Documents that a query refers to by hash: its toolset and its history.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use bosun_core::ContentHash;
 
 use crate::{StoreError, turns::driver::Driver};
 
-/// The document with this hash. A query may be ahead of the commit that brings its documents, since its first turn
-/// does not wait for the disk; whoever does not find one waits for that commit and looks again.
+/// The document with this hash. A query may be ahead of the commit that has its documents, since its first turn does
+/// not wait for the disk; if one is not found, this waits for that commit and reads again.
 pub(crate) async fn read(driver: &Driver, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
     let inner = &driver.inner;
     if let Some(document) = inner.store.document(hash).await? {

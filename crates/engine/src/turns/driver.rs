@@ -1,12 +1,11 @@
-//! The task that takes one query as far as it will go.
+//! The driver: the task that runs one query until it waits or ends.
 //!
-//! A driver asks the machine what is next, does it, appends what came of it, and ends when the query
-//! waits or has ended. At most one drives a query at a time. If a write fails, it reads the query
-//! again and goes on from what the store has; outcomes that it holds are appended again, and nothing
-//! that must not repeat is run again.
+//! A driver asks the machine what is next, does it and appends the outcome. At most one task drives a query at a time.
+//! If a write fails, it reloads the query and continues from what the store has; outcomes that it holds are appended
+//! again, and nothing that must not repeat is run again.
 //!
 //! What a driver keeps between two steps is bound to the uid of a query, not to its name: a name may be deleted and
-//! created again at any moment, and the next query must not be asked, answered or failed with what belongs to the last.
+//! created again at any moment, and the next query must not be asked, answered or failed with the state of the last.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -38,22 +37,22 @@ use crate::{
     turns::turn,
 };
 
-/// How long a driver waits before it reads again after a failed write.
+/// How long a driver backs off before it reloads the query after a failed write.
 pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 
 /// How a driver finds its query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// With something to do, or with work that was started for it.
+    /// With work to do, or with work that was started for it.
     Due,
-    /// As an earlier process left it: perhaps in the middle of something.
+    /// As an earlier process left it: perhaps in the middle of a step.
     Inherited,
 }
 
-/// Drives a query that the caller has claimed, for as long as it has its permit. `cause` is the span of whoever had it
-/// taken up, where spans are collected.
+/// Drives a query that the caller has claimed, for as long as it has its permit. `cause` is the span that caused the
+/// query to be driven, if spans are exported.
 ///
-/// In a box: a runtime moves what it is given to run, and moves as much again when that has ended.
+/// Boxed, because tokio moves the future into its task cell and out again; it is several kilobytes.
 pub(crate) fn drive(
     live: Arc<LiveQuery>,
     mut permit: Permit,
@@ -75,7 +74,7 @@ pub(crate) fn drive(
     })
 }
 
-/// A panic, ours or a runner's, ends this query and no other.
+/// Contains a panic, ours or a runner's: it fails this query and no other.
 async fn guarded(mut driver: Driver) {
     if AssertUnwindSafe(driver.run()).catch_unwind().await.is_ok() {
         return;
@@ -96,26 +95,26 @@ async fn guarded(mut driver: Driver) {
 pub(crate) struct Driver {
     pub(crate) inner: Arc<Inner>,
     pub(crate) live: Arc<LiveQuery>,
-    /// Given back with the claim, when the driver comes to rest.
+    /// Released with the claim, when the driver comes to rest.
     permit: Option<Permit>,
-    /// The query that everything below belongs to; none until it has been looked at.
+    /// The query that everything below belongs to; `None` until it has been loaded.
     uid: Option<QueryUid>,
     /// Fires when that query has ended.
     pub(crate) ended: CancellationToken,
-    /// Outcomes that this driver has seen since it last knew that the store has them. What is lost by a failed write is
-    /// appended again, and not run again.
+    /// Outcomes that are not known to be durable yet. After a failed write they are appended again, and their calls are
+    /// not run again.
     pub(crate) finished: Vec<(CallId, Arc<Outcome>)>,
-    /// Turns in a row that broke off.
+    /// Consecutive turns that broke off.
     pub(crate) failed_turns: u32,
-    /// What the model knows of the query.
+    /// What the model has been sent of the query so far.
     pub(crate) told: Told,
-    /// What the store says may have been left in the middle, by another process or by a failed write.
+    /// What may have been interrupted, according to the store: by the end of another process or by a failed write.
     recovering: Option<Takeover>,
-    /// A crash has hit what this driver repeats first.
+    /// Set if a crash has hit the step that this driver repeats first.
     retry: Option<Retry>,
 }
 
-/// What a driver does next.
+/// The next step of a driver.
 enum Step {
     /// This turn has begun: ask the model.
     Turn(Begun),
@@ -125,7 +124,7 @@ enum Step {
     Rest,
 }
 
-/// A turn that has begun: the query as it was then, and what fires when it has ended.
+/// A turn that has begun: the query as it was then, and the token that fires when it ends.
 pub(crate) struct Begun {
     pub(crate) head: Arc<Head>,
     pub(crate) transcript: Arc<Transcript>,
@@ -134,7 +133,7 @@ pub(crate) struct Begun {
 
 /// Inside calls to run.
 pub(crate) struct Calls {
-    /// Those that must not run twice: each is started when its run is the next thing.
+    /// Those that must not run twice: each is marked as started right before it runs.
     pub(crate) ready: Vec<CallId>,
     pub(crate) started: Vec<CallId>,
 }
@@ -162,20 +161,20 @@ impl Driver {
                 Ok(true) => self.retry = None,
                 Ok(false) => return,
                 Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
-                    // To try again would fail again. The others are not touched by it.
+                    // Retrying would fail again. Other queries are not affected.
                     tracing::error!(query = %self.live.key.1, error = %error, "this query cannot be read and is not run");
                     inner.admission.park(self.live.key.clone());
                     return self.live.release().await;
                 }
-                // It has failed by that, or an end that it may have is yet to come.
+                // The query has failed because of that, or its final entry is yet to come.
                 Err(StoreError::Journal(fault)) => {
-                    tracing::warn!(query = %self.live.key.1, error = %fault, "the journal of this query takes no more");
+                    tracing::warn!(query = %self.live.key.1, error = %fault, "the journal of this query is full");
                 }
                 Err(error) => {
-                    // Said once: a full disk may stay so for hours, and the log may lie on it.
+                    // Logged once: a full disk may stay full for hours, and the log may be on it.
                     if self.recovering.is_none() {
                         self.recovering = Some(Takeover::FailedWrite);
-                        tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reading the query again");
+                        tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reloading the query");
                     }
                     tokio::select! {
                         () = tokio::time::sleep(AFTER_STORE_FAILURE) => {}
@@ -186,13 +185,13 @@ impl Driver {
         }
     }
 
-    /// The query that is driven, if it is still there. Under its name there may be another one by now, which this driver
-    /// has not looked at yet.
+    /// Locks the query that is driven, if it still exists. Its name may belong to another query by now, which this
+    /// driver has not loaded yet.
     pub(crate) async fn lock(&self) -> Result<Option<LockedQuery<'_>>, StoreError> {
         self.live.lock_query(&*self.inner.store, self.uid).await
     }
 
-    /// Binds the driver to the query that there is now. What it knows of another one is forgotten.
+    /// Binds the driver to the current query of its name, and discards what it knows of another one.
     fn bind(&mut self, uid: QueryUid, ended: CancellationToken) {
         self.ended = ended;
         if self.uid.replace(uid).is_none_or(|earlier| earlier == uid) {
@@ -205,7 +204,7 @@ impl Driver {
         self.retry = None;
     }
 
-    /// Does the next thing; false when there is nothing more to do.
+    /// Does the next step; false when there is nothing more to do.
     async fn step(&mut self) -> Result<bool, StoreError> {
         if let Some(takeover) = self.recovering {
             self.recover(takeover).await?;
@@ -221,7 +220,7 @@ impl Driver {
         }
     }
 
-    /// Decides with the lock held whether to go on, so that no result slips in unseen.
+    /// Decides with the lock held whether to continue, so that no result is missed.
     async fn look(&mut self) -> Result<Step, StoreError> {
         let (inner, live) = (Arc::clone(&self.inner), Arc::clone(&self.live));
         let mut locked = live.lock(&*inner.store).await?;
@@ -244,16 +243,16 @@ impl Driver {
             locked.append(&*inner.store, inner.clock.now(), interrupted, never)?
         };
         locked.release();
-        // With the claim, and before the wait for the disk: what comes in from here on finds neither a driver nor a permit.
+        // Released with the claim, and before waiting for the disk: later work finds neither a driver nor a permit.
         self.permit = None;
         if matches!(next, Next::Wait) {
             inner.live_queries.keep(&live, weight);
         }
         drop(locked);
-        // The entry must not leave the desk before the store has what it knows.
+        // The entry must not leave the table of live queries before the store has its state.
         if let Err(error) = inner.make_durable(&live, position).await {
-            // Another driver may have claimed the query meanwhile; then it is that one's to repeat. The claim does not read
-            // the query: a second failure here must not leave this driver at work without it.
+            // Another driver may have claimed the query in the meantime; repeating is then up to that one. The claim
+            // does not load the query: a second failure here must not leave this driver running without the claim.
             if !live.claim().await {
                 return Ok(Step::Rest);
             }
@@ -263,7 +262,7 @@ impl Driver {
         Ok(Step::Rest)
     }
 
-    /// Takes up what was started for this driver, and starts what is not.
+    /// Takes the work that was started for this driver, and starts the rest.
     fn take_up(&self, locked: &mut LockedQuery<'_>) -> Result<Step, StoreError> {
         let mut started = locked.take_started();
         if started.turn.is_none() {
@@ -298,16 +297,16 @@ impl Driver {
         }
         let position = self.append(|head| machine::recover(head, takeover)).await?;
         fault::point("recover.appended");
-        // Nothing is done again before the store can keep it: a full disk must not become a model call every
-        // half second.
+        // Nothing is repeated before the store can commit it: a full disk must not cause a model request every half
+        // second.
         self.inner.make_durable(&self.live, position).await?;
-        // They are kept, or the query does not ask for them any more.
+        // They are durable, or the query no longer asks for them.
         self.finished.clear();
         self.recovering = None;
         Ok(())
     }
 
-    /// Appends what `decide` makes of the head, under the lock.
+    /// Appends what `decide` returns for the head, under the lock.
     pub(crate) async fn append(
         &self,
         decide: impl FnOnce(&Head) -> Vec<Event>,
@@ -324,7 +323,7 @@ impl Driver {
         !self.inner.draining.is_cancelled()
     }
 
-    /// Appends what `decide` makes of the model's answer. If the query completes by it, `said` is added to its
+    /// Appends what `decide` makes of the model's answer. If that completes the query, `said` is added to its
     /// conversation.
     pub(crate) async fn end_turn(
         &mut self,
@@ -337,7 +336,7 @@ impl Driver {
         let earlier = locked.state().map_or(0, |state| state.head.calls.len());
         let events = locked.state().map(|state| decide(&state.head, now)).unwrap_or_default();
         locked.append(store, now, Change { events, said }, |_| self.may_advance())?;
-        // A turn that was lost and taken again may ask for other calls, under the same ids.
+        // A turn that was lost and repeated may ask for other calls, under the same ids.
         let asked = locked.state().and_then(|state| state.head.calls.get(earlier..)).unwrap_or_default();
         self.finished.retain(|(id, _)| asked.iter().all(|call| call.id != *id));
         expect_deadline(&self.inner, &locked);
@@ -351,8 +350,8 @@ impl Driver {
         locked.append(&*self.inner.store, self.inner.clock.now(), events, |_| self.may_advance()).map(|_| ())
     }
 
-    /// Fails the query when it has run for as long as it may, which may become more or less meanwhile. It is to be
-    /// waited for beside what runs: whatever that appends takes the same lock.
+    /// Fails the query when it exceeds its running time, a limit that may change in the meantime. To be polled
+    /// concurrently with the work, whose appends take the same lock.
     pub(crate) async fn time_out(&self) -> Result<(), StoreError> {
         let mut changes = self.live.subscribe();
         let mut since = None;
@@ -373,7 +372,7 @@ impl Driver {
                     }
                     left
                 }
-                // What runs may still come to its end, and finds out more.
+                // The work may still end by itself, and will learn more about the failure.
                 Err(_) => AFTER_STORE_FAILURE,
             };
             tokio::select! {

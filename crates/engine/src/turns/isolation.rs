@@ -1,9 +1,9 @@
-//! Retries of queries that a crash has hit, so that the one that causes crashes is told from those beside it.
+//! Retries of queries that a crash has hit, isolated so that the one that causes crashes is told from the others.
 //!
-//! The first few times, all that were hit are retried together. A query that was hit more often is retried in isolation: one
-//! at a time, and none while a retry of the others is under way. A crash during such a retry counts against this one query,
-//! and those that it counts against least go first, so that crashes with another cause are spread over all of them. Work
-//! that no crash has hit is not held up. `docs/decisions/012-crashes.md` has the reasons.
+//! The first few times, all queries that were hit are retried together. A query that was hit more often is retried in
+//! isolation: one at a time, and none while a retry of the others is under way. A crash during such a retry counts
+//! against this one query, and those with the fewest such crashes go first, so that crashes with another cause are
+//! spread over all of them. Work that no crash has hit is not delayed. `docs/decisions/012-crashes.md` has the reasons.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use crate::{admission::Permit, engine::Inner, queries::live::LiveQuery};
 
-/// Isolated retries begin when retries together have had so long to begin.
+/// Isolated retries begin after retries together have had this long to begin.
 const SETTLES: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -32,7 +32,7 @@ pub(crate) struct Isolation {
 struct Retries {
     /// How many are retried together.
     together: usize,
-    /// Whether one is retried in isolation.
+    /// Whether one is being retried in isolation.
     alone: bool,
     /// Those that are to be retried in isolation, by how many crashes count against them.
     waiting: BTreeSet<Rank>,
@@ -40,19 +40,19 @@ struct Retries {
 
 type Rank = (u32, QueryUid);
 
-/// A query is being retried; dropped when the step in which it was hit has been repeated.
+/// The guard of a retry; dropped when the step that was hit has been repeated.
 pub(crate) struct Retry {
     inner: Arc<Inner>,
     alone: bool,
 }
 
-/// A place among those that wait for isolation.
+/// The guard of a query that waits for isolation.
 struct Waiting<'a> {
     isolation: &'a Isolation,
     rank: Rank,
 }
 
-/// How an inherited query may be taken up.
+/// How an inherited query may be resumed.
 pub(crate) enum Admitted {
     /// No crash has hit it.
     Freely,
@@ -62,8 +62,8 @@ pub(crate) enum Admitted {
 }
 
 impl Isolation {
-    /// Decides how a query that an earlier process left behind is taken up, and waits until it may be. While it waits it
-    /// takes no other query's permit.
+    /// Decides how a query that an earlier process left is resumed, and waits until it may be. While it waits, its
+    /// permit does not count, so that another query may run.
     pub(crate) async fn admit(permit: &mut Permit, live: &LiveQuery) -> Admitted {
         let inner = &Arc::clone(permit.inner());
         let hit = match live.lock(&*inner.store).await {
@@ -72,7 +72,7 @@ impl Isolation {
                 let rank = (machine::isolated_crashes(head, takeover), head.uid);
                 (machine::needs_isolation(head, takeover), rank)
             }),
-            // The driver will find the same, and knows what to do.
+            // The driver will find the same error, and handles it.
             Err(_) => None,
         };
         match hit {

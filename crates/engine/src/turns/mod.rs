@@ -1,7 +1,7 @@
-//! The task that moves one query on.
+//! The driver of a query and its steps.
 //!
-//! [`driver`] asks the machine what is next and does it: a [`turn`] of the model, or [`dispatch`] of inside calls. A query
-//! whose target is a tool has turns without a model ([`tool_target`]); one that a crash has hit may be retried in
+//! [`driver`] asks the machine what is next and does it: a [`turn`] of the model, or [`dispatch`] of inside calls. A
+//! query whose target is a tool has turns without a model ([`tool_target`]); one that a crash has hit may be retried in
 //! [`isolation`].
 
 pub(crate) mod dispatch;

@@ -1,9 +1,9 @@
-//! The spans of a query's work.
+//! Tracing spans of a query's work.
 //!
-//! Where nobody collects spans they only name what a line of the log belongs to, and have no more fields than
-//! that takes. Where somebody does, they also say what the conventions for GenAI want to know, and where in the
-//! caller's trace they belong: `traceparent` is the span above them, `trace` is the span itself where its id must be known
-//! elsewhere. No prompt, answer, argument or result is ever a field.
+//! Without a span exporter they only give log lines their context, and have no more fields than that takes. With one
+//! they also have the attributes of the GenAI semantic conventions, and their place in the caller's trace:
+//! `traceparent` is the parent span, `trace` is the span itself if its id must be known elsewhere. No prompt, answer,
+//! argument or result is ever a field.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use crate::{
     runner::InsideCall,
 };
 
-/// One stretch of a query's work, from when it is taken up until it waits or ends. `cause` is what had it taken
-/// up, which may belong to another trace. Where nobody collects spans there is none: whatever the engine logs of a query
-/// names it, and models and tools have spans of their own.
+/// One run of a query, from when it is resumed until it waits or ends. `cause` is the span that had it resumed, which
+/// may belong to another trace. Without an exporter there is no such span: every log line of the engine names its
+/// query, and models and tools have spans of their own.
 pub(crate) async fn run(inner: &Inner, live: &LiveQuery, cause: Option<Span>) -> Span {
     if !inner.settings.exports_spans {
         return Span::none();
     }
     let query = &live.key.1;
-    // What cannot be read is found by the driver, which says so.
+    // A query that cannot be read is found by the driver, which reports it.
     let known = match live.lock(&*inner.store).await {
         Ok(locked) => locked.state().map(|state| (Arc::clone(&state.head), Arc::clone(&state.transcript))),
         Err(_) => None,
@@ -50,7 +50,7 @@ pub(crate) async fn run(inner: &Inner, live: &LiveQuery, cause: Option<Span>) ->
     span
 }
 
-/// How a stretch of work ended, said to the span that it is in.
+/// Records in the current span how the run ended.
 pub(crate) fn rests(inner: &Inner, head: &Head, transcript: &Transcript) {
     if inner.settings.exports_spans {
         let span = Span::current();
@@ -61,8 +61,8 @@ pub(crate) fn rests(inner: &Inner, head: &Head, transcript: &Transcript) {
     }
 }
 
-/// Where one turn stands in the trace of its query: what a model is told. Where nobody collects spans it is
-/// the caller's own span.
+/// The trace context that a model is sent for one turn: a span of the query's trace, or the caller's own span without
+/// an exporter.
 pub(crate) fn trace_of_turn(inner: &Inner, head: &Head, transcript: &Transcript) -> Option<Arc<TraceContext>> {
     let trace = transcript.spec.trace.as_ref()?;
     if !inner.settings.exports_spans {
@@ -72,7 +72,7 @@ pub(crate) fn trace_of_turn(inner: &Inner, head: &Head, transcript: &Transcript)
     Some(Arc::new(trace.at(span_id(&[head.uid.as_bytes(), &turn, &attempt]))))
 }
 
-/// The same for the same parts, and never made twice: an attempt is not repeated under its number.
+/// Deterministic in its parts, and never used twice: an attempt is not repeated under its number.
 fn span_id(parts: &[&[u8]]) -> u64 {
     let hash = ContentHash::of_parts(parts);
     hash.as_bytes().first_chunk().map_or(1, |bytes| u64::from_be_bytes(*bytes)).max(1)
@@ -101,7 +101,7 @@ pub(crate) fn turn(inner: &Inner, live: &LiveQuery, model: &str, provider: &str,
     )
 }
 
-/// What a model answered, said to its span.
+/// Records a model's answer in its span.
 pub(crate) fn replied(span: &Span, reply: &Result<ModelReply, ModelError>) {
     match reply {
         Ok(reply) => {
@@ -133,7 +133,7 @@ pub(crate) fn call(inner: &Inner, live: &LiveQuery, call: &InsideCall) -> Span {
     tracing::info_span!("tool.call", call = %id, tool, kind, attempt = call.attempt, error = Empty)
 }
 
-/// What a tool answered, said to its span.
+/// Records a tool's outcome in its span.
 pub(crate) fn finished(span: &Span, outcome: &Outcome) {
     if let Outcome::Failure { code, .. } = outcome {
         span.record("error", code.as_str());

@@ -1,9 +1,9 @@
-//! A query whose target is a tool: it runs once, and no model is asked.
+//! A query whose target is a tool: the tool runs once, and no model is asked.
 //!
-//! The journal is that of any other query. In its first turn the call is asked for, as a model would have
-//! done; in its second the result is the answer. So an outside tool waits for its client, a crash in the
-//! middle is recovered from, and readers see the same events. There is nobody to read a failure and try
-//! something else: if the call fails, so does the query, for the same reason.
+//! The journal is that of any other query. Its first turn requests the call, as a model would have done; in its second
+//! the result is the answer. So an outside tool waits for its client, a crash in the middle is recovered from, and
+//! readers see the same events. No model could read a failure and try something else: if the call fails, so does the
+//! query, for the same reason.
 
 use bosun_core::{
     Outcome, Transcript,
@@ -15,13 +15,13 @@ use bosun_core::{
 
 use crate::model::{ModelCall, ModelReply};
 
-/// What a turn without a model comes to.
+/// The outcome of a turn without a model.
 pub(crate) enum Answer {
     Reply(ModelReply),
     Failed { code: String, message: String },
 }
 
-/// The arguments that an input stands for: itself, if it is an object; else the one member `input`.
+/// The arguments for an input: the input itself if it is an object; otherwise an object with the one member `input`.
 pub(crate) fn arguments(input: &str) -> String {
     match json::parse(input, Limits::ARGUMENTS) {
         Ok(value) if value.is_object() => input.to_owned(),
@@ -42,7 +42,7 @@ pub(crate) fn answer(transcript: &Transcript, toolset: &Toolset, showing: &Showi
             Answer::Reply(ModelReply { text, ..ModelReply::default() })
         }
         Some(Outcome::Failure { code, message, .. }) => Answer::Failed { code: code.clone(), message: message.clone() },
-        // The machine asks for a turn only when every call has its outcome.
+        // The machine begins a turn only when every call has its outcome.
         None => Answer::Failed { code: failure_code::INTERNAL_ERROR.into(), message: "the call has no outcome".into() },
     }
 }

@@ -1,7 +1,7 @@
-//! Toolsets that were used lately, by content hash.
+//! A cache of recently used toolsets, by content hash.
 //!
-//! Deriving declarations and hashing is paid once for each toolset, not for each query. What was not used for longest
-//! is evicted when all of it is too large, and read from the store again.
+//! Deriving declarations and hashing is paid once for each toolset, not for each query. The least recently used is
+//! evicted when the cache is too large, and read from the store again.
 
 use std::{
     collections::HashSet,
@@ -16,7 +16,7 @@ pub(crate) struct Toolsets {
 
 struct Known {
     by_hash: WeightedCache<ContentHash, Arc<Toolset>>,
-    /// The same ones: to find an equal one costs less than to hash the one that is at hand.
+    /// The same toolsets by content: finding an equal one costs less than hashing.
     by_content: HashSet<Arc<Toolset>>,
 }
 
@@ -37,17 +37,17 @@ impl Toolsets {
         self.known().by_hash.get(&hash).cloned()
     }
 
-    /// The toolset with this content that is known already; else this one, which is known from now on.
+    /// The cached toolset with this content; otherwise this one, which is cached from now on.
     pub(crate) fn share(&self, toolset: Toolset) -> Arc<Toolset> {
         {
             let mut known = self.known();
             if let Some(found) = known.by_content.get(&toolset).cloned() {
-                // It is in use.
+                // Marks it as recently used.
                 known.by_hash.get(&found.hash());
                 return found;
             }
         }
-        // Outside the lock, as is to drop what is evicted: these are the expensive parts.
+        // Hashing, like dropping what is evicted, is expensive and therefore done outside the lock.
         let (hash, weight) = (toolset.hash(), toolset.weight());
         let (toolset, evicted) = self.known().keep(hash, Arc::new(toolset), weight);
         drop(evicted);
@@ -60,7 +60,7 @@ impl Toolsets {
 }
 
 impl Known {
-    /// The toolset that is known by this hash now, and those that are not known any more.
+    /// The toolset that is cached under this hash now, and those that were evicted.
     fn keep(&mut self, hash: ContentHash, toolset: Arc<Toolset>, weight: usize) -> (Arc<Toolset>, Vec<Arc<Toolset>>) {
         // Not equal, but the same as JSON: `1` and `1.0`. Or another request was faster.
         if let Some(known) = self.by_hash.get(&hash) {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_longest_is_evicted() {
+    fn the_least_recently_used_is_evicted() {
         const CAPACITY: usize = 256 * 1024;
         let toolsets = Toolsets::new(CAPACITY);
         let description = |number: usize| json!({"type": "object", "description": "x".repeat(1024), "title": number});
@@ -116,16 +116,16 @@ mod tests {
         assert!((10..100).contains(&toolsets.known().by_hash.len()));
     }
 
-    /// Many small properties take twenty times as much in memory as they do on the wire.
+    /// Many small properties take twenty times as much in memory as on the wire.
     #[test]
-    fn a_toolset_weighs_what_it_takes_and_not_what_it_is_written_with() {
+    fn a_toolset_weighs_its_size_in_memory_and_not_its_json() {
         let properties: serde_json::Map<_, _> = (0..1_000).map(|number| (number.to_string(), json!({}))).collect();
         let many = toolset("many", json!({"properties": properties}));
         assert!(many.weight() > 25 * many.to_document().len(), "{} of {}", many.weight(), many.to_document().len());
     }
 
     #[test]
-    fn a_toolset_heavier_than_all_of_the_cache_is_used_and_not_kept() {
+    fn a_toolset_heavier_than_the_capacity_is_used_and_not_cached() {
         let toolsets = Toolsets::new(1_000);
         let large = toolsets.share(toolset("large", json!({"description": "x".repeat(1_000)})));
         assert!(toolsets.get(large.hash()).is_none());

@@ -1,4 +1,4 @@
-//! One turn of the model: ask, listen, check what it wants.
+//! One turn of the model: send the request, stream the answer, validate the calls.
 
 use std::{
     mem,
@@ -34,7 +34,7 @@ use crate::{
     turns::tool_target,
 };
 
-/// A turn that breaks off after text has been seen is begun again this often.
+/// How often a turn that breaks off after text was streamed is retried.
 const MAX_BROKEN_TURNS: u32 = 3;
 
 enum Prepared {
@@ -47,21 +47,21 @@ struct Question {
     model: Arc<dyn Model>,
     spec: Arc<Spec>,
     request: ModelRequest,
-    /// The turns that the request tells of.
+    /// The turns that the request includes.
     turns: Vec<Arc<Turn>>,
-    /// What the answer must be.
+    /// The schema that the answer must match.
     schema: Option<Arc<Schema>>,
-    /// What goes into the conversation if this is the last turn, but for the answer itself.
+    /// What is added to the conversation if this is the last turn, without the answer itself.
     said: Option<Vec<Message>>,
 }
 
-/// Takes a turn that has begun and appends what came of it.
+/// Runs a turn that has begun and appends its outcome.
 pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreError> {
     let Begun { head, transcript, ended } = begun;
     fault::point("turn.started");
     let told = mem::take(&mut driver.told);
     let prepared = prepare(driver, told, &head, &transcript).await?;
-    // Whoever appends next must not have to copy them.
+    // So that the next appender does not have to copy them.
     drop((head, transcript));
     let question = match prepared {
         Ok(Prepared::Ask(question)) => *question,
@@ -77,11 +77,11 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
     let name = &spec.model;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
     let reply = tokio::select! {
-        // The model first: one that answers at once costs no timer.
+        // The model is polled first: one that answers at once costs no timer.
         biased;
         reply = ask(driver, &*model, name, &request) => reply,
         () = ended.cancelled() => return Ok(()),
-        // The attempt is lost, not the query: the next process begins it again.
+        // The attempt is lost, not the query: the next process retries it.
         () = driver.inner.draining.cancelled() => return Ok(()),
         timed_out = driver.time_out() => return timed_out,
     };
@@ -104,7 +104,7 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
     }
 }
 
-/// Appends what an answer comes to.
+/// Appends the outcome of an answer.
 async fn end(
     driver: &mut Driver,
     reply: ModelReply,
@@ -112,7 +112,7 @@ async fn end(
     schema: Option<Arc<Schema>>,
     said: Option<Vec<Message>>,
 ) -> Result<(), StoreError> {
-    // Whichever model it is of, and whether or not it counted along.
+    // Checked for every model, whether or not its client limits the size itself.
     if let Err(error) = reply.check_size() {
         return fail(driver, &error).await;
     }
@@ -121,7 +121,7 @@ async fn end(
         said.push(Message::Assistant { text, calls: Vec::new(), provider });
         said.into()
     });
-    // Before the query is locked: whoever wants it would wait for the check, and so might a worker.
+    // Before the query is locked: callers that want the lock, and perhaps a worker, would wait for the check.
     let reply = if is_heavy(&reply, &toolset, schema.as_deref()) {
         driver.inner.offload.run(move || checked(reply, &toolset, schema.as_deref())).await
     } else {
@@ -142,10 +142,10 @@ async fn end(
     Ok(())
 }
 
-/// The [effort](Schema::effort) that is made on a worker of the runtime; more goes to the blocking pool.
+/// The [effort](Schema::effort) that is spent on a worker of the runtime; more goes to the blocking pool.
 pub(crate) const INLINE_EFFORT: u64 = 50_000;
 
-/// Whether checking a reply takes longer than a turn should on a worker.
+/// Whether validating a reply takes too long for a worker.
 fn is_heavy(reply: &ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> bool {
     let text = reply.text.as_ref().map_or(0, String::len);
     let mut effort = schema.map_or(0, |schema| schema.effort(text));
@@ -157,7 +157,7 @@ fn is_heavy(reply: &ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> b
     effort > INLINE_EFFORT
 }
 
-/// Holds a reply against what it must be.
+/// Validates the calls and the answer of a reply.
 fn checked(reply: ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> Reply {
     let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
     let ModelReply { text, calls, usage, provider, answered_by } = reply;
@@ -165,7 +165,7 @@ fn checked(reply: ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> Rep
     Reply { text, calls, usage, output, provider, answered_by }
 }
 
-/// What is said of a failure is an event, too, and has the words of strangers in it.
+/// The message of a failure is part of an event, too, and may quote untrusted text.
 const MESSAGE_BYTES: usize = 16 * 1024;
 
 fn shortened(mut message: String) -> String {
@@ -176,10 +176,10 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-/// A schema up to this size is repeated to a model that did not keep to it.
+/// A schema up to this size is repeated to a model whose answer did not match it.
 const SCHEMA_REPEATED: usize = 8 * 1024;
 
-/// Holds an answer against what it must be.
+/// Validates an answer against its schema.
 fn check_output(schema: &Schema, text: Option<&str>) -> Output {
     let text = text.map(str::trim).unwrap_or_default();
     let faults = match schema.check_arguments(text) {
@@ -214,7 +214,7 @@ async fn ask(driver: &Driver, model: &dyn Model, name: &str, request: &ModelRequ
     reply
 }
 
-/// Makes the next question of what the model has been `told` and what has come since.
+/// Builds the next request from what the model has been `told` and what is new.
 async fn prepare(
     driver: &Driver,
     told: Told,
@@ -242,7 +242,7 @@ async fn prepare(
         None => None,
         Some(source) => match inner.compiled(Arc::clone(source)).await {
             Ok(schema) => Some(schema),
-            Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is not taken: {error}")))),
+            Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is invalid: {error}")))),
         },
     };
     let Told { messages, turns } = transcript.tell(told, &history.messages, &showing);
@@ -268,14 +268,14 @@ async fn prepare(
     }))))
 }
 
-/// As ARK calls the format of an agent's answers.
+/// ARK's name of the format of an agent's answers.
 fn format_name(head: &Head) -> String {
     let name = format!("namespace-{}-agent-{}", head.namespace, head.target);
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     name.chars().take(64).map(|letter| if fits(letter) { letter } else { '-' }).collect()
 }
 
-/// The toolset that was frozen at submit.
+/// The toolset that was frozen at submission.
 pub(crate) async fn toolset(
     driver: &Driver,
     transcript: &Transcript,
@@ -294,7 +294,7 @@ pub(crate) async fn toolset(
     }
 }
 
-/// What was said before the query, as it was frozen at submit.
+/// The history of the conversation, as it was frozen at submission.
 async fn history(driver: &Driver, transcript: &Transcript) -> Result<Result<History, ModelError>, StoreError> {
     let Some(hash) = transcript.spec.conversation.as_ref().and_then(|conversation| conversation.history) else {
         return Ok(Ok(History::default()));
@@ -306,7 +306,7 @@ async fn history(driver: &Driver, transcript: &Transcript) -> Result<Result<Hist
     Ok(read.map_err(|error| ModelError::Misconfigured(format!("history {hash} is not readable: {error}"))))
 }
 
-/// Holds a call against its tool: it must exist, and its arguments must be strict JSON that fits.
+/// Validates a call: its tool must exist, and its arguments must be strict JSON that matches its parameters.
 fn check(toolset: &Toolset, call: ModelCall) -> Asked {
     let ModelCall { provider_id, alias, arguments: written } = call;
     let provider_id: Arc<str> = provider_id.into();
@@ -337,7 +337,7 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
     match checked {
         Ok(arguments) => {
             let way = if tool.is_external() {
-                // Narrowed to what the query may wait when it is known.
+                // Clamped to the query's limit when that is known.
                 Way::Outside { timeout: tool.timeout.unwrap_or(Duration::MAX) }
             } else {
                 Way::Inside { repeatable: tool.is_safe_to_repeat() }
@@ -345,7 +345,7 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
             let dropped = arguments.dropped.clone();
             let arguments = arguments.into_value();
             let written = Some(written).filter(|text| !json::is_compact(text, &arguments));
-            // `1e15` has four bytes until it is written again.
+            // `1e15` has four bytes until it is serialised again.
             if let Some(text) = written.as_ref().filter(|_| json::compact_size(&arguments) > ARGUMENT_BYTES) {
                 let message = format!("Arguments have more than {ARGUMENT_BYTES} bytes");
                 return refused(name, alias, text.clone(), outcome_code::INVALID_ARGUMENTS, message);
@@ -368,7 +368,8 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
     }
 }
 
-/// Hands text to the readers of a query, up to what a reply may have: then it fails, and what is more is not gathered.
+/// Streams text to the readers of a query, up to the size limit of a reply: beyond it the reply fails, and further text
+/// is dropped.
 struct DraftDeltas<'a> {
     live: &'a LiveQuery,
     bytes: AtomicUsize,
