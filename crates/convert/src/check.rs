@@ -1,7 +1,7 @@
-//! Everything that is wrong with a text of tools, with its place.
+//! Validation of a text of tools: all faults, with their positions.
 //!
 //! Reading a text tells what its format says wrong; this adds what the tools say wrong: names,
-//! descriptions and schemas by the open rules, names that stand twice, extensions that contradict
+//! descriptions and schemas by the open rules, duplicate names, extensions that contradict
 //! `required`. All of it at once, in the order of the text.
 
 use std::cell::OnceCell;
@@ -23,10 +23,10 @@ use crate::{
     read_document, read_source,
 };
 
-/// A text and all that can be said about it.
+/// A text and all remarks about it.
 #[derive(Debug)]
 pub struct Checked<'a> {
-    /// What the text is; `None` if it could not be told.
+    /// The format of the text; `None` if it was not recognised.
     pub format: Option<Format>,
     /// The tools in it that have no fault.
     pub tools: Vec<Found>,
@@ -35,7 +35,7 @@ pub struct Checked<'a> {
     places: OnceCell<Places>,
 }
 
-/// One thing to say about a text.
+/// One remark about a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,
@@ -75,7 +75,7 @@ impl Checked<'_> {
         self.document.as_ref()
     }
 
-    /// Where the value at `path` stands in the text.
+    /// The position of the value at `path` in the text.
     #[must_use]
     pub fn place_of(&self, path: &str) -> SourcePlace {
         let Some(document) = &self.document else { return place_in_source(path).unwrap_or(SourcePlace::START) };
@@ -219,7 +219,7 @@ fn definition_faults(tools: &[Found], broken: &mut [bool], report: &Report) {
 }
 
 fn schema_remarks(found: &Found, report: &Report) {
-    // What is no schema is a fault, and told as one.
+    // An invalid schema is a fault, and reported as one.
     for warning in normalize(&found.tool.parameters).map(|normalized| normalized.warnings).unwrap_or_default() {
         let path = found.origin.place_of(&format!("parameters.{}", warning.path));
         report.warn(&path, "schema_suspicious", warning.message);

@@ -1,8 +1,8 @@
-//! The tools that a client brings along and runs itself: the client tool provider.
+//! The client tool provider: tools that a client defines and runs itself.
 //!
-//! Definitions are checked once, when the provider is made; a call is handed back to the client
-//! through a callback. The texts of its errors are those of the original, which clients match on.
-//! Nothing here waits: the callback may answer at once or be a future, as the caller likes.
+//! Definitions are validated once, when the provider is made; a call is handed back to the client through a callback.
+//! The texts of its errors are those of the original, which clients match on. Nothing here blocks: the callback may
+//! answer at once or be a future, as the caller likes.
 //!
 //! ```
 //! use bosun_convert::client::{ClientTools, ToolCall, ToolResult};
@@ -47,7 +47,7 @@ use bosun_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Checks definitions by the strict rules, or says everything that is wrong with them.
+/// Validates definitions by the strict rules, with all faults.
 ///
 /// # Errors
 /// `Invalid client tool definitions: …` or `Duplicate tool names: …`.
@@ -55,7 +55,7 @@ pub fn validate_definitions(definitions: &Value) -> Result<Vec<Tool>, Definition
     definition::check(definitions, Rules::Strict)
 }
 
-/// The outcome of [`safe_validate_definitions`], as it is written down: one of the two fields.
+/// The outcome of [`safe_validate_definitions`], as it is serialized: one of the two fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SafeValidation {
     pub success: bool,
@@ -65,7 +65,7 @@ pub struct SafeValidation {
     pub errors: Option<Vec<DefinitionFault>>,
 }
 
-/// [`validate_definitions`] for those who would rather look than catch.
+/// [`validate_definitions`] with faults in a value instead of an `Err`.
 #[must_use]
 pub fn safe_validate_definitions(definitions: &Value) -> SafeValidation {
     match validate_definitions(definitions) {
@@ -91,7 +91,7 @@ pub enum CallKind {
     Function,
 }
 
-/// What is called, and with what: a text of JSON, or the value itself.
+/// The function and its arguments: a text of JSON, or the value itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FunctionCall {
     pub name: String,
@@ -99,7 +99,7 @@ pub struct FunctionCall {
     pub arguments: Value,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
@@ -113,7 +113,7 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// A call that worked.
+    /// A successful call.
     #[must_use]
     pub fn success(call: &ToolCall, result: Value) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl ToolResult {
         }
     }
 
-    /// A call that did not.
+    /// A failed call.
     #[must_use]
     pub fn failure(call: &ToolCall, error: impl fmt::Display) -> Self {
         Self {
@@ -153,7 +153,7 @@ pub struct ClientTools {
 }
 
 impl ClientTools {
-    /// Takes the definitions that a client sent, flat or in OpenAI's envelope.
+    /// Validates the definitions that a client sent, flat or in OpenAI's envelope.
     ///
     /// # Errors
     /// `Invalid client tool definitions: …` or `Duplicate tool names: …`, with every fault.
@@ -179,13 +179,13 @@ impl ClientTools {
         self.get(name).is_some()
     }
 
-    /// The same tools as the engine takes them.
+    /// The same tools, as the engine's type.
     #[must_use]
     pub fn into_toolset(self) -> Toolset {
         self.tools
     }
 
-    /// Checks the arguments of a call against the tool's parameters: all of JSON Schema, all faults.
+    /// Validates the arguments of a call against the tool's parameters: all of JSON Schema, all faults.
     #[must_use]
     pub fn validate_arguments(&self, call: &ToolCall) -> Validation {
         let errors = match self.tools.get(&call.function.name) {
@@ -199,8 +199,7 @@ impl ClientTools {
         Validation { valid: errors.is_empty(), errors }
     }
 
-    /// Hands a call to the client and returns what it made of it, untouched. Never fails itself: what
-    /// goes wrong is in the result.
+    /// Hands a call to the client and returns its result, unchanged. Never fails itself: errors are in the result.
     pub fn execute<E: fmt::Display>(
         &self,
         call: &ToolCall,
@@ -212,7 +211,7 @@ impl ClientTools {
         }
     }
 
-    /// [`ClientTools::execute`] for a client that takes its time.
+    /// [`ClientTools::execute`] for an asynchronous client.
     pub async fn execute_async<E, F>(
         &self,
         call: &ToolCall,
@@ -231,7 +230,7 @@ impl ClientTools {
         }
     }
 
-    /// The call with its arguments as an object, or why the client is not asked.
+    /// The call with its arguments as an object, or why the client is not called.
     fn prepare(&self, call: &ToolCall) -> Result<ToolCall, String> {
         let name = &call.function.name;
         if !self.can_handle(name) {
@@ -306,8 +305,8 @@ mod tests {
         assert_eq!(validation.valid, errors.is_empty());
     }
 
-    fn nobody(_: &ToolCall) -> Result<ToolResult, String> {
-        panic!("the client must not be asked")
+    fn never_called(_: &ToolCall) -> Result<ToolResult, String> {
+        panic!("the client must not be called")
     }
 
     #[test]
@@ -381,14 +380,14 @@ mod tests {
 
     #[test]
     fn execute_fails_for_unknown_tools() {
-        let result = provider().execute(&call("xyz", json!({})), nobody);
+        let result = provider().execute(&call("xyz", json!({})), never_called);
         assert_eq!(result.error.as_deref(), Some("Tool xyz not found in client tools"));
         assert_eq!((result.success, result.result), (false, Value::Null));
     }
 
     #[test]
     fn execute_fails_for_invalid_json() {
-        let result = provider().execute(&call("closed", json!("{invalid")), nobody);
+        let result = provider().execute(&call("closed", json!("{invalid")), never_called);
         assert_eq!(
             result.error.as_deref(),
             Some("Invalid tool arguments JSON: key must be a string at line 1 column 2")
@@ -398,15 +397,15 @@ mod tests {
     #[test]
     fn execute_fails_for_arguments_that_are_no_object() {
         for arguments in [json!(null), json!("null"), json!([]), json!("[]"), json!(5)] {
-            let result = provider().execute(&call("closed", arguments), nobody);
+            let result = provider().execute(&call("closed", arguments), never_called);
             assert_eq!(result.error.as_deref(), Some("Invalid tool arguments: must be an object."));
         }
     }
 
     #[test]
     fn execute_reports_the_callbacks_error() {
-        let result = provider().execute(&call("closed", json!({})), |_| Err("client went away"));
-        assert_eq!(result.error.as_deref(), Some("client went away"));
+        let result = provider().execute(&call("closed", json!({})), |_| Err("client disconnected"));
+        assert_eq!(result.error.as_deref(), Some("client disconnected"));
     }
 
     #[test]
@@ -422,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn validate_tool_arguments_takes_correct_ones() {
+    fn validate_tool_arguments_accepts_valid_ones() {
         check_arguments("search_database", json!(r#"{"query": "test", "limit": 10}"#), &[]);
         check_arguments("search_database", json!({"query": "test", "limit": 10}), &[]);
     }

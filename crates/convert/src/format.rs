@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::document::{Document, skip_comments};
 
-/// A way to write tools down.
+/// A format of tool definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// TypeScript or JavaScript source with Zod schemas.
@@ -55,7 +55,7 @@ impl Format {
     ];
 
     /// The formats that tools can be written in. Source code, workflows and API descriptions say
-    /// much that a tool does not know.
+    /// much that has no place in a tool.
     pub const TARGETS: [Self; 10] = [
         Self::ExternalTools,
         Self::Ark,
@@ -176,7 +176,7 @@ fn of_object(object: &Map<String, Value>) -> Result<Format, String> {
         return of_object(result);
     }
     match object.get("tools") {
-        // No entry tells; what stands beside the list may.
+        // An empty list does not identify the format; its siblings may.
         Some(Value::Array(tools)) if tools.is_empty() => {
             Ok(if has("providers") || has("beats") { Format::ToolConfig } else { Format::ExternalTools })
         }
@@ -258,7 +258,7 @@ fn keys(object: &Map<String, Value>) -> String {
     }
 }
 
-/// A message repeats what was found, but not a megabyte of it and nothing that a terminal obeys.
+/// Shortens and sanitises input for a message: not a megabyte of it, and no control characters.
 pub(crate) fn clip(text: &str) -> String {
     bosun_core::text::clip(text, 60)
 }

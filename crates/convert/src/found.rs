@@ -1,4 +1,4 @@
-//! What a converter found in a text: tools, remarks and faults.
+//! The result of a conversion: tools, remarks and faults.
 //!
 //! A converter keeps what it can read: one bad tool is a [`Fault`] and the others still come
 //! through. A [`Warning`] says what was changed, left out or assumed on the way.
@@ -11,13 +11,13 @@ use bosun_reading::{Fault, Warning};
 
 use crate::{Format, document::Path};
 
-/// All that one text had to say.
+/// Everything that was read from one text.
 #[derive(Clone, Debug)]
 pub struct Conversion {
     pub format: Format,
     pub tools: Vec<Found>,
     pub warnings: Vec<Warning>,
-    /// What is wrong in the text. The tools that are wrong are not among `tools`.
+    /// The faults of the text. Faulty tools are not among `tools`.
     pub faults: Vec<Fault>,
 }
 
@@ -35,17 +35,16 @@ impl Found {
     }
 }
 
-/// Where in its document a tool is described.
+/// The position of a tool in its document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub path: Path,
-    /// Where its parameters stand, if they were copied from one place as they are.
+    /// The path of its parameters, if they were copied unchanged from one place.
     pub parameters: Option<Path>,
 }
 
 impl Origin {
-    /// The place in the document that a path inside of the tool speaks of, such as
-    /// `parameters.properties.limit` or `name`.
+    /// The path in the document for a path inside of the tool, such as `parameters.properties.limit` or `name`.
     #[must_use]
     pub fn place_of(&self, inside: &str) -> Path {
         match inside.strip_prefix("parameters") {
@@ -61,7 +60,7 @@ impl Origin {
 /// runs it now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Inside {
-    /// Its binding already says how it is run.
+    /// Its binding already defines how it is run.
     #[default]
     AsBound,
     /// It can be run as this request.
@@ -75,11 +74,11 @@ pub enum Inside {
 pub struct Request {
     pub http: HttpRequest,
     pub timeout: Option<Duration>,
-    /// What the request does not do that the other system did.
+    /// What the other system did and the request does not.
     pub losses: Vec<Warning>,
 }
 
-/// All of it, with a word on what was only counted.
+/// Converts a report, with a final remark on faults that were only counted.
 pub(crate) fn conclude(report: Report, format: Format, tools: Vec<Found>) -> Conversion {
     let mut warnings = report.take_warnings();
     let (more_warnings, more_faults) = (report.warnings_omitted(), report.faults_omitted());

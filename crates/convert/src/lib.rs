@@ -1,9 +1,9 @@
 //! Foreign tool formats: text in, tools and warnings out.
 //!
 //! Every converter is a pure function. It reads no file, runs no code and never guesses silently:
-//! what it could not carry over is a [`Warning`], what it cannot read is an error with its place.
+//! a part that it cannot carry over is a [`Warning`], one that it cannot read is an error with its position.
 //!
-//! **From one format to another.** What a text is, is recognised by its content.
+//! **From one format to another.** The format of a text is recognised by its content.
 //!
 //! ```
 //! use bosun_convert::{Format, Options, read, write};
@@ -85,7 +85,7 @@
 //! # Ok::<(), bosun_convert::ConvertError>(())
 //! ```
 //!
-//! **Tools as configuration**, checked: every fault at once, with its place.
+//! **Tools as configuration**, checked: every fault at once, with its position.
 //!
 //! ```
 //! use bosun_convert::{Options, check};
@@ -187,7 +187,7 @@ pub fn read(text: &str, options: Options) -> Result<Conversion, ConvertError> {
     }
 }
 
-/// What a text is, before anybody looks for tools in it.
+/// The kind of a text, before tools are searched in it.
 enum Text<'a> {
     Source,
     Data(Document<'a>, Format),
@@ -258,7 +258,7 @@ fn read_document(document: &Document<'_>, format: Format) -> Conversion {
     found::conclude(report, format, tools)
 }
 
-/// Two tools of one name could not be told apart. The first one stays.
+/// Rejects duplicate names, which would be ambiguous. The first tool is kept.
 fn refuse_duplicates(tools: &mut Vec<Found>, report: &Report) {
     let mut names = HashSet::new();
     tools.retain(|found| {

@@ -1,6 +1,6 @@
-//! Names that Kubernetes, and therefore ARK, takes for resources and secrets.
+//! Names that are valid for resources and secrets in Kubernetes, and therefore in ARK.
 
-/// A DNS-1123 name made of a text: `HTTP_Request` → `http-request`. `fallback` if nothing is left.
+/// A DNS-1123 name derived from a text: `HTTP_Request` → `http-request`. `fallback` if nothing is left.
 pub(crate) fn slug(text: &str, fallback: &str) -> String {
     const LONGEST: usize = 63;
     let mut slug = String::new();
@@ -32,7 +32,7 @@ pub(crate) fn is_secret(name: &str) -> bool {
     WHOLE.contains(&name.as_str()) || PART.iter().any(|part| name.contains(part))
 }
 
-/// A text as it stands in a URL's path or query.
+/// A text, percent-encoded for a URL's path or query.
 pub(crate) fn percent_encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

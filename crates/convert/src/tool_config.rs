@@ -1,8 +1,8 @@
 //! `tool-config.json`: tools as configuration, run through Nango.
 //!
-//! `{"tools": […]}`, or the older `{"Category": […]}`. It is a file of our own, so an unknown field
-//! is a fault. What a tool does is data: `source`, `action` and `cache_model`, where `{entityType}`
-//! in a model stands for an enum of the tool's input.
+//! `{"tools": […]}`, or the older `{"Category": […]}`. It is a file format of our own, so an unknown field is a fault.
+//! The behaviour of a tool is data: `source`, `action` and `cache_model`, where `{entityType}` in a model is replaced
+//! by an enum of the tool's input.
 
 use bosun_core::{
     Binding, Tool,
@@ -144,7 +144,7 @@ fn binding(fields: &Fields<'_>, name: &str, providers: &Map<String, Value>, repo
         report.warn(&fields.path_of(field), "field_unused", message);
     }
     match source {
-        // A tool that does not say is one that acts.
+        // The default is `action`.
         None | Some("action") => {
             let action = action.unwrap_or_else(|| name.replace('_', "-"));
             Some(Binding::Nango(Nango::Action { provider, action }))
@@ -174,10 +174,10 @@ fn binding(fields: &Fields<'_>, name: &str, providers: &Map<String, Value>, repo
     }
 }
 
-/// Tools that steer the conversation need no provider; any other is run by whoever owns it.
+/// Tools that steer the conversation need no provider; any other is run by its client.
 fn without_provider(fields: &Fields<'_>, name: &str, source: Option<&str>, report: &Report) -> Option<Binding> {
     if name.is_empty() {
-        // That there is no name is told already.
+        // The missing name is reported already.
         return None;
     }
     if name == "request_missing_parameters" {

@@ -1,9 +1,9 @@
 //! Every file of `fixtures/convert/` through the converters.
 //!
-//! `<format>/<case>.in.<ext>` is what is read, and must be recognised as `<format>`. Beside it stand
-//! `<case>.notes.txt`, what reading it has to say, and for each target `<case>.<target>.<ext>`, with
-//! `<case>.<target>.notes.txt` if writing has to say something. `UPDATE_FIXTURES=1` writes anew the
-//! files that are there; an empty file is how to ask for a new target.
+//! `<format>/<case>.in.<ext>` is the input, and must be recognised as `<format>`. Next to it are `<case>.notes.txt`,
+//! the remarks of reading it, and for each target `<case>.<target>.<ext>`, with `<case>.<target>.notes.txt` if there
+//! are remarks of writing it. `UPDATE_FIXTURES=1` rewrites existing files; create an empty file to request a new
+//! target.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
 
@@ -18,7 +18,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/convert")
 }
 
-/// What is wrong with a file, if it does not hold `actual`. Writes it anew when asked to.
+/// The difference between a file and `actual`. Rewrites the file when requested.
 fn difference(path: &Path, actual: &str) -> Option<String> {
     if fs::read_to_string(path).unwrap_or_default() == actual {
         return None;
@@ -47,7 +47,7 @@ fn notes(conversion: &Conversion) -> String {
 }
 
 #[test]
-fn every_fixture_converts_as_written_down() {
+fn every_fixture_converts_as_recorded() {
     let mut checked = 0;
     let mut wrong = Vec::new();
     for format in Format::ALL.into_iter().filter(|format| *format != Format::Zod) {

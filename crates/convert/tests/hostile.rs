@@ -1,7 +1,7 @@
-//! Texts that were made to hurt: they end soon, and with an answer.
+//! Malicious texts: reading them terminates soon, with a result.
 //!
-//! None of these has a stopwatch. Each would take minutes, gigabytes or a stack of any size if the
-//! work grew faster than the text.
+//! None of these has a timeout. Each would take minutes, gigabytes or an unbounded stack if the work grew faster than
+//! the text.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
 
@@ -73,7 +73,7 @@ fn a_large_schema_is_not_copied_for_ever() {
 }
 
 #[test]
-fn faults_are_counted_and_not_all_told() {
+fn faults_are_counted_and_not_all_listed() {
     let tools: Vec<Value> = (0..50_000).map(|index| json!({"description": index})).collect();
     let conversion = read_value(&json!({"tools": [{"name": "a", "description": "A", "source": "x"}, tools]}));
     assert!(conversion.faults.len() < 10);
@@ -84,7 +84,7 @@ fn faults_are_counted_and_not_all_told() {
 }
 
 #[test]
-fn unknown_fields_are_counted_and_not_all_told() {
+fn unknown_fields_are_counted_and_not_all_listed() {
     let fields: Map<String, Value> = (0..100_000).map(|index| (format!("unknown_{index}"), Value::Null)).collect();
     let mut tool = json!({"name": "a", "description": "A", "providerConfigKey": "p"});
     tool.as_object_mut().unwrap().extend(fields);
@@ -94,7 +94,7 @@ fn unknown_fields_are_counted_and_not_all_told() {
 }
 
 #[test]
-fn a_node_may_ask_the_model_for_a_hundred_thousand_values() {
+fn a_node_may_have_a_hundred_thousand_placeholders() {
     let calls: String = (0..100_000).map(|index| format!("{{{{ $fromAI('k{index}') }}}}")).collect();
     let placeholders: String = (0..100_000).map(|index| format!("{{p{index}}}")).collect();
     let conversion = read_value(&json!({
@@ -113,7 +113,7 @@ fn a_node_may_ask_the_model_for_a_hundred_thousand_values() {
 }
 
 #[test]
-fn a_long_key_over_many_values_is_not_written_down_for_each() {
+fn a_long_key_over_many_values_is_not_copied_for_each() {
     let calls: Vec<Value> = (0..50_000).map(|index| json!(format!("$fromAI('k{index}', $json.x)"))).collect();
     let conversion = read_value(&json!({
         "nodes": [{"name": "n", "type": "n8n-nodes-base.xTool", "parameters": {"toolDescription": "A", "k".repeat(100_000): calls}}],
@@ -122,9 +122,9 @@ fn a_long_key_over_many_values_is_not_written_down_for_each() {
     assert_eq!(conversion.tools.len(), 1);
 }
 
-/// A generated file is often one line. To place one remark, every value of it is placed.
+/// A generated file is often one line. Locating one remark locates every value of it.
 #[test]
-fn one_line_of_megabytes_is_placed_in_one_pass() {
+fn one_line_of_megabytes_is_located_in_one_pass() {
     let tools: Vec<Value> = (0..20_000)
         .map(|number| {
             let property = json!({"type": "string", "description": "Größe", "requried": true});
@@ -141,7 +141,7 @@ fn one_line_of_megabytes_is_placed_in_one_pass() {
 }
 
 #[test]
-fn every_prefix_of_a_file_has_an_answer() {
+fn every_prefix_of_a_file_has_a_result() {
     for (name, text) in [
         ("n8n", include_str!("../../../fixtures/convert/n8n/support-desk.in.json")),
         ("openapi", include_str!("../../../fixtures/convert/openapi/kennel.in.yaml")),
@@ -173,7 +173,7 @@ fn every_value_of_a_file_may_be_of_another_type() {
         let parts = parts(&serde_json::from_str(text).unwrap());
         let places = parts.iter().flat_map(|(part, places)| places.iter().map(move |place| (part, place)));
         for (index, (part, place)) in places.enumerate() {
-            // Each place gets two of them, and all places together get all of them.
+            // Each position gets two of them, and all positions together get all of them.
             for other in [&others[index % others.len()], &others[(index / 3 + 1) % others.len()]] {
                 let mut changed = part.clone();
                 *changed.pointer_mut(place).unwrap() = other.clone();
@@ -185,8 +185,8 @@ fn every_value_of_a_file_may_be_of_another_type() {
     }
 }
 
-/// The documents in which values are changed, and the places of these. An export of n8n is looked at node by node, each
-/// with its own connections, since a node is read by itself; as a whole only down to its nodes.
+/// The documents in which values are changed, and the positions of these. An export of n8n is handled node by node,
+/// each with its own connections, since a node is read by itself; as a whole only down to its nodes.
 fn parts(value: &Value) -> Vec<(Value, Vec<String>)> {
     let Some(nodes) = value["nodes"].as_array() else { return vec![(value.clone(), pointers(value))] };
     let mut places = pointers(value);

@@ -1,4 +1,4 @@
-//! From one format through another and back: nothing may be lost without a word.
+//! Round trips from one format through another: nothing may be lost silently.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
 
@@ -78,7 +78,7 @@ fn ark_comes_back_from_every_list_as_it_was() {
         let back = convert(&through, Format::Ark, &mut warnings);
         assert_eq!(back, plain(), "through {target}: {warnings:#?}");
         let expected = match target {
-            // It must be said there, and means nothing elsewhere.
+            // It must be explicit there, and means nothing elsewhere.
             Format::OpenAiResponses => vec!["[0].strict", "[1].strict"],
             _ => vec![],
         };
@@ -109,7 +109,7 @@ fn every_list_comes_back_from_every_other() {
 }
 
 #[test]
-fn yaml_and_json_say_the_same() {
+fn yaml_and_json_are_equivalent() {
     for target in Format::TARGETS {
         let conversion = read(&plain().to_string(), Options::default()).unwrap();
         let documents = write(&conversion.tools, target).unwrap().documents;
@@ -150,18 +150,18 @@ fn a_tool_config_comes_back_with_its_routes() {
 
 /// Every key of a schema that is gone must be named by a warning.
 #[track_caller]
-fn assert_losses_are_told(target: Format, parameters: &Value, keywords: &[&str]) {
+fn assert_losses_are_reported(target: Format, parameters: &Value, keywords: &[&str]) {
     let tools = json!([{"name": "t", "description": "d", "parameters": parameters, "executionMode": "external"}]);
     let conversion = read(&tools.to_string(), Options::default()).unwrap();
     let written = write(&conversion.tools, target).unwrap();
     let told: String = written.warnings.iter().map(|warning| format!("{warning}\n")).collect();
     for keyword in keywords {
-        assert!(told.contains(&format!("`{keyword}`")), "{target} says nothing of `{keyword}`:\n{told}");
+        assert!(told.contains(&format!("`{keyword}`")), "{target} does not report `{keyword}`:\n{told}");
     }
 }
 
 #[test]
-fn a_keyword_is_never_lost_without_a_word() {
+fn a_keyword_is_never_lost_silently() {
     let parameters = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$comment": "internal",
@@ -169,9 +169,13 @@ fn a_keyword_is_never_lost_without_a_word() {
         "properties": {"a": {"type": "string", "prompt": "Which one?", "hint": "the first"}},
         "anyOf": [{"required": ["a"]}],
     });
-    assert_losses_are_told(Format::OpenAi, &parameters, &["$schema", "$comment", "prompt", "hint", "anyOf"]);
-    assert_losses_are_told(Format::OpenAiResponses, &parameters, &["$schema", "$comment", "prompt", "hint", "anyOf"]);
-    assert_losses_are_told(Format::Anthropic, &parameters, &["$schema", "$comment", "prompt", "hint", "anyOf"]);
-    assert_losses_are_told(Format::Gemini, &parameters, &["prompt", "hint"]);
-    assert_losses_are_told(Format::Mcp, &parameters, &["prompt", "hint"]);
+    assert_losses_are_reported(Format::OpenAi, &parameters, &["$schema", "$comment", "prompt", "hint", "anyOf"]);
+    assert_losses_are_reported(
+        Format::OpenAiResponses,
+        &parameters,
+        &["$schema", "$comment", "prompt", "hint", "anyOf"],
+    );
+    assert_losses_are_reported(Format::Anthropic, &parameters, &["$schema", "$comment", "prompt", "hint", "anyOf"]);
+    assert_losses_are_reported(Format::Gemini, &parameters, &["prompt", "hint"]);
+    assert_losses_are_reported(Format::Mcp, &parameters, &["prompt", "hint"]);
 }

@@ -1,10 +1,10 @@
 //! Messages as chat clients write them: OpenAI's chat messages.
 //!
-//! [`read`] takes what a stranger wrote and tells all of its faults at once: a conversation in which a tool
-//! answers a call that nobody made, or in which a call has no answer, is refused here and not by a model
-//! API in the middle of a query. [`openai`] is the same form for what this program wrote itself: journals
-//! and histories keep messages in it. Images, sound and files are refused by name, since not every model
-//! behind this program takes them; nothing is dropped in silence but what `warnings` say.
+//! [`read`] validates untrusted messages and reports all faults at once: a conversation with a tool result for a call
+//! that was never made, or with a call that has no result, is rejected here and not by a model API in the middle of a
+//! query. [`openai`] is the same form for what this program wrote itself: journals and histories store messages in it.
+//! Images, sound and files are rejected by name, since not every model behind this program accepts them; nothing is
+//! dropped silently except for what `warnings` list.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,43 +18,43 @@ use crate::{
     transcript::{Message, MessageCall},
 };
 
-/// Messages that make sense together.
+/// Messages that form a valid conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Messages {
     pub messages: Vec<Message>,
-    /// What was read and has no effect: at most [`WARNINGS_KEPT`].
+    /// Fields that were read and have no effect: at most [`WARNINGS_KEPT`].
     pub warnings: Vec<String>,
     /// Further warnings.
     pub warnings_omitted: usize,
 }
 
-/// What is wrong with a list of messages; never empty.
+/// The faults of a list of messages; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageFaults {
     /// At most [`FAULTS_LISTED`].
     pub faults: Vec<MessageFault>,
-    /// Further faults, and messages that were not read.
+    /// The number of further faults, and of messages that were not read.
     pub omitted: usize,
 }
 
-/// One thing that is wrong with a list of messages.
+/// One fault in a list of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageFault {
-    /// Where: `[2].content[0]`.
+    /// Its path: `[2].content[0]`.
     pub path: String,
     pub code: &'static str,
     pub message: String,
-    /// It is known and not served; no better spelling would cure it.
+    /// Whether it is a valid form that is not supported.
     pub unsupported: bool,
 }
 
-/// How long the id of a call may be; longer ones are refused by model APIs.
+/// Maximum length of a call's id; model APIs reject longer ones.
 const LONGEST_ID: usize = 64;
 
-/// Reads a list of chat messages that a model is to answer.
+/// Validates a list of chat messages that a model is to answer.
 ///
 /// # Errors
-/// With everything that is wrong with them, as far as it is listed.
+/// With all faults, up to the number that is listed.
 pub fn read(items: &[Value]) -> Result<Messages, MessageFaults> {
     let mut reader = Reader::default();
     for (index, item) in items.iter().enumerate() {
@@ -74,18 +74,18 @@ struct Reader {
     warnings_omitted: usize,
     faults: Vec<MessageFault>,
     omitted: usize,
-    /// Calls that still need an answer, by id. Several have the same one only where that is a fault.
+    /// Calls without a result yet, by id. Several have the same id only if that is a fault.
     open: HashMap<String, Vec<OpenCall>>,
     ids: BTreeSet<String>,
     /// How many calls were read.
     calls: usize,
 }
 
-/// A call without an answer.
+/// A call without a result.
 struct OpenCall {
     name: String,
     path: String,
-    /// The order in which calls were read is that in which their faults are told.
+    /// Faults are reported in the order in which calls were read.
     number: usize,
 }
 
@@ -111,7 +111,7 @@ impl Reader {
         }
     }
 
-    /// No further fault would be listed, so that reading on tells the client nothing.
+    /// Whether no further fault would be listed, so that reading on is useless.
     fn is_full(&self) -> bool {
         self.faults.len() >= FAULTS_LISTED
     }
@@ -183,7 +183,7 @@ impl Reader {
                     .enumerate()
                     .filter_map(|(index, part)| self.part(&format!("{path}[{index}]"), part))
                     .collect();
-                // The model reads them one under the other.
+                // The parts are joined by line breaks.
                 Some(texts.join("\n"))
             }
             Some(_) => {
@@ -297,7 +297,7 @@ impl Reader {
         }
     }
 
-    /// Something else is said: the calls before it should have had their answers.
+    /// Another message follows: the calls before it should have had their results.
     fn close_calls(&mut self) {
         let open = std::mem::take(&mut self.open).into_iter();
         let mut open: Vec<_> =
@@ -335,14 +335,14 @@ fn is_object(text: &str) -> bool {
     json::parse(text, Limits::ARGUMENTS).is_ok_and(|value| value.is_object())
 }
 
-/// The message as chat clients read it.
+/// The message in OpenAI's chat format.
 #[must_use]
 pub fn to_chat(message: &Message) -> chat::Message<'_> {
     match message {
         Message::System(text) => chat::Message::System { content: text.into() },
         Message::User(text) => chat::Message::User { content: text.into() },
         Message::Assistant { text, calls, .. } => chat::Message::Assistant {
-            // A message with neither text nor calls is refused by model APIs; one with an empty text is not.
+            // Model APIs reject a message with neither text nor calls, but accept one with an empty text.
             content: text.as_deref().or(if calls.is_empty() { Some("") } else { None }).map(Into::into),
             tool_calls: calls.iter().map(to_chat_call).collect(),
             own: None,
@@ -364,11 +364,11 @@ fn to_chat_call(call: &MessageCall) -> chat::ToolCall<'_> {
 /// The same, as JSON.
 #[must_use]
 pub fn write(message: &Message) -> Value {
-    // Texts can always be written.
+    // Texts can always be serialized.
     serde_json::to_value(to_chat(message)).unwrap_or_default()
 }
 
-/// Messages in what this program stores; for serde's `with`.
+/// Messages as this program stores them; for serde's `with`.
 pub mod openai {
     use std::{borrow::Cow, sync::Arc};
 
@@ -384,7 +384,7 @@ pub mod openai {
         messages.iter().map(stored).collect::<Vec<_>>().serialize(serializer)
     }
 
-    /// What chat clients read, and what only models do.
+    /// The chat message, with the opaque provider data.
     fn stored(message: &Message) -> chat::Message<'_> {
         let mut stored = super::to_chat(message);
         let field = |name: &str, value: Value| Some(Cow::Owned(Map::from_iter([(name.to_owned(), value)])));
@@ -428,7 +428,7 @@ pub mod openai {
     fn text(content: chat::Content<'static>) -> Option<String> {
         match content {
             chat::Content::Text(text) => Some(text.into_owned()),
-            // Parts are put together before they are stored.
+            // Parts are joined before they are stored.
             chat::Content::Parts(_) => None,
         }
     }

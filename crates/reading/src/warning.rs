@@ -1,8 +1,8 @@
-//! What a converter could not carry over exactly.
+//! Warnings about what a converter could not carry over exactly.
 //!
-//! A warning never stops a conversion; it is how a converter avoids guessing silently. `path` says
-//! where (a JSON path, or `file:line:column` for source code), `code` is a stable `snake_case` noun,
-//! and `message` is a sentence for people.
+//! A warning never stops a conversion; it is how a converter avoids guessing silently. `path` is the position (a JSON
+//! path, or `file:line:column` for source code), `code` is a stable `snake_case` noun, and `message` is a sentence for
+//! people.
 
 use std::fmt;
 

@@ -151,7 +151,7 @@ fn a_catastrophic_pattern() {
     refuses(
         "tools.json",
         &with_schema(&json!({"type": "object", "properties": {"a": {"pattern": "(a{1000}){1000}"}}})),
-        "error[pattern_invalid]: pattern `(a{1000}){1000}` is not a regular expression of a size that is taken",
+        "error[pattern_invalid]: pattern `(a{1000}){1000}` is not a regular expression of an allowed size",
     );
 }
 

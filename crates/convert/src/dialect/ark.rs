@@ -3,7 +3,7 @@
 use bosun_core::{Binding, Tool};
 use serde_json::{Map, Value, json};
 
-/// A tool that the client runs says so in `executionMode`; ARK's own say nothing there.
+/// A tool that the client runs has `executionMode`; ARK's own do not.
 pub(super) fn specification(tool: &Tool) -> Value {
     let kind = if matches!(tool.binding, Binding::Builtin { .. }) { "builtin" } else { "custom" };
     let mut fields = Map::new();

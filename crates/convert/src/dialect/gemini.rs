@@ -1,8 +1,8 @@
 //! Gemini's function declarations.
 //!
-//! `parametersJsonSchema` takes ordinary JSON Schema; the older `parameters` takes a small part of
-//! OpenAPI's, and is [`super::gemini_openapi`]. Parameter names are restricted, and never renamed here: a call would
-//! come back under names that the tool does not know.
+//! `parametersJsonSchema` accepts ordinary JSON Schema; the older `parameters` accepts a small part of OpenAPI's, and
+//! is [`super::gemini_openapi`]. Parameter names are restricted, and never renamed here: a call would come back with
+//! names that the tool does not know.
 
 use bosun_core::{
     Tool,
@@ -20,7 +20,7 @@ pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>) -> Re
     Ok(Value::Object(fields))
 }
 
-/// Refuses parameters whose names are not taken.
+/// Rejects parameters with names that the API does not accept.
 pub(super) fn check_names(root: &Map<String, Value>) -> Result<(), String> {
     let names = root.get("properties").and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name);
     match names.into_iter().find(|name| !is_parameter_name(name)) {

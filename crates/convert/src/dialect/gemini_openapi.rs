@@ -1,8 +1,8 @@
 //! Gemini's older field `parameters`: a small part of OpenAPI 3.0.
 //!
-//! For servers that do not know `parametersJsonSchema` yet. References are written out, since there
-//! are none; `nullable` stands for a null; a choice is always `anyOf`; an `enum` has texts only. What
-//! cannot be said is left out and told, in the description too where a model can use it.
+//! For servers that do not know `parametersJsonSchema` yet. References are expanded, since the format has none;
+//! `nullable` expresses null; a choice is always `anyOf`; an `enum` has strings only. Whatever cannot be expressed is
+//! omitted and reported, and also described where a model can use it.
 
 use bosun_core::{
     Tool,
@@ -16,11 +16,11 @@ use serde_json::{Map, Value, json};
 
 use super::gemini;
 
-/// References are written out so deep and so often; what lies beyond is only called an object.
+/// Maximum depth and number of expanded references; anything beyond is declared as a plain object.
 const DEEPEST: usize = 16;
 const MOST: usize = 2_000;
 
-/// The formats that are taken; any other makes the API refuse the request.
+/// The formats that the API accepts; it rejects a request with any other.
 const FORMATS: &[&str] = &["date-time", "enum", "float", "double", "int32", "int64"];
 
 /// Copied as they are.
@@ -39,7 +39,7 @@ const TAKEN: &[&str] = &[
     "default",
 ];
 
-/// Say nothing about which values are valid, or are dealt with elsewhere.
+/// Keywords that do not affect which values are valid, or are handled elsewhere.
 const SILENT: &[&str] = &[
     "$schema",
     "$id",
@@ -119,7 +119,7 @@ impl Reducer<'_> {
     fn keyword(&mut self, name: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str, depth: usize) {
         let at = path::with_key(here, name);
         match name {
-            // Told with the places before them.
+            // Reported with the items before them.
             "items" if reduced.contains_key(name) => {}
             "items" if value.is_object() => _ = reduced.insert(name.to_owned(), self.reduce(value, &at, depth + 1)),
             "items" if *value == json!(true) => {}
@@ -136,7 +136,7 @@ impl Reducer<'_> {
                 self.say(name, value, reduced, here);
             }
             "format" => _ = reduced.insert(name.to_owned(), value.clone()),
-            // Open or closed: the arguments are checked either way.
+            // Open or closed: the arguments are validated either way.
             "additionalProperties" if value.is_boolean() => {}
             taken if TAKEN.contains(&taken) => _ = reduced.insert(name.to_owned(), value.clone()),
             silent if SILENT.contains(&silent) => {}
@@ -145,7 +145,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// `["string", "null"]` is a text that may be null; more types than one are a choice.
+    /// `["string", "null"]` is a nullable string; several types are a choice.
     fn types(&mut self, fields: &Map<String, Value>, reduced: &mut Map<String, Value>, here: &str, depth: usize) {
         match fields.get("type") {
             Some(Value::String(name)) => _ = reduced.insert("type".to_owned(), json!(name)),
@@ -173,7 +173,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// `enum` and `const`, of which only texts can be said.
+    /// `enum` and `const`, of which only strings can be expressed.
     fn values(&mut self, fields: &Map<String, Value>, reduced: &mut Map<String, Value>, here: &str) {
         let (keyword, values) = match (fields.get("enum"), fields.get("const")) {
             (Some(Value::Array(values)), _) => ("enum", values.clone()),
@@ -212,7 +212,7 @@ impl Reducer<'_> {
         }
         match real.as_slice() {
             [] => {}
-            // A choice of one is none, and so is a demand of one.
+            // A choice of one is none, and so is an `allOf` of one.
             [(index, only)] => {
                 if let Value::Object(only) = self.reduce(only, &path::with_index(&at, *index), depth + 1) {
                     for (key, value) in only {
@@ -236,7 +236,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// Places cannot be told apart: an item is any of what stands at one of them.
+    /// Positions cannot be distinguished: an item is any of the types in the tuple.
     fn tuple(&mut self, fields: &Map<String, Value>, reduced: &mut Map<String, Value>, here: &str, depth: usize) {
         let Some(Value::Array(places)) = fields.get("prefixItems") else { return };
         let at = path::with_key(here, "prefixItems");
@@ -259,11 +259,11 @@ impl Reducer<'_> {
         self.lost.keyword(here, "prefixItems", "is not taken; the model is told what items may be, not at which place");
     }
 
-    /// Beside a choice, a schema may say hardly anything else.
+    /// Next to a choice, a schema may have hardly any other keyword.
     fn leave_choice_alone(&mut self, reduced: &mut Map<String, Value>, here: &str) {
         reduced.retain(|keyword, _| {
             let stays = ["anyOf", "nullable", "description", "title", "default"].contains(&keyword.as_str());
-            // Words about one type stand in the alternatives of that type already.
+            // Keywords about one type are in the alternatives of that type already.
             if !stays && keyword != "type" && !ABOUT_ONE_TYPE.iter().any(|(words, _)| words.contains(&keyword.as_str()))
             {
                 self.lost.keyword(here, keyword, "is not taken beside a choice; the model is not told of it");
@@ -272,14 +272,14 @@ impl Reducer<'_> {
         });
     }
 
-    /// Puts into words what cannot be said otherwise.
+    /// Describes a keyword that cannot be expressed.
     fn say(&mut self, keyword: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str) {
         self.lost.keyword(here, keyword, "is not taken; the description says it instead");
         let said = format!("{keyword}: {}", clip(&value.to_string(), 400));
         describe_more(reduced, &said);
     }
 
-    /// A schema that says nothing of its type is refused; what it is about tells the type.
+    /// The API rejects a schema without a type; it is inferred from the keywords.
     fn guessed(&mut self, mut reduced: Map<String, Value>, here: &str) -> Value {
         let kind = if reduced.contains_key("properties") {
             "object"
@@ -310,7 +310,7 @@ fn common_type(values: &[Value]) -> Option<&'static str> {
     }
 }
 
-/// Keywords that say something of values of some types only.
+/// Keywords that apply to values of some types only.
 const ABOUT_ONE_TYPE: [(&[&str], &[&str]); 4] = [
     (&["minItems", "maxItems", "items", "prefixItems", "uniqueItems"], &["array"]),
     (&["properties", "required", "additionalProperties", "minProperties", "maxProperties"], &["object"]),

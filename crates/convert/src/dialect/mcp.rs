@@ -1,4 +1,4 @@
-//! MCP's `tools/list`: the real name where MCP takes it, and every keyword of the schema.
+//! MCP's `tools/list`: the real name where MCP accepts it, and every keyword of the schema.
 
 use bosun_core::Tool;
 use serde_json::{Map, Value, json};

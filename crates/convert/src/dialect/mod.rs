@@ -1,8 +1,8 @@
-//! What every reader of tool definitions is told of a tool: the model APIs that a server calls, and those that it does not.
+//! Declarations of tools in every dialect: those of the model APIs that a server calls, and of other readers.
 //!
 //! `bosun tools show` and the converters write them all. The dialects of a server's own APIs are
-//! [`bosun_core::schema::dialect`]; what holds for those holds here: arguments are checked against the source schema, losses
-//! are told, and a tool that cannot be expressed is quarantined.
+//! [`bosun_core::schema::dialect`]; the same rules apply here: arguments are validated against the source schema,
+//! losses are reported, and a tool that cannot be expressed is quarantined.
 //!
 //! ```
 //! use bosun_convert::dialect::AnyDialect;
@@ -39,7 +39,7 @@ pub enum AnyDialect {
     GeminiOpenApi,
     /// `/api/chat`: the envelope of chat completions, a fraction of JSON Schema.
     Ollama,
-    /// `tools/list`: real names where MCP takes them.
+    /// `tools/list`: real names where MCP accepts them.
     Mcp,
     /// ARK's tool specification: real names, the parameters as their owner wrote them.
     Ark,
@@ -59,7 +59,7 @@ impl AnyDialect {
         Self::Ark,
     ];
 
-    /// The name by which commands know it.
+    /// Its name in commands.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

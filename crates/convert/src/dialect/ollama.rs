@@ -1,7 +1,7 @@
 //! Ollama's `/api/chat`: the envelope of chat completions around a fraction of JSON Schema.
 //!
-//! What its templates and grammars know is `type`, `items`, `properties`, `required`, `enum` and
-//! `description`. References are written out; a choice keeps its first alternative that is not null.
+//! Its templates and grammars support `type`, `items`, `properties`, `required`, `enum` and `description`. References
+//! are expanded; a choice keeps its first alternative that is not null.
 
 use bosun_core::{
     Tool,
@@ -13,7 +13,7 @@ use bosun_core::{
 };
 use serde_json::{Map, Value, json};
 
-/// References are written out so deep and so often; what lies beyond is only called an object.
+/// Maximum depth and number of expanded references; anything beyond is declared as a plain object.
 const DEEPEST: usize = 16;
 const MOST: usize = 2_000;
 
@@ -78,7 +78,7 @@ impl Reducer<'_> {
                         reduced.insert(name.clone(), Value::Object(members));
                     }
                 }
-                // Places cannot be told apart; what stands at each is put into words.
+                // Positions cannot be distinguished; the item at each is described.
                 "prefixItems" => self.lost.keyword(here, name, "is not taken; the description says it instead"),
                 "anyOf" | "oneOf" => self.choose(name, value, here, depth, &mut reduced),
                 "$defs" | "definitions" | "$schema" | "$id" | "$comment" | "title" | "examples" | "default" => {}
@@ -91,7 +91,7 @@ impl Reducer<'_> {
         Value::Object(reduced)
     }
 
-    /// Alternatives cannot be told; the first that is not null stands for them.
+    /// Alternatives cannot be expressed; the first that is not null is used.
     fn choose(
         &mut self,
         keyword: &str,

@@ -159,7 +159,7 @@ fn old_shape() -> Value {
 }
 
 #[test]
-fn tuples_and_boolean_bounds_are_told_in_the_words_of_2020_12() {
+fn tuples_and_boolean_bounds_are_declared_as_2020_12() {
     let properties = |items: Value| {
         let mut properties = json!({
             "pair": {"type": "array", "minItems": 2, "maxItems": 2, "prefixItems": [{"type": "string"}, {"type": "number"}]},
@@ -192,7 +192,7 @@ fn tuples_and_boolean_bounds_are_told_in_the_words_of_2020_12() {
 }
 
 #[test]
-fn a_tuple_without_words_for_it_is_told_as_a_loss() {
+fn a_tuple_that_cannot_be_expressed_is_reported_as_a_loss() {
     check(
         AnyDialect::GeminiOpenApi,
         old_shape(),
@@ -222,7 +222,7 @@ fn a_tuple_without_words_for_it_is_told_as_a_loss() {
 }
 
 #[test]
-fn ollama_is_told_the_little_it_knows() {
+fn ollama_gets_the_subset_that_it_supports() {
     check(
         AnyDialect::Ollama,
         json!({
@@ -262,7 +262,7 @@ fn ollama_is_told_the_little_it_knows() {
 }
 
 #[test]
-fn a_recursive_schema_is_written_out_so_deep_and_no_deeper() {
+fn a_recursive_schema_is_expanded_to_a_maximum_depth() {
     let (declaration, losses) = declared(AnyDialect::Ollama, json!({"properties": {"next": {"$ref": "#"}}}));
     assert!(declaration.to_string().len() < 2_000);
     assert_eq!(losses.len(), 1);
@@ -304,7 +304,7 @@ fn names_of_dialects_are_read_back() {
 }
 
 #[test]
-fn gemini_openapi_says_what_that_subset_can_say() {
+fn gemini_openapi_expresses_its_subset() {
     check(
         AnyDialect::GeminiOpenApi,
         json!({"type": "object", "additionalProperties": false, "properties": {
@@ -342,7 +342,7 @@ fn gemini_openapi_says_what_that_subset_can_say() {
 }
 
 #[test]
-fn gemini_openapi_ends_a_recursion() {
+fn gemini_openapi_bounds_a_recursion() {
     let parameters = json!({"type": "object", "properties": {"node": {"$ref": "#/$defs/node"}}, "$defs": {
         "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}},
     }});

@@ -12,11 +12,11 @@ use super::{
 };
 use bosun_reading::{Locator, SourcePlace};
 
-/// How many values one text may hold. A value takes many times the room of `0,`.
+/// Maximum number of values in one text. A value takes many times the memory of `0,`.
 const MAX_VALUES: usize = 10_000_000;
 
 pub(super) fn parse(text: &str) -> Result<Value, ReadError> {
-    // Every value but the first of its array or object stands behind a comma.
+    // Every value except the first of its array or object follows a comma.
     if text.len() > 2 * MAX_VALUES && text.bytes().filter(|byte| *byte == b',').count() > MAX_VALUES {
         let message = format!("more than {MAX_VALUES} values");
         return Err(ReadError::Syntax { syntax: Syntax::Json, place: SourcePlace::START, message });
@@ -29,20 +29,20 @@ pub(super) fn parse(text: &str) -> Result<Value, ReadError> {
             JsonError::TooLarge { bytes, limit } => format!("{bytes} bytes are more than {limit}"),
             error @ JsonError::TooManyValues { .. } => error.to_string(),
             JsonError::TooDeep { limit, .. } => format!("nested more than {limit} levels deep"),
-            JsonError::DuplicateKey { key, .. } => format!("the key `{key}` stands twice in one object"),
-            // The message repeats the place, which is reported beside it.
+            JsonError::DuplicateKey { key, .. } => format!("the key `{key}` appears twice in one object"),
+            // The message repeats the position, which is reported separately.
             JsonError::Syntax { message, .. } => message.split(" at line ").next().unwrap_or_default().to_owned(),
         },
     })
 }
 
-/// The JSON reader counts columns in bytes, and gives the last byte that it read.
+/// The JSON parser counts columns in bytes, and reports the last byte that it read.
 fn in_characters(text: &str, line: usize, column: usize) -> SourcePlace {
     let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     Locator::new(text).place(start + column.saturating_sub(1))
 }
 
-/// The text with spaces in place of its comments, so that every other byte keeps its offset.
+/// The text with its comments replaced by spaces, so that every other byte keeps its offset.
 fn blank_comments(text: &str) -> Cow<'_, str> {
     if !text.contains("//") && !text.contains("/*") {
         return Cow::Borrowed(text);
@@ -75,7 +75,7 @@ fn blank_comments(text: &str) -> Cow<'_, str> {
     String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// The offset behind the string that begins at `start`.
+/// The offset after the string that begins at `start`.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {
@@ -88,13 +88,13 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Where the values of a text stand that [`parse`] has read.
+/// The positions of the values of a text that [`parse`] has read.
 pub(super) fn locate(text: &str) -> Located {
     let blanked = blank_comments(text);
     Scanner { bytes: blanked.as_bytes(), at: 0, locator: Locator::new(text) }.value(0)
 }
 
-/// Walks valid JSON and notes offsets. On anything else it stops early; it cannot fail.
+/// Walks valid JSON and records offsets. On anything else it stops early; it cannot fail.
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,

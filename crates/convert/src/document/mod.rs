@@ -1,8 +1,8 @@
-//! A text of JSON, JSON with comments, or YAML, read so that every value can still be pointed at.
+//! A text of JSON, JSON with comments, or YAML, parsed so that every value can be located.
 //!
-//! Reading is strict (no key twice, no silent repair) and bounded in size, depth and expansion,
-//! whatever the text holds. Positions are worked out by [`Document::places`] when there is
-//! something to report, so that a good file pays nothing for them.
+//! Parsing is strict (no duplicate keys, no silent repair) and bounded in size, depth and expansion, whatever the text
+//! contains. Positions are computed by [`Document::places`] when there is something to report, so that a valid file
+//! pays nothing for them.
 
 use bosun_reading::{Locator, SourcePlace};
 use serde_json::Value;
@@ -17,10 +17,10 @@ mod places;
 mod tests;
 mod yaml;
 
-/// The longest text that is read. A hundred thousand tools of 300 bytes fit twice.
+/// Maximum length of a text. A hundred thousand tools of 300 bytes fit twice.
 pub const MAX_SIZE: usize = 64 * 1024 * 1024;
 
-/// How deep values may be nested.
+/// Maximum nesting of values.
 const MAX_DEPTH: usize = bosun_core::json::Limits::DEEPEST;
 
 /// Why a text could not be read as data.
@@ -39,7 +39,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// A stable name for the fault.
+    /// A stable code of the fault.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl ReadError {
         }
     }
 
-    /// Where in the text the fault is.
+    /// The position of the fault in the text.
     #[must_use]
     pub fn place(&self) -> SourcePlace {
         match self {
@@ -60,7 +60,7 @@ impl ReadError {
     }
 }
 
-/// What a text is written in.
+/// The syntax of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
     Json,
@@ -76,7 +76,7 @@ impl std::fmt::Display for Syntax {
     }
 }
 
-/// The bytes of a file as text, without the mark that some editors put first.
+/// The bytes of a file as text, without a byte order mark.
 pub fn decode(bytes: &[u8]) -> Result<&str, ReadError> {
     if bytes.len() > MAX_SIZE {
         return Err(ReadError::TooLarge);
@@ -145,7 +145,7 @@ impl<'a> Document<'a> {
         one.into_iter().chain(many.map(|(index, value)| (Path::root().index(index), value)))
     }
 
-    /// Where the values of this document stand. Reads the text again.
+    /// The positions of the values of this document. Parses the text again.
     #[must_use]
     pub fn places(&self) -> Places {
         Places(match self.syntax {
@@ -164,7 +164,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The text from the first thing on that is neither space nor a comment of JSON or TypeScript.
+/// The text without leading space and comments of JSON or TypeScript.
 pub(crate) fn skip_comments(text: &str) -> &str {
     let mut rest = text.trim_start();
     loop {

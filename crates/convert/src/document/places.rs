@@ -1,15 +1,15 @@
-//! Where each value of a document stands, made only when something has to be pointed at.
+//! The positions of a document's values, computed only when something has to be located.
 
 use indexmap::IndexMap;
 
 use bosun_reading::SourcePlace;
 use bosun_reading::path::{Step, steps};
 
-/// The places of a document's values.
+/// The positions of a document's values.
 #[derive(Debug)]
 pub struct Places(pub(super) Located);
 
-/// One value of a document: where it begins, and where the values inside of it do.
+/// One value of a document: its position, and those of the values inside of it.
 #[derive(Debug)]
 pub(super) struct Located {
     pub(super) place: SourcePlace,
@@ -24,8 +24,8 @@ pub(super) enum Inside {
 }
 
 impl Places {
-    /// Where the value at `path` begins, or the nearest value around it that exists: what is
-    /// missing has no place of its own.
+    /// The position of the value at `path`, or of the nearest value around it that exists: a missing value has none of
+    /// its own.
     #[must_use]
     pub fn find(&self, path: &str) -> SourcePlace {
         let mut value = &self.0;

@@ -54,7 +54,7 @@ fn one_yaml_document_is_itself() {
 
 #[test]
 fn a_key_that_stands_twice_is_an_error() {
-    fails("{\n \"a\": 1,\n \"b\": {\"ä\": 1, \"ä\": 2}}", "syntax_error", "3:18", "`ä` stands twice");
+    fails("{\n \"a\": 1,\n \"b\": {\"ä\": 1, \"ä\": 2}}", "syntax_error", "3:18", "`ä` appears twice");
     fails("a: 1\nb: 2\na: 3\n", "syntax_error", "3:1", "duplicate");
 }
 

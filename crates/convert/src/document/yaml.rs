@@ -1,7 +1,7 @@
 //! YAML, as a stream of documents.
 //!
-//! Anchors are expanded within a budget, so a small file cannot ask for gigabytes; `no` and `on`
-//! are the texts that they look like, as in YAML 1.2.
+//! Anchors are expanded within a budget, so a small file cannot take gigabytes; `no` and `on` are strings, as in YAML
+//! 1.2.
 
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -16,10 +16,10 @@ use super::{
 };
 use bosun_reading::SourcePlace;
 
-/// The reader recurses, and at this depth it still fits the stack of a test's thread.
+/// The parser recurses, and at this depth it still fits the stack of a test's thread.
 const MAX_DEPTH: usize = 96;
 
-/// How much aliases may add to what is written.
+/// Maximum number of parser events that aliases may replay.
 const MAX_REPLAYED: usize = 250_000;
 
 fn options() -> Options {
@@ -38,7 +38,7 @@ fn options() -> Options {
     }
 }
 
-/// The documents of a stream; an empty one is left out.
+/// The documents of a stream; empty ones are omitted.
 pub(super) fn parse(text: &str) -> Result<Vec<Value>, ReadError> {
     serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| {
         let place = error.location().map_or(SourcePlace::START, |location| {
@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, ReadError> {
             SourcePlace { line: count(location.line()), column: count(location.column()) }
         });
         let message = error.without_snippet().to_string();
-        // The message repeats the place, which is reported beside it.
+        // The message repeats the position, which is reported separately.
         let message = match message.split(" at line ").next().unwrap_or_default() {
             text if text.starts_with("alias replay limit") => {
                 format!("its aliases stand for more than {MAX_REPLAYED} values")
@@ -58,8 +58,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, ReadError> {
     })
 }
 
-/// Where the values of a text stand that [`parse`] has read, one for each document. What an alias
-/// stands for is placed where the alias is.
+/// The positions of the values of a text that [`parse`] has read, one for each document. The content of an alias is
+/// located at the alias.
 pub(super) fn locate(text: &str) -> Vec<Located> {
     let mut documents = Vec::new();
     let mut open: Vec<Open> = Vec::new();
@@ -92,7 +92,7 @@ pub(super) fn locate(text: &str) -> Vec<Located> {
             None => documents.push(located),
             Some(Open { inside: Inside::Items(items), .. }) => items.push(located),
             Some(Open { inside: Inside::Members(members), key, .. }) => {
-                // A list or an object as a key has no name that a path could say.
+                // A list or an object as a key has no name that a path could use.
                 if let Some(key) = key.take() {
                     members.insert(key, located);
                 } else {
@@ -105,7 +105,7 @@ pub(super) fn locate(text: &str) -> Vec<Located> {
     documents
 }
 
-/// A list or an object whose end has not come yet.
+/// An open list or object.
 struct Open {
     place: SourcePlace,
     inside: Inside,

@@ -9,7 +9,7 @@ use crate::{
     found::{Found, Report},
 };
 
-/// The member that holds declarations, in JSON and in Python's spelling.
+/// The member that holds declarations, in JSON's and in Python's spelling.
 const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
 
 pub(super) fn read(fields: Fields<'_>, tools: &mut Vec<Found>, report: &Report) {
@@ -45,7 +45,7 @@ fn declaration_of(fields: Fields<'_>, report: &Report) -> Option<Found> {
     Some(described.external(NOT_SAID))
 }
 
-/// Gemini's own schema language is OpenAPI's of 3.0, with the types in capitals.
+/// Gemini's own schema language is OpenAPI 3.0's, with upper-case types.
 fn json_schema(schema: &Value, trail: &Trail<'_>, report: &Report) -> Value {
     let Value::Object(schema) = schema else { return schema.clone() };
     let mut copy = Map::new();
@@ -69,7 +69,7 @@ fn json_schema(schema: &Value, trail: &Trail<'_>, report: &Report) -> Value {
                 "minItems" | "maxItems" | "minLength" | "maxLength" | "minProperties" | "maxProperties",
                 Value::String(number),
             ) => {
-                // 64-bit numbers are texts in this API.
+                // This API writes 64-bit numbers as strings.
                 number.parse::<u64>().map_or_else(|_| value.clone(), Value::from)
             }
             ("nullable", _) => continue,

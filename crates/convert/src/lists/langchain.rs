@@ -32,7 +32,7 @@ pub(super) fn read(fields: Fields<'_>, report: &Report) -> Option<Found> {
 fn with_properties<'a>(fields: &Fields<'a>, properties: &Map<String, Value>, report: &Report) -> Option<Described<'a>> {
     let mut described = described(fields, &["args_schema"], report)?;
     if described.origin.parameters.is_none() {
-        // What has a default may be left out; Python marks it so.
+        // A member with a default is optional; Python marks it so.
         let required: Vec<&String> =
             properties.iter().filter(|(_, schema)| schema.get("default").is_none()).map(|(name, _)| name).collect();
         described.parameters = json!({"type": "object", "properties": properties, "required": required});

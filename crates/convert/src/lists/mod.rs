@@ -1,8 +1,7 @@
-//! Lists of tools: what model APIs take, what MCP answers, what LangChain and clients write.
+//! Lists of tools: those of model APIs, of MCP, of LangChain and of clients.
 //!
-//! They differ in where the list stands and in the names of three members. What a format says
-//! beyond name, description and parameters is carried over where a tool has room for it, and named
-//! where it has none.
+//! They differ in the position of the list and in the names of three members. Further fields of a format are carried
+//! over where a tool has a field for them, and reported where it has none.
 
 use bosun_core::{Binding, Tool, tool::Annotations};
 use serde_json::{Value, json};
@@ -65,7 +64,7 @@ fn entries<'a>(value: &'a Value, path: Path, report: &Report) -> Vec<(Path, &'a 
     }
 }
 
-/// What every format says of a tool.
+/// The fields that every format has.
 struct Described<'a> {
     name: &'a str,
     description: &'a str,
@@ -73,7 +72,7 @@ struct Described<'a> {
     origin: Origin,
 }
 
-/// Name, description and parameters. A tool without parameters takes none.
+/// Name, description and parameters. A tool without a schema has no parameters.
 fn described<'a>(fields: &Fields<'a>, schema_keys: &[&'static str], report: &Report) -> Option<Described<'a>> {
     let name = fields.required_text("name", "").map(|text| text.value);
     let description = text(fields, "description");
@@ -155,7 +154,7 @@ fn mcp(fields: Fields<'_>, report: &Report) -> Option<Found> {
     Some(found)
 }
 
-/// A tool of ours: `{name, description, parameters}`, with what a client may add.
+/// A tool in our own format: `{name, description, parameters}`, with the fields that a client may add.
 fn plain(fields: Fields<'_>, report: &Report) -> Option<Found> {
     let kind = text(&fields, "type");
     let mode = text(&fields, "executionMode");

@@ -1,4 +1,4 @@
-//! Resources as tools.
+//! Reads resources as tools.
 
 use bosun_core::Tool;
 use bosun_reading::tool::{self, default_description, default_parameters};
@@ -12,7 +12,7 @@ use crate::{
     found::{Found, Origin, Report},
 };
 
-/// What Kubernetes writes into the metadata of a resource, or needs to place it.
+/// The metadata that Kubernetes itself writes, or needs to place a resource.
 const OF_THE_CLUSTER: [&str; 8] = [
     "namespace",
     "uid",
@@ -59,7 +59,7 @@ fn resource(mut fields: Fields<'_>, report: &Report) -> Option<Found> {
         metadata.finish();
     }
     fields.rename(&name.map_or_else(|| "Tool".to_owned(), |name| format!("Tool `{}`", clip(name))));
-    // A resource without a name is still read, so that all of its faults are told at once.
+    // A resource without a name is still read, so that all of its faults are reported at once.
     let spec = tool::read(&fields);
     fields.finish();
     let (name, spec) = (name?, spec?);

@@ -1,4 +1,4 @@
-//! Tools as resources.
+//! Writes tools as resources.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,7 +18,7 @@ use crate::{
     names::slug,
 };
 
-/// One resource for each tool that can be run inside, and what becomes of the others.
+/// One resource for each tool that can be run inside, and warnings for the others.
 pub(crate) fn write(tools: &[Found], warnings: &mut Vec<Warning>) -> Vec<Value> {
     let mut names = Names::default();
     let mut secrets = HashSet::new();
@@ -28,7 +28,7 @@ pub(crate) fn write(tools: &[Found], warnings: &mut Vec<Warning>) -> Vec<Value> 
         match &found.inside {
             Inside::AsBound => {}
             Inside::AsRequest(request) => {
-                // Many tools may need one secret, and one line about it is enough.
+                // Many tools may need one secret, and one remark about it is enough.
                 let is_new = |loss: &&Warning| loss.code != "secret_needed" || secrets.insert(loss.message.clone());
                 warnings.extend(request.losses.iter().filter(is_new).cloned());
                 tool.binding = Binding::Http(Box::new(request.http.clone()));
@@ -53,7 +53,7 @@ pub(crate) fn write(tools: &[Found], warnings: &mut Vec<Warning>) -> Vec<Value> 
     documents
 }
 
-/// Names that are taken, each with the number that the next one like it gets.
+/// Used names, each with the number of the next duplicate.
 #[derive(Default)]
 struct Names(HashMap<String, usize>);
 
@@ -172,7 +172,7 @@ fn write_http(request: &HttpRequest, timeout: Option<Duration>) -> Value {
     http
 }
 
-/// Whole seconds, and never less time than was given.
+/// Whole seconds, rounded up.
 fn seconds(timeout: Duration) -> String {
     format!("{}s", timeout.as_millis().div_ceil(1000).max(1))
 }

@@ -1,7 +1,7 @@
-//! `$fromAI(key, description, type, default)`: how an n8n node says that the model fills a value.
+//! `$fromAI(key, description, type, default)`: values of an n8n node that the model fills in.
 //!
-//! The calls are found as n8n finds them, in every text of a node's parameters. They are read,
-//! never run: an argument must be a literal. n8n's rules for keys hold here too.
+//! The calls are found as n8n finds them, in every text of a node's parameters. They are parsed, never evaluated: an
+//! argument must be a literal. n8n's rules for keys apply here too.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::{
     found::Report,
 };
 
-/// What one call asks of the model.
+/// The parameters of one call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Argument {
     pub(super) key: String,
@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Json,
 }
 
-/// One call and the bytes of the text that it takes up.
+/// One call and its byte range in the text.
 #[derive(Debug, PartialEq)]
 pub(super) struct Call {
     pub(super) argument: Argument,
@@ -67,7 +67,7 @@ enum Written {
     Bare(String),
 }
 
-/// The arguments from behind the opening parenthesis on, and the offset behind the closing one.
+/// The arguments after the opening parenthesis, and the offset after the closing one.
 fn arguments(text: &str, start: usize) -> Result<(Vec<Written>, usize), String> {
     let mut values = Vec::new();
     let mut current = String::new();
@@ -89,7 +89,7 @@ fn arguments(text: &str, start: usize) -> Result<(Vec<Written>, usize), String> 
                     .ok_or_else(|| format!("a text in `$fromAI({}` does not end", clip(&text[start..])))?;
                 match &mut literal {
                     None => literal = Some(content),
-                    // Two texts in one argument are an expression.
+                    // Two strings in one argument are an expression.
                     Some(_) => current.push_str(&content),
                 }
             }
@@ -171,7 +171,7 @@ fn argument(values: &[Written]) -> Result<Argument, String> {
     Ok(Argument { key, description, kind, default, dynamic })
 }
 
-/// A default is written as text whatever its type; n8n reads it by the type, else as JSON, else as text.
+/// A default is written as text whatever its type; n8n parses it by the type, else as JSON, else as text.
 fn default(text: &str, kind: Kind) -> Value {
     match kind {
         Kind::String => text.into(),
@@ -206,7 +206,7 @@ fn add(arguments: &mut IndexMap<String, Argument>, argument: Argument, trail: &T
             let message = format!("the key `{}` is used twice, with another description or type", argument.key);
             report.fault_on_trail(trail, "from_ai_conflict", message);
         }
-        // Two calls may differ in their default, and the later one counts.
+        // Two calls may differ in their default, and the later one takes precedence.
         _ => {
             arguments.insert(argument.key.clone(), argument);
         }
@@ -225,7 +225,7 @@ fn visit(value: &Value, trail: &Trail<'_>, each: &mut impl FnMut(&str, &Trail<'_
     }
 }
 
-/// The schema that n8n makes of the calls: what has a default need not be given.
+/// The schema that n8n derives from the calls: an argument with a default is optional.
 pub(super) fn schema(arguments: &[Argument]) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -245,7 +245,7 @@ pub(super) fn schema(arguments: &[Argument]) -> Value {
     object_schema(properties, &required)
 }
 
-/// `required` is left out where it would be empty, as Zod's converters do.
+/// `required` is omitted if it would be empty, as Zod's converters do.
 pub(super) fn object_schema(properties: Map<String, Value>, required: &[&str]) -> Value {
     let mut schema = json!({"type": "object", "properties": properties});
     if !required.is_empty() {
@@ -260,7 +260,7 @@ impl Kind {
             Self::String => json!({"type": "string"}),
             Self::Number => json!({"type": "number"}),
             Self::Boolean => json!({"type": "boolean"}),
-            // n8n takes an object or a list that is not empty.
+            // n8n accepts an object or a list that is not empty.
             Self::Json => {
                 json!({"anyOf": [{"type": "object", "minProperties": 1}, {"type": "array", "minItems": 1}]})
             }

@@ -1,8 +1,8 @@
-//! An HTTP node of n8n as a request that Bosun can make itself.
+//! Converts an HTTP node of n8n to a request that Bosun can make itself.
 //!
-//! The host must be fixed and credentials become references. Whatever else a node does (paging,
-//! forms, expressions over other nodes' data) has no counterpart here: the tool then stays with
-//! n8n, and says why.
+//! The host must be fixed and credentials become references. Everything else that a node does (paging, forms,
+//! expressions over other nodes' data) has no counterpart here: the tool then stays with n8n, and the reason is
+//! reported.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{
     names::{is_secret, percent_encode, slug},
 };
 
-/// The part of a request that a value goes into.
+/// The part of a request that a value belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Query,
@@ -52,7 +52,7 @@ pub(super) fn inside(node: &Node<'_>) -> Inside {
     draft.finish()
 }
 
-/// A request in the making, with everything that speaks against it.
+/// A request under construction, with all obstacles to it.
 pub(super) struct Draft<'n> {
     node: &'n Node<'n>,
     url: String,
@@ -86,7 +86,7 @@ impl<'n> Draft<'n> {
     }
 
     fn obstacle(&mut self, why: impl Into<String>) {
-        /// One would do; a few more help whoever wants to remove them.
+        /// One would do; a few more help a user who wants to remove them.
         const MOST: usize = 8;
         let why = why.into();
         if self.obstacles.len() < MOST && !self.obstacles.contains(&why) {
@@ -178,7 +178,7 @@ impl<'n> Draft<'n> {
         }
     }
 
-    /// The address. Everything up to the path must be fixed, or a model could send secrets anywhere.
+    /// The URL. Everything before the path must be fixed, or a model could send secrets to any host.
     pub(super) fn url(&mut self, parts: &[Part]) {
         let written = self.written(parts, |text| text.replace('{', "%7B").replace('}', "%7D"), |_| String::new());
         let Some((_, after)) = written.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
@@ -198,7 +198,7 @@ impl<'n> Draft<'n> {
         self.url = written;
     }
 
-    /// Text with `{key}` or another form of slot in it.
+    /// Text with `{key}` or another form of placeholder in it.
     fn written(&mut self, parts: &[Part], text: impl Fn(&str) -> String, slot: impl Fn(&Argument) -> String) -> String {
         let mut written = String::new();
         for part in parts {
@@ -278,7 +278,7 @@ impl<'n> Draft<'n> {
         self.headers.push(NamedValue { name: name.to_owned(), value });
     }
 
-    /// A value of a JSON body. A slot alone is the argument itself; within a text it is part of it.
+    /// A value of a JSON body. A lone placeholder is the argument itself; within a text it is part of it.
     fn json_value(&mut self, parts: &[Part]) -> String {
         if let [Part::Slot(argument)] = parts {
             return self.written(parts, str::to_owned, |_| {
@@ -322,7 +322,7 @@ impl<'n> Draft<'n> {
         }
     }
 
-    /// The model gives all of it as one object.
+    /// The model fills in all of it as one object.
     pub(super) fn whole(&mut self, target: Target, argument: &Argument) {
         if target == Target::Body {
             self.body = Body::Text(body_slot(argument));

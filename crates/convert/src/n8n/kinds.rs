@@ -1,4 +1,4 @@
-//! How each kind of node describes itself as a tool.
+//! Descriptions of each kind of node as a tool.
 
 use bosun_core::{Binding, Tool};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::found::{Found, Inside, Origin, Report};
 
-/// A node that takes one text and whose description comes with n8n, not with the export.
+/// A node that takes one text and whose description is built into n8n and not in the export.
 struct Known {
     kind: &'static str,
     /// `None` if the tool is named after its node.
@@ -72,7 +72,7 @@ impl Known {
     }
 }
 
-/// The tool of a node; `None` if only the running n8n can tell, or if it cannot be read.
+/// The tool of a node; `None` if only the running n8n knows it, or if it cannot be read.
 pub(super) fn describe(node: &Node<'_>, report: &Report) -> Option<Found> {
     if let Some(known) = KNOWN.iter().find(|known| known.kind == node.kind) {
         return Some(known.describe(node, report));
@@ -137,7 +137,7 @@ fn own_name(node: &Node<'_>, field: &str, until_version: f64, report: &Report) -
     name.map(str::to_owned)
 }
 
-/// The description that the model reads; `fallback` if the export does not have it.
+/// The description for the model; `fallback` if the export does not have it.
 fn description(node: &Node<'_>, field: &str, fallback: &str, report: &Report) -> String {
     let Some(text) = node.text(field) else {
         let message = format!("the export has no description of `{}`; ours is used: {fallback:?}", node.name);
@@ -201,7 +201,7 @@ fn workflow(node: &Node<'_>, report: &Report) -> Option<Found> {
     Some(external(node, name, description, from_ai::schema(&arguments), why))
 }
 
-/// Any other node: n8n makes a tool of it by the `$fromAI` calls in its parameters.
+/// Any other node: n8n derives a tool from the `$fromAI` calls in its parameters.
 fn node_as_tool(node: &Node<'_>, report: &Report) -> Option<Found> {
     let is_automatic = node.text("descriptionType") == Some("auto") || node.text("toolDescription").is_none();
     let description = if is_automatic {
@@ -224,7 +224,7 @@ fn node_as_tool(node: &Node<'_>, report: &Report) -> Option<Found> {
     Some(found)
 }
 
-/// `create message in slack`, of what the export says: n8n words it much the same.
+/// `create message in slack`, derived from the export: n8n words it much the same.
 fn automatic_description(node: &Node<'_>) -> String {
     let service = node.kind.strip_suffix("Tool").unwrap_or(node.kind);
     match (node.text("operation"), node.text("resource")) {
@@ -238,7 +238,7 @@ fn automatic_description(node: &Node<'_>) -> String {
     }
 }
 
-/// The schema that a node was given by hand, or by an example.
+/// The schema that was given for a node, directly or by an example.
 fn written_schema(node: &Node<'_>, all_required: bool, report: &Report) -> Option<Value> {
     let from_example = node.text("schemaType").is_none_or(|kind| kind == "fromJson");
     let field = if from_example { "jsonSchemaExample" } else { "inputSchema" };
@@ -269,7 +269,7 @@ fn written_schema(node: &Node<'_>, all_required: bool, report: &Report) -> Optio
     Some(schema_of_example(&written, all_required))
 }
 
-/// The types that an example shows.
+/// The types of an example.
 fn schema_of_example(example: &Value, all_required: bool) -> Value {
     match example {
         Value::Null => json!({"type": "null"}),

@@ -1,10 +1,9 @@
 //! The AI tools of an n8n workflow export.
 //!
-//! A tool is a node that is wired to another by `ai_tool`. Each is described as n8n would describe
-//! it to a model: by the node's name, its description, and what it lets the model fill in. n8n runs
-//! them, so they are external; [`http`] works out which of them could be run inside instead.
-//! What only a running n8n knows (the tools of a toolkit, texts that are not in the export) is
-//! reported, never invented.
+//! A tool is a node that is connected to another by `ai_tool`. Each is described as n8n would describe it to a model:
+//! by the node's name, its description, and the values that it lets the model fill in. n8n runs them, so they are
+//! external; [`http`] determines which of them could be run inside instead. What only a running n8n knows (the tools of
+//! a toolkit, texts that are not in the export) is reported, never invented.
 
 use std::collections::HashMap;
 
@@ -131,7 +130,7 @@ fn read_node<'a>(node: &'a Value, path: Path, report: &Report) -> Option<Node<'a
     })
 }
 
-/// The nodes that a node is wired to as a tool: `{"ai_tool": [[{"node": "AI Agent", …}]]}`.
+/// The nodes that a node is connected to as a tool: `{"ai_tool": [[{"node": "AI Agent", …}]]}`.
 fn ai_tool_targets(outputs: &Value) -> Vec<&str> {
     let lanes = outputs.get("ai_tool").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let wires = lanes.iter().filter_map(Value::as_array).flatten();
@@ -147,8 +146,7 @@ fn is_tool(node: &Node<'_>) -> bool {
     node.kind == "agentTool"
 }
 
-/// A tool behind a gate is asked for through the gate. Offering it past the gate would skip the
-/// human who has to agree.
+/// A tool behind an approval gate is called through the gate. Offering it directly would skip the human approval.
 fn is_gated(node: &Node<'_>, targets: &[&str], nodes: &HashMap<&str, Node<'_>>, report: &Report) -> bool {
     let gate = targets.iter().find(|target| nodes.get(*target).is_some_and(|target| target.kind.ends_with("HitlTool")));
     if let Some(gate) = gate {
@@ -159,7 +157,7 @@ fn is_gated(node: &Node<'_>, targets: &[&str], nodes: &HashMap<&str, Node<'_>>, 
     gate.is_some()
 }
 
-/// The name that n8n gives the tool of a node: what is not a letter, digit, `_` or `-` becomes `_`.
+/// The name that n8n derives for the tool of a node: every character except letters, digits, `_` and `-` becomes `_`.
 fn tool_name(node_name: &str) -> String {
     let mut name = String::new();
     let mut replaced = false;

@@ -1,4 +1,4 @@
-//! The older HTTP Request tool, whose slots are `{placeholders}` with definitions beside them.
+//! The older HTTP Request tool, whose values are `{placeholders}` with separate definitions.
 
 use bosun_core::{Binding, Tool};
 use indexmap::IndexMap;
@@ -16,11 +16,11 @@ use crate::{
     found::{Found, Origin, Report},
 };
 
-/// A value that the model gives.
+/// A value that the model fills in.
 struct Parameter {
     argument: Argument,
     required: bool,
-    /// The model gives all of the query, headers or body as one object.
+    /// The model fills in all of the query, headers or body as one object.
     is_record: bool,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn describe(node: &Node<'_>, report: &Report) -> Option<Found> {
         },
         str::to_owned,
     );
-    // The first version takes one text that holds JSON, and tells the model so in words.
+    // The first version takes one text that contains JSON, and describes that to the model.
     let (description, parameters) = if node.version < 1.1 {
         let input = json!({"input": {"type": "string", "description": "A JSON object"}});
         (
@@ -88,7 +88,7 @@ fn describe_members(mut description: String, parameters: &IndexMap<String, Param
     description
 }
 
-/// In JSON that a person wrote, n8n puts the quotes around a text where they were left out.
+/// In hand-written JSON, n8n adds the quotes around a text where they are missing.
 fn quote_texts(parts: Vec<Part>) -> Vec<Part> {
     let mut quoted: Vec<Part> = Vec::new();
     for part in parts {
@@ -124,7 +124,7 @@ fn schema(parameters: &IndexMap<String, Parameter>) -> Value {
     object_schema(properties, &required)
 }
 
-/// `placeholderDefinitions.values`: what the placeholders mean.
+/// `placeholderDefinitions.values`: the definitions of the placeholders.
 fn definitions(node: &Node<'_>, report: &Report) -> IndexMap<String, (Argument, Path)> {
     let path = node.path_of("placeholderDefinitions").key("values");
     let values = node.parameter("placeholderDefinitions").and_then(|definitions| definitions.get("values"));
@@ -173,7 +173,7 @@ impl Reader<'_> {
         self.parameters.entry(argument.key).or_insert(new).required |= required;
     }
 
-    /// A text with its placeholders, each of which the model must give.
+    /// A text with its placeholders, each of which the model must fill in.
     fn slots(&mut self, text: &str) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -245,7 +245,7 @@ impl Reader<'_> {
     }
 }
 
-/// The first `{name}` of a text, with what stands before and behind it.
+/// The first `{name}` of a text, with the text before and after it.
 fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     while let Some(open) = text[from..].find('{').map(|offset| from + offset) {

@@ -1,17 +1,17 @@
-//! A value of a node's parameters as fixed text with slots that the model fills.
+//! A value of a node's parameters as fixed text with placeholders that the model fills in.
 
 use super::from_ai::{Argument, calls};
 use crate::format::clip;
 
-/// A piece of a value.
+/// A part of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Part {
     Text(String),
     Slot(Argument),
 }
 
-/// Reads a value in which expressions are `{{ … }}`. The error is the expression that is more than
-/// one call of `$fromAI`: only n8n can evaluate that.
+/// Parses a value in which expressions are `{{ … }}`. The error is an expression that is more than one call of
+/// `$fromAI`: only n8n can evaluate that.
 pub(super) fn parse(value: &str) -> Result<Vec<Part>, String> {
     // n8n evaluates a value only if it begins with `=`.
     let Some(mut rest) = value.strip_prefix('=') else { return Ok(text(value)) };
@@ -30,7 +30,7 @@ fn text(text: &str) -> Vec<Part> {
     if text.is_empty() { Vec::new() } else { vec![Part::Text(text.to_owned())] }
 }
 
-/// Where the `}}` is that ends an expression, which may have others inside of its texts.
+/// The position of the `}}` that ends an expression, which may contain others inside of its strings.
 fn end_of_expression(expression: &str) -> Option<usize> {
     let bytes = expression.as_bytes();
     let mut quote = None;

@@ -1,9 +1,9 @@
 //! The operations of an OpenAPI description, 3.0 or 3.1, as tools.
 //!
-//! Parameters and the body become one object schema that stands for itself: what it refers to in
-//! the document is copied beside it into `$defs`, so that cycles stay cycles and nothing is
-//! expanded. References out of the document are refused. Security schemes become references to
-//! secrets; the description holds no values and neither does the result. Responses are not read.
+//! Parameters and the body become one self-contained object schema: definitions that it refers to are copied into its
+//! `$defs`, so that cycles stay cycles and nothing is expanded. References out of the document are rejected. Security
+//! schemes become references to secrets; the description holds no values and neither does the result. Responses are not
+//! read.
 
 use bosun_reading::Syntax;
 use serde_json::{Map, Value};
@@ -19,27 +19,27 @@ mod reference;
 mod schema;
 mod security;
 
-/// The version decides how schemas are written: 3.0 has its own dialect, 3.1 has JSON Schema's.
+/// The version determines the schema dialect: 3.0 has its own, 3.1 has JSON Schema's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     V3_0,
     V3_1,
 }
 
-/// What every operation of a description shares.
+/// Context that all operations of a description share.
 struct Api<'a> {
     root: &'a Value,
     version: Version,
     /// For the names of secrets.
     title: &'a str,
-    /// How many values may still be copied out of the description.
+    /// The number of values that may still be copied out of the description.
     budget: usize,
 }
 
-/// Enough for descriptions of thousands of operations, and far too little to fill a memory.
+/// Enough for descriptions of thousands of operations, and far too little to exhaust memory.
 const BUDGET: usize = 1_000_000;
 
-/// Longer ones are refused by most servers.
+/// Maximum length of a URL; most servers reject longer ones.
 const LONGEST_URL: usize = 8_192;
 
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
@@ -123,7 +123,7 @@ fn version(root: &Value, path: &Path, report: &Report) -> Option<Version> {
     None
 }
 
-/// The base of every URL, with its variables at their defaults; why not, if there is none.
+/// The base of every URL, with its variables at their defaults; an error if there is none.
 fn server(api: &Api<'_>, operation: &Map<String, Value>, item: &Map<String, Value>) -> Result<String, String> {
     let lists = [operation.get("servers"), item.get("servers"), api.root.get("servers")];
     let first = lists.into_iter().flatten().filter_map(Value::as_array).find_map(|list| list.first());

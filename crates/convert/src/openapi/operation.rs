@@ -16,10 +16,10 @@ use crate::{
     names::percent_encode,
 };
 
-/// No model could fill more.
+/// Maximum number of parameters; no model could fill more.
 const MOST_PARAMETERS: usize = 1_000;
 
-/// Where an operation stands.
+/// The position of an operation in the document.
 pub(super) struct Place<'a> {
     pub(super) url: &'a str,
     pub(super) method: &'a str,
@@ -98,7 +98,7 @@ fn description(operation: &Map<String, Value>, place: &Place<'_>, report: &Repor
     }
 }
 
-/// The parameters of an operation and of its path; the operation's own win.
+/// The parameters of an operation and of its path; the operation's own take precedence.
 fn parameters<'a>(
     api: &Api<'a>,
     operation: &'a Map<String, Value>,
@@ -123,7 +123,7 @@ fn parameters<'a>(
     parameters.into_values().collect()
 }
 
-/// A tool in the making, and the request that it stands for.
+/// A tool under construction, and its request.
 struct Draft<'a> {
     place: &'a Place<'a>,
     definitions: Definitions<'a>,
@@ -157,7 +157,7 @@ impl<'a> Draft<'a> {
             return report.fault(path, "parameter_unreadable", "a parameter has a `name` and an `in`");
         };
         let required = location == "path" || parameter.get("required") == Some(&Value::Bool(true));
-        // OpenAPI says that these three are described elsewhere.
+        // OpenAPI defines that these three are described elsewhere.
         let is_described_elsewhere = location == "header"
             && ["accept", "content-type", "authorization"].contains(&name.to_ascii_lowercase().as_str());
         if is_described_elsewhere {
@@ -208,7 +208,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds a property, under another name if two parts of a request share one.
+    /// Adds a property, renamed if two parts of a request share a name.
     fn property(
         &mut self,
         name: &str,
@@ -237,7 +237,7 @@ impl<'a> Draft<'a> {
         property
     }
 
-    /// A slot of the path that the description forgot.
+    /// Adds placeholders of the path that the description does not declare.
     fn slots_without_parameter(&mut self, report: &Report) {
         let url = self.url.clone();
         for slot in url.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(slot, _)| slot) {
@@ -330,7 +330,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The schema with what its parameter says about it, where it says nothing itself.
+/// The schema with the annotations of its parameter, where it has none itself.
 fn described(mut schema: Value, parameter: &Value) -> Value {
     if let Value::Object(schema) = &mut schema {
         for key in ["description", "deprecated"] {

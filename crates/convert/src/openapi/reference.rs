@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::{document::Path, format::clip, found::Report};
 
-/// Longer chains of references are cycles.
+/// Maximum length of a chain of references; a longer one is a cycle.
 const LONGEST_CHAIN: usize = 32;
 
-/// What a `$ref` points at, as text: `#/components/schemas/Pet`.
+/// The target of a `$ref`, as text: `#/components/schemas/Pet`.
 pub(super) fn of(value: &Value) -> Option<&str> {
     value.get("$ref").and_then(Value::as_str)
 }
@@ -23,7 +23,7 @@ pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value,
     target.ok_or_else(|| ("dangling_ref", format!("there is no `{}` in the document", clip(reference))))
 }
 
-/// The value itself, or what it refers to in the end. A fault if that is nowhere.
+/// The value itself, or the end of its chain of references. Reports a fault if there is none.
 pub(super) fn follow<'a>(root: &'a Value, value: &'a Value, path: &Path, report: &Report) -> Option<&'a Value> {
     let mut current = value;
     for _ in 0..LONGEST_CHAIN {
@@ -40,7 +40,7 @@ pub(super) fn follow<'a>(root: &'a Value, value: &'a Value, path: &Path, report:
     None
 }
 
-/// The fragment of a URL as the text that it stands for.
+/// The decoded fragment of a URL.
 fn percent_decode(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());

@@ -1,4 +1,4 @@
-//! Schemas of a description as schemas that stand for themselves.
+//! Makes schemas of a description self-contained.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -31,9 +31,9 @@ const ONE: [&str; 14] = [
 const LISTS: [&str; 2] = ["oneOf", "prefixItems"];
 /// Keywords whose value has a schema for each of its keys.
 const MAPS: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
-/// What OpenAPI says about a schema that means nothing to a model or a validator.
+/// OpenAPI's own keywords, which mean nothing to a model or a validator.
 const FOREIGN: [&str; 3] = ["discriminator", "xml", "externalDocs"];
-/// Beyond this, an inlined schema would only be hard to read.
+/// Maximum depth of inlining: a deeper schema would only be hard to read.
 const DEEPEST_INLINING: usize = 24;
 
 /// The schemas that one tool copies out of the document.
@@ -41,10 +41,10 @@ pub(super) struct Definitions<'a> {
     root: &'a Value,
     version: Version,
     budget: usize,
-    /// By the reference that names it: the name under `$defs`, and the copy.
+    /// By reference: the name under `$defs`, and the copy.
     copied: IndexMap<String, (String, Value)>,
     waiting: VecDeque<String>,
-    /// How often each name was wanted.
+    /// How often each name was requested.
     wanted: HashMap<String, usize>,
     dropped: IndexSet<String>,
     read_only: IndexSet<String>,
@@ -71,7 +71,7 @@ impl<'a> Definitions<'a> {
         (report.fault_count() == faults).then_some(copy)
     }
 
-    /// `parameters` with all that it refers to beside it; what is left of the budget.
+    /// `parameters` with all definitions that it refers to; and the remaining budget.
     pub(super) fn finish(mut self, mut parameters: Value, path: &Path, report: &Report) -> Option<(Value, usize)> {
         let faults = report.fault_count();
         while let Some(reference) = self.waiting.pop_front() {
@@ -111,7 +111,7 @@ impl<'a> Definitions<'a> {
                 definitions.insert(name, definition);
             }
         }
-        // What was inlined left a hole.
+        // Inlined definitions are removed.
         let kept: Map<String, Value> =
             definitions.into_iter().filter(|(_, definition)| !definition.is_null()).collect();
         if !kept.is_empty() {
@@ -202,7 +202,7 @@ impl<'a> Definitions<'a> {
         let mut copy = Map::new();
         copy.insert("$ref".to_owned(), format!("#/$defs/{name}").into());
         for (key, value) in schema.iter().filter(|(key, _)| *key != "$ref") {
-            // 3.0 ignores what stands beside a reference; a description there still helps.
+            // 3.0 ignores keywords next to a reference; a description there still helps.
             if self.version == Version::V3_1 || matches!(key.as_str(), "description" | "title") {
                 copy.insert(key.clone(), value.clone());
             } else {
@@ -216,19 +216,19 @@ impl<'a> Definitions<'a> {
         Value::Object(copy)
     }
 
-    /// The last word of a reference, with a number if another one ends in the same.
+    /// The last segment of a reference, with a number if another one has the same.
     fn free_name(&mut self, reference: &str) -> String {
         let last = reference.rsplit('/').next().unwrap_or_default();
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
         let plain: String = last.chars().take(64).map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
         let count = self.wanted.entry(plain.clone()).or_default();
         *count += 1;
-        // The number follows a sign that no plain name has, so it cannot meet another name.
+        // The number follows a character that no plain name has, so that it cannot collide with another name.
         if *count == 1 && !plain.is_empty() { plain } else { format!("{plain}.{count}") }
     }
 }
 
-/// The dialect of 3.0 in the words of JSON Schema.
+/// Rewrites the dialect of 3.0 as JSON Schema.
 fn from_3_0(schema: &mut Map<String, Value>) {
     if schema.remove("nullable") == Some(Value::Bool(true)) {
         if let Some(kind @ Value::String(_)) = schema.get_mut("type") {
@@ -261,7 +261,7 @@ fn from_3_0(schema: &mut Map<String, Value>) {
     }
 }
 
-/// How many values there are in one, itself included.
+/// The number of values in one, including itself.
 fn size_of(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(size_of).sum::<usize>(),
@@ -271,7 +271,7 @@ fn size_of(value: &Value) -> usize {
     }
 }
 
-/// The name of the definition that a schema consists of, if it is nothing but a reference.
+/// The name of the definition, if a schema is nothing but a reference.
 fn bare_reference(value: &Value) -> Option<&str> {
     let object = value.as_object().filter(|object| object.len() == 1)?;
     object.get("$ref")?.as_str()?.strip_prefix("#/$defs/")
@@ -298,8 +298,8 @@ fn count_references(parameters: &Value, definitions: &IndexMap<String, Value>) -
     counts
 }
 
-/// Puts a definition where its only reference is. Such a one is in no cycle: a cycle that can be
-/// reached has a second reference into it.
+/// Inlines a definition at its only reference. Such a definition is in no cycle: a reachable cycle has a second
+/// reference into it.
 fn inline(
     value: &mut Value,
     definitions: &mut IndexMap<String, Value>,

@@ -6,18 +6,18 @@ use serde_json::{Map, Value};
 use super::{Api, reference};
 use crate::{Warning, document::Path, format::clip, found::Report, names::slug};
 
-/// Nobody offers more ways in, and each is looked at for each operation.
+/// Maximum number of alternatives: no real API has more, and each is examined for each operation.
 const MOST_ALTERNATIVES: usize = 16;
 
-/// What a request must carry to be let in.
+/// The headers that authenticate a request.
 #[derive(Default)]
 pub(super) struct Security {
     pub(super) headers: Vec<NamedValue>,
-    /// What the secrets must hold, and what was not chosen.
+    /// The required contents of the secrets, and the alternatives that were not chosen.
     pub(super) notes: Vec<Warning>,
 }
 
-/// The first of the operation's alternatives that can be written as headers; why none can.
+/// The first of the operation's alternatives that can be expressed as headers; an error if none can.
 pub(super) fn read(api: &Api<'_>, operation: &Map<String, Value>, path: &Path) -> Result<Security, String> {
     let alternatives = operation.get("security").or_else(|| api.root.get("security"));
     let Some(alternatives) = alternatives.and_then(Value::as_array).filter(|list| !list.is_empty()) else {
@@ -46,7 +46,7 @@ pub(super) fn read(api: &Api<'_>, operation: &Map<String, Value>, path: &Path) -
     Err(reasons.join("; "))
 }
 
-/// Schemes that are all needed at once.
+/// Schemes that are all required at once.
 fn all_of(api: &Api<'_>, schemes: &Map<String, Value>, path: &Path) -> Result<Security, String> {
     let mut security = Security::default();
     if schemes.len() > MOST_ALTERNATIVES {
@@ -69,7 +69,7 @@ fn all_of(api: &Api<'_>, schemes: &Map<String, Value>, path: &Path) -> Result<Se
     Ok(security)
 }
 
-/// The header that a scheme asks for, and what its value is.
+/// The header of a scheme, and a description of its value.
 fn header(scheme: &Value, name: &str) -> Result<(String, String), String> {
     let text = |key: &str| scheme.get(key).and_then(Value::as_str).unwrap_or_default();
     let authorization = |holds: &str| Ok(("Authorization".to_owned(), holds.to_owned()));

@@ -1,7 +1,7 @@
-//! Tools as a model API takes them: the same that Bosun itself would send.
+//! Tools in the format of a model API: the same that Bosun itself would send.
 //!
-//! A dialect says what it had to leave out, and leaves out a few keywords without a word because
-//! they say nothing about arguments. Whoever converts a file wants to know of those too, so what was
+//! A dialect reports what it had to omit, and omits a few keywords silently because
+//! they do not constrain arguments. A user who converts a file wants to know of those too, so what was
 //! sent is compared with what was written.
 
 use std::collections::{HashMap, HashSet};
@@ -81,7 +81,7 @@ fn entries(written: &Value, dialect: AnyDialect) -> impl Iterator<Item = Entry<'
     list.map(move |entry| Entry { name: entry.pointer(name).and_then(Value::as_str), schema: entry.pointer(schema) })
 }
 
-/// Keywords that a dialect left out without a word.
+/// Keywords that a dialect omitted silently.
 struct Untold<'a> {
     told: HashSet<(&'a str, &'a str)>,
     lost: IndexMap<&'a str, Lost<'a>>,
@@ -94,7 +94,7 @@ fn translated<'v>(source: &Map<String, Value>, sent: &'v Map<String, Value>, key
     let keyword = match keyword {
         "items" if is_tuple => "prefixItems",
         "additionalItems" if is_tuple => "items",
-        // The bound stands where its boolean stood.
+        // The bound takes the position of its boolean.
         "minimum" if excludes("exclusiveMinimum") && !sent.contains_key(keyword) => "exclusiveMinimum",
         "maximum" if excludes("exclusiveMaximum") && !sent.contains_key(keyword) => "exclusiveMaximum",
         keyword => keyword,
@@ -131,7 +131,7 @@ impl<'a> Untold<'a> {
     }
 
     fn lose(&mut self, tool: &'a Tool, keyword: &'a str, value: &Value, trail: &Trail<'_>) {
-        /// Said in other words, and so not lost.
+        /// Expressed in another form, and so not lost.
         const TRANSLATED: [&str; 5] = ["optional", "nullable", "items", "additionalItems", "dependencies"];
         let says_nothing = matches!(keyword, "exclusiveMinimum" | "exclusiveMaximum") && *value == Value::Bool(false);
         if TRANSLATED.contains(&keyword) || says_nothing {

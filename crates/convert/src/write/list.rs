@@ -1,4 +1,4 @@
-//! Lists whose schemas stand as their owners wrote them.
+//! Lists that keep schemas as their owners wrote them.
 
 use bosun_core::{Binding, Tool};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(super) fn external(tool: &Tool) -> Value {
     entry
 }
 
-/// What a client may say of its tools beside the three fields.
+/// Adds the policy fields that a client may set in addition to the three mandatory ones.
 fn put_policy(entry: &mut Value, tool: &Tool) {
     for (key, text) in [
         ("displayName", tool.display_name.clone()),

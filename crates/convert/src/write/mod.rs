@@ -14,7 +14,7 @@ mod list;
 pub struct Written {
     /// One document, or a stream of them where the format is one.
     pub documents: Documents,
-    /// What has no place in the format, and what became of it.
+    /// Parts that the format cannot express, and what they were converted to.
     pub warnings: Vec<Warning>,
 }
 
@@ -80,7 +80,7 @@ pub fn write(tools: &[Found], target: Format) -> Result<Written, ConvertError> {
     Ok(Written { documents, warnings })
 }
 
-/// Says once for each field which tools lose it.
+/// Reports once for each field which tools lose it.
 fn warn_of_losses(tools: &[Found], format: Format, warnings: &mut Vec<Warning>) {
     let mut lost: IndexMap<&str, (&Found, usize)> = IndexMap::new();
     for found in tools {

@@ -1,8 +1,8 @@
-//! What cannot be read from source, and where.
+//! Faults of a source, with their positions.
 //!
-//! Inside the converter a [`Problem`] knows only the byte it is about; [`Fault`] is the same thing
-//! for people, with line and column. Problems travel inside values until something needs the value,
-//! so that an unreadable error message does not spoil a schema that never looks at it.
+//! Inside the converter a [`Problem`] has only a byte offset; [`Fault`] is the same thing for users, with line and
+//! column. Problems are carried inside values until the value is needed, so that an unreadable error message does not
+//! invalidate a schema that never uses it.
 
 use std::{fmt, rc::Rc};
 
@@ -31,7 +31,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// A fault before it is located: everything but line and column.
+/// A fault with its offset, before line and column are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) offset: u32,
@@ -62,8 +62,7 @@ impl Problem {
     }
 }
 
-/// The problems of one value: at least one. Cheap to clone, because a broken constant is broken
-/// wherever it is used.
+/// The problems of one value: at least one. Cheap to clone, because a broken constant is broken wherever it is used.
 #[derive(Clone, Debug)]
 pub(super) struct Problems(Rc<Vec<Problem>>);
 
@@ -82,7 +81,7 @@ impl From<Problem> for Problems {
 /// A result whose failure is a list of problems.
 pub(super) type Read<T> = Result<T, Problems>;
 
-/// How many problems one value may have. Constants that use a broken constant twice double them.
+/// Maximum number of problems of one value. Constants that use a broken constant twice double them.
 const MOST_PROBLEMS: usize = 100;
 
 /// Collects results so that every problem of a construct is reported, not only its first.
@@ -92,7 +91,7 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    /// Keeps the value, or takes note of the problems.
+    /// Returns the value, or records the problems.
     pub(super) fn take<T>(&mut self, result: Read<T>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -107,7 +106,7 @@ impl Gather {
         }
     }
 
-    /// `value` if nothing went wrong.
+    /// `value` if there were no problems.
     pub(super) fn finish<T>(self, value: T) -> Read<T> {
         if self.problems.is_empty() { Ok(value) } else { Err(Problems(Rc::new(self.problems))) }
     }

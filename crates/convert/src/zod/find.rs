@@ -1,9 +1,9 @@
 //! Finds the tools of a source.
 //!
-//! Three forms are certain: `new DynamicStructuredTool({…})` and `new DynamicTool({…})`, `tool(fn, {…})`,
-//! and a class that extends `StructuredTool` or `Tool`. A plain object counts if it has a `name`, a
-//! `description` and either a `schema` or something to call. What is certain must be readable; a plain
-//! object whose name is computed is only remarked upon, because it may be no tool at all.
+//! Three forms are certain: `new DynamicStructuredTool({…})` and `new DynamicTool({…})`, `tool(fn, {…})`, and a class
+//! that extends `StructuredTool` or `Tool`. A plain object counts if it has a `name`, a `description` and either a
+//! `schema` or a function. A certain form must be readable; a plain object with a computed name is only reported,
+//! because it may not be a tool at all.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +20,7 @@ use super::{
     value::{Record, Value},
 };
 
-/// How a tool was written.
+/// The form in which a tool was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolForm {
@@ -36,7 +36,7 @@ pub enum ToolForm {
     Object,
 }
 
-/// A tool, before its place is known in lines.
+/// A tool with its byte offset, before line and column are known.
 pub(super) struct Found {
     pub(super) tool: Tool,
     pub(super) offset: u32,
@@ -81,7 +81,7 @@ struct Finder<'f, 'm, 'a> {
     findings: Findings,
     /// Object literals that are the options of a tool.
     claimed: HashSet<u32>,
-    /// Which declarations hold Zod or something that Zod made, as far as was asked.
+    /// Which declarations hold Zod or a value that Zod made, as far as they were resolved.
     made_by_zod: HashMap<usize, bool>,
     /// The outermost calls of Zod: an object in their arguments is a shape, not a tool.
     inside_zod: Vec<Span>,
@@ -124,7 +124,7 @@ impl<'a> Finder<'_, '_, 'a> {
         self.findings.remarks.push(Remark { offset: span.start, code, message: message.into() });
     }
 
-    /// What a callee was called where it comes from: `import { tool as t }` makes `t` mean `tool`.
+    /// The original name of a callee: `import { tool as t }` makes `t` mean `tool`.
     fn imported_name(&self, callee: &Expression<'a>) -> Option<&'a str> {
         match callee {
             Expression::Identifier(name) => match self.module.meaning(name.name.as_str(), name.span.start) {
@@ -133,7 +133,7 @@ impl<'a> Finder<'_, '_, 'a> {
                 Some(_) => None,
             },
             Expression::StaticMemberExpression(member) => match &member.object {
-                // `tools.DynamicTool` of a namespace import, but not a method of just any object.
+                // `tools.DynamicTool` of a namespace import, but not a method of any other object.
                 Expression::Identifier(object) => match self.module.meaning(object.name.as_str(), object.span.start) {
                     Some(Meaning::Import { imported: "*" | "default", .. }) => Some(member.property.name.as_str()),
                     _ => None,
@@ -144,7 +144,7 @@ impl<'a> Finder<'_, '_, 'a> {
         }
     }
 
-    /// Whether a call is one of Zod or of something that Zod made.
+    /// Whether a call is one of Zod or of a value that Zod made.
     fn is_zod(&mut self, callee: &Expression<'a>) -> bool {
         let Some((name, offset)) = root_name(callee, ThroughCalls::Yes) else { return false };
         let Some(index) = self.module.index_of(name, offset) else { return name == "z" };
@@ -254,7 +254,7 @@ impl<'a> Finder<'_, '_, 'a> {
                 Ok(written.schema)
             }
             Some((Value::Unreadable(problems), _)) => Err(problems),
-            // LangChain also takes a JSON Schema as it is.
+            // LangChain also accepts a JSON Schema as it is.
             Some((value @ Value::Record(_), offset)) => Ok(value.to_json(offset)?.unwrap_or_else(|| json!({}))),
             Some((other, offset)) => {
                 let message = format!("a Zod schema or a JSON Schema is expected, not {}", other.kind());
@@ -327,7 +327,7 @@ impl<'a> Finder<'_, '_, 'a> {
             }
         }
         let is_string_tool = self.imported_name(&heritage.expression) == Some("Tool");
-        // An abstract base or one whose name comes from its constructor defines no tool by itself.
+        // An abstract base class, or one whose name comes from its constructor, defines no tool by itself.
         if !members.iter().any(|(key, _)| key == "name") {
             self.remark(class.span, "tool_not_read", "a tool class without a constant `name` is left out");
             return;

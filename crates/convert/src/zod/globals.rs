@@ -1,7 +1,7 @@
-//! The few globals and methods of the language that constants are made with.
+//! The few globals and methods of JavaScript that constants use.
 //!
-//! Each is pure and total over the values it takes; for anything else the answer is `None`, and the
-//! reader says that the value is computed.
+//! Each is pure and total over the values it accepts; for anything else the result is `None`, and the reader reports
+//! that the value is computed.
 
 use std::rc::Rc;
 
@@ -117,7 +117,7 @@ pub(super) fn method<'a>(receiver: &Value<'a>, name: &str, arguments: &[Value<'a
                     joined.push_str(separator);
                 }
                 joined.push_str(&part?);
-                // The reader refuses it; there is no need to finish it first.
+                // The reader rejects it; there is no need to finish it first.
                 if joined.len() > LONGEST_TEXT {
                     break;
                 }
@@ -146,7 +146,7 @@ fn regex<'a>(pattern: &str, flags: &str) -> Value<'a> {
     Value::Regex(Rc::new(Regex { source: regex_source(pattern), flags: flags.to_owned() }))
 }
 
-/// What `new RegExp(pattern).source` gives: slashes and line ends come back escaped.
+/// The value of `new RegExp(pattern).source`: slashes and line ends are escaped.
 pub(super) fn regex_source(pattern: &str) -> String {
     if pattern.is_empty() {
         return "(?:)".to_owned();

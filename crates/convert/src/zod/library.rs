@@ -1,7 +1,7 @@
-//! What the reader of source needs from a version of Zod.
+//! The interface between the reader of source and a version of Zod.
 //!
-//! A [`Library`] is Zod itself, reduced to data: it makes schemas from calls and chains, and writes
-//! them as JSON Schema. It never sees syntax. The reader never knows what a method means.
+//! A [`Library`] is Zod itself, reduced to data: it makes schemas from calls and chains, and writes them as JSON
+//! Schema. It never sees syntax. The reader does not know the meaning of any method.
 
 use serde_json::Value as Json;
 
@@ -15,11 +15,11 @@ use super::{
 pub(super) struct Call<'c, 'a> {
     pub(super) name: &'c str,
     pub(super) arguments: &'c [Value<'a>],
-    /// Where the name stands in the source.
+    /// The position of the name in the source.
     pub(super) offset: u32,
 }
 
-/// A JSON Schema and what had to be assumed to write it.
+/// A JSON Schema and the assumptions that were made to write it.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) schema: Json,
@@ -41,7 +41,7 @@ pub(super) trait Library<'a> {
     /// `schema.name(…)`.
     fn method(&mut self, receiver: SchemaId, call: &Call<'_, 'a>) -> Read<Value<'a>>;
 
-    /// `schema.name`, where it is a value that can be known.
+    /// `schema.name`, if its value can be determined.
     fn property(&mut self, receiver: SchemaId, name: &str, offset: u32) -> Option<Value<'a>>;
 
     /// `z.name` that is neither a function nor a namespace, such as `z.regexes.email`.
@@ -50,7 +50,7 @@ pub(super) trait Library<'a> {
     /// A schema that still has to be made by calling `Function`, if there is one.
     fn next_deferred(&mut self) -> Option<(SchemaId, Function<'a>)>;
 
-    /// What calling the function of a deferred schema gave.
+    /// The result of calling the function of a deferred schema.
     fn settle(&mut self, deferred: SchemaId, schema: Read<SchemaId>);
 
     fn write(&self, root: SchemaId) -> Read<Written>;
@@ -74,7 +74,7 @@ impl<'a> Call<'_, 'a> {
         Problem::new(self.offset, code, message).into()
     }
 
-    /// Zod itself would throw this while the module is loaded.
+    /// An error that Zod itself would throw while the module is loaded.
     pub(super) fn throws(&self, message: impl Into<String>) -> Problems {
         let problem = Problem::new(self.offset, "zod_throws", format!("Zod throws here: {}", message.into()));
         problem.hint("the module cannot be loaded as it is").into()

@@ -1,23 +1,23 @@
-//! Bounds that hold before a parser sees the text.
+//! Bounds on the text that are checked before it is parsed.
 //!
-//! The parser is a recursive descent: it can go one level deeper only by consuming a token that is
-//! not closed yet. So a cheap scan that counts unclosed tokens bounds the parser's stack, whatever
-//! the nesting is made of (brackets, `!!!…`, `a => a => …`, `x ? y : x ? …`). The scan knows just
-//! enough of the lexical grammar to skip strings, templates, comments and regular expressions, and
-//! refuses the rare slash that it cannot classify, because a wrong guess would let depth through.
+//! The parser is a recursive descent: it can go one level deeper only by consuming a token that is not closed yet. So a
+//! cheap scan that counts unclosed tokens bounds the parser's stack, whatever the nesting consists of (brackets,
+//! `!!!…`, `a => a => …`, `x ? y : x ? …`). The scan knows just enough of the lexical grammar to skip strings,
+//! templates, comments and regular expressions, and rejects the rare slash that it cannot classify, because a wrong
+//! guess could hide depth.
 
 use super::fault::Problem;
 
-/// The largest source that is read. A file of tools is a few kilobytes; a bundle is not a source.
+/// Maximum size of a source. A file of tools is a few kilobytes; a bundle is not a source.
 pub(super) const LONGEST_SOURCE: usize = 4 * 1024 * 1024;
 
-/// How many tokens may be open at once. A statement of this length is generated code.
+/// Maximum number of open tokens. A statement of this length is generated code.
 const MOST_OPEN_TOKENS: u32 = 8_000;
 
 /// Stack for the parser and the walks over its tree. Pages that are not touched cost nothing.
 pub(super) const STACK: usize = 256 * 1024 * 1024;
 
-/// Refuses a text that is too long or nested too deeply to be parsed safely.
+/// Rejects a text that is too long or nested too deeply to be parsed safely.
 pub(super) fn check(source: &str) -> Result<(), Problem> {
     if source.len() > LONGEST_SOURCE {
         let message = format!("the source has {} bytes; at most {LONGEST_SOURCE} are read", source.len());
@@ -28,14 +28,14 @@ pub(super) fn check(source: &str) -> Result<(), Problem> {
     Scan::new(source).run()
 }
 
-/// What the last token says about a slash that follows it.
+/// How a slash after the last token has to be read.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     /// An operand has ended: a slash divides.
     Operand,
     /// An operand is expected: a slash begins a regular expression.
     Operator,
-    /// Only a parser can tell: `}`, a postfix `!`, a `>` that may close type arguments, …
+    /// Only a parser can decide: `}`, a postfix `!`, a `>` that may close type arguments, …
     Either,
 }
 
@@ -49,7 +49,7 @@ struct Scan<'text> {
     total: u32,
 }
 
-/// What is open inside one pair of brackets.
+/// The open tokens inside one pair of brackets.
 #[derive(Default)]
 struct Level {
     /// Tokens since the last `,` or `;`.
@@ -60,7 +60,7 @@ struct Level {
     elses: u32,
     /// `${` of a template: its `}` resumes the template's text.
     in_template: bool,
-    /// The parenthesis of `if (…)` and its like: what follows is a statement.
+    /// The parenthesis of `if (…)` and its like: a statement follows.
     heads_statement: bool,
 }
 
@@ -169,7 +169,7 @@ impl<'text> Scan<'text> {
             '}' => Before::Either,
             _ => Before::Operand,
         };
-        // A closing bracket without an opening one is the parser's to report.
+        // The parser reports a closing bracket without an opening one.
         if self.open.len() > 1
             && let Some(level) = self.open.pop()
         {
@@ -239,8 +239,8 @@ impl<'text> Scan<'text> {
             "await" | "yield" | "of" | "async" | "get" | "set" | "as" | "satisfies" => Before::Either,
             _ => Before::Operand,
         };
-        // These begin a statement and nothing else, so what stood before them is closed. Others may
-        // stand inside an expression and must not hide its depth, like the `const` of `as const`.
+        // These always begin a statement, so everything before them is closed. Others may be inside an expression and
+        // must not hide its depth, like the `const` of `as const`.
         let statement = matches!(word, "const" | "var" | "export" | "return" | "throw");
         if statement && !member && !matches!(self.last, "as" | "<") {
             self.separate(true);
@@ -282,8 +282,8 @@ impl<'text> Scan<'text> {
             Before::Operand => false,
             Before::Operator => true,
             Before::Either => {
-                // Without a second slash on the line it divides, and a text that reads the same
-                // either way needs no decision.
+                // Without a second slash on the line it divides, and a text that reads the same either way needs no
+                // decision.
                 let body = regex.strip_suffix('/').filter(|_| regex.len() > 1);
                 if body
                     .is_some_and(|body| body.contains(['"', '\'', '`', '(', ')', '[', ']', '{', '}', '\\', '<', '*']))
@@ -303,7 +303,7 @@ impl<'text> Scan<'text> {
         self.count()
     }
 
-    /// The regular expression that begins here, to its closing slash or to the end of the line.
+    /// The regular expression that begins here, up to its closing slash or the end of the line.
     fn regex(&self) -> &'text str {
         let line = self.text.get(self.at..self.end_of_line()).unwrap_or_default();
         let mut in_class = false;
@@ -328,7 +328,7 @@ fn is_space(character: char) -> bool {
     character.is_whitespace() || character == '\u{feff}'
 }
 
-/// Good enough to find where words end: every letter of any script is taken for part of one.
+/// Precise enough to find the ends of words: every letter of any script counts as part of one.
 fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric()
         || matches!(character, '_' | '$' | '#' | '@')

@@ -114,7 +114,7 @@ pub fn convert(source: &str, file_name: &str, options: Options) -> Result<Conver
     })
 }
 
-/// The JSON Schema of one expression. Statements may stand before it, and `z` need not be imported.
+/// The JSON Schema of one expression. Statements may precede it, and `z` need not be imported.
 ///
 /// # Errors
 /// Every fault of the source, in its order, if there is one.
@@ -149,7 +149,7 @@ struct File<'f, 'a> {
 }
 
 /// Parses a source within its [`limits`] and does `work` on it, on a stack that fits the deepest
-/// source that they let through.
+/// source that they allow.
 fn read_file<T: Send>(
     source: &str,
     options: Options,

@@ -1,9 +1,9 @@
-//! One source file, indexed: what its names mean, and where its tools may be.
+//! The index of one source file: its names, and the candidates for tools.
 //!
-//! The census is one walk over the tree. A name is looked up by the place where it is used: the
-//! innermost scope around that place that declares it wins, as in the language. Names that are
-//! assigned or changed after their declaration are remembered, because their initial value would be
-//! a guess. Types are not walked; they mean nothing at run time.
+//! The census is one traversal of the tree. A name is resolved by the position where it is used: the innermost
+//! surrounding scope that declares it wins, as in the language. Names that are assigned or mutated after their
+//! declaration are recorded, because their initial value would be a guess. Types are not traversed; they mean nothing
+//! at run time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ use oxc_ast::{
 use oxc_ast_visit::Visit;
 use oxc_span::GetSpan;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meaning<'a> {
     /// `const name = initial`.
@@ -35,7 +35,7 @@ pub(super) enum Meaning<'a> {
         imported: &'a str,
     },
     Parameter,
-    /// Declared, but not in a way that says its value: `let name;`, an array pattern, a loop variable.
+    /// Declared, but without a known value: `let name;`, an array pattern, a loop variable.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Declaration<'a> {
     pub(super) changed: Option<Change>,
 }
 
-/// Why the initial value of a name does not tell its value.
+/// Why the initial value of a name is not its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Assigned,
@@ -61,7 +61,7 @@ pub(super) enum Candidate<'a> {
     Class(&'a Class<'a>),
 }
 
-/// How deep scopes may be nested. A name is looked up in all that surround it.
+/// Maximum depth of scopes. A name is looked up in all that surround it.
 const DEEPEST_SCOPE: usize = 500;
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ struct Scope {
 
 #[derive(Debug, Default)]
 pub(super) struct Module<'a> {
-    /// In the order in which they begin.
+    /// In the order of their start.
     scopes: Vec<Scope>,
     names: HashMap<(usize, &'a str), usize>,
     declarations: Vec<Declaration<'a>>,
@@ -128,7 +128,7 @@ impl<'a> Module<'a> {
 
 struct Census<'a> {
     module: Module<'a>,
-    /// The scopes around the node that is visited.
+    /// The scopes around the visited node.
     open: Vec<usize>,
     changes: Vec<(&'a str, u32, Change)>,
     /// Declarations in the head of a `for … of`, whose variable takes many values.
@@ -211,7 +211,7 @@ impl<'a> Census<'a> {
         }
     }
 
-    /// `name.x = …`, `name[x]++`, `delete name.x`: the value of `name` is not what it began as.
+    /// `name.x = …`, `name[x]++`, `delete name.x`: the value of `name` is no longer the initial one.
     fn mutates(&mut self, target: &Expression<'a>) {
         if let Some((name, offset)) = root_name(target, ThroughCalls::No) {
             self.changes.push((name, offset, Change::Mutated));
@@ -263,7 +263,7 @@ impl<'a> Visit<'a> for Census<'a> {
                 let outer = self.block();
                 self.enter(function.span, true);
                 if let Some(name) = &function.id {
-                    // The name of an expression is visible only inside of it.
+                    // The name of a function expression is visible only inside of it.
                     let scope = if function.is_declaration() { outer } else { self.block() };
                     self.declare(name.name.as_str(), scope, Meaning::Function(function));
                 }
@@ -397,7 +397,7 @@ pub(super) enum ThroughCalls {
     No,
 }
 
-/// The name at the bottom of `name.a[b].c`, and of `name.a(…).b` too if calls are looked through.
+/// The name at the root of `name.a[b].c`, and of `name.a(…).b` too if calls are included.
 pub(super) fn root_name<'a>(expression: &Expression<'a>, calls: ThroughCalls) -> Option<(&'a str, u32)> {
     let mut expression = expression;
     loop {

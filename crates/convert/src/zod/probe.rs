@@ -1,9 +1,8 @@
-//! What a small function does when it is called with `undefined`.
+//! Evaluates small functions for the argument `undefined`.
 //!
-//! Zod 3 finds out whether a key is optional by parsing `undefined`, which runs refinements and
-//! preprocessors. Most of them are one expression over their parameter, and on `undefined` even a
-//! handful of rules decides them. Where the rules do not reach, the answer is [`Outcome::Unknown`]
-//! and the caller says what it assumed.
+//! Zod 3 finds out whether a key is optional by parsing `undefined`, which runs refinements and preprocessors. Most of
+//! them are one expression over their parameter, and for `undefined` a handful of rules decides them. Where the rules
+//! do not suffice, the result is [`Outcome::Unknown`] and the caller reports its assumption.
 
 use oxc_ast::ast::{
     ArrowFunctionBody, BinaryOperator, BindingPattern, CallExpression, Expression, FormalParameters, FunctionBody,
@@ -139,7 +138,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Reading a member of `undefined` throws; of anything else it is not followed.
+    /// Reading a member of `undefined` throws; of anything else it is not evaluated.
     fn member_of(&self, object: &'a Expression<'a>) -> Outcome<'a> {
         match self.evaluate(object) {
             Returns(Value::Undefined | Value::Null) | Throws => Throws,
@@ -223,7 +222,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// `typeof value`, for the values that reading can give.
+/// `typeof value`, for the values that reading can produce.
 fn type_of(value: &Value<'_>) -> Option<&'static str> {
     Some(match value {
         Value::Undefined => "undefined",

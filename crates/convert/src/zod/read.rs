@@ -1,8 +1,8 @@
-//! Reads the values of expressions without running the program.
+//! Evaluates expressions without running the program.
 //!
-//! Literals, named constants, spreads, concatenation and calls of Zod are understood; everything
-//! else is [`Value::Unreadable`], with the place and the reason. Reading is total: it never fails,
-//! never loops (every constant is read once, and depth is bounded) and never guesses.
+//! Literals, named constants, spreads, concatenation and calls of Zod are supported; everything else is
+//! [`Value::Unreadable`], with the position and the reason. Reading is total: it never fails, never loops (every
+//! constant is read once, and depth is bounded) and never guesses.
 
 mod calls;
 mod operators;
@@ -27,31 +27,31 @@ use super::{
 use calls::{function_offset, import};
 use operators::{read_binary, read_unary};
 
-/// How deep one value may be made of others, counting every call of a chain.
+/// Maximum depth of a value, counting every call of a chain.
 const DEEPEST: usize = 400;
 
-/// How many functions of `z.lazy` and getters are called.
+/// Maximum number of calls of functions in `z.lazy` and getters.
 const MOST_CALLS: usize = 20_000;
 
-/// How many bytes of texts, lists and objects may be built while a file is read.
+/// Maximum number of bytes of texts, lists and objects that are built while a file is read.
 const MOST_BUILT: usize = 64 * 1024 * 1024;
 
-/// How much all schemas of a file may weigh together.
+/// Maximum weight of all schemas of a file together.
 const MOST_WRITTEN: usize = 5 * MOST_NODES;
 
 pub(super) struct Reader<'m, 'a> {
     module: &'m Module<'a>,
     library: Box<dyn Library<'a> + 'm>,
-    /// The value of each declaration, once it was asked for.
+    /// The value of each declaration, once it was resolved.
     constants: HashMap<usize, Constant<'a>>,
     depth: usize,
-    /// How many functions were called for schemas that were deferred.
+    /// The number of calls of deferred functions.
     called: usize,
     /// Bytes, roughly, of all texts, lists and objects that were built.
     built: usize,
     /// The weight of all JSON Schemas that were written.
     written: usize,
-    /// Uses of `z` without an import, which are taken for Zod.
+    /// The first use of `z` without an import, which is assumed to be Zod.
     pub(super) assumed_zod: Option<u32>,
 }
 
@@ -112,7 +112,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         self.charge(value, expression)
     }
 
-    /// Refuses values that are too long, and stops when too much has been built of what was read.
+    /// Rejects values that are too long, and stops when too much has been built.
     fn charge(&mut self, value: Value<'a>, expression: &Expression<'a>) -> Value<'a> {
         let (length, longest, cost) = match &value {
             Value::Text(text) => (text.len(), LONGEST_TEXT, text.len()),
@@ -120,7 +120,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             Value::Record(record) => (record.len(), LONGEST_LIST, 128 * record.len()),
             _ => return value,
         };
-        // What is written out or only named costs nothing new.
+        // A literal or a name costs nothing new.
         let is_built = matches!(
             expression,
             Expression::BinaryExpression(_)

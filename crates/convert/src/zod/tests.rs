@@ -1,4 +1,4 @@
-//! Tests of the converter from the outside.
+//! Tests of the converter through its public interface.
 
 mod corpus;
 mod hostile;

@@ -1,8 +1,8 @@
-//! The values that source can spell without being run.
+//! The values that source can express without being run.
 //!
-//! They follow JavaScript where the result depends on it: keys that look like array indices come
-//! first, numbers are doubles, `undefined` is not `null`. A value that cannot be known is
-//! [`Value::Unreadable`] and carries its problems to whoever needs it.
+//! They follow JavaScript where the result depends on it: keys that look like array indices come first, numbers are
+//! doubles, `undefined` is not `null`. A value that cannot be determined is [`Value::Unreadable`] and carries its
+//! problems to its users.
 
 use std::rc::Rc;
 
@@ -12,23 +12,23 @@ use serde_json::{Map, Number, Value as Json};
 
 use super::fault::{Gather, Problem, Problems, Read};
 
-/// How large one JSON document may be, in [`weight`]. Constants that use constants grow exponentially.
+/// Maximum size of one JSON document, in [`weight`]. Constants that use constants grow exponentially.
 pub(super) const MOST_NODES: usize = 50_000;
 
-/// How much all schemas of a file may hold together.
+/// Maximum weight of all schemas of a file together.
 pub(super) const MOST_WEIGHT: usize = 1_000_000;
 
-/// The longest text that reading may build.
+/// Maximum length of a text that reading may build.
 pub(super) const LONGEST_TEXT: usize = 256 * 1024;
 
-/// The longest list that reading may build.
+/// Maximum length of a list that reading may build.
 pub(super) const LONGEST_LIST: usize = 50_000;
 
-/// Names one schema among those that a library made.
+/// The id of a schema that a library made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct SchemaId(pub(super) usize);
 
-/// Names one check that Zod 4 made outside of a schema, as in `z.string().check(z.minLength(5))`.
+/// The id of a check that Zod 4 made outside of a schema, as in `z.string().check(z.minLength(5))`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CheckId(pub(super) usize);
 
@@ -46,16 +46,16 @@ pub(super) enum Value<'a> {
     Function(Function<'a>),
     Schema(SchemaId),
     Check(CheckId),
-    /// Something of Zod by its dotted name: `""` is `z`, `coerce`, `iso.date`, `string`.
+    /// A member of Zod by its dotted name: `""` is `z`, `coerce`, `iso.date`, `string`.
     Zod(Rc<str>),
     /// A global of the language by its dotted name: `Number`, `Object.keys`.
     Global(&'static str),
-    /// An object whose content does not matter here, such as `new Date(…)`.
+    /// An object whose content is irrelevant here, such as `new Date(…)`.
     Instance(&'static str),
     Unreadable(Problems),
 }
 
-/// A regular expression; two of them are the same only if one was made from the other.
+/// A regular expression; two of them are equal only if they are the same object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Regex {
     pub(super) source: String,
@@ -82,7 +82,7 @@ pub(super) struct Record<'a> {
 pub(super) struct Member<'a> {
     pub(super) value: Value<'a>,
     pub(super) offset: u32,
-    /// `get key() { … }`: the value is the function, to be called when it is needed.
+    /// `get key() { … }`: the value is the function, called on demand.
     pub(super) getter: bool,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Value<'a> {
         Self::List(Rc::new(values))
     }
 
-    /// What `typeof` and common sense call it, for messages.
+    /// The type for messages, much like `typeof`.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Undefined => "undefined",
@@ -149,7 +149,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether an `if` would take it for true; `None` when that cannot be known.
+    /// Whether the value is truthy; `None` if that cannot be determined.
     pub(super) fn truthy(&self) -> Option<bool> {
         match self {
             Self::Undefined | Self::Null => Some(false),
@@ -162,7 +162,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What `String(value)` gives for a primitive.
+    /// The result of `String(value)` for a primitive.
     pub(super) fn to_text(&self) -> Option<String> {
         match self {
             Self::Undefined => Some("undefined".to_owned()),
@@ -187,7 +187,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What `JSON.stringify` makes of it; `None` for what it leaves out.
+    /// The result of `JSON.stringify`; `None` for values that it omits.
     pub(super) fn to_json(&self, offset: u32) -> Read<Option<Json>> {
         let mut nodes = MOST_NODES;
         self.to_json_within(offset, &mut nodes)
@@ -234,7 +234,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// How much a JSON document counts: one for every value, and more for long texts.
+/// The weight of a JSON document: one for every value, and more for long texts.
 pub(super) fn weight(json: &Json) -> usize {
     match json {
         Json::Null | Json::Bool(_) | Json::Number(_) => 1,

@@ -58,8 +58,8 @@ fn call(name: &str, arguments: Value) -> ToolCall {
     .unwrap()
 }
 
-fn nobody(_: &ToolCall) -> Result<ToolResult, String> {
-    panic!("the client must not be asked")
+fn never_called(_: &ToolCall) -> Result<ToolResult, String> {
+    panic!("the client must not be called")
 }
 
 #[track_caller]
@@ -123,12 +123,12 @@ fn full_json_schema_support() {
     validates(&my_tool(), fits, &[]);
     validates(
         &my_tool(),
-        json!({"name": "Ada", "age": 151, "price": 0.005, "status": "x", "tags": [], "address": {}, "contact": "nobody", "extra": 1}),
+        json!({"name": "Ada", "age": 151, "price": 0.005, "status": "x", "tags": [], "address": {}, "contact": "no-at-sign", "extra": 1}),
         &[
             "Missing required parameter: address.city",
             "Unknown parameter: extra",
             "Parameter age must be at most 150, got: 151",
-            "Parameter contact must be in the format email, got: \"nobody\"",
+            "Parameter contact must be in the format email, got: \"no-at-sign\"",
             "Parameter name must match the pattern ^[a-z]+$, got: \"Ada\"",
             "Parameter price must be at least 0.01, got: 0.005",
             "Parameter price must be a multiple of 0.01, got: 0.005",
@@ -275,7 +275,7 @@ fn error_handling_invalid_tool_definitions() {
 fn error_handling_tool_execution() {
     let provider = provider(&client_tools());
     let fails = |name: &str, arguments: Value, error: &str| {
-        let result = provider.execute(&call(name, arguments), nobody);
+        let result = provider.execute(&call(name, arguments), never_called);
         assert_eq!((result.success, result.error.as_deref()), (false, Some(error)));
     };
     fails("xyz", json!({}), "Tool xyz not found in client tools");
@@ -317,7 +317,7 @@ fn type_safety() {
     }});
     let toolset = provider(&json!([tool])).into_toolset();
     let declared: Value = serde_json::from_str(&toolset.declarations(Dialect::OpenAiChat).json).unwrap();
-    assert_eq!(declared, json!([tool]), "what goes in comes out");
+    assert_eq!(declared, json!([tool]), "the definitions come back unchanged");
 }
 
 #[test]

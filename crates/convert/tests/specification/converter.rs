@@ -85,7 +85,7 @@ fn should_handle_tool_without_schema() {
     assert_eq!(ark_tool["parameters"], json!({"type": "object", "properties": {}}));
 }
 
-/// A file holds no live function. The callback stays with the client that owns the tool, which is
+/// A file contains no function to run. The callback stays with the client that owns the tool, which is
 /// what `executionMode: external` says: a call is handed to it as it is.
 #[test]
 fn should_preserve_tool_callback_function() {

@@ -175,7 +175,7 @@ fn a_tool_is_data() {
     let tool = tools(&send_email.to_string()).remove(0);
     assert_eq!(tool.description, "Send an email to a recipient", "what the model reads");
     assert_eq!(*tool.parameters, send_email["tools"][0]["parameters"], "what the planner needs");
-    assert_eq!(tool.binding.provider(), Some("google-mail"), "who runs it");
+    assert_eq!(tool.binding.provider(), Some("google-mail"), "the provider that runs it");
     assert_eq!(tool.category(), "Email", "where the page shows it");
 }
 
@@ -251,7 +251,7 @@ fn format_tools_for_llm() {
             "name": "now", "description": "The time", "parameters": {"type": "object", "properties": {}},
         }}])
     );
-    // The words that validators trip over never reach a model.
+    // Keywords that validators do not know never reach a model.
     let toolset = Toolset::merge(Mode::Ark, tools(TOOL_CONFIG), vec![]);
     assert!(!toolset.declarations(Dialect::OpenAiChat).json.contains("\"optional\""));
 }
@@ -277,7 +277,7 @@ fn the_input_wrapper_pattern() {
         schema.check_arguments(r#"{"input": {"to": "ada@example.com", "subject": "Hi", "body": "…"}}"#).unwrap();
     let input = wrapper::unwrap(&parameters, arguments.into_value());
     assert_eq!(input, json!({"to": "ada@example.com", "subject": "Hi", "body": "…"}), "what the action is given");
-    // What is missing is looked for inside.
+    // Missing parameters are searched inside of the wrapper.
     let missing = missing_parameters(&schema, &json!({"input": {"to": "ada@example.com"}}));
     assert_eq!(
         missing.iter().map(|parameter| parameter.path.as_str()).collect::<Vec<_>>(),

@@ -53,7 +53,7 @@ fn shapes_that_are_no_messages() {
 }
 
 #[test]
-fn what_is_no_text_is_refused_by_name() {
+fn other_content_than_text_is_rejected_by_name() {
     for kind in ["image_url", "input_audio", "file", "refusal"] {
         let items = json!([{"role": "user", "content": [{"type": kind}]}]);
         let faults = read(items.as_array().unwrap()).unwrap_err().faults;
@@ -135,7 +135,7 @@ fn faults_and_warnings_are_listed_up_to_a_number_and_counted() {
     assert_eq!((found.warnings.len(), found.warnings_omitted), (WARNINGS_KEPT, 1_000 - WARNINGS_KEPT));
 }
 
-/// Journals of all versions have messages in these bytes.
+/// Journals of all versions store messages in these bytes.
 #[test]
 fn stored_messages_keep_their_bytes() {
     #[derive(serde::Serialize, serde::Deserialize)]

@@ -80,7 +80,7 @@ fn a_slash_that_could_hide_depth_is_refused() {
 }
 
 #[test]
-fn what_looks_skipped_is_not() {
+fn text_that_only_looks_skippable_is_scanned() {
     let deep = "(".repeat(10_000);
     for hidden in ["a. return /", "// x\r", "// x\u{2028}", "return\u{a0}/`/;", "'\n", "if (a) /`/; "] {
         refuses(&format!("{hidden}{deep}"), "nested_too_deeply");

@@ -90,7 +90,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// Zod calls the argument of these when it is a function, to get the value.
+    /// Zod calls the argument of these if it is a function, to get the value.
     fn called_arguments(&mut self, method: &str, mut arguments: Vec<Value<'a>>) -> Vec<Value<'a>> {
         if matches!(method, "default" | "prefault" | "catch" | "_default")
             && let Some(first) = arguments.first_mut()
@@ -117,7 +117,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// What a function returns when it is called without arguments, if that can be read.
+    /// The return value of a function that is called without arguments, if it can be determined.
     pub(in super::super) fn call_function(&mut self, function: Function<'a>) -> Value<'a> {
         let result = match function {
             Function::Global(_) => None,
@@ -146,7 +146,7 @@ impl<'a> Reader<'_, 'a> {
     }
 }
 
-/// The result of a body that does nothing but declare constants and return.
+/// The result of a body that only declares constants and returns.
 fn single_return<'a>(body: &'a FunctionBody<'a>) -> Option<&'a Expression<'a>> {
     let (last, before) = body.statements.split_last()?;
     let declares = |statement: &Statement<'a>| matches!(statement, Statement::VariableDeclaration(_));
@@ -171,7 +171,7 @@ fn read_require<'a>(call: &CallExpression<'a>) -> Value<'a> {
     }
 }
 
-/// What an import gives: Zod is known, other files are not read.
+/// The value of an import: Zod is known, other files are not read.
 pub(super) fn import<'a>(module: &str, imported: &str, name: &str, used: Span) -> Value<'a> {
     match module {
         "zod" | "zod/v3" | "zod/v4" | "zod/index.js" => match imported {

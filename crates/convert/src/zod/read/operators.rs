@@ -1,4 +1,4 @@
-//! Operators on values that are known.
+//! Operators on known values.
 
 use oxc_ast::ast::{BinaryOperator, Span, UnaryOperator};
 

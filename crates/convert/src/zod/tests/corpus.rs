@@ -135,9 +135,9 @@ fn parameters(schema: &Value) -> Option<Value> {
     Some(parameters)
 }
 
-/// What this converter writes, the server takes: the definition check refuses no schema of the corpus, and
-/// every API can be told of it.
-/// What is wrong with the schema that a reader of JSON Schema is told.
+/// The server accepts what this converter writes: the definition check rejects no schema of the corpus, and
+/// every API has a declaration of it.
+/// The faults of the schema in a declaration.
 fn derived_faults(dialect: AnyDialect, json: &str) -> impl Iterator<Item = String> + use<> {
     let pointer = match dialect {
         AnyDialect::Gemini => "/0/functionDeclarations/0/parametersJsonSchema",

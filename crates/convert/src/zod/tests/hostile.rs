@@ -1,4 +1,4 @@
-//! Input that was made to hurt: every answer is a fault or a result, in bounded time and memory.
+//! Malicious input: every result is a fault or a conversion, in bounded time and memory.
 
 use super::super::{Options, ZodVersion, convert, limits, schema_to_json};
 
@@ -23,9 +23,9 @@ fn ten_thousand_levels_are_refused() {
     }
 }
 
-/// Whatever the scan lets through must fit the stack: parser, census and reader.
+/// Everything that the scan allows must fit the stack: parser, census and reader.
 #[test]
-fn the_deepest_source_that_is_let_through_fits_the_stack() {
+fn the_deepest_allowed_source_fits_the_stack() {
     let units: [(&str, usize, &str); 16] = [
         ("(", 7_900, ")"),
         ("[", 7_900, "]"),
@@ -132,7 +132,7 @@ fn a_hundred_megabytes_are_refused() {
 }
 
 #[test]
-fn every_truncation_of_a_source_has_an_answer() {
+fn every_truncation_of_a_source_has_a_result() {
     let source = "import { z } from 'zod';\nconst s = z.object({ a: z.string().regex(/[/\"'`]/i).describe(`x ${'y'}`), get b() { return s; } });\nexport const t = tool(async ({ a }) => a / 2, { name: 'a', description: \"ä😀\", schema: s });\n";
     for (end, _) in source.char_indices() {
         for start in [0, 25] {

@@ -1,4 +1,4 @@
-//! Which tools are found, how names are resolved, and what is refused, with its place.
+//! Which tools are found, how names are resolved, and what is rejected, with its position.
 
 use serde_json::json;
 
@@ -103,7 +103,7 @@ fn langchain_gives_a_tool_without_a_schema_one_string() {
 }
 
 #[test]
-fn a_json_schema_is_taken_as_it_is() {
+fn a_json_schema_is_kept_as_it_is() {
     parameters(
         "tool(run, { name: 'a', description: 'A', schema: { type: 'object', properties: { x: { type: 'string' } }, required: ['x'] } })",
         json!({ "type": "object", "properties": { "x": { "type": "string" } }, "required": ["x"] }),
@@ -196,7 +196,7 @@ fn the_import_and_the_option_choose_the_version() {
 }
 
 #[test]
-fn what_only_the_program_knows_is_refused_with_its_place() {
+fn a_computed_value_is_rejected_with_its_position() {
     let tool = |schema: &str| {
         format!(
             "import {{ z }} from 'zod';\nimport {{ other }} from './other';\nconst t = tool(run, {{\n  name: 'a', description: 'A',\n  schema: {schema},\n}});"
@@ -250,7 +250,7 @@ fn all_faults_come_at_once() {
 }
 
 #[test]
-fn what_does_not_matter_need_not_be_readable() {
+fn irrelevant_values_need_not_be_readable() {
     schema(
         "z.string().min(1, message()).email({ message: t('x') }).refine(check, other)",
         json!({ "type": "string", "minLength": 1, "format": "email" }),
@@ -266,7 +266,7 @@ fn what_does_not_matter_need_not_be_readable() {
 }
 
 #[test]
-fn what_was_assumed_is_said() {
+fn assumptions_are_reported() {
     warns(
         "import { z } from 'zod';\ntool(run, { name: 'a', schema: z.string() })",
         &["tools.ts:2:1 description_missing", "tools.ts:2:24 parameters_not_object"],
@@ -290,14 +290,14 @@ fn what_was_assumed_is_said() {
 }
 
 #[test]
-fn syntax_errors_have_a_place() {
+fn syntax_errors_have_a_position() {
     refuses("const a = ;", &["1:11 syntax_error"]);
     refuses("tool(run, {\n  name: 'a'", &["2:12 syntax_error"]);
 }
 
-/// The files of `fixtures/zod/tools` as lists of ARK tools. `BLESS=1` writes what there is.
+/// The files of `fixtures/zod/tools` as lists of ARK tools. `BLESS=1` rewrites the records.
 #[test]
-fn whole_files_give_what_is_written_beside_them() {
+fn whole_files_give_the_recorded_tools() {
     let folder = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/zod/tools");
     for name in ["langchain.ts", "plain.js", "zod4.ts"] {
         let source = std::fs::read_to_string(folder.join(name)).unwrap();

@@ -34,7 +34,7 @@ impl<'a> Zod3<'a> {
                 let checks = checks.iter().copied().chain([check]).collect();
                 Kind::BigInt { checks, coerce: *coerce }
             }),
-            // The limits of a date do not show in its JSON Schema.
+            // The limits of a date do not appear in its JSON Schema.
             Kind::Date { .. } => matches!(call.name, "min" | "max").then(|| kind.clone()),
             Kind::Array { .. } => array_limit(kind.clone(), call)?,
             Kind::Set { .. } => set_limit(kind.clone(), call)?,
@@ -79,7 +79,7 @@ impl<'a> Zod3<'a> {
         }
     }
 
-    /// What every schema can do.
+    /// The methods that every schema has.
     fn apply_to_any(&mut self, receiver: SchemaId, call: &Call<'_, 'a>) -> Read<Option<SchemaId>> {
         let inherited = self.description_of(receiver);
         let (kind, description) = match call.name {

@@ -1,8 +1,8 @@
-//! Zod 3 as data: its schemas, what its functions make, and which description each keeps.
+//! Zod 3 as data: its schemas, its functions, and the description of each schema.
 //!
-//! Zod 3 hands the description of a schema to most wrappers around it, and a change of a schema is a
-//! new schema. Both show in the JSON Schema, so both are kept here. Error messages, parsers and
-//! transformations do not show and are not.
+//! Zod 3 passes the description of a schema to most wrappers around it, and a change of a schema is a new schema. Both
+//! appear in the JSON Schema, so both are modelled here. Error messages, parsers and transformations do not, and are
+//! not.
 
 mod methods;
 mod optional;
@@ -26,9 +26,9 @@ pub(super) use strings::StringCheck;
 pub(super) struct Zod3<'a> {
     nodes: Vec<Node<'a>>,
     deferred: VecDeque<(SchemaId, Function<'a>)>,
-    /// How much all schemas hold together: a chain of constants copies a little more every time.
+    /// The weight of all schemas together: a chain of constants copies a little more every time.
     weight: usize,
-    /// How many steps were taken to find out which keys are optional.
+    /// The number of steps taken to find out which keys are optional.
     steps: Cell<usize>,
 }
 
@@ -117,7 +117,7 @@ enum Kind<'a> {
         inner: SchemaId,
         value: Value<'a>,
     },
-    /// The value is known only to the program where it is `None`.
+    /// The value is `None` if only the program knows it.
     Catch {
         inner: SchemaId,
         value: Option<Value<'a>>,
@@ -125,9 +125,9 @@ enum Kind<'a> {
     Branded(SchemaId),
     Pipeline(SchemaId, SchemaId),
     Readonly(SchemaId),
-    /// What the function of a `z.lazy` or a getter will give.
+    /// The future result of the function of a `z.lazy` or a getter.
     Deferred,
-    /// What it gave.
+    /// Its result.
     Alias(Read<SchemaId>),
 }
 
@@ -143,12 +143,12 @@ enum UnknownKeys {
 #[derive(Clone, Copy, Debug)]
 enum Effect<'a> {
     Transform(Option<Function<'a>>),
-    /// The result of the function is the verdict. `None` where the function is not in this file.
+    /// The function's result is the verdict. `None` if the function is not in this file.
     Refinement {
         function: Option<Function<'a>>,
         is_fatal: bool,
     },
-    /// The function reports to its context, and its result means nothing.
+    /// The function reports to its context, and its result is ignored.
     SuperRefinement(Option<Function<'a>>),
     /// `value instanceof Class`, which no plain value satisfies.
     InstanceOf,
@@ -178,7 +178,7 @@ impl<'a> Zod3<'a> {
         SchemaId(self.nodes.len() - 1)
     }
 
-    /// The schema behind an id, past everything deferred.
+    /// The schema behind an id, with deferred ones resolved.
     fn node(&self, id: SchemaId) -> Read<(SchemaId, &Node<'a>)> {
         let mut id = id;
         for _ in 0..=self.nodes.len() {
@@ -195,7 +195,7 @@ impl<'a> Zod3<'a> {
         self.node(id).ok().and_then(|(_, node)| node.description.clone())
     }
 
-    /// A schema that a function will make when everything around it is known.
+    /// A schema that a function will make once everything around it is known.
     fn defer(&mut self, function: Function<'a>, offset: u32) -> SchemaId {
         let id = self.add(Kind::Deferred, None, offset);
         self.deferred.push_back((id, function));
@@ -208,7 +208,7 @@ impl<'a> Zod3<'a> {
         for (key, member) in record.iter() {
             let schema = match &member.value {
                 Value::Function(function) if member.getter => Ok(self.defer(*function, member.offset)),
-                // Zod 3 skips keys without a schema; `undefined` is how a key is switched off.
+                // Zod 3 skips keys without a schema; `undefined` disables a key.
                 Value::Undefined => continue,
                 value => as_schema(value, member.offset),
             };
@@ -388,7 +388,7 @@ impl<'a> Zod3<'a> {
         Ok(Kind::DiscriminatedUnion { discriminator: discriminator.into(), options })
     }
 
-    /// The values by which an option of a discriminated union is told from the others.
+    /// The values by which an option of a discriminated union is distinguished from the others.
     fn tags(&self, option: SchemaId, discriminator: &str) -> Vec<Value<'a>> {
         match self.node(option).map(|(_, node)| &node.kind) {
             Ok(Kind::Object { shape, .. }) => {
@@ -438,7 +438,7 @@ impl<'a> Zod3<'a> {
                     prefix.push(Value::Null);
                     return prefix;
                 }
-                // A getter is settled later; Zod would have called it by now, and its value is some literal.
+                // A getter is resolved later; Zod would have called it by now, and its value is some literal.
                 Kind::Deferred => return vec![Value::Instance("deferred")],
                 _ => return prefix,
             };
@@ -447,7 +447,7 @@ impl<'a> Zod3<'a> {
     }
 }
 
-/// How much a schema holds, beyond being one.
+/// The weight of a schema's content.
 fn weight(kind: &Kind<'_>) -> usize {
     match kind {
         Kind::String { checks, .. } => checks.len(),

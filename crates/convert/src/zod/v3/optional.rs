@@ -1,9 +1,8 @@
-//! Whether a key may be left out, which Zod 3 finds out by parsing `undefined`.
+//! Whether a key is optional, which Zod 3 finds out by parsing `undefined`.
 //!
-//! The parse is followed as far as source tells: defaults are parsed by their schema, small functions
-//! are probed, and a function that throws makes the key optional, because zod-to-json-schema catches
-//! the exception and says so. Where only running the program would tell, the answer is
-//! [`Parsed::Unknown`].
+//! The parse is followed as far as the source determines it: defaults are parsed by their schema, small functions are
+//! probed, and a function that throws makes the key optional, because zod-to-json-schema catches the exception and
+//! reports that. Where only running the program would decide, the result is [`Parsed::Unknown`].
 
 use std::cell::Cell;
 
@@ -15,7 +14,7 @@ use super::{
     BigIntCheck, Effect, Kind, NumberCheck, UnknownKeys, Zod3, strings,
 };
 
-/// What parsing a value gives, in Zod's own terms.
+/// The result of parsing a value, in Zod's own terms.
 #[derive(Clone, Debug)]
 pub(super) enum Parsed<'a> {
     /// `None` is a value that only the program knows.
@@ -29,18 +28,18 @@ pub(super) enum Parsed<'a> {
 
 use Parsed::{Aborted, Dirty, Throws, Unknown, Valid};
 
-/// One parse. Schemas that contain each other would run JavaScript out of stack, which throws.
+/// One parse. Schemas that contain each other would overflow JavaScript's stack, which throws.
 pub(super) struct Parse<'z, 'a> {
     zod: &'z Zod3<'a>,
     steps: Cell<usize>,
 }
 
-/// Whose value is parsed.
+/// The origin of the value that is parsed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// `undefined`, or what became of it.
+    /// `undefined`, or a value derived from it.
     Absence,
-    /// A default, whose author is taken to know what an email address looks like.
+    /// A default, which is assumed to be valid for formats such as an email address.
     Default,
 }
 
@@ -218,7 +217,7 @@ impl<'z, 'a> Parse<'z, 'a> {
     }
 }
 
-/// What a refinement or transformation makes of the value that its schema let through.
+/// The result of a refinement or transformation of a value that its schema accepted.
 fn after<'a>(effect: &Effect<'a>, parsed: Parsed<'a>) -> Parsed<'a> {
     let (value, is_valid) = match parsed {
         Valid(value) => (value, true),
@@ -226,7 +225,7 @@ fn after<'a>(effect: &Effect<'a>, parsed: Parsed<'a>) -> Parsed<'a> {
         other => return other,
     };
     let is_undefined = matches!(value, Some(Value::Undefined));
-    // A function without parameters does the same whatever the value is.
+    // A function without parameters does the same for every value.
     let decides = |function: Function<'a>| is_undefined || arity(function) == 0;
     match effect {
         Effect::InstanceOf if is_undefined => Aborted,
@@ -281,7 +280,7 @@ fn checked<'a>(verdict: Option<bool>, value: Option<Value<'a>>) -> Parsed<'a> {
     }
 }
 
-/// All parts are parsed, so an exception in any of them wins; else the worst part decides.
+/// All parts are parsed, so an exception in any of them takes precedence; else the worst part decides.
 fn all<'a>(parts: impl Iterator<Item = Parsed<'a>>, whole: &Value<'a>) -> Parsed<'a> {
     let mut result = Valid(Some(whole.clone()));
     for part in parts {
@@ -290,7 +289,7 @@ fn all<'a>(parts: impl Iterator<Item = Parsed<'a>>, whole: &Value<'a>) -> Parsed
             (Aborted, _) | (_, Aborted) => Aborted,
             (Unknown, _) | (_, Unknown) => Unknown,
             (Dirty(_), _) | (_, Dirty(_)) => Dirty(Some(whole.clone())),
-            // The parts may have changed; the whole is then known only to the program.
+            // The parts may have changed; only the program then knows the whole.
             (Valid(None), _) => Valid(None),
             (Valid(Some(_)), valid) => valid,
         };
@@ -329,7 +328,7 @@ fn both<'a>(left: Parsed<'a>, right: Parsed<'a>) -> Parsed<'a> {
     }
 }
 
-/// Whether Zod can make one value of two: of equal ones, and of two objects or two lists.
+/// Whether Zod can merge two values: equal ones, and two objects or two lists.
 fn merges(left: &Value<'_>, right: &Value<'_>) -> bool {
     let containers = matches!((left, right), (Value::List(_), Value::List(_)) | (Value::Record(_), Value::Record(_)));
     containers || left.same(right)

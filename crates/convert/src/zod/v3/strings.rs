@@ -1,4 +1,4 @@
-//! The checks of Zod 3's strings, and how each is written.
+//! The checks of Zod 3's strings, and the keywords of each.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -104,9 +104,9 @@ pub(super) fn check(call: &Call<'_, '_>) -> Read<Option<StringCheck>> {
     }))
 }
 
-/// zod-to-json-schema's escaping: a backslash before everything but ASCII letters and digits. Its
-/// alphabet has no `W` and no `w`, so these come out as the classes `\W` and `\w`; the result is
-/// weaker than the check, never stronger, and to the letter what the package gives.
+/// zod-to-json-schema's escaping: a backslash before everything but ASCII letters and digits. Its alphabet has no `W`
+/// and no `w`, so these become the classes `\W` and `\w`; the result is weaker than the check, never stronger, and
+/// exactly what the package writes.
 fn escaped(text: &str, offset: u32) -> Read<String> {
     let mut result = String::with_capacity(text.len());
     for character in text.chars() {
@@ -174,7 +174,7 @@ pub(super) fn write(checks: &[StringCheck]) -> Map<String, Json> {
     schema
 }
 
-/// Whether a text passes; `None` where that would take more than is worth knowing here.
+/// Whether a text passes; `None` if determining that is not worth the effort here.
 pub(super) fn accepts(checks: &[StringCheck], text: &str) -> Option<bool> {
     let mut text = text.to_owned();
     let mut undecided = false;
@@ -241,7 +241,7 @@ fn add_pattern(schema: &mut Map<String, Json>, pattern: &str) {
     add(schema, "pattern", "allOf", pattern);
 }
 
-/// One value stands alone; a second moves the first into a list beside it.
+/// One value is written as it is; a second one moves the first into a list with it.
 fn add(schema: &mut Map<String, Json>, keyword: &str, list: &str, value: &str) {
     let alone = schema.shift_remove(keyword);
     if alone.is_none() && !schema.contains_key(list) {

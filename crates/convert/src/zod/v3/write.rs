@@ -1,8 +1,8 @@
 //! Zod 3's schemas as JSON Schema, as zod-to-json-schema writes them with `$refStrategy: "none"`,
 //! `removeAdditionalStrategy: "strict"` and no `$schema`.
 //!
-//! Every schema is written in place. One that contains itself becomes `{}` where it would begin
-//! again, as the package does, with a remark. Keys come in the package's order.
+//! Every schema is written in place. A recursive occurrence becomes `{}`, as the package does, with a remark. Keys are
+//! in the package's order.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use super::{
     strings,
 };
 
-/// How deep a JSON Schema may be nested.
+/// Maximum nesting of a JSON Schema.
 const DEEPEST: usize = 300;
 
 pub(super) fn write(zod: &Zod3<'_>, root: SchemaId) -> Read<Written> {
@@ -32,9 +32,9 @@ pub(super) fn write(zod: &Zod3<'_>, root: SchemaId) -> Read<Written> {
 struct Writer<'z, 'a> {
     zod: &'z Zod3<'a>,
     path: Vec<String>,
-    /// How long the path was at the innermost property: only right there is `optional` silent.
+    /// The length of the path at the innermost property: only directly there is `optional` silent.
     property: Option<usize>,
-    /// Where each schema was last written.
+    /// The path at which each schema was last written.
     seen: HashMap<SchemaId, Vec<String>>,
     remarks: Vec<Remark>,
     nodes: usize,
@@ -49,7 +49,7 @@ fn object<const N: usize>(members: [(&str, Json); N]) -> Schema {
 }
 
 impl<'a> Writer<'_, 'a> {
-    /// `None` for the schemas that JSON Schema cannot say anything about: they are left out.
+    /// `None` for schemas that JSON Schema cannot express: they are omitted.
     fn schema(&mut self, id: SchemaId) -> Read<Option<Schema>> {
         let (id, node) = self.zod.node(id)?;
         if let Some(before) = self.seen.get(&id)
@@ -80,7 +80,7 @@ impl<'a> Writer<'_, 'a> {
         {
             schema.insert("description".to_owned(), json!(&**description));
         }
-        // What is below has been charged already; these are the keywords that a schema repeats.
+        // The content below has been charged already; these are the keywords that a schema repeats.
         let repeated = schema.iter().flat_map(|schema| schema.iter()).filter(|(key, _)| {
             matches!(key.as_str(), "description" | "enum" | "const" | "default" | "required" | "pattern")
         });
@@ -94,7 +94,7 @@ impl<'a> Writer<'_, 'a> {
         if self.nodes > MOST_NODES { Err(too_large(offset)) } else { Ok(()) }
     }
 
-    /// The schema at a place below this one.
+    /// The schema at a path below this one.
     fn below(&mut self, steps: &[&str], id: SchemaId) -> Read<Option<Schema>> {
         let length = self.path.len();
         self.path.extend(steps.iter().map(|step| (*step).to_owned()));
@@ -264,7 +264,7 @@ impl<'a> Writer<'_, 'a> {
             let mut values: Vec<Json> = Vec::new();
             for node in &nodes {
                 if let Kind::Enum(more) = &node.kind {
-                    // A name that one enum repeats stays repeated; only other enums' names are skipped.
+                    // A name that one enum repeats stays repeated; only names of other enums are skipped.
                     let new: Vec<Json> =
                         more.iter().map(|value| json!(&**value)).filter(|value| !values.contains(value)).collect();
                     values.extend(new);
@@ -404,7 +404,7 @@ fn write_literal(value: &Value<'_>, offset: u32) -> Read<Schema> {
     })
 }
 
-/// The package writes a divisor that no JSON Schema may have.
+/// The package writes a divisor that JSON Schema forbids.
 fn no_multiple_of_zero(offset: u32) -> Problem {
     Problem::new(offset, "not_representable", "No number is a multiple of 0")
 }

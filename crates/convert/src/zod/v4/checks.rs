@@ -1,4 +1,4 @@
-//! The checks of Zod 4, and what they add up to.
+//! The checks of Zod 4, and their combined effect.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use super::{
     Zod4, regexes,
 };
 
-/// A regular expression; two are the same only if they are the same object.
+/// A regular expression; two are equal only if they are the same object.
 pub(super) type Pattern = Rc<Regex>;
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub(super) enum Check {
     Exactly(f64),
     Text(TextFormat),
     Mime(Vec<Rc<str>>),
-    /// A refinement or an overwrite, which JSON Schema cannot say.
+    /// A refinement or an overwrite, which JSON Schema cannot express.
     Silent,
 }
 
@@ -44,11 +44,11 @@ pub(super) enum Check {
 pub(super) struct TextFormat {
     pub(super) format: String,
     pub(super) pattern: Option<Pattern>,
-    /// The format also accepts what its JSON Schema keyword forbids, so the keyword is left out.
+    /// The format also accepts what its JSON Schema keyword forbids, so the keyword is omitted.
     pub(super) lax: bool,
 }
 
-/// What all checks of a schema say together.
+/// The combined effect of all checks of a schema.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
     pub(super) minimum: Option<f64>,

@@ -29,7 +29,7 @@ pub(super) fn write(zod: &Zod4<'_>, root: SchemaId) -> Read<Written> {
     Ok(Written { schema, remarks: writer.remarks })
 }
 
-/// Takes over the keys of `source`, which replace those of the same name in place.
+/// Copies the keys of `source`, which replace those of the same name in place.
 fn assign(target: &mut Body, source: &Body) {
     target.extend(source.iter().map(|(key, part)| (key.clone(), part.clone())));
 }
@@ -39,7 +39,7 @@ impl Writer<'_, '_> {
         self.seen.get(&id).map(|seen| seen.body.clone()).unwrap_or_default()
     }
 
-    /// What a schema says, wherever that stands.
+    /// The content of a schema, wherever it is stored.
     fn content(&mut self, id: SchemaId) -> Option<&mut Body> {
         self.seen.get_mut(&id).map(|Seen { body, definition, .. }| definition.as_mut().unwrap_or(body))
     }
@@ -89,7 +89,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Lets a schema take over what the schema below it says.
+    /// Copies the content of the schema below into a schema.
     fn flatten(&mut self, id: SchemaId) -> Read<()> {
         let Some(seen) = self.seen.get_mut(&id) else { return Ok(()) };
         if std::mem::replace(&mut seen.flattened, true) {
@@ -107,7 +107,7 @@ impl Writer<'_, '_> {
                 let own = content.clone();
                 assign(content, &below);
                 assign(content, &own);
-                // A refined schema has been written in full; its parent adds nothing but a `$ref`.
+                // A refined schema is written in full; its parent adds nothing but a `$ref`.
                 if is_parent {
                     content.retain(|key, _| matches!(key.as_str(), "$ref" | "allOf") || own.contains_key(key));
                 }
@@ -132,7 +132,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Beside a `$ref`, what the definition says need not be said again.
+    /// Next to a `$ref`, the content of the definition need not be repeated.
     fn drop_repeated(&mut self, id: SchemaId, definition: &Body) -> Read<()> {
         let content = self.content(id).cloned().unwrap_or_default();
         for (key, part) in &content {

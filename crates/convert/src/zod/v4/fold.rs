@@ -1,5 +1,5 @@
-//! The passes that make a JSON Schema of Zod 4 shorter: unions of bare types become a list of types,
-//! numeric keys of records become patterns, and an intersection of objects becomes one object.
+//! The passes that simplify a JSON Schema of Zod 4: unions of bare types become a list of types, numeric keys of
+//! records become patterns, and an intersection of objects becomes one object.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,7 +17,7 @@ use super::{
 
 const FOLDABLE: [&str; 4] = ["type", "properties", "required", "additionalProperties"];
 
-/// One of the two places where a schema's keywords may stand.
+/// One of the two places where a schema's keywords may be stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
     Body,
@@ -36,7 +36,7 @@ impl Writer<'_, '_> {
             self.compact(*id, place, &mut done);
         }
         self.rewrite_keys();
-        // A schema that takes over an intersection holds the same list, and folds with it.
+        // A schema that inherits from an intersection holds the same list, and is folded with it.
         let mut holders: HashMap<*const Vec<Part>, Vec<(SchemaId, Place)>> = HashMap::new();
         for id in &ids {
             for place in [Place::Body, Place::Definition] {
@@ -69,7 +69,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// `anyOf: [{type: "a"}, {type: "b"}]` says the same as `type: ["a", "b"]`.
+    /// `anyOf: [{type: "a"}, {type: "b"}]` is equivalent to `type: ["a", "b"]`.
     fn compact(&mut self, id: SchemaId, place: Place, done: &mut HashSet<(SchemaId, Place)>) {
         if !done.insert((id, place)) {
             return;
@@ -109,7 +109,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// The keys of a JSON object are strings, so a record with numeric keys says how they are written.
+    /// The keys of a JSON object are strings, so a record with numeric keys gets their pattern.
     fn rewrite_keys(&mut self) {
         let mut rewritten: HashMap<SchemaId, Part> = HashMap::new();
         for record in &self.records {
@@ -207,8 +207,8 @@ impl Writer<'_, '_> {
         Some(Part::Object(Rc::new(body)))
     }
 
-    /// Members of an `allOf` that forbid each other's keys would together allow nothing, so objects
-    /// are pooled into one, and over one union if there is one.
+    /// Members of an `allOf` that forbid each other's keys would together allow nothing, so objects are merged into
+    /// one, and distributed over one union if there is one.
     fn fold_intersection(&mut self, id: SchemaId, place: Place) -> Read<()> {
         let Some(body) = self.at(id, place) else { return Ok(()) };
         let Some(Part::List(all_of)) = body.get("allOf") else { return Ok(()) };
@@ -335,7 +335,7 @@ impl Writer<'_, '_> {
         Ok(Some(folded))
     }
 
-    /// What an object demands of a key that it does not declare: only a `catchall` demands anything.
+    /// The constraint of an object on a key that it does not declare: only a `catchall` has one.
     fn undeclared(&self, object: &Body) -> Option<Part> {
         let extra = object.get("additionalProperties")?;
         self.resolve(extra).filter(|body| !body.is_empty()).map(|_| extra.clone())

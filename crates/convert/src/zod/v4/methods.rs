@@ -90,7 +90,7 @@ impl<'a> Zod4<'a> {
         }
     }
 
-    /// What every schema can do.
+    /// The methods that every schema has.
     fn apply_to_any(&mut self, receiver: SchemaId, call: &Call<'_, 'a>) -> Read<Option<SchemaId>> {
         let kind = match call.name {
             "describe" => {
@@ -181,7 +181,7 @@ impl<'a> Zod4<'a> {
         let mut checks = node.checks.clone();
         checks.extend(more);
         let mut kind = node.kind.clone();
-        // A clone shares what its getter gave, but a refined schema has a definition of its own.
+        // A clone shares the result of its getter, but a refined schema has a definition of its own.
         if let Kind::Lazy(inner) = &kind
             && checks.len() > node.checks.len()
             && let Some(function) = self.getters.get(inner).copied()

@@ -1,8 +1,8 @@
-//! Zod 4 as data: its schemas, their checks, their metadata and where each came from.
+//! Zod 4 as data: its schemas, their checks, their metadata and their parents.
 //!
-//! A schema of Zod 4 remembers the schema that it refines (`parent`), because metadata is inherited
-//! along that line, and schemas are compared by identity when they are written. Both are kept here;
-//! error messages, parsers and transformations are not.
+//! A schema of Zod 4 refers to the schema that it refines (`parent`), because metadata is inherited along that line,
+//! and schemas are compared by identity when they are written. Both are modelled here; error messages, parsers and
+//! transformations are not.
 
 mod checks;
 mod document;
@@ -35,7 +35,7 @@ pub(super) struct Zod4<'a> {
     deferred: VecDeque<(SchemaId, Function<'a>)>,
     /// The function behind every deferred schema.
     getters: HashMap<SchemaId, Function<'a>>,
-    /// How much all schemas hold together: a chain of constants copies a little more every time.
+    /// The weight of all schemas together: a chain of constants copies a little more every time.
     weight: usize,
     /// Zod's own regular expressions, each of which exists once.
     patterns: HashMap<&'static str, Pattern>,
@@ -46,7 +46,7 @@ struct Node<'a> {
     kind: Kind<'a>,
     checks: Vec<Check>,
     parent: Option<SchemaId>,
-    /// What `.meta()` and `.describe()` registered for this very schema. `None` is `undefined`.
+    /// The metadata that `.meta()` and `.describe()` registered for this very schema. `None` is `undefined`.
     meta: Option<Meta>,
     offset: u32,
 }
@@ -121,9 +121,9 @@ enum Kind<'a> {
     Readonly(SchemaId),
     Promise(SchemaId),
     Lazy(SchemaId),
-    /// What the function of a `z.lazy` or a getter will give.
+    /// The future result of the function of a `z.lazy` or a getter.
     Deferred,
-    /// What it gave.
+    /// Its result.
     Alias(Read<SchemaId>),
 }
 
@@ -145,7 +145,7 @@ impl<'a> Zod4<'a> {
         SchemaId(self.nodes.len() - 1)
     }
 
-    /// The schema behind an id, past everything deferred.
+    /// The schema behind an id, with deferred ones resolved.
     fn node(&self, id: SchemaId) -> Read<(SchemaId, &Node<'a>)> {
         let mut id = id;
         for _ in 0..=self.nodes.len() {
@@ -158,7 +158,7 @@ impl<'a> Zod4<'a> {
         Err(Problem::new(0, "recursive_value", "a schema is defined only by itself").into())
     }
 
-    /// What the registry knows of a schema: its own metadata over its parent's, whose `id` is not inherited.
+    /// The metadata of a schema in the registry: its own over its parent's, whose `id` is not inherited.
     fn meta(&self, id: SchemaId) -> Read<Meta> {
         let mut line = Vec::new();
         let mut next = Some(id);
@@ -175,7 +175,7 @@ impl<'a> Zod4<'a> {
         Ok(meta)
     }
 
-    /// A schema that a function will make when everything around it is known.
+    /// A schema that a function will make once everything around it is known.
     fn defer(&mut self, function: Function<'a>, offset: u32) -> SchemaId {
         let id = self.add(Kind::Deferred, offset);
         self.deferred.push_back((id, function));
@@ -319,7 +319,7 @@ impl<'a> Zod4<'a> {
         match call.argument(1) {
             Value::Schema(value) => Ok(Kind::Record { key: call.schema(0)?, value: *value, mode }),
             Value::Unreadable(problems) => Err(problems.clone()),
-            // One schema is the value's, as in Zod 3.
+            // A single schema is that of the values, as in Zod 3.
             _ if mode == RecordMode::Strict => {
                 let value = call.schema(0)?;
                 Ok(Kind::Record { key: self.add(Kind::String(None), call.offset), value, mode })
@@ -359,7 +359,7 @@ impl<'a> Zod4<'a> {
     }
 }
 
-/// A value that is needed now.
+/// A value that is required now.
 fn known<'a>(call: &Call<'_, 'a>, index: usize) -> Read<Value<'a>> {
     match call.argument(index) {
         Value::Unreadable(problems) => Err(problems.clone()),
@@ -392,7 +392,7 @@ fn enum_entries<'a>(call: &Call<'_, 'a>) -> Read<Rc<Record<'a>>> {
     }
 }
 
-/// How much a schema holds, beyond being one.
+/// The weight of a schema's content.
 fn weight(kind: &Kind<'_>) -> usize {
     match kind {
         Kind::Object { shape, .. } => 2 * shape.len(),
@@ -462,7 +462,7 @@ impl<'a> Library<'a> for Zod4<'a> {
 }
 
 impl Zod4<'_> {
-    /// One of Zod's own patterns: the same object however often it is used.
+    /// One of Zod's own patterns: always the same object.
     fn shared(&mut self, name: &'static str, source: &str) -> Pattern {
         let make = || Rc::new(Regex { source: source.to_owned(), flags: String::new() });
         Rc::clone(self.patterns.entry(name).or_insert_with(make))

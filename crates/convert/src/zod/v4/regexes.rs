@@ -1,6 +1,6 @@
-//! The regular expressions of Zod 4 that show in its JSON Schemas.
+//! The regular expressions of Zod 4 that appear in its JSON Schemas.
 //!
-//! They are data of Zod's public behaviour: a pattern is part of what `z.toJSONSchema` returns.
+//! They are part of Zod's public behaviour: `z.toJSONSchema` returns the patterns.
 
 pub(super) const EMOJI: &str = r"^(?=[\s\S]*[\p{Extended_Pictographic}\p{Regional_Indicator}\u20E3])[\p{Extended_Pictographic}\p{Emoji_Component}]+$";
 pub(super) const ANY_TEXT: &str = r"^[\s\S]{0,}$";
@@ -8,7 +8,7 @@ pub(super) const NUMBER: &str = r"^-?\d+(?:\.\d+)?$";
 pub(super) const INTEGER: &str = r"^-?\d+$";
 pub(super) const BIGINT: &str = r"^-?\d+n?$";
 pub(super) const BOOLEAN: &str = "^(?:true|false)$";
-/// What base64 strings are tested with; the JSON Schema says it exactly.
+/// The pattern that Zod tests base64 strings with; the JSON Schema has the exact one.
 pub(super) const LAX_BASE64: &str = "^[0-9a-zA-Z+/]*={0,2}$";
 pub(super) const LAX_BASE64URL: &str = "^[A-Za-z0-9_-]*$";
 

@@ -1,4 +1,4 @@
-//! What Zod 4 derives from a schema without parsing anything.
+//! Properties that Zod 4 derives from a schema without parsing anything.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use super::{
     regexes,
 };
 
-/// How many schemas one question may visit.
+/// Maximum number of schemas that one derivation may visit.
 pub(super) const MOST_STEPS: usize = 2_000;
 
 impl<'a> Zod4<'a> {
-    /// Whether the key of a field may be missing from the output. A schema that is asked about
-    /// itself while it is being asked says no, and every answer is remembered, as in Zod.
+    /// Whether the key of a field may be missing from the output. A recursive occurrence is `false`, and every result
+    /// is memoised, as in Zod.
     pub(super) fn optional_output(&self, schema: SchemaId, asked: &mut HashMap<SchemaId, bool>) -> Read<bool> {
         let (id, node) = self.node(schema)?;
         if let Some(answer) = asked.get(&id) {
@@ -44,7 +44,7 @@ impl<'a> Zod4<'a> {
         Ok(optional)
     }
 
-    /// The finite set of values of a schema, if it is one.
+    /// The finite set of values of a schema, if it has one.
     pub(super) fn values(&self, schema: SchemaId, steps: &mut usize) -> Read<Option<Vec<Value<'a>>>> {
         let (_, node) = self.node(schema)?;
         *steps = steps.checked_sub(1).ok_or_else(|| too_large(node.offset))?;
@@ -82,7 +82,7 @@ impl<'a> Zod4<'a> {
         })
     }
 
-    /// `z.templateLiteral([…])`: one pattern made of the patterns of its parts.
+    /// `z.templateLiteral([…])`: one pattern composed of the patterns of its parts.
     pub(super) fn template_literal(&self, call: &Call<'_, 'a>) -> Read<Kind<'a>> {
         let Value::List(parts) = call.argument(0) else { return Err(call.wrong(0, "an array of parts")) };
         let mut source = String::from("^");
@@ -136,7 +136,7 @@ impl<'a> Zod4<'a> {
         }
     }
 
-    /// What Zod knows about the text of a schema, without its checks.
+    /// The pattern of a schema's text, without its checks.
     fn pattern(&self, schema: SchemaId, steps: &mut usize) -> Read<Option<String>> {
         let (_, node) = self.node(schema)?;
         *steps = steps.checked_sub(1).ok_or_else(|| too_large(node.offset))?;

@@ -1,8 +1,8 @@
-//! The first pass of `z.toJSONSchema`: every schema to its own piece of JSON Schema.
+//! The first pass of `z.toJSONSchema`: each schema as its own JSON Schema fragment.
 //!
-//! Pieces refer to each other by schema, not by value, because later passes (`document`, `fold`)
-//! change them in place: a recursive one becomes a `$ref`, a refined one takes over what its parent
-//! says. The order of keys is Zod's.
+//! Fragments refer to each other by schema, not by value, because later passes (`document`, `fold`) change them in
+//! place: a recursive one becomes a `$ref`, a refined one inherits the content of its parent. The order of keys is
+//! Zod's.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -21,30 +21,30 @@ use super::{
     traits::{MOST_STEPS, enum_values},
 };
 
-/// How deep schemas may be nested.
+/// Maximum nesting of schemas.
 const DEEPEST: usize = 300;
 
-/// A piece of JSON Schema.
+/// A fragment of JSON Schema.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
     Json(Json),
     Schema(SchemaId),
     List(Rc<Vec<Part>>),
     Object(Rc<Body>),
-    /// A key whose value is `undefined`: present for inheritance, absent in the end.
+    /// A key whose value is `undefined`: present for inheritance, absent in the output.
     Undefined,
 }
 
 pub(super) type Body = IndexMap<String, Part>;
 
-/// One schema that was met.
+/// One visited schema.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) body: Body,
     /// The body, once `body` itself became a `$ref` to it.
     pub(super) definition: Option<Body>,
     pub(super) definition_id: Option<String>,
-    /// The schema whose keywords this one takes over.
+    /// The schema whose keywords this one inherits.
     pub(super) reference: Option<SchemaId>,
     pub(super) flattened: bool,
     pub(super) is_cycle: bool,
@@ -52,12 +52,12 @@ pub(super) struct Seen {
 
 pub(super) struct Writer<'z, 'a> {
     pub(super) zod: &'z Zod4<'a>,
-    /// In the order in which they were met.
+    /// In the order of their visit.
     pub(super) seen: IndexMap<SchemaId, Seen>,
     pub(super) intersections: Vec<Rc<Vec<Part>>>,
     pub(super) records: Vec<SchemaId>,
     pub(super) remarks: Vec<Remark>,
-    /// Which schemas may be missing from the output, as far as was asked.
+    /// Which schemas may be missing from the output, as far as it was derived.
     optional: HashMap<SchemaId, bool>,
     /// The schemas around the one being written.
     around: Vec<SchemaId>,
@@ -125,7 +125,7 @@ impl<'z, 'a> Writer<'z, 'a> {
         ids.iter().map(|id| self.part(*id)).collect()
     }
 
-    /// The keywords of a schema, and the schema from which it takes all others.
+    /// The keywords of a schema, and the schema from which it inherits all others.
     fn kind(&mut self, id: SchemaId, node: &Node<'a>) -> Read<(Body, Option<SchemaId>)> {
         let mut body = Body::new();
         let reference = match &node.kind {
@@ -188,7 +188,7 @@ impl<'z, 'a> Writer<'z, 'a> {
                 let mut all_of = Vec::new();
                 for side in sides {
                     match self.seen.get(&side).map(|seen| &seen.body) {
-                        // An intersection that says nothing else is one with this.
+                        // An intersection without other keywords is merged with this one.
                         Some(body) if body.len() == 1 => match body.get("allOf") {
                             Some(Part::List(more)) => all_of.extend(more.iter().cloned()),
                             _ => all_of.push(Part::Schema(side)),
@@ -287,7 +287,7 @@ impl<'z, 'a> Writer<'z, 'a> {
         Ok(())
     }
 
-    /// `z.toJSONSchema` describes what comes out of parsing, where a default has been filled in.
+    /// `z.toJSONSchema` describes the output of parsing, where defaults are filled in.
     fn remark_on_default(&mut self, key: &str, field: SchemaId) -> Read<()> {
         let (_, node) = self.zod.node(field)?;
         if matches!(node.kind, Kind::Default { .. } | Kind::Prefault(_)) {

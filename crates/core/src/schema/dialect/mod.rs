@@ -1,12 +1,12 @@
-//! What each model API is told of a tool.
+//! Declarations of tools for each model API.
 //!
-//! The source schema is kept verbatim; a dialect derives a copy that its API takes, and says what it
-//! had to leave out. Arguments are always checked against the source, so a loss here can make the
-//! model guess, but never lets a wrong call through. A tool that cannot be expressed is quarantined:
-//! most APIs refuse a whole request for one bad tool. Order is stable, byte for byte, so that prompt
-//! caches hit.
+//! The source schema is kept verbatim; a dialect derives a copy that its API accepts, and reports what it had to omit.
+//! Arguments are always validated against the source, so a loss here can make the model guess, but never lets an
+//! invalid call through. A tool that cannot be expressed is quarantined: most APIs reject a whole request for one bad
+//! tool. The order is stable, byte for byte, so that prompt caches hit.
 //!
-//! Here are the dialects of the APIs that a server calls. Others are written with [`declare_with`]; `bosun-convert` has them.
+//! These are the dialects of the APIs that a server calls. Others are written with [`declare_with`]; `bosun-convert`
+//! has them.
 //!
 //! ```
 //! use bosun_core::{schema::dialect::Dialect, tool::{Binding, Tool, toolset::{Mode, Toolset}}};
@@ -57,7 +57,7 @@ impl Dialect {
         self as usize
     }
 
-    /// The name by which commands and settings know it.
+    /// Its name in commands and settings.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Dialect {
     }
 }
 
-/// What one dialect says about some tools.
+/// The declarations of some tools in one dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declarations {
     /// The array that goes into the request, serialised once.
@@ -81,18 +81,18 @@ pub struct Declarations {
 }
 
 impl Declarations {
-    /// Roughly what these tools cost of a model's context: four bytes a token.
+    /// An estimate of the tokens that these tools cost: four bytes a token.
     #[must_use]
     pub fn estimated_tokens(&self) -> usize {
         self.json.len().div_ceil(4)
     }
 }
 
-/// Something of a schema that the API is not told, or told less exactly.
+/// A part of a schema that is omitted from the declaration, or weakened.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Loss {
     pub tool: String,
-    /// Where in the parameters.
+    /// Its path in the parameters.
     pub path: String,
     pub message: String,
 }
@@ -107,23 +107,23 @@ impl std::fmt::Display for Loss {
     }
 }
 
-/// A tool that the API is not told of at all.
+/// A tool that is omitted from the declarations altogether.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Quarantined {
     pub tool: String,
     pub reason: String,
 }
 
-/// What an API is told that an answer must be.
+/// The schema of an answer, as an API gets it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerSchema {
     pub schema: Value,
-    /// The model cannot write anything else. Then every property is required, and an optional one is `null`.
+    /// Whether the API constrains the model's output. Then every property is required, and an optional one is `null`.
     pub strict: bool,
 }
 
-/// Tells OpenAI what an answer must be: strictly where that loses nothing. `None` where the schema cannot be
-/// told at all; the answer is held against the original in any case.
+/// The schema of an answer for OpenAI: strict if that loses nothing. `None` if the schema cannot be expressed at all;
+/// the answer is validated against the original in any case.
 #[must_use]
 pub fn answer_schema(source: &Arc<Value>) -> Option<AnswerSchema> {
     let normalized = normalize(source).ok()?;
@@ -147,8 +147,8 @@ pub fn declare<'a>(dialect: Dialect, tools: impl Iterator<Item = (&'a Tool, &'a 
     declare_with(tools, write, Value::Array)
 }
 
-/// Declares tools in a dialect of the caller's. `write` gets a tool, its alias and its parameters as an object schema, and
-/// writes it or says why it cannot be expressed; `envelope` makes one value of all that were written.
+/// Declares tools in a dialect of the caller's. `write` gets a tool, its alias and its parameters as an object schema,
+/// and writes it or returns why it cannot be expressed; `envelope` wraps everything that was written into one value.
 pub fn declare_with<'a>(
     tools: impl Iterator<Item = (&'a Tool, &'a str)>,
     write: impl Fn(&Tool, &str, Map<String, Value>, &mut Lost) -> Result<Value, String>,
@@ -174,10 +174,10 @@ pub fn declare_with<'a>(
     Declarations { json: envelope(declared).to_string(), losses, quarantined }
 }
 
-/// The parameters as they are checked, without our extensions.
+/// The parameters as they are validated, without our extensions.
 fn checked_parameters(tool: &Tool) -> Result<Map<String, Value>, String> {
     let parameters = tool.checked_parameters();
-    // A schema that cannot be compiled could not check the call that it invites.
+    // A schema that cannot be compiled could not validate the calls that it invites.
     if let Some(fault) = super::faults(&parameters).into_iter().next() {
         return Err(fault.to_string());
     }
@@ -186,7 +186,7 @@ fn checked_parameters(tool: &Tool) -> Result<Map<String, Value>, String> {
     object_schema(&normalized.clean)
 }
 
-/// What a dialect leaves out of one tool, each with its place in the parameters.
+/// The losses of one tool in a dialect, each with its path in the parameters.
 #[derive(Debug, Default)]
 pub struct Lost(Vec<(String, String)>);
 
@@ -201,7 +201,7 @@ impl Lost {
     }
 }
 
-/// The parameters as an object schema with `properties`, which every API insists on.
+/// The parameters as an object schema with `properties`, which every API requires.
 fn object_schema(parameters: &Value) -> Result<Map<String, Value>, String> {
     let mut schema = match parameters {
         Value::Object(schema) => schema.clone(),
@@ -220,8 +220,8 @@ fn object_schema(parameters: &Value) -> Result<Map<String, Value>, String> {
     Ok(schema)
 }
 
-/// The parameters in the words of draft 2020-12, the only one that the APIs know: OpenAI and Anthropic
-/// refuse a whole request for a list of `items`.
+/// The parameters as draft 2020-12, the only one that the APIs know: OpenAI and Anthropic reject a whole request for a
+/// list of `items`.
 #[must_use]
 pub fn modern(root: Map<String, Value>) -> Map<String, Value> {
     let mut root = Value::Object(root);
@@ -232,7 +232,7 @@ pub fn modern(root: Map<String, Value>) -> Map<String, Value> {
     }
 }
 
-/// Takes out what says nothing about arguments: where the schema lives and which draft it follows.
+/// Removes the keywords that do not constrain arguments: the schema's location and its draft.
 #[must_use]
 pub fn without_identity(mut root: Map<String, Value>) -> Map<String, Value> {
     for keyword in ["$schema", "$id", "$comment"] {
@@ -241,7 +241,7 @@ pub fn without_identity(mut root: Map<String, Value>) -> Map<String, Value> {
     root
 }
 
-/// Takes out what an API does not take at the root.
+/// Removes the keywords that an API does not accept at the root.
 fn without_root_choices(root: &mut Map<String, Value>, keywords: &[&str], lost: &mut Lost) {
     for keyword in keywords {
         if root.shift_remove(*keyword).is_some() {

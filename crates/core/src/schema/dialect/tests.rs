@@ -22,7 +22,7 @@ fn check(dialect: Dialect, parameters: Value, pointer: &str, expect: Value, loss
 }
 
 #[test]
-fn choices_at_the_root_are_left_out_and_told() {
+fn choices_at_the_root_are_omitted_and_reported() {
     let parameters =
         json!({"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}], "not": {"required": ["b"]}});
     check(
@@ -56,7 +56,7 @@ fn an_array_gets_items_where_they_are_demanded() {
 }
 
 #[test]
-fn draft_7_is_told_in_the_words_of_2020_12() {
+fn draft_7_is_declared_as_2020_12() {
     check(
         Dialect::Anthropic,
         json!({
@@ -151,7 +151,7 @@ fn strict_closes_objects_and_makes_optional_nullable() {
 }
 
 #[test]
-fn strict_says_what_it_weakened() {
+fn strict_reports_what_it_weakened() {
     check(
         Dialect::OpenAiChatStrict,
         json!({"properties": {"a": {"type": "string", "format": "uri", "description": "Where."}, "b": {"oneOf": [{"type": "null"}, {"type": "string"}]}}, "required": ["a", "b"]}),
@@ -188,7 +188,7 @@ fn what_cannot_be_strict_is_declared_without() {
 }
 
 #[test]
-fn anthropic_strict_closes_objects_and_puts_bounds_into_words() {
+fn anthropic_strict_closes_objects_and_describes_bounds() {
     check(
         Dialect::AnthropicStrict,
         json!({"type": "object", "properties": {
