@@ -3,7 +3,7 @@
 use std::{hint::black_box, time::Duration};
 
 use anyhow::{Context, ensure};
-use bosun_convert::{Format, Options, read};
+use bosun_convert::{Format, ConvertOptions, read};
 use bosun_core::{
     Binding, Tool,
     tool::{
@@ -76,7 +76,7 @@ fn loading(text: &str, rounds: usize, report: &mut Report) -> anyhow::Result<Cat
     for _ in 0..rounds {
         drop(loaded.take());
         let before = processor_time();
-        let conversion = read(text, Options { from: Some(Format::ToolConfig), ..Options::default() })?;
+        let conversion = read(text, ConvertOptions { from: Some(Format::ToolConfig), ..ConvertOptions::default() })?;
         ensure!(conversion.faults.is_empty(), "{:?}", conversion.faults.first());
         let tools = conversion.tools.into_iter().map(|found| found.tool).collect();
         let catalog = Catalog::new(1, tools).map_err(|faults| anyhow::anyhow!("{:?}", faults.first()))?;

@@ -9,8 +9,8 @@ use std::{fmt::Write as _, fs, sync::Arc, time::Duration};
 
 use anyhow::{Context, ensure};
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets};
-use bosun_core::{Actor, Limits, Namespace, Status, tool::toolset::Mode};
-use bosun_engine::{Engine, Settings, Submission, SystemClock, blob::MemoryBlobs, memory::Memory};
+use bosun_core::{Actor, QueryLimits, Namespace, Status, tool::toolset::Mode};
+use bosun_engine::{Engine, EngineSettings, Submission, SystemClock, blob::MemoryBlobs, memory::MemoryStore};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
@@ -86,9 +86,9 @@ async fn engine() -> anyhow::Result<Engine> {
         .map_err(|faults| anyhow::anyhow!("{faults}"))
         .context("manifests")?;
     let registry = manifests.build(&Arc::new(Secrets::new(None, [])), Arc::new(builtins));
-    let limits = Limits { max_tool_calls: 64, ..Limits::default() };
-    let settings = Settings { limits, ..Settings::default() };
-    Ok(Engine::start(Arc::new(Memory::new()), Arc::new(MemoryBlobs::default()), registry, clock, settings).await?)
+    let limits = QueryLimits { max_tool_calls: 64, ..QueryLimits::default() };
+    let settings = EngineSettings { limits, ..EngineSettings::default() };
+    Ok(Engine::start(Arc::new(MemoryStore::new()), Arc::new(MemoryBlobs::default()), registry, clock, settings).await?)
 }
 
 const MANIFESTS: &str = "\

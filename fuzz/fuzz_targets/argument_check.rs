@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use bosun_core::{
     Schema,
-    json::{Limits, parse},
+    json::{JsonLimits, parse},
     tool::missing::missing_parameters,
 };
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let Some((schema, arguments)) = text.split_once('\0') else { return };
-    let parsed = parse(arguments, Limits::ARGUMENTS);
-    let Ok(source) = parse(schema, Limits::BODY) else { return };
+    let parsed = parse(arguments, JsonLimits::ARGUMENTS);
+    let Ok(source) = parse(schema, JsonLimits::BODY) else { return };
     let Ok(schema) = Schema::compile(&Arc::new(source)) else { return };
     let checked = schema.check_arguments(arguments).map(|arguments| arguments.into_value());
     match &checked {

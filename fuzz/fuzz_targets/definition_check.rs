@@ -2,13 +2,13 @@
 #![no_main]
 
 use bosun_core::{
-    json::{Limits, parse},
+    json::{JsonLimits, parse},
     tool::definition::{Rules, check},
 };
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let Ok(definitions) = parse(text, Limits::BODY) else { return };
+    let Ok(definitions) = parse(text, JsonLimits::BODY) else { return };
     for rules in [Rules::Strict, Rules::Open] {
         match check(&definitions, rules) {
             Ok(tools) => assert!(tools.iter().all(|tool| tool.is_external())),

@@ -1,11 +1,11 @@
 //! Any text as an OpenAPI description, checked and written in every format.
 #![no_main]
 
-use bosun_convert::{Format, Options, check, write};
+use bosun_convert::{Format, ConvertOptions, check, write};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let checked = check(text, Options { from: Some(Format::OpenApi), ..Options::default() });
+    let checked = check(text, ConvertOptions { from: Some(Format::OpenApi), ..ConvertOptions::default() });
     for target in Format::TARGETS {
         let written = write(&checked.tools, target);
         assert!(written.is_ok_and(|written| written.documents.to_yaml().is_ok()));

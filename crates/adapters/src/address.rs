@@ -166,7 +166,7 @@ impl FromStr for Exception {
 
 /// Whether the address of a client's request is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum AddressWay {
     /// Any address that its name resolves to.
     Free,
     /// Only public addresses, and networks that were excepted.
@@ -206,17 +206,17 @@ impl Reachable {
     ///
     /// # Errors
     /// If it is private.
-    pub fn way_to(&self, url: &Url) -> Result<Way, NotPublic> {
+    pub fn way_to(&self, url: &Url) -> Result<AddressWay, NotPublic> {
         let (host, port) = (host(url), url.port_or_known_default());
         let is_excepted = |known: &HostAndPort| known.host == host && (known.port.is_none() || known.port == port);
         if self.hosts.iter().any(is_excepted) {
-            return Ok(Way::Free);
+            return Ok(AddressWay::Free);
         }
         let is_refused = match literal(url) {
             Some(address) => !self.includes(address),
             None => is_loopback(url) && !self.includes(Ipv4Addr::LOCALHOST.into()),
         };
-        if is_refused { Err(NotPublic) } else { Ok(Way::Checked) }
+        if is_refused { Err(NotPublic) } else { Ok(AddressWay::Checked) }
     }
 
     /// Whether an address that a name resolves to may be called.

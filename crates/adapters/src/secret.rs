@@ -18,7 +18,7 @@ use std::{
 use bosun_core::{Namespace, tool::SecretRef};
 use zeroize::Zeroizing;
 
-use self::binding::{Destination, Part, Reach};
+use self::binding::{Destination, HostPart, SecretReach};
 
 /// The largest secret that is read: a certificate chain with its key.
 const LARGEST: u64 = 64 * 1024;
@@ -82,13 +82,13 @@ impl fmt::Debug for Secret {
 
 /// A setting of a manifest: a literal, or a reference to a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum SecretSource {
     /// Written in the manifest. It may still be a key, so it is treated as one.
     Literal(Secret),
     Reference(SecretRef),
 }
 
-impl Source {
+impl SecretSource {
     /// The name of the secret, if it is one.
     #[must_use]
     pub fn secret(&self) -> Option<&str> {
@@ -189,12 +189,12 @@ impl Secrets {
     pub async fn resolve_for(
         &self,
         namespace: &Namespace,
-        source: &Source,
-        part: Part,
+        source: &SecretSource,
+        part: HostPart,
         to: Destination<'_>,
-        reach: &Reach,
+        reach: &SecretReach,
     ) -> Result<Option<Secret>, SecretError> {
-        if let Source::Reference(reference) = source {
+        if let SecretSource::Reference(reference) = source {
             self.permit(namespace, reference, part, to, reach).await?;
         }
         self.resolve(namespace, source).await
@@ -204,10 +204,10 @@ impl Secrets {
     ///
     /// # Errors
     /// If the secret is absent, or is not a valid one.
-    pub async fn resolve(&self, namespace: &Namespace, source: &Source) -> Result<Option<Secret>, SecretError> {
+    pub async fn resolve(&self, namespace: &Namespace, source: &SecretSource) -> Result<Option<Secret>, SecretError> {
         let reference = match source {
-            Source::Literal(secret) => return Ok(Some(secret.clone())),
-            Source::Reference(reference) => reference,
+            SecretSource::Literal(secret) => return Ok(Some(secret.clone())),
+            SecretSource::Reference(reference) => reference,
         };
         let SecretRef { name, key, optional } = reference;
         if !is_component(name) || !is_component(key) {
@@ -292,8 +292,8 @@ async fn read(root: &Path, namespace: &Namespace, name: &str, key: &str) -> Resu
 mod tests {
     use super::*;
 
-    fn reference(name: &str, key: &str) -> Source {
-        Source::Reference(SecretRef { name: name.into(), key: key.into(), optional: false })
+    fn reference(name: &str, key: &str) -> SecretSource {
+        SecretSource::Reference(SecretRef { name: name.into(), key: key.into(), optional: false })
     }
 
     fn write(root: &Path, path: &str, content: &str) {
@@ -302,7 +302,7 @@ mod tests {
         std::fs::write(path, content).unwrap();
     }
 
-    async fn resolve(secrets: &Secrets, namespace: &str, source: &Source) -> Result<String, String> {
+    async fn resolve(secrets: &Secrets, namespace: &str, source: &SecretSource) -> Result<String, String> {
         match secrets.resolve(&namespace.parse().unwrap(), source).await {
             Ok(Some(secret)) => Ok(secret.expose().to_owned()),
             Ok(None) => Ok("absent".to_owned()),
@@ -350,7 +350,7 @@ mod tests {
             "secret `other` has no key `key` in namespace `default`; \
              put it into `<secrets>/default/other/key` or set `BOSUN_SECRET_OTHER_KEY`"
         );
-        let optional = Source::Reference(SecretRef { name: "other".into(), key: "key".into(), optional: true });
+        let optional = SecretSource::Reference(SecretRef { name: "other".into(), key: "key".into(), optional: true });
         assert_eq!(resolve(&secrets, "default", &optional).await, Ok("absent".into()));
     }
 
@@ -432,7 +432,7 @@ mod tests {
     fn debug_does_not_show_a_secret() {
         let secret = Secret::new("canary-7f3a".into());
         let secrets = Secrets::new(None, [("BOSUN_SECRET_A_B".to_owned(), "canary-7f3a".to_owned())]);
-        let shown = format!("{secret:?} {:?} {secrets:?}", Source::Literal(secret.clone()));
+        let shown = format!("{secret:?} {:?} {secrets:?}", SecretSource::Literal(secret.clone()));
         assert!(!shown.contains("canary"), "{shown}");
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context;
 use bosun_adapters::{
     address::Reachable,
-    blob::Directory,
+    blob::BlobDirectory,
     manifests::{self, Library},
     runner::builtin::Builtins,
     secret::Secrets,
@@ -70,9 +70,9 @@ impl App {
             Arc::new(Sqlite::open_with(&config.data, &config.audit()).map_err(|error| explain(error, &config.data))?);
         // Only now: whoever holds the store holds its blobs.
         let blobs = config.data.join("blobs");
-        let blobs = Directory::open(&blobs)
+        let blobs = BlobDirectory::open(&blobs)
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
-        let settings = bosun_engine::Settings { exports_spans, ..config.settings() };
+        let settings = bosun_engine::EngineSettings { exports_spans, ..config.settings() };
         let engine = Engine::start(store, Arc::new(blobs), library, clock, settings).await?;
         let (hosts, max_connections) = (config.allow_host.clone(), config.max_connections);
         Ok(Self { engine, doorkeeper, data: config.data.clone(), hosts, max_connections, agents })

@@ -11,8 +11,8 @@ use std::{
 };
 
 use bosun_adapters::{address::Exception, store::sqlite::audit::Audit};
-use bosun_core::{Limits, audit::Arguments, duration};
-use bosun_engine::Settings;
+use bosun_core::{QueryLimits, audit::ArgumentsInAudit, duration};
+use bosun_engine::EngineSettings;
 
 use crate::{commands::Usage, telemetry::LogFormat};
 
@@ -120,9 +120,9 @@ impl Config {
         )))
     }
 
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
-            limits: Limits {
+    pub(crate) fn settings(&self) -> EngineSettings {
+        EngineSettings {
+            limits: QueryLimits {
                 query_timeout: self.query_timeout,
                 tool_timeout: self.tool_timeout,
                 external_timeout: self.external_timeout,
@@ -134,9 +134,9 @@ impl Config {
             max_queued: self.max_queued,
             namespace_share: self.namespace_share,
             audited_arguments: match self.audit_arguments {
-                AuditedArguments::Hash => Arguments::Hash,
-                AuditedArguments::Redacted => Arguments::Redacted,
-                AuditedArguments::Full => Arguments::Full,
+                AuditedArguments::Hash => ArgumentsInAudit::Hash,
+                AuditedArguments::Redacted => ArgumentsInAudit::Redacted,
+                AuditedArguments::Full => ArgumentsInAudit::Full,
             },
             exports_spans: false,
         }
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_engine() {
         let line = <Line as clap::Parser>::parse_from(["bosun"]);
-        let (ours, engines) = (line.config.settings(), Settings::default());
+        let (ours, engines) = (line.config.settings(), EngineSettings::default());
         assert_eq!(ours, engines);
     }
 }

@@ -13,7 +13,7 @@ use bosun_convert::zod::{ZodVersion, schema_to_json};
 use serde_json::json;
 
 #[derive(serde::Deserialize)]
-struct Question {
+struct ZodQuestion {
     version: u8,
     source: String,
 }
@@ -21,7 +21,7 @@ struct Question {
 fn main() -> io::Result<()> {
     let mut output = io::stdout().lock();
     for line in io::stdin().lock().lines() {
-        let Question { version, source } = serde_json::from_str(&line?)?;
+        let ZodQuestion { version, source } = serde_json::from_str(&line?)?;
         let version = if version == 4 { ZodVersion::V4 } else { ZodVersion::V3 };
         let answer = match schema_to_json(&source, version) {
             Ok(converted) => json!({ "schema": converted.schema, "warnings": converted.warnings }),

@@ -10,14 +10,14 @@ use bosun_core::{
     schema::normalize,
     tool::{
         definition::{self, Rules},
-        routing::{Route, RouteFault},
+        routing::{RouteFault, ToolRoute},
     },
 };
 use bosun_reading::{Fault, Report, SourcePlace};
 use serde_json::json;
 
 use crate::{
-    ConvertError, Format, Found, Options, Text, Warning,
+    ConvertError, ConvertOptions, Format, Found, OutputText, Warning,
     document::{Document, Path, Places},
     found::{Conversion, conclude},
     read_document, read_source,
@@ -25,19 +25,19 @@ use crate::{
 
 /// A text and all remarks about it.
 #[derive(Debug)]
-pub struct Checked<'a> {
+pub struct CheckedTool<'a> {
     /// The format of the text; `None` if it was not recognised.
     pub format: Option<Format>,
     /// The tools in it that have no fault.
     pub tools: Vec<Found>,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ToolProblem>,
     document: Option<Document<'a>>,
     places: OnceCell<Places>,
 }
 
 /// One remark about a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ToolProblem {
     pub severity: Severity,
     pub place: SourcePlace,
     pub path: String,
@@ -62,7 +62,7 @@ impl Severity {
     }
 }
 
-impl Checked<'_> {
+impl CheckedTool<'_> {
     /// Whether the text is wrong, and not only remarkable.
     #[must_use]
     pub fn has_errors(&self) -> bool {
@@ -84,7 +84,7 @@ impl Checked<'_> {
 
     /// A remark on the text that was made later, for instance when its tools were written.
     #[must_use]
-    pub fn placed(&self, warning: Warning) -> Problem {
+    pub fn placed(&self, warning: Warning) -> ToolProblem {
         let place = self.place_of(&warning.path);
         Remark::from(warning).placed(place)
     }
@@ -103,29 +103,29 @@ impl Checked<'_> {
             _ => None,
         };
         let (code, message) = (error.code(), error.to_string());
-        let problem = Problem { severity: Severity::Error, place, path: String::new(), code, message, hint };
+        let problem = ToolProblem { severity: Severity::Error, place, path: String::new(), code, message, hint };
         Self { format: None, tools: Vec::new(), problems: vec![problem], document: None, places: OnceCell::new() }
     }
 }
 
 /// Checks a text.
 #[must_use]
-pub fn check(text: &str, options: Options) -> Checked<'_> {
-    match Text::read(text, options) {
-        Ok(Text::Source) => match read_source(text, options) {
+pub fn check(text: &str, options: ConvertOptions) -> CheckedTool<'_> {
+    match OutputText::read(text, options) {
+        Ok(OutputText::Source) => match read_source(text, options) {
             Ok(conversion) => check_conversion(None, conversion),
-            Err(error) => Checked::unreadable(&error),
+            Err(error) => CheckedTool::unreadable(&error),
         },
-        Ok(Text::Data(document, format)) => {
+        Ok(OutputText::Data(document, format)) => {
             let conversion = read_document(&document, format);
             check_conversion(Some(document), conversion)
         }
-        Err(error) => Checked::unreadable(&error),
+        Err(error) => CheckedTool::unreadable(&error),
     }
 }
 
 /// Checks the tools that were read from a document, and places everything that was said about it.
-fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> Checked<'_> {
+fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> CheckedTool<'_> {
     let Conversion { format, mut tools, warnings, faults } = conversion;
     let report = Report::of_conversion();
     warnings.into_iter().for_each(|warning| report.push_warning(warning));
@@ -147,8 +147,9 @@ fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> C
 
     let Conversion { format, tools, warnings, faults } = conclude(report, format, tools);
     let remarks = warnings.into_iter().map(Remark::from).chain(faults.into_iter().map(Remark::from));
-    let mut checked = Checked { format: Some(format), tools, problems: Vec::new(), document, places: OnceCell::new() };
-    let mut problems: Vec<Problem> = Vec::new();
+    let mut checked =
+        CheckedTool { format: Some(format), tools, problems: Vec::new(), document, places: OnceCell::new() };
+    let mut problems: Vec<ToolProblem> = Vec::new();
     for remark in remarks {
         let place = checked.place_of(&remark.path);
         problems.push(remark.placed(place));
@@ -175,12 +176,12 @@ struct Remark {
 }
 
 impl Remark {
-    fn placed(self, place: SourcePlace) -> Problem {
+    fn placed(self, place: SourcePlace) -> ToolProblem {
         let Self { severity, mut path, code, message, hint } = self;
         if place_in_source(&path) == Some(place) {
             path.clear();
         }
-        Problem { severity, place, path, code, message, hint }
+        ToolProblem { severity, place, path, code, message, hint }
     }
 }
 
@@ -228,7 +229,7 @@ fn schema_remarks(found: &Found, report: &Report) {
 
 /// A cache tool must say which model it reads, whatever its arguments are.
 fn route_fault(found: &Found) -> Option<(Path, RouteFault)> {
-    let fault = Route::of(&found.tool).err()?;
+    let fault = ToolRoute::of(&found.tool).err()?;
     let field = if matches!(fault, RouteFault::UnknownAlias(_)) { "entity_aliases" } else { "cache_model" };
     Some((found.origin.place_of(field), fault))
 }

@@ -37,8 +37,8 @@ use std::fmt;
 
 use bosun_core::{
     Tool, Toolset,
-    json::{self, Limits},
-    schema::{Arguments, Violation},
+    json::{self, JsonLimits},
+    schema::{CheckedArguments, Violation},
     tool::{
         definition::{self, DefinitionFault, DefinitionFaults, Rules},
         toolset::Mode,
@@ -238,9 +238,8 @@ impl ClientTools {
         }
         let arguments = match &call.function.arguments {
             Value::String(text) if text.trim().is_empty() => Value::Object(Map::new()),
-            Value::String(text) => {
-                json::parse(text, Limits::ARGUMENTS).map_err(|error| format!("Invalid tool arguments JSON: {error}"))?
-            }
+            Value::String(text) => json::parse(text, JsonLimits::ARGUMENTS)
+                .map_err(|error| format!("Invalid tool arguments JSON: {error}"))?,
             value => value.clone(),
         };
         if !arguments.is_object() {
@@ -251,7 +250,7 @@ impl ClientTools {
     }
 }
 
-fn told(checked: Result<Arguments, Vec<Violation>>) -> Vec<String> {
+fn told(checked: Result<CheckedArguments, Vec<Violation>>) -> Vec<String> {
     checked.err().unwrap_or_default().into_iter().map(|violation| violation.message).collect()
 }
 

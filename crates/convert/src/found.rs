@@ -25,25 +25,25 @@ pub struct Conversion {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     pub tool: Tool,
-    pub origin: Origin,
-    pub inside: Inside,
+    pub origin: ToolOrigin,
+    pub inside: InsideTool,
 }
 
 impl Found {
-    pub(crate) fn new(tool: Tool, origin: Origin) -> Self {
-        Self { tool, origin, inside: Inside::AsBound }
+    pub(crate) fn new(tool: Tool, origin: ToolOrigin) -> Self {
+        Self { tool, origin, inside: InsideTool::AsBound }
     }
 }
 
 /// The position of a tool in its document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct ToolOrigin {
     pub path: Path,
     /// The path of its parameters, if they were copied unchanged from one place.
     pub parameters: Option<Path>,
 }
 
-impl Origin {
+impl ToolOrigin {
     /// The path in the document for a path inside of the tool, such as `parameters.properties.limit` or `name`.
     #[must_use]
     pub fn place_of(&self, inside: &str) -> Path {
@@ -59,19 +59,19 @@ impl Origin {
 /// Whether a tool can be run inside of Bosun, which matters when it moves out of the system that
 /// runs it now.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Inside {
+pub enum InsideTool {
     /// Its binding already defines how it is run.
     #[default]
     AsBound,
     /// It can be run as this request.
-    AsRequest(Box<Request>),
+    AsRequest(Box<ConversionRequest>),
     /// It cannot; this is why.
     Never(String),
 }
 
 /// A request that does what a tool of another system does.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct ConversionRequest {
     pub http: HttpRequest,
     pub timeout: Option<Duration>,
     /// What the other system did and the request does not.

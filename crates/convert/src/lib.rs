@@ -124,10 +124,10 @@ use bosun_reading::Report;
 use document::{Document, ReadError};
 
 pub use bosun_reading::{Fault, Warning};
-pub use check::{Checked, Problem, Severity, check};
+pub use check::{CheckedTool, Severity, ToolProblem, check};
 pub use format::{Format, NoSuchFormat};
-pub use found::{Conversion, Found, Inside, Origin, Request};
-pub use write::{Documents, Written, write};
+pub use found::{Conversion, ConversionRequest, Found, InsideTool, ToolOrigin};
+pub use write::{Documents, WrittenFile, write};
 
 /// Why nothing could be read or written at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -160,7 +160,7 @@ impl ConvertError {
 
 /// How to read a text.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct ConvertOptions {
     /// Its format; recognised by its content where absent.
     pub from: Option<Format>,
     /// The version of Zod that source code is written for; recognised by its imports where absent.
@@ -180,21 +180,21 @@ pub enum ZodVersion {
 ///
 /// # Errors
 /// When the text cannot be read at all. A tool that is wrong is a [`Fault`] of the result.
-pub fn read(text: &str, options: Options) -> Result<Conversion, ConvertError> {
-    match Text::read(text, options)? {
-        Text::Source => read_source(text, options),
-        Text::Data(document, format) => Ok(read_document(&document, format)),
+pub fn read(text: &str, options: ConvertOptions) -> Result<Conversion, ConvertError> {
+    match OutputText::read(text, options)? {
+        OutputText::Source => read_source(text, options),
+        OutputText::Data(document, format) => Ok(read_document(&document, format)),
     }
 }
 
 /// The kind of a text, before tools are searched in it.
-enum Text<'a> {
+enum OutputText<'a> {
     Source,
     Data(Document<'a>, Format),
 }
 
-impl<'a> Text<'a> {
-    fn read(text: &'a str, options: Options) -> Result<Self, ConvertError> {
+impl<'a> OutputText<'a> {
+    fn read(text: &'a str, options: ConvertOptions) -> Result<Self, ConvertError> {
         if text.len() > document::MAX_SIZE {
             return Err(ReadError::TooLarge.into());
         }
@@ -212,25 +212,25 @@ impl<'a> Text<'a> {
 }
 
 #[cfg(not(feature = "zod"))]
-fn read_source(_: &str, _: Options) -> Result<Conversion, ConvertError> {
+fn read_source(_: &str, _: ConvertOptions) -> Result<Conversion, ConvertError> {
     Err(ConvertError::NotBuilt(Format::Zod))
 }
 
 #[cfg(feature = "zod")]
-fn read_source(text: &str, options: Options) -> Result<Conversion, ConvertError> {
+fn read_source(text: &str, options: ConvertOptions) -> Result<Conversion, ConvertError> {
     use bosun_reading::SourcePlace;
 
     use crate::document::Path;
 
     let report = Report::of_conversion();
     let mut tools = Vec::new();
-    match zod::convert(text, "", zod::Options { version: options.zod }) {
+    match zod::convert(text, "", zod::ZodOptions { version: options.zod }) {
         Ok(converted) => {
             converted.warnings.into_iter().for_each(|warning| report.push_warning(warning));
             tools.extend(converted.tools.into_iter().map(|found| {
                 let path = Path::of_source(SourcePlace { line: found.line, column: found.column });
-                let inside = Inside::Never("it is code".to_owned());
-                Found { tool: found.tool, origin: Origin { path, parameters: None }, inside }
+                let inside = InsideTool::Never("it is code".to_owned());
+                Found { tool: found.tool, origin: ToolOrigin { path, parameters: None }, inside }
             }));
         }
         Err(faults) => {

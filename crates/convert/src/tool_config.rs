@@ -16,7 +16,7 @@ use crate::{
     document::{Document, Path},
     fields::{Fields, deprecation, duration_text, owned, text},
     format::{clip, is_by_category},
-    found::{Found, Inside, Origin, Report},
+    found::{Found, InsideTool, Report, ToolOrigin},
 };
 
 /// The provider of tools that need none.
@@ -117,10 +117,10 @@ fn read_tool(
     tool.deprecated = deprecated;
     tool.labels = labels;
     let is_external = tool.is_external();
-    let origin = Origin { path: fields.path().clone(), parameters: has_parameters.then_some(parameters_path) };
+    let origin = ToolOrigin { path: fields.path().clone(), parameters: has_parameters.then_some(parameters_path) };
     let mut found = Found::new(tool, origin);
     if is_external {
-        found.inside = Inside::Never("it names no provider".to_owned());
+        found.inside = InsideTool::Never("it names no provider".to_owned());
     }
     Some(found)
 }

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bosun_convert::{Conversion, Format, Options, Warning, document, read, write};
+use bosun_convert::{Conversion, ConvertOptions, Format, Warning, document, read, write};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/convert")
@@ -57,7 +57,7 @@ fn every_fixture_converts_as_recorded() {
         for input in files.iter().filter(|path| path.file_stem().unwrap().to_str().unwrap().ends_with(".in")) {
             let case = input.file_stem().unwrap().to_str().unwrap().strip_suffix(".in").unwrap();
             let bytes = fs::read(input).unwrap();
-            let conversion = read(document::decode(&bytes).unwrap(), Options::default()).unwrap();
+            let conversion = read(document::decode(&bytes).unwrap(), ConvertOptions::default()).unwrap();
             assert_eq!(conversion.format, format, "{}", input.display());
             let file = |tail: &str| folder.join(format!("{case}.{tail}"));
             let mut check = |path: PathBuf, actual: &str| {

@@ -5,11 +5,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
 
-use bosun_convert::{Conversion, Format, Options, check, read, write};
+use bosun_convert::{Conversion, ConvertOptions, Format, check, read, write};
 use serde_json::{Map, Value, json};
 
 fn read_value(value: &Value) -> Conversion {
-    read(&value.to_string(), Options::default()).unwrap()
+    read(&value.to_string(), ConvertOptions::default()).unwrap()
 }
 
 fn codes(conversion: &Conversion) -> Vec<&'static str> {
@@ -77,7 +77,8 @@ fn faults_are_counted_and_not_all_listed() {
     let tools: Vec<Value> = (0..50_000).map(|index| json!({"description": index})).collect();
     let conversion = read_value(&json!({"tools": [{"name": "a", "description": "A", "source": "x"}, tools]}));
     assert!(conversion.faults.len() < 10);
-    let conversion = read(&json!({"tools": tools}).to_string(), Options { from: Some(Format::ToolConfig), zod: None });
+    let conversion =
+        read(&json!({"tools": tools}).to_string(), ConvertOptions { from: Some(Format::ToolConfig), zod: None });
     let faults = conversion.unwrap().faults;
     assert_eq!(faults.len(), 1_001);
     assert!(faults.last().unwrap().message.ends_with("more faults"), "{:?}", faults.last());
@@ -133,7 +134,7 @@ fn one_line_of_megabytes_is_located_in_one_pass() {
         .collect();
     let text = json!({"tools": tools}).to_string();
     assert!(text.len() > 2_000_000 && !text.contains('\n'));
-    let checked = check(&text, Options::default());
+    let checked = check(&text, ConvertOptions::default());
     assert!(!checked.problems.is_empty());
     let last = checked.place_of("tools[19999].parameters.properties.p.requried");
     let expect = text[..text.rfind("\"requried\":").unwrap()].chars().count() + "\"requried\":".len() + 1;
@@ -150,7 +151,7 @@ fn every_prefix_of_a_file_has_a_result() {
     ] {
         let ends = text.char_indices().map(|(end, _)| end).step_by(37);
         for end in ends {
-            let checked = check(&text[..end], Options::default());
+            let checked = check(&text[..end], ConvertOptions::default());
             for target in Format::TARGETS {
                 assert!(write(&checked.tools, target).is_ok(), "{name} up to {end}");
             }
@@ -168,7 +169,7 @@ fn every_value_of_a_file_may_be_of_another_type() {
         include_str!("../../../fixtures/convert/external-tools/client.in.json"),
         include_str!("../../../fixtures/convert/langchain/tools.in.json"),
     ] {
-        let format = read(text, Options::default()).unwrap().format;
+        let format = read(text, ConvertOptions::default()).unwrap().format;
         let others = [json!(null), json!(7), json!("x"), json!([]), json!({}), json!([{}]), json!([7])];
         let parts = parts(&serde_json::from_str(text).unwrap());
         let places = parts.iter().flat_map(|(part, places)| places.iter().map(move |place| (part, place)));
@@ -178,7 +179,7 @@ fn every_value_of_a_file_may_be_of_another_type() {
                 let mut changed = part.clone();
                 *changed.pointer_mut(place).unwrap() = other.clone();
                 let text = changed.to_string();
-                let checked = check(&text, Options { from: Some(format), zod: None });
+                let checked = check(&text, ConvertOptions { from: Some(format), zod: None });
                 assert!(write(&checked.tools, Format::ArkManifest).is_ok());
             }
         }

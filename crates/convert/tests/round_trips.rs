@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
 
-use bosun_convert::{Conversion, Format, Options, read, write};
+use bosun_convert::{Conversion, ConvertOptions, Format, read, write};
 use serde_json::{Value, json};
 
 /// Tools with nothing that any of the formats would have to change.
@@ -54,7 +54,7 @@ fn convert(value: &Value, target: Format, warnings: &mut Vec<String>) -> Value {
 }
 
 fn read_again(text: &str, warnings: &mut Vec<String>) -> Conversion {
-    let conversion = read(text, Options::default()).unwrap();
+    let conversion = read(text, ConvertOptions::default()).unwrap();
     assert_eq!(conversion.faults, [], "{text}");
     warnings.extend(conversion.warnings.iter().map(ToString::to_string));
     conversion
@@ -111,14 +111,15 @@ fn every_list_comes_back_from_every_other() {
 #[test]
 fn yaml_and_json_are_equivalent() {
     for target in Format::TARGETS {
-        let conversion = read(&plain().to_string(), Options::default()).unwrap();
+        let conversion = read(&plain().to_string(), ConvertOptions::default()).unwrap();
         let documents = write(&conversion.tools, target).unwrap().documents;
         let yaml = documents.to_yaml().unwrap();
         if yaml.is_empty() {
             continue;
         }
-        let from_yaml = read(&yaml, Options { from: Some(target), ..Options::default() }).unwrap();
-        let from_json = read(&documents.to_json(), Options { from: Some(target), ..Options::default() }).unwrap();
+        let from_yaml = read(&yaml, ConvertOptions { from: Some(target), ..ConvertOptions::default() }).unwrap();
+        let from_json =
+            read(&documents.to_json(), ConvertOptions { from: Some(target), ..ConvertOptions::default() }).unwrap();
         assert_eq!(from_yaml.faults, [], "{target}\n{yaml}");
         let tools =
             |conversion: &Conversion| conversion.tools.iter().map(|found| found.tool.clone()).collect::<Vec<_>>();
@@ -129,9 +130,9 @@ fn yaml_and_json_are_equivalent() {
 #[test]
 fn manifests_come_back_with_their_bindings() {
     let text = include_str!("../../../fixtures/convert/ark-manifest/tools.in.yaml");
-    let conversion = read(text, Options::default()).unwrap();
+    let conversion = read(text, ConvertOptions::default()).unwrap();
     let yaml = write(&conversion.tools, Format::ArkManifest).unwrap().documents.to_yaml().unwrap();
-    let again = read(&yaml, Options::default()).unwrap();
+    let again = read(&yaml, ConvertOptions::default()).unwrap();
     assert_eq!(again.faults, []);
     let tools = |conversion: &Conversion| conversion.tools.iter().map(|found| found.tool.clone()).collect::<Vec<_>>();
     assert_eq!(tools(&conversion), tools(&again));
@@ -140,9 +141,9 @@ fn manifests_come_back_with_their_bindings() {
 #[test]
 fn a_tool_config_comes_back_with_its_routes() {
     let text = include_str!("../../../fixtures/convert/tool-config/tool-config.in.json");
-    let conversion = read(text, Options::default()).unwrap();
+    let conversion = read(text, ConvertOptions::default()).unwrap();
     let json = write(&conversion.tools, Format::ToolConfig).unwrap().documents.to_json();
-    let again = read(&json, Options::default()).unwrap();
+    let again = read(&json, ConvertOptions::default()).unwrap();
     assert_eq!(again.faults, []);
     let tools = |conversion: &Conversion| conversion.tools.iter().map(|found| found.tool.clone()).collect::<Vec<_>>();
     assert_eq!(tools(&conversion), tools(&again));
@@ -152,7 +153,7 @@ fn a_tool_config_comes_back_with_its_routes() {
 #[track_caller]
 fn assert_losses_are_reported(target: Format, parameters: &Value, keywords: &[&str]) {
     let tools = json!([{"name": "t", "description": "d", "parameters": parameters, "executionMode": "external"}]);
-    let conversion = read(&tools.to_string(), Options::default()).unwrap();
+    let conversion = read(&tools.to_string(), ConvertOptions::default()).unwrap();
     let written = write(&conversion.tools, target).unwrap();
     let told: String = written.warnings.iter().map(|warning| format!("{warning}\n")).collect();
     for keyword in keywords {

@@ -29,7 +29,7 @@ const DRAFTS: [(&str, &str); 2] = [
 ];
 
 #[derive(Deserialize)]
-struct Group {
+struct SuiteGroup {
     description: String,
     schema: Value,
     tests: Vec<Case>,
@@ -45,20 +45,20 @@ struct Case {
 /// The known differences.
 #[derive(Deserialize)]
 struct Differences {
-    refused: BTreeMap<String, Refused>,
-    verdicts: Vec<Verdict>,
+    refused: BTreeMap<String, RefusedCase>,
+    verdicts: Vec<CaseVerdict>,
 }
 
 /// Rejected schemas, by the code of the rejection.
 #[derive(Deserialize)]
-struct Refused {
+struct RefusedCase {
     reason: String,
     /// How many tests have such a schema, by draft.
     tests: BTreeMap<String, usize>,
 }
 
 #[derive(Deserialize)]
-struct Verdict {
+struct CaseVerdict {
     test: String,
     reason: String,
 }
@@ -127,7 +127,7 @@ fn run(folder: &Path, shown: &str, draft: &str) -> Result<Score, Box<dyn Error>>
     let mut score = Score::default();
     for file in files {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let groups: Vec<Group> = serde_json::from_str(&fs::read_to_string(&file)?)
+        let groups: Vec<SuiteGroup> = serde_json::from_str(&fs::read_to_string(&file)?)
             .map_err(|error| format!("{}: {error}", file.display()))?;
         for group in groups {
             let schema = Schema::compile(&Arc::new(with_draft(group.schema, draft)));

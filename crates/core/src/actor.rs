@@ -20,7 +20,7 @@ const LONGEST_USER: usize = 256;
 pub struct Actor(Option<Arc<Identity>>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "Written")]
+#[serde(from = "WrittenActor")]
 struct Identity {
     key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,14 +32,14 @@ struct Identity {
 
 /// An identity as it is stored in a journal.
 #[derive(Deserialize)]
-struct Written {
+struct WrittenActor {
     key: String,
     #[serde(default)]
     user: Option<String>,
 }
 
-impl From<Written> for Identity {
-    fn from(Written { key, user }: Written) -> Self {
+impl From<WrittenActor> for Identity {
+    fn from(WrittenActor { key, user }: WrittenActor) -> Self {
         let name = user.as_ref().map_or_else(|| key.as_str().into(), |user| format!("{key}/{user}").into());
         Self { key, user, name }
     }
@@ -71,7 +71,7 @@ impl Actor {
         if !fits {
             return Err(ActorError::Key);
         }
-        Ok(Self(Some(Arc::new(Written { key: id.to_owned(), user: None }.into()))))
+        Ok(Self(Some(Arc::new(WrittenActor { key: id.to_owned(), user: None }.into()))))
     }
 
     /// The same key, acting for `user`. The local actor has no key that could vouch for a user, and stays local.
@@ -82,7 +82,7 @@ impl Actor {
         if !(1..=LONGEST_USER).contains(&user.len()) || user.chars().any(char::is_control) {
             return Err(ActorError::User);
         }
-        let identity = |known: &Arc<Identity>| Written { key: known.key.clone(), user: Some(user.to_owned()) };
+        let identity = |known: &Arc<Identity>| WrittenActor { key: known.key.clone(), user: Some(user.to_owned()) };
         Ok(Self(self.0.as_ref().map(|known| Arc::new(identity(known).into()))))
     }
 

@@ -17,12 +17,12 @@ pub struct WeightedCache<K, V> {
     weight: usize,
     /// Counts uses: a logical clock.
     now: u64,
-    slots: HashMap<K, Slot<V>>,
+    slots: HashMap<K, CacheSlot<V>>,
     by_use: BTreeMap<u64, K>,
 }
 
 #[derive(Debug)]
-struct Slot<V> {
+struct CacheSlot<V> {
     value: V,
     weight: usize,
     used: u64,
@@ -61,7 +61,7 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
         self.now += 1;
         self.weight += weight;
         self.by_use.insert(self.now, key.clone());
-        self.slots.insert(key, Slot { value, weight, used: self.now });
+        self.slots.insert(key, CacheSlot { value, weight, used: self.now });
         self.evict(&mut evicted);
         evicted
     }

@@ -16,7 +16,7 @@ use crate::{ContentHash, hash::Hashing, json};
 
 pub use check::{BadContent, ContentCheck};
 pub use media_type::{MediaType, NotTaken};
-pub use page::{Page, Window};
+pub use page::{ContentPage, ContentWindow};
 
 /// Maximum size of content that is stored inline in the journal.
 pub const INLINE_BYTES: usize = crate::ceiling::INLINE_RESULT_BYTES;
@@ -50,7 +50,7 @@ pub struct Large {
 
 /// Builds a [`Large`] from bytes as they stream by.
 #[derive(Debug, Default)]
-pub struct Description {
+pub struct ContentDescription {
     hash: Hashing,
     size: u64,
     head: Vec<u8>,
@@ -71,7 +71,7 @@ impl Content {
     pub fn is_too_large_inline(&self) -> bool {
         match self {
             Self::Inline(Value::String(text)) => text.len() > INLINE_BYTES,
-            Self::Inline(value) => serde_json::to_writer(Room(INLINE_BYTES), value).is_err(),
+            Self::Inline(value) => serde_json::to_writer(ContentRoom(INLINE_BYTES), value).is_err(),
             Self::Large(_) => false,
         }
     }
@@ -95,13 +95,13 @@ impl Large {
     pub fn of(value: &Value) -> (Self, Cow<'_, str>) {
         let media_type = if value.is_string() { MediaType::plain_text() } else { MediaType::json() };
         let text = text_of(value);
-        let mut description = Description::default();
+        let mut description = ContentDescription::default();
         description.push(text.as_bytes());
         (description.finish(media_type), text)
     }
 }
 
-impl Description {
+impl ContentDescription {
     pub fn push(&mut self, bytes: &[u8]) {
         self.hash.push(bytes);
         self.size += bytes.len() as u64;
@@ -127,9 +127,9 @@ impl Description {
 }
 
 /// A writer that accepts this many bytes and fails beyond.
-struct Room(usize);
+struct ContentRoom(usize);
 
-impl io::Write for Room {
+impl io::Write for ContentRoom {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
         Ok(bytes.len())
@@ -190,7 +190,7 @@ mod tests {
     fn chunks_give_the_same_reference_as_the_whole() {
         let text = "wörter ".repeat(3_000);
         for step in [1, 7, 4_096, 10_000] {
-            let mut description = Description::default();
+            let mut description = ContentDescription::default();
             text.as_bytes().chunks(step).for_each(|piece| description.push(piece));
             assert_eq!(description.finish(MediaType::plain_text()), Large::of(&json!(text)).0, "in steps of {step}");
         }

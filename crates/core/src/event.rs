@@ -189,13 +189,13 @@ pub struct AskedCall {
     /// Why the tool should not be used any more, if it is deprecated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
-    pub route: Route,
+    pub route: CallRoute,
 }
 
 /// How a call is run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "to", rename_all = "snake_case")]
-pub enum Route {
+pub enum CallRoute {
     /// Run by the server. `repeatable` says whether it may be started again after a crash.
     Inside { repeatable: bool },
     /// Handed to the client, which has until `deadline`.
@@ -214,7 +214,7 @@ pub enum DecodeError {
 }
 
 #[derive(Deserialize)]
-struct Version {
+struct JournalVersion {
     v: u32,
 }
 
@@ -251,8 +251,8 @@ impl Event {
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         match serde_json::from_str(text) {
             Ok(event) => Ok(event),
-            Err(error) => match serde_json::from_str::<Version>(text) {
-                Ok(Version { v }) if v > VERSION => Err(DecodeError::NewerVersion(v)),
+            Err(error) => match serde_json::from_str::<JournalVersion>(text) {
+                Ok(JournalVersion { v }) if v > VERSION => Err(DecodeError::NewerVersion(v)),
                 Ok(_) | Err(_) => Err(DecodeError::Malformed(error)),
             },
         }

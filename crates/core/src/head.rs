@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     CallId, ContentHash, Namespace, Outcome, QueryName, QueryUid, Timestamp,
-    event::{AskedCall, Changed, Entry, Event, Route, Seq},
+    event::{AskedCall, CallRoute, Changed, Entry, Event, Seq},
     json,
-    query::{Limits, Spec, Usage, View},
+    query::{QueryLimits, Spec, Usage, View},
 };
 
 /// The current state of a query.
@@ -40,7 +40,7 @@ pub struct Head {
     pub tools_spent: bool,
     pub usage: Usage,
     pub clock: RunClock,
-    pub limits: Limits,
+    pub limits: QueryLimits,
     /// Present only if changed since the query was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Arc<BTreeMap<String, String>>>,
@@ -496,9 +496,9 @@ impl CallHead {
 
     fn new(asked: &AskedCall) -> Self {
         let state = match &asked.route {
-            Route::Inside { repeatable } => CallState::Ready { repeatable: *repeatable, attempts: 0 },
-            Route::Outside { deadline } => CallState::Waiting { deadline: *deadline },
-            Route::Refused { code, message } => {
+            CallRoute::Inside { repeatable } => CallState::Ready { repeatable: *repeatable, attempts: 0 },
+            CallRoute::Outside { deadline } => CallState::Waiting { deadline: *deadline },
+            CallRoute::Refused { code, message } => {
                 CallState::Finished { outcome: Outcome::failure(code, message).content_hash() }
             }
         };

@@ -70,7 +70,7 @@ pub use hash::ContentHash;
 pub use head::{Head, Status};
 pub use id::{CallId, Namespace, QueryName, QueryUid};
 pub use outcome::Outcome;
-pub use query::{Limits, Spec};
+pub use query::{QueryLimits, Spec};
 pub use schema::Schema;
 pub use time::Timestamp;
 pub use tool::{Binding, Tool, toolset::Toolset};

@@ -13,14 +13,14 @@ use serde_json::{Map, Value};
 
 use crate::{
     ceiling::{FAULTS_LISTED, WARNINGS_KEPT},
-    json::{self, Limits},
+    json::{self, JsonLimits},
     text::clip,
     transcript::{Message, MessageCall},
 };
 
 /// Messages that form a valid conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Messages {
+pub struct ChatMessages {
     pub messages: Vec<Message>,
     /// Fields that were read and have no effect: at most [`WARNINGS_KEPT`].
     pub warnings: Vec<String>,
@@ -55,8 +55,8 @@ const LONGEST_ID: usize = 64;
 ///
 /// # Errors
 /// With all faults, up to the number that is listed.
-pub fn read(items: &[Value]) -> Result<Messages, MessageFaults> {
-    let mut reader = Reader::default();
+pub fn read(items: &[Value]) -> Result<ChatMessages, MessageFaults> {
+    let mut reader = MessageReader::default();
     for (index, item) in items.iter().enumerate() {
         if reader.is_full() {
             reader.omitted += items.len() - index;
@@ -68,7 +68,7 @@ pub fn read(items: &[Value]) -> Result<Messages, MessageFaults> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct MessageReader {
     messages: Vec<Message>,
     warnings: BTreeSet<String>,
     warnings_omitted: usize,
@@ -89,7 +89,7 @@ struct OpenCall {
     number: usize,
 }
 
-impl Reader {
+impl MessageReader {
     fn fault(&mut self, path: impl Into<String>, code: &'static str, message: impl Into<String>) {
         self.add(MessageFault { path: path.into(), code, message: message.into(), unsupported: false });
     }
@@ -308,7 +308,7 @@ impl Reader {
         }
     }
 
-    fn conclude(mut self) -> Result<Messages, MessageFaults> {
+    fn conclude(mut self) -> Result<ChatMessages, MessageFaults> {
         self.close_calls();
         if self.faults.is_empty() {
             if !self.messages.iter().any(|message| matches!(message, Message::User(_))) {
@@ -319,7 +319,7 @@ impl Reader {
         }
         if self.faults.is_empty() {
             let Self { messages, warnings, warnings_omitted, .. } = self;
-            Ok(Messages { messages, warnings: warnings.into_iter().collect(), warnings_omitted })
+            Ok(ChatMessages { messages, warnings: warnings.into_iter().collect(), warnings_omitted })
         } else {
             Err(MessageFaults { faults: self.faults, omitted: self.omitted })
         }
@@ -332,7 +332,7 @@ fn is_callable(name: &str) -> bool {
 }
 
 fn is_object(text: &str) -> bool {
-    json::parse(text, Limits::ARGUMENTS).is_ok_and(|value| value.is_object())
+    json::parse(text, JsonLimits::ARGUMENTS).is_ok_and(|value| value.is_object())
 }
 
 /// The message in OpenAI's chat format.

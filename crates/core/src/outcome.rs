@@ -11,7 +11,7 @@ use crate::{
 
 /// The outcome of a call. In a journal, its content is the field `content`, or `large`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "result", rename_all = "snake_case", try_from = "Written")]
+#[serde(tag = "result", rename_all = "snake_case", try_from = "WrittenOutcome")]
 pub enum Outcome {
     /// The tool answered. Text stays text; anything else is JSON.
     Success {
@@ -96,7 +96,7 @@ impl Outcome {
 /// An outcome as it is stored in a journal.
 #[derive(Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
-enum Written {
+enum WrittenOutcome {
     Success {
         #[serde(default, deserialize_with = "present")]
         content: Option<Value>,
@@ -135,14 +135,14 @@ fn only(content: Option<Value>, large: Option<Large>) -> Result<Option<Content>,
     }
 }
 
-impl TryFrom<Written> for Outcome {
+impl TryFrom<WrittenOutcome> for Outcome {
     type Error = Unreadable;
-    fn try_from(written: Written) -> Result<Self, Unreadable> {
+    fn try_from(written: WrittenOutcome) -> Result<Self, Unreadable> {
         match written {
-            Written::Success { content, large } => {
+            WrittenOutcome::Success { content, large } => {
                 only(content, large)?.map(|content| Self::Success { content }).ok_or(Unreadable::Neither)
             }
-            Written::Failure { code, message, content, large } => {
+            WrittenOutcome::Failure { code, message, content, large } => {
                 Ok(Self::Failure { code, message, content: only(content, large)? })
             }
         }

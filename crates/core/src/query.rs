@@ -45,7 +45,7 @@ pub struct Spec {
     pub conversation: Option<conversation::Frozen>,
     /// The toolset document that was stored with the query.
     pub toolset: ContentHash,
-    pub limits: Limits,
+    pub limits: QueryLimits,
     pub view: View,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -135,7 +135,7 @@ pub enum View {
 /// The limits of one query. Each field is already the smallest of server, agent and query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Limits {
+pub struct QueryLimits {
     /// Running time; waiting for a client does not count.
     #[serde(with = "millis")]
     pub query_timeout: Duration,
@@ -158,7 +158,7 @@ fn default_ttl() -> Duration {
     Duration::from_secs(720 * 60 * 60)
 }
 
-impl Default for Limits {
+impl Default for QueryLimits {
     fn default() -> Self {
         Self {
             query_timeout: Duration::from_secs(5 * 60),
@@ -192,14 +192,14 @@ pub struct AskedLimits {
 impl AskedLimits {
     /// `wide`, lowered to the limits here: no level gets more than the level above allows.
     #[must_use]
-    pub fn narrow(&self, wide: Limits) -> Limits {
+    pub fn narrow(&self, wide: QueryLimits) -> QueryLimits {
         self.within(wide).replace_in(wide)
     }
 
     /// The limits that would change from `now`, clamped to `wide`. A limit that already has the requested value is kept
     /// even if `wide` has been tightened since.
     #[must_use]
-    pub fn changes(&self, now: Limits, wide: Limits) -> Self {
+    pub fn changes(&self, now: QueryLimits, wide: QueryLimits) -> Self {
         self.other_than(now).within(wide).other_than(now)
     }
 
@@ -254,18 +254,18 @@ macro_rules! limits {
 
             /// The limits that differ from `now`.
             #[must_use]
-            pub fn other_than(&self, now: Limits) -> Self {
+            pub fn other_than(&self, now: QueryLimits) -> Self {
                 Self { $($field: self.$field.filter(|asked| Some(*asked) != bound(now.$field)),)+ }
             }
 
-            fn within(&self, wide: Limits) -> Self {
+            fn within(&self, wide: QueryLimits) -> Self {
                 Self { $($field: self.$field.map(|asked| asked.min(bound(wide.$field).unwrap_or(asked))),)+ }
             }
 
             /// `limits`, with those here replaced.
             #[must_use]
-            pub fn replace_in(&self, limits: Limits) -> Limits {
-                Limits { $($field: self.$field.map_or(limits.$field, Into::into),)+ }
+            pub fn replace_in(&self, limits: QueryLimits) -> QueryLimits {
+                QueryLimits { $($field: self.$field.map_or(limits.$field, Into::into),)+ }
             }
 
             /// The names of the requested limits, as a request spells them.

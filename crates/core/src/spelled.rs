@@ -12,12 +12,12 @@ where
     T: FromStr<Err: fmt::Display>,
     D: Deserializer<'de>,
 {
-    deserializer.deserialize_str(Reading(PhantomData))
+    deserializer.deserialize_str(SpelledReading(PhantomData))
 }
 
-struct Reading<T>(PhantomData<T>);
+struct SpelledReading<T>(PhantomData<T>);
 
-impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Reading<T> {
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for SpelledReading<T> {
     type Value = T;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -29,7 +29,7 @@ enum Piece {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} in line {line}, column {column}")]
 pub struct BadTemplate {
-    pub problem: Problem,
+    pub problem: TemplateProblem,
     /// Of the text, counted from one.
     pub line: usize,
     /// In characters, counted from one.
@@ -38,14 +38,14 @@ pub struct BadTemplate {
 
 /// The problem of an invalid template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum TemplateProblem {
     /// `{{` without `}}`.
     Unclosed,
     /// Something between the braces that is not `.name`.
     NotAName(String),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for TemplateProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unclosed => write!(formatter, "`{OPEN}` has no `{CLOSE}`"),
@@ -91,9 +91,9 @@ impl Template {
                 BadTemplate { problem, line, column: before[line_start..].chars().count() + 1 }
             };
             let inside = &rest[start + OPEN.len()..];
-            let Some(end) = inside.find(CLOSE) else { return Err(fault(Problem::Unclosed)) };
+            let Some(end) = inside.find(CLOSE) else { return Err(fault(TemplateProblem::Unclosed)) };
             let Some(name) = inside[..end].trim().strip_prefix('.').filter(|name| is_name(name)) else {
-                return Err(fault(Problem::NotAName(inside[..end].chars().take(40).collect())));
+                return Err(fault(TemplateProblem::NotAName(inside[..end].chars().take(40).collect())));
             };
             if start > 0 {
                 pieces.push(Piece::Text(rest[..start].to_owned()));

@@ -16,7 +16,7 @@ const SAMPLED: u8 = 0b01;
 
 /// A span of a trace, as seen from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "WrittenTrace", into = "WrittenTrace")]
 pub struct TraceContext {
     trace: u128,
     span: u64,
@@ -27,22 +27,22 @@ pub struct TraceContext {
 
 /// As it is in headers and journals.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct WrittenTrace {
     traceparent: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tracestate: Option<String>,
 }
 
-impl From<TraceContext> for Written {
+impl From<TraceContext> for WrittenTrace {
     fn from(context: TraceContext) -> Self {
         Self { traceparent: context.to_string(), tracestate: context.state }
     }
 }
 
-impl TryFrom<Written> for TraceContext {
+impl TryFrom<WrittenTrace> for TraceContext {
     type Error = String;
-    fn try_from(written: Written) -> Result<Self, String> {
-        let Written { traceparent, tracestate } = written;
+    fn try_from(written: WrittenTrace) -> Result<Self, String> {
+        let WrittenTrace { traceparent, tracestate } = written;
         Self::parse(&traceparent, tracestate.as_deref())
             .ok_or_else(|| format!("`{traceparent}` is not a valid traceparent"))
     }

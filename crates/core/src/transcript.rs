@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     Actor, CallId, Outcome, Timestamp,
-    event::{AskedCall, Entry, Event, Route, Seq},
+    event::{AskedCall, CallRoute, Entry, Event, Seq},
     json,
     machine::outcome_code,
     query::{Spec, Usage},
@@ -25,7 +25,7 @@ pub struct Transcript {
     pub created_at: Timestamp,
     /// Shared: a reader that still holds an earlier state of the query does not cause a copy of all results.
     pub turns: Vec<Arc<Turn>>,
-    pub end: Option<End>,
+    pub end: Option<QueryEnd>,
 }
 
 /// One answer of the model, with the outcomes of its calls.
@@ -50,20 +50,20 @@ pub struct Call {
     pub asked_at: Timestamp,
     /// When an inside call was (last) started.
     pub started_at: Option<Timestamp>,
-    pub result: Option<Recorded>,
+    pub result: Option<RecordedOutcome>,
     /// The model is warned that it is looping.
     pub loop_noticed: bool,
 }
 
 /// The one outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
+pub struct RecordedOutcome {
     pub outcome: Arc<Outcome>,
     pub at: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct End {
+pub struct QueryEnd {
     pub seq: Seq,
     pub at: Timestamp,
     pub how: Ending,
@@ -139,10 +139,10 @@ impl Transcript {
             }
             Event::CallAsked(asked) => {
                 let result = match &asked.route {
-                    Route::Refused { code, message } => {
-                        Some(Recorded { outcome: Arc::new(Outcome::failure(code, message)), at })
+                    CallRoute::Refused { code, message } => {
+                        Some(RecordedOutcome { outcome: Arc::new(Outcome::failure(code, message)), at })
                     }
-                    Route::Inside { .. } | Route::Outside { .. } => None,
+                    CallRoute::Inside { .. } | CallRoute::Outside { .. } => None,
                 };
                 if let Some(turn) = self.turns.last_mut().map(Arc::make_mut) {
                     let asked = Arc::clone(asked);
@@ -151,7 +151,7 @@ impl Transcript {
             }
             Event::CallStarted { call, .. } => self.with_call(*call, |call| call.started_at = Some(at)),
             Event::CallFinished { call, outcome } | Event::CallResolved { call, outcome, .. } => {
-                let recorded = Recorded { outcome: Arc::clone(outcome), at };
+                let recorded = RecordedOutcome { outcome: Arc::clone(outcome), at };
                 self.with_call(*call, |call| call.result = Some(recorded));
             }
             Event::CallExpired { call } => self.with_call(*call, |call| {
@@ -159,17 +159,17 @@ impl Transcript {
                     outcome_code::CALL_EXPIRED,
                     format!("External tool execution timeout: no result for `{}` in time", call.asked.tool),
                 );
-                call.result = Some(Recorded { outcome: Arc::new(outcome), at });
+                call.result = Some(RecordedOutcome { outcome: Arc::new(outcome), at });
             }),
             Event::LoopNoticed { call } => self.with_call(*call, |call| call.loop_noticed = true),
-            Event::Completed => self.end = Some(End { seq: entry.seq, at, how: Ending::Completed }),
+            Event::Completed => self.end = Some(QueryEnd { seq: entry.seq, at, how: Ending::Completed }),
             Event::Failed { code, message } => {
                 let how = Ending::Failed { code: code.clone(), message: message.clone() };
-                self.end = Some(End { seq: entry.seq, at, how });
+                self.end = Some(QueryEnd { seq: entry.seq, at, how });
             }
             Event::Cancelled { reason, .. } => {
                 let how = Ending::Cancelled { reason: reason.clone() };
-                self.end = Some(End { seq: entry.seq, at, how });
+                self.end = Some(QueryEnd { seq: entry.seq, at, how });
             }
             Event::ClockStepped { by_ms } => self.shift_open_calls(*by_ms),
             Event::Created { .. }
@@ -232,7 +232,7 @@ impl Transcript {
         let text = self.response()?;
         // It was parsed the same way when it was validated.
         let checked = self.turns.last()?.output.as_deref();
-        checked.cloned().or_else(|| json::parse(text, json::Limits::ARGUMENTS).ok())
+        checked.cloned().or_else(|| json::parse(text, json::JsonLimits::ARGUMENTS).ok())
     }
 
     /// The conversation as the model reads it: its prompt, the history before the query, and the query.

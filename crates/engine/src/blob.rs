@@ -21,7 +21,7 @@ pub use memory::MemoryBlobs;
 #[async_trait]
 pub trait Blobs: Send + Sync + 'static {
     /// Begins a blob. A dropped draft leaves nothing behind, at the latest when the blobs are opened again.
-    async fn begin(&self) -> Result<Box<dyn Draft>, StoreError>;
+    async fn begin(&self) -> Result<Box<dyn BlobDraft>, StoreError>;
 
     /// The size of a blob in bytes; `None` if there is no such blob.
     async fn size(&self, hash: ContentHash) -> Result<Option<u64>, StoreError>;
@@ -40,7 +40,7 @@ pub trait Blobs: Send + Sync + 'static {
 
 /// A blob that is being written.
 #[async_trait]
-pub trait Draft: Send {
+pub trait BlobDraft: Send {
     async fn write(&mut self, bytes: Bytes) -> Result<(), StoreError>;
 
     /// Makes the blob durable under `hash`, which the writer has computed while writing. A blob with the same hash has

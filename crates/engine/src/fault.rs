@@ -45,21 +45,21 @@ pub const POINTS: &[&str] = &[
     "upgrade.committed",
 ];
 
-struct Plan {
-    end: End,
+struct FaultPlan {
+    end: FaultEnd,
     point: &'static str,
     passes_left: AtomicU64,
 }
 
 /// What happens at the point.
-enum End {
+enum FaultEnd {
     /// The process aborts, as if killed.
     Abort,
     /// The task at the point panics, and the process has to recover.
     Panic,
 }
 
-static PLAN: OnceLock<Plan> = OnceLock::new();
+static PLAN: OnceLock<FaultPlan> = OnceLock::new();
 
 /// The plan was not `<point>` or `<point>:<pass>`, optionally after `panic@`.
 #[derive(Debug, thiserror::Error)]
@@ -74,12 +74,12 @@ pub struct UnknownPoint(String);
 /// # Errors
 /// If the plan names no point.
 pub fn plan(text: &str) -> Result<(), UnknownPoint> {
-    let (end, place) = text.strip_prefix("panic@").map_or((End::Abort, text), |place| (End::Panic, place));
+    let (end, place) = text.strip_prefix("panic@").map_or((FaultEnd::Abort, text), |place| (FaultEnd::Panic, place));
     let (name, pass) = place.split_once(':').unwrap_or((place, "1"));
     let point = POINTS.iter().find(|point| **point == name).ok_or_else(|| UnknownPoint(text.into()))?;
     let passes: u64 = pass.parse().map_err(|_| UnknownPoint(text.into()))?;
     // A second plan is ignored: the process dies once.
-    let _ = PLAN.set(Plan { end, point, passes_left: AtomicU64::new(passes) });
+    let _ = PLAN.set(FaultPlan { end, point, passes_left: AtomicU64::new(passes) });
     Ok(())
 }
 
@@ -92,8 +92,8 @@ pub fn point(name: &'static str) {
         && plan.passes_left.fetch_sub(1, Ordering::Relaxed) == 1
     {
         match plan.end {
-            End::Abort => std::process::abort(),
-            End::Panic => panic!("planned at `{name}`"),
+            FaultEnd::Abort => std::process::abort(),
+            FaultEnd::Panic => panic!("planned at `{name}`"),
         }
     }
 }

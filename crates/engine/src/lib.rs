@@ -30,7 +30,7 @@ mod turns;
 pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};
 pub use engine::{
-    DeliverReport, Engine, Settings, Snapshot, Submitted,
+    DeliverReport, Engine, EngineSettings, Snapshot, Submitted,
     conversations::{AskedConversation, DEFAULT_MEMORY},
     large_results::{BLOB_GRACE, Upload, UploadError},
     results::{PageError, READ_RESULT, ResultContent, Results},

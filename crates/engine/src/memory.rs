@@ -1,7 +1,7 @@
 //! A store in memory: for tests, and for servers that need no persistence.
 //!
 //! It keeps every promise of [`Store`] except durability, in the simplest way there is: one lock over ordered maps, and
-//! every append decided at once. [`Memory::reopen`] simulates the restart of a process, so that recovery can be tested
+//! every append decided at once. [`MemoryStore::reopen`] simulates the restart of a process, so that recovery can be tested
 //! without a disk.
 
 mod conversations;
@@ -14,33 +14,33 @@ use std::{
 use async_trait::async_trait;
 use bosun_core::{
     ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp,
-    audit::Record,
+    audit::AuditRecord,
     conversation::ConversationKey,
     journal::JournalSize,
-    usage::{Hour, Sample, Usage},
+    usage::{Hour, Sample, UsageTotals},
 };
 
 use crate::{
-    resource::{Change, ResourceChange, ResourceKey, StoredResource},
+    resource::{ManifestChange, ResourceChange, ResourceKey, StoredResource},
     store::{
-        Answered, Append, Document, Found, Listed, Numbered, PAGE_BYTES, Page, Position, REQUESTS_KEPT, Records,
-        Rejection, Rejections, Removal, Request, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored,
-        Wanted,
-        conversations::{Joining, Part},
+        Answered, Append, FoundRecords, IdempotentRequest, ListedQueries, Numbered, PAGE_BYTES, Position, QueryPage,
+        REQUESTS_KEPT, RecordSearch, Records, Rejection, Rejections, Removal, RequestKey, Runnable, Store, StoreError,
+        StoreStats, Stored, StoredDocument, WantedQueries,
+        conversations::{ConversationPart, Joining},
         has_work, shown_from,
     },
 };
 
 /// Journals in memory, gone when the last handle is dropped.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct MemoryStore {
     state: Arc<Mutex<MemoryState>>,
     epoch: u64,
 }
 
 #[derive(Debug, Default)]
 struct MemoryState {
-    /// Raised by every [`Memory::reopen`]; only the handle with the current epoch may write.
+    /// Raised by every [`MemoryStore::reopen`]; only the handle with the current epoch may write.
     epoch: u64,
     queries: BTreeMap<QueryUid, MemoryQuery>,
     names: BTreeMap<(Namespace, QueryName), QueryUid>,
@@ -48,8 +48,8 @@ struct MemoryState {
     requests: BTreeMap<(Namespace, RequestKey), Remembered>,
     resources: BTreeMap<ResourceKey, StoredResource>,
     /// In the batches in which they were written: no record is ever moved.
-    records: BTreeMap<Namespace, Vec<Vec<Record>>>,
-    usage: BTreeMap<(Namespace, Hour), Usage>,
+    records: BTreeMap<Namespace, Vec<Vec<AuditRecord>>>,
+    usage: BTreeMap<(Namespace, Hour), UsageTotals>,
     conversations: conversations::MemoryConversations,
     rejections: Rejections,
     last: Position,
@@ -80,9 +80,9 @@ struct Remembered {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the store is closed")]
-struct Closed;
+struct MemoryClosed;
 
-impl Memory {
+impl MemoryStore {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -104,7 +104,7 @@ impl Memory {
             return Err(StoreError::Fenced);
         }
         if state.closed {
-            return Err(StoreError::Unavailable(Box::new(Closed)));
+            return Err(StoreError::Unavailable(Box::new(MemoryClosed)));
         }
         Ok(state)
     }
@@ -136,7 +136,7 @@ impl MemoryState {
         {
             return Err(Rejection::RequestTaken);
         }
-        if let Some(Part::Joins(joining)) = &append.conversation
+        if let Some(ConversationPart::Joins(joining)) = &append.conversation
             && joining.alone
             && self.is_busy(&head.namespace, joining)
         {
@@ -149,20 +149,20 @@ impl MemoryState {
         let moves = append.moves();
         let Append { head, entries, toolset, request, records, conversation, .. } = append;
         self.write_down(&head.namespace, records);
-        if let Some(Request { key, fingerprint }) = request {
+        if let Some(IdempotentRequest { key, fingerprint }) = request {
             let answered = Answered { fingerprint, uid: head.uid, name: head.name.clone() };
             self.requests.insert((head.namespace.clone(), key), Remembered { answered, until: None });
         }
         let (conversation, history) = match conversation {
-            Some(Part::Joins(Joining { key, history, .. })) => (Some(key), history),
-            Some(Part::Adds(exchange)) => {
+            Some(ConversationPart::Joins(Joining { key, history, .. })) => (Some(key), history),
+            Some(ConversationPart::Adds(exchange)) => {
                 self.conversations.add(&head.namespace, exchange);
                 (None, None)
             }
             None => (None, None),
         };
         let mut documents = Vec::new();
-        for Document { hash, body } in toolset.into_iter().chain(history) {
+        for StoredDocument { hash, body } in toolset.into_iter().chain(history) {
             documents.push(hash);
             self.documents.entry(hash).or_insert(body);
         }
@@ -184,7 +184,7 @@ impl MemoryState {
         }
     }
 
-    fn write_down(&mut self, namespace: &Namespace, records: Vec<Record>) {
+    fn write_down(&mut self, namespace: &Namespace, records: Vec<AuditRecord>) {
         for record in &records {
             if let Some(sample) = Sample::of(record) {
                 self.usage.entry((namespace.clone(), Hour::of(record.at))).or_default().add(sample);
@@ -210,8 +210,8 @@ impl MemoryState {
 }
 
 #[async_trait]
-impl Records for Memory {
-    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+impl Records for MemoryStore {
+    fn record(&self, namespace: &Namespace, records: Vec<AuditRecord>) -> Result<Position, StoreError> {
         let mut state = self.open()?;
         state.last.0 += 1;
         state.stats.appends += 1;
@@ -219,12 +219,12 @@ impl Records for Memory {
         Ok(state.last)
     }
 
-    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
+    async fn search(&self, namespace: &Namespace, search: &RecordSearch) -> Result<FoundRecords, StoreError> {
         let state = self.lock();
         let records = state.records.get(namespace).into_iter().flatten().flatten();
         let is_before = |seq: u64| search.before.is_none_or(|before| seq < before);
         let numbered: Vec<_> = records.zip(1_u64..).take_while(|(_, seq)| is_before(*seq)).collect();
-        let mut found = Found::default();
+        let mut found = FoundRecords::default();
         for (record, seq) in numbered.into_iter().rev() {
             if found.records.len() == search.limit {
                 found.next = Some(seq + 1);
@@ -237,9 +237,9 @@ impl Records for Memory {
         Ok(found)
     }
 
-    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<UsageTotals, StoreError> {
         let state = self.lock();
-        let mut sum = Usage::default();
+        let mut sum = UsageTotals::default();
         for ((_, _), usage) in
             state.usage.range((namespace.clone(), since)..).take_while(|((of, _), _)| of == namespace)
         {
@@ -251,7 +251,7 @@ impl Records for Memory {
 }
 
 #[async_trait]
-impl Store for Memory {
+impl Store for MemoryStore {
     fn append(&self, append: Append) -> Result<Position, StoreError> {
         let mut state = self.open()?;
         state.last.0 += 1;
@@ -324,7 +324,8 @@ impl Store for Memory {
                 let heads = state.queries.values().filter(|query| outdated(query)).map(|query| Arc::clone(&query.head));
                 let heads: Vec<_> = heads.collect();
                 for head in &heads {
-                    let record = Record::of_outdated(head.uid, Some(head.name.clone()), Some(head.target.clone()), now);
+                    let record =
+                        AuditRecord::of_outdated(head.uid, Some(head.name.clone()), Some(head.target.clone()), now);
                     acts.push((head.namespace.clone(), record));
                 }
                 acts.into_iter().for_each(|(namespace, record)| state.write_down(&namespace, vec![record]));
@@ -341,10 +342,10 @@ impl Store for Memory {
         let ResourceChange { what, record } = change;
         state.write_down(&what.key().namespace, vec![record]);
         match what {
-            Change::Keep(stored) => {
+            ManifestChange::Keep(stored) => {
                 state.resources.insert(stored.manifest.key.clone(), *stored);
             }
-            Change::Remove(key) => {
+            ManifestChange::Remove(key) => {
                 state.resources.remove(&key);
             }
         }
@@ -368,7 +369,7 @@ impl Store for Memory {
         Ok(referred.filter(|hash| blobs.contains(hash)).collect())
     }
 
-    async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
+    async fn list(&self, namespace: &Namespace, page: &QueryPage) -> Result<ListedQueries, StoreError> {
         let state = self.lock();
         let wanted = |query: &&MemoryQuery| {
             query.head.namespace == *namespace && page.status.is_none_or(|status| query.head.status() == status)
@@ -393,7 +394,7 @@ impl Store for Memory {
             queries.push((Head::clone(&query.head), entries.collect()));
             bytes += query.size.bytes;
         }
-        Ok(Listed { queries, next, total })
+        Ok(ListedQueries { queries, next, total })
     }
 
     async fn is_in_use(&self, namespace: &Namespace) -> Result<bool, StoreError> {
@@ -405,7 +406,7 @@ impl Store for Memory {
         Ok(namespaces.into_iter().collect())
     }
 
-    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
+    async fn runnable(&self, wanted: WantedQueries) -> Result<Vec<Runnable>, StoreError> {
         let state = self.lock();
         let mut by_namespace: BTreeMap<Namespace, Vec<Runnable>> = BTreeMap::new();
         for query in state.queries.values().filter(|query| has_work(&query.head)) {
@@ -459,15 +460,15 @@ impl Store for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::store_contract::{Place, store_contract};
+    use crate::testing::store_contract::{StorePlace, store_contract};
 
     #[derive(Default)]
-    struct ReopenedMemory(Option<Memory>);
+    struct ReopenedMemory(Option<MemoryStore>);
 
-    impl Place for ReopenedMemory {
+    impl StorePlace for ReopenedMemory {
         fn open(&mut self) -> Arc<dyn Store> {
-            let memory = self.0.as_ref().map(Memory::reopen).unwrap_or_default();
-            let handle = Memory { state: Arc::clone(&memory.state), epoch: memory.epoch };
+            let memory = self.0.as_ref().map(MemoryStore::reopen).unwrap_or_default();
+            let handle = MemoryStore { state: Arc::clone(&memory.state), epoch: memory.epoch };
             self.0 = Some(memory);
             Arc::new(handle)
         }
@@ -481,7 +482,7 @@ mod tests {
     #[tokio::test]
     async fn an_older_handle_is_fenced() {
         use crate::testing::scribe::Scribe;
-        let memory = Memory::new();
+        let memory = MemoryStore::new();
         let _later = memory.reopen();
         let refused = Scribe::new("default", "a", 1).create();
         assert!(matches!(memory.append(refused), Err(StoreError::Fenced)));

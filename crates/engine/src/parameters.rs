@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use bosun_core::{Namespace, ceiling::PARAMETERS_BYTES, tool::ConfigRef};
 use serde::Serialize;
 
-use crate::{EngineError, Registry, resource::Kind};
+use crate::{EngineError, Registry, resource::ResourceKind};
 
 /// One value, or a reference to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Parameter {
+pub enum QueryParameter {
     Value(String),
     ConfigMap(ConfigRef),
 }
@@ -26,15 +26,15 @@ pub enum Parameter {
 pub(crate) fn resolve(
     registry: &Registry,
     namespace: &Namespace,
-    asked: BTreeMap<String, Parameter>,
+    asked: BTreeMap<String, QueryParameter>,
 ) -> Result<BTreeMap<String, String>, EngineError> {
     let mut unresolved = Vec::new();
     let mut values = BTreeMap::new();
     let mut bytes = 0;
     for (name, parameter) in asked {
         let value = match parameter {
-            Parameter::Value(value) => Ok(value),
-            Parameter::ConfigMap(reference) => look_up(registry, namespace, &reference),
+            QueryParameter::Value(value) => Ok(value),
+            QueryParameter::ConfigMap(reference) => look_up(registry, namespace, &reference),
         };
         match value {
             Ok(value) => {
@@ -57,7 +57,7 @@ pub(crate) fn resolve(
 /// The text that a reference points to, or what is missing.
 fn look_up(registry: &Registry, namespace: &Namespace, reference: &ConfigRef) -> Result<String, String> {
     let ConfigRef { name, key, optional } = reference;
-    let map = registry.resource(Kind::ConfigMap, namespace, name);
+    let map = registry.resource(ResourceKind::ConfigMap, namespace, name);
     let text = map.as_ref().and_then(|map| map.manifest.description.spec.get("data")?.get(key)?.as_str());
     match text {
         Some(text) => Ok(text.to_owned()),

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::{
     EngineError, Model, Runner,
     engine::conversations::DEFAULT_MEMORY,
-    resource::{Description, Kind, Manifest, Origin, Resource, ResourceKey},
+    resource::{Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin},
 };
 
 /// An agent as its manifest describes it.
@@ -120,24 +120,24 @@ pub struct AgentTool {
 
 /// A store of conversations, as its manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct DescribedMemory {
     pub namespace: Namespace,
     pub name: String,
     pub description: Option<String>,
-    pub window: Window,
+    pub window: MemoryWindow,
 }
 
 /// How much of a conversation is included in a new query of it. It is always cut between two queries, and the latest
 /// query is always included whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
+pub enum MemoryWindow {
     /// At most this many messages.
     Messages(u32),
     /// At most this many tokens, as [`bosun_core::conversation::estimate_tokens`] counts them.
     Tokens(u32),
 }
 
-impl Default for Window {
+impl Default for MemoryWindow {
     fn default() -> Self {
         Self::Messages(50)
     }
@@ -157,11 +157,11 @@ pub struct Registry {
 /// Everything that is configured in one namespace, by name.
 #[derive(Clone, Default)]
 struct Configured {
-    resources: BTreeMap<(Kind, String), Arc<Resource>>,
+    resources: BTreeMap<(ResourceKind, String), Arc<Resource>>,
     agents: BTreeMap<String, Arc<Agent>>,
     tools: HashMap<String, Tool>,
     models: HashMap<String, Arc<dyn Model>>,
-    memories: BTreeMap<String, Memory>,
+    memories: BTreeMap<String, DescribedMemory>,
 }
 
 impl Registry {
@@ -204,34 +204,34 @@ impl Registry {
 
     /// The description of one resource.
     #[must_use]
-    pub fn resource(&self, kind: Kind, namespace: &Namespace, name: &str) -> Option<Arc<Resource>> {
+    pub fn resource(&self, kind: ResourceKind, namespace: &Namespace, name: &str) -> Option<Arc<Resource>> {
         let found =
             self.configured(namespace).and_then(|configured| configured.resources.get(&(kind, name.to_owned())));
         if let Some(resource) = found {
             return Some(Arc::clone(resource));
         }
-        if kind == Kind::Memory && name == DEFAULT_MEMORY {
+        if kind == ResourceKind::Memory && name == DEFAULT_MEMORY {
             return Some(Arc::new(default_memory(namespace)));
         }
-        let is_meant = |tool: &&Resource| kind == Kind::Tool && tool.manifest.key.name == name;
+        let is_meant = |tool: &&Resource| kind == ResourceKind::Tool && tool.manifest.key.name == name;
         self.builtin_tools.iter().find(is_meant).map(|tool| Arc::new(in_namespace(tool, namespace)))
     }
 
     /// All resources of a kind in a namespace, by name.
     #[must_use]
-    pub fn resources(&self, kind: Kind, namespace: &Namespace) -> Vec<Arc<Resource>> {
+    pub fn resources(&self, kind: ResourceKind, namespace: &Namespace) -> Vec<Arc<Resource>> {
         let described =
             self.configured(namespace).into_iter().flat_map(|one| one.resources.range((kind, String::new())..));
         let mut found: Vec<_> =
             described.take_while(|(key, _)| key.0 == kind).map(|(_, resource)| Arc::clone(resource)).collect();
-        if kind == Kind::Tool {
+        if kind == ResourceKind::Tool {
             let is_hidden =
                 |tool: &Resource| found.iter().any(|found| found.manifest.key.name == tool.manifest.key.name);
             let shown: Vec<_> = self.builtin_tools.iter().filter(|tool| !is_hidden(tool)).collect();
             found.extend(shown.into_iter().map(|tool| Arc::new(in_namespace(tool, namespace))));
             found.sort_by(|left, right| left.manifest.key.name.cmp(&right.manifest.key.name));
         }
-        if kind == Kind::Memory {
+        if kind == ResourceKind::Memory {
             let place = found.partition_point(|memory| memory.manifest.key.name.as_str() < DEFAULT_MEMORY);
             if found.get(place).is_none_or(|memory| memory.manifest.key.name != DEFAULT_MEMORY) {
                 found.insert(place, Arc::new(default_memory(namespace)));
@@ -268,7 +268,7 @@ impl Registry {
     }
 
     /// Adds a memory; an earlier one of the same name is replaced.
-    pub fn add_memory(&mut self, memory: Memory) {
+    pub fn add_memory(&mut self, memory: DescribedMemory) {
         self.configured_mut(memory.namespace.clone()).memories.insert(memory.name.clone(), memory);
     }
 
@@ -298,19 +298,19 @@ impl Registry {
     }
 
     #[must_use]
-    pub fn memory(&self, namespace: &Namespace, name: &str) -> Option<&Memory> {
+    pub fn memory(&self, namespace: &Namespace, name: &str) -> Option<&DescribedMemory> {
         self.configured(namespace)?.memories.get(name)
     }
 
     /// The window of this memory: of one that is configured, or of the built-in one; `None` if there is no such memory.
     #[must_use]
-    pub fn window(&self, namespace: &Namespace, name: &str) -> Option<Window> {
+    pub fn window(&self, namespace: &Namespace, name: &str) -> Option<MemoryWindow> {
         let described = self.memory(namespace, name).map(|memory| memory.window);
-        described.or_else(|| (name == DEFAULT_MEMORY).then(Window::default))
+        described.or_else(|| (name == DEFAULT_MEMORY).then(MemoryWindow::default))
     }
 
     /// The memories of a namespace, by name.
-    pub fn memories<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = &'a Memory> {
+    pub fn memories<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = &'a DescribedMemory> {
         self.configured(namespace).into_iter().flat_map(|configured| configured.memories.values())
     }
 
@@ -378,10 +378,10 @@ fn default_memory(namespace: &Namespace) -> Resource {
     let spec = serde_json::Map::from_iter([("description".to_owned(), Value::from(description))]);
     Resource {
         manifest: Manifest {
-            key: ResourceKey::new(Kind::Memory, namespace.clone(), DEFAULT_MEMORY),
-            description: Description { spec, ..Description::default() },
+            key: ResourceKey::new(ResourceKind::Memory, namespace.clone(), DEFAULT_MEMORY),
+            description: ManifestBody { spec, ..ManifestBody::default() },
         },
-        origin: Origin::Builtin,
+        origin: ResourceOrigin::Builtin,
         needs: Vec::new(),
         not_served: None,
         faults: Vec::new(),

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
-use bosun_core::{Namespace, Timestamp, audit::Record};
+use bosun_core::{Namespace, Timestamp, audit::AuditRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -18,11 +18,11 @@ macro_rules! kinds {
     ($($(#[$meta:meta])* $variant:ident = $name:literal, $plural:literal, $version:literal;)*) => {
         /// The kinds of resources.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Kind {
+        pub enum ResourceKind {
             $($(#[$meta])* $variant,)*
         }
 
-        impl Kind {
+        impl ResourceKind {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The value of `kind`.
@@ -67,14 +67,14 @@ kinds! {
 /// The key of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceKey {
-    pub kind: Kind,
+    pub kind: ResourceKind,
     pub namespace: Namespace,
     pub name: String,
 }
 
 impl ResourceKey {
     #[must_use]
-    pub fn new(kind: Kind, namespace: Namespace, name: impl Into<String>) -> Self {
+    pub fn new(kind: ResourceKind, namespace: Namespace, name: impl Into<String>) -> Self {
         Self { kind, namespace, name: name.into() }
     }
 }
@@ -89,12 +89,12 @@ impl fmt::Display for ResourceKey {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     pub key: ResourceKey,
-    pub description: Description,
+    pub description: ManifestBody,
 }
 
 /// The content of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Description {
+pub struct ManifestBody {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -117,19 +117,19 @@ pub struct StoredResource {
 /// A change of a stored resource, and its audit record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceChange {
-    pub what: Change,
-    pub record: Record,
+    pub what: ManifestChange,
+    pub record: AuditRecord,
 }
 
 /// What happens to a stored resource.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum ManifestChange {
     /// It replaces the one of the same key.
     Keep(Box<StoredResource>),
     Remove(ResourceKey),
 }
 
-impl Change {
+impl ManifestChange {
     #[must_use]
     pub fn key(&self) -> &ResourceKey {
         match self {
@@ -141,7 +141,7 @@ impl Change {
 
 /// Where a resource comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ResourceOrigin {
     File(PathBuf),
     Stored {
         generation: u64,
@@ -173,9 +173,9 @@ pub struct ManifestFaults {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     pub manifest: Manifest,
-    pub origin: Origin,
+    pub origin: ResourceOrigin,
     /// The resources of its namespace that it needs.
-    pub needs: Vec<(Kind, String)>,
+    pub needs: Vec<(ResourceKind, String)>,
     /// Why this version does nothing with it although it is valid.
     pub not_served: Option<String>,
     /// Its faults. Only stored resources have any: a server with a faulty file does not start.
@@ -222,7 +222,7 @@ impl Resource {
 
 /// A valid manifest, and warnings for its author.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedManifest {
     pub warnings: Vec<String>,
 }
 
@@ -233,7 +233,7 @@ pub trait Assemble: Send + Sync + 'static {
     ///
     /// # Errors
     /// With all faults of the manifest.
-    async fn check(&self, manifest: &Manifest) -> Result<Checked, ManifestFaults>;
+    async fn check(&self, manifest: &Manifest) -> Result<CheckedManifest, ManifestFaults>;
 
     /// The registry of all files and of `stored`. It never fails: a manifest that was stored by another version of the
     /// program and cannot be read any more is included, with its faults.
@@ -250,7 +250,7 @@ struct Fixed(Registry);
 
 #[async_trait]
 impl Assemble for Fixed {
-    async fn check(&self, _: &Manifest) -> Result<Checked, ManifestFaults> {
+    async fn check(&self, _: &Manifest) -> Result<CheckedManifest, ManifestFaults> {
         let message = "this server has a fixed set of resources".to_owned();
         let faults = vec![ManifestFault { code: "fixed_resources", message, hint: None }];
         Err(ManifestFaults { faults, omitted: 0 })
@@ -309,7 +309,7 @@ pub struct Amendment {
 }
 
 impl Amendment {
-    pub(crate) fn apply(self, description: &mut Description) {
+    pub(crate) fn apply(self, description: &mut ManifestBody) {
         if let Some(labels) = self.labels {
             description.labels = labels;
         }

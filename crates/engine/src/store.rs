@@ -10,7 +10,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bosun_core::{
     ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp,
-    audit::Record,
+    audit::AuditRecord,
     event::DecodeError,
     head::FoldError,
     journal::{JournalFault, JournalSize},
@@ -27,7 +27,7 @@ mod records;
 mod rejections;
 
 pub use conversations::Conversations;
-pub use records::{Found, Numbered, Records, Search};
+pub use records::{FoundRecords, Numbered, RecordSearch, Records};
 pub use rejections::{Rejection, Rejections};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -48,13 +48,13 @@ pub struct Append {
     pub after: Position,
     pub entries: Vec<Encoded>,
     /// The toolset that a creation refers to; deduplicated by its hash, and kept as long as any query refers to it.
-    pub toolset: Option<Document>,
+    pub toolset: Option<StoredDocument>,
     /// The request of a creation, if its client sent an idempotency key.
-    pub request: Option<Request>,
+    pub request: Option<IdempotentRequest>,
     /// The audit records of the entries.
-    pub records: Vec<Record>,
+    pub records: Vec<AuditRecord>,
     /// What a creation or a completion does to a conversation.
-    pub conversation: Option<conversations::Part>,
+    pub conversation: Option<conversations::ConversationPart>,
 }
 
 /// An entry and its event as JSON text. It is encoded once, by the writer: the text is what a store keeps, and its
@@ -94,7 +94,7 @@ pub struct RequestKey {
 
 /// A request with its idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct IdempotentRequest {
     pub key: RequestKey,
     /// The hash of the request.
     pub fingerprint: ContentHash,
@@ -115,11 +115,11 @@ pub const REQUESTS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// This one, and the audit record of that.
-    Query(Namespace, QueryUid, Box<Record>),
+    Query(Namespace, QueryUid, Box<AuditRecord>),
     /// Queries, idempotency keys and conversations past their retention.
     Outdated,
     /// Conversations, or the messages of one query in them, and the audit record if anything was deleted.
-    Conversations(Namespace, conversations::Wanted, Option<Box<Record>>),
+    Conversations(Namespace, conversations::WantedConversations, Option<Box<AuditRecord>>),
 }
 
 impl Append {
@@ -154,7 +154,7 @@ pub struct Runnable {
 
 /// A request for queries with work.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct WantedQueries {
     /// Those that are being driven already.
     pub except: HashSet<(Namespace, QueryName)>,
     /// The namespace that was served last.
@@ -162,7 +162,7 @@ pub struct Wanted {
     pub limit: usize,
 }
 
-impl Wanted {
+impl WantedQueries {
     /// Orders the namespaces that have work round-robin.
     #[must_use]
     pub fn in_turn(&self, namespaces: Vec<Namespace>) -> Vec<Namespace> {
@@ -198,7 +198,7 @@ impl Wanted {
 
 /// A text stored by the hash of its content: toolsets, which many queries share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
+pub struct StoredDocument {
     pub hash: ContentHash,
     pub body: Arc<str>,
 }
@@ -218,7 +218,7 @@ pub const PAGE_BYTES: usize = bosun_core::ceiling::PAGE_BYTES;
 
 /// The wanted page of a list, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct QueryPage {
     /// At most this many queries; fewer, if they are [large](PAGE_BYTES).
     pub limit: usize,
     /// Only queries created before this one.
@@ -228,7 +228,7 @@ pub struct Page {
 
 /// One page of a list.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ListedQueries {
     /// Heads, and the part of each journal that a list shows: the entry that created the query, and its end, which is
     /// the last answer of the model and the final entry, or the answer with the calls that it [waits for](shown_from).
     /// A list does not read the entries in between.
@@ -359,7 +359,7 @@ pub trait Store: Records + Conversations + 'static {
     /// Those of `blobs` that a committed journal refers to.
     async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError>;
 
-    async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError>;
+    async fn list(&self, namespace: &Namespace, page: &QueryPage) -> Result<ListedQueries, StoreError>;
 
     /// Whether there is a committed query or conversation in the namespace. Costs one index lookup for each.
     async fn is_in_use(&self, namespace: &Namespace) -> Result<bool, StoreError>;
@@ -368,7 +368,7 @@ pub trait Store: Records + Conversations + 'static {
     async fn namespaces(&self) -> Result<Vec<Namespace>, StoreError>;
 
     /// Queries with work, round-robin over the namespaces, oldest first within a namespace.
-    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError>;
+    async fn runnable(&self, wanted: WantedQueries) -> Result<Vec<Runnable>, StoreError>;
 
     /// How many queries wait for a client.
     async fn count_waiting(&self) -> Result<usize, StoreError>;

@@ -13,7 +13,7 @@ use bosun_core::{
     transcript::Message,
 };
 
-use crate::{engine::conversations::AskedConversation, parameters::Parameter, store::RequestKey};
+use crate::{engine::conversations::AskedConversation, parameters::QueryParameter, store::RequestKey};
 
 /// A request to run a query.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct Submission {
     pub model: Option<String>,
     pub input: Input,
     /// Values for the templates of the input and of the agent's prompt.
-    pub parameters: BTreeMap<String, Parameter>,
+    pub parameters: BTreeMap<String, QueryParameter>,
     pub options: ModelOptions,
     /// The schema that the answer must match; the agent's own if absent.
     pub output_schema: Option<Arc<serde_json::Value>>,

@@ -30,7 +30,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use bosun_adapters::model::scripted::{Line, Script, ScriptError, WireFailure, WireFaults};
+use bosun_adapters::model::scripted::{Script, ScriptError, ScriptLine, WireFailure, WireFaults};
 use bosun_core::ContentHash;
 use bosun_reading::Faults;
 use futures_util::{StreamExt, stream};
@@ -114,11 +114,11 @@ enum Said {
 }
 
 impl Turn {
-    fn lines(&self) -> Vec<Line<'_>> {
+    fn lines(&self) -> Vec<ScriptLine<'_>> {
         let lines = self.said.iter().map(|said| match said {
-            Said::User(text) => Line::User(text),
-            Said::Assistant { .. } => Line::Assistant,
-            Said::Result { alias, content } => Line::Result { alias, content },
+            Said::User(text) => ScriptLine::User(text),
+            Said::Assistant { .. } => ScriptLine::Assistant,
+            Said::Result { alias, content } => ScriptLine::Result { alias, content },
         });
         lines.collect()
     }

@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use bosun_core::{ContentHash, hash::Hashing};
 use bosun_engine::{
     StoreError,
-    blob::{Blobs, Draft},
+    blob::{BlobDraft, Blobs},
     fault,
 };
 use bytes::Bytes;
@@ -38,7 +38,7 @@ const DRAFT: &str = ".new";
 
 /// Blobs in a directory.
 #[derive(Debug)]
-pub struct Directory {
+pub struct BlobDirectory {
     files: Arc<BlobFiles>,
 }
 
@@ -50,12 +50,12 @@ struct BlobFiles {
     /// not be removed for its age.
     names: Mutex<()>,
     /// Cache of blobs whose bytes have been verified.
-    checked: Mutex<HashMap<ContentHash, Checked>>,
+    checked: Mutex<HashMap<ContentHash, CheckedBlob>>,
 }
 
 /// A file as it was when its bytes were verified.
 #[derive(Clone, Copy, Debug)]
-struct Checked {
+struct CheckedBlob {
     at: Instant,
     length: u64,
     modified: Option<SystemTime>,
@@ -69,7 +69,7 @@ const CHECKS_KEPT: usize = 4_096;
 /// A file is hashed in chunks of this size.
 const STEP_BYTES: usize = 256 * 1024;
 
-impl Checked {
+impl CheckedBlob {
     fn of(file: &fs::Metadata) -> Self {
         Self { at: Instant::now(), length: file.len(), modified: file.modified().ok(), inode: file.ino() }
     }
@@ -81,7 +81,7 @@ impl Checked {
 }
 
 /// The result of reading a file.
-enum Read {
+enum BlobRead {
     Missing,
     Damaged,
     Bytes(Bytes),
@@ -89,7 +89,7 @@ enum Read {
 
 #[derive(Debug, thiserror::Error)]
 #[error("blob cannot be {doing}")]
-struct Fault {
+struct BlobFault {
     doing: &'static str,
     #[source]
     source: io::Error,
@@ -97,9 +97,9 @@ struct Fault {
 
 #[derive(Debug, thiserror::Error)]
 #[error("a blob's blocking thread crashed")]
-struct Crashed(#[source] tokio::task::JoinError);
+struct BlobCrashed(#[source] tokio::task::JoinError);
 
-impl Directory {
+impl BlobDirectory {
     /// Opens the directory, which is created if it is missing, and removes the drafts of an earlier process.
     ///
     /// # Errors
@@ -141,8 +141,8 @@ async fn run<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, StoreError> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|source| StoreError::Unavailable(Box::new(Fault { doing, source }))),
-        Err(error) => Err(StoreError::Unavailable(Box::new(Crashed(error)))),
+        Ok(done) => done.map_err(|source| StoreError::Unavailable(Box::new(BlobFault { doing, source }))),
+        Err(error) => Err(StoreError::Unavailable(Box::new(BlobCrashed(error)))),
     }
 }
 
@@ -179,7 +179,7 @@ impl BlobFiles {
             let _names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
             draft.rename(&self.file(hash))?;
             // Its hash was computed from the bytes as they were written.
-            self.note_checked(hash, Checked::of(&file.metadata()?));
+            self.note_checked(hash, CheckedBlob::of(&file.metadata()?));
         }
         fault::point("blob.named");
         sync_directory(&self.path)?;
@@ -187,10 +187,10 @@ impl BlobFiles {
         Ok(())
     }
 
-    fn read(&self, hash: ContentHash, offset: u64, length: usize) -> io::Result<Read> {
-        let Some(mut file) = if_there(File::open(self.file(hash)))? else { return Ok(Read::Missing) };
+    fn read(&self, hash: ContentHash, offset: u64, length: usize) -> io::Result<BlobRead> {
+        let Some(mut file) = if_there(File::open(self.file(hash)))? else { return Ok(BlobRead::Missing) };
         if !self.is_whole(&mut file, hash)? {
-            return Ok(Read::Damaged);
+            return Ok(BlobRead::Damaged);
         }
         let left = file.metadata()?.len().saturating_sub(offset);
         let length = usize::try_from(left).unwrap_or(usize::MAX).min(length);
@@ -199,12 +199,12 @@ impl BlobFiles {
             file.seek(SeekFrom::Start(offset))?;
             file.read_exact(&mut bytes)?;
         }
-        Ok(Read::Bytes(bytes.into()))
+        Ok(BlobRead::Bytes(bytes.into()))
     }
 
     /// Whether the bytes of a file match its hash.
     fn is_whole(&self, file: &mut File, hash: ContentHash) -> io::Result<bool> {
-        let found = Checked::of(&file.metadata()?);
+        let found = CheckedBlob::of(&file.metadata()?);
         let known = self.checked.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).copied();
         if known.is_some_and(|known| known.holds_for(&found)) {
             return Ok(true);
@@ -223,7 +223,7 @@ impl BlobFiles {
         Ok(is_whole)
     }
 
-    fn note_checked(&self, hash: ContentHash, checked: Checked) {
+    fn note_checked(&self, hash: ContentHash, checked: CheckedBlob) {
         let mut known = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         // To verify again is cheap; it does not matter which entries are evicted.
         if known.len() >= CHECKS_KEPT {
@@ -313,7 +313,7 @@ impl FileDraft {
 }
 
 #[async_trait]
-impl Draft for FileDraft {
+impl BlobDraft for FileDraft {
     async fn write(&mut self, bytes: Bytes) -> Result<(), StoreError> {
         let (mut file, unfinished) = self.take()?;
         self.file = Some(
@@ -334,8 +334,8 @@ impl Draft for FileDraft {
 }
 
 #[async_trait]
-impl Blobs for Directory {
-    async fn begin(&self) -> Result<Box<dyn Draft>, StoreError> {
+impl Blobs for BlobDirectory {
+    async fn begin(&self) -> Result<Box<dyn BlobDraft>, StoreError> {
         let file = self.run("begun", BlobFiles::begin).await?;
         Ok(Box::new(FileDraft { files: Arc::clone(&self.files), file: Some(file) }))
     }
@@ -346,9 +346,9 @@ impl Blobs for Directory {
 
     async fn read(&self, hash: ContentHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError> {
         match self.run("read", move |files| files.read(hash, offset, length)).await? {
-            Read::Missing => Ok(None),
-            Read::Damaged => Err(StoreError::DamagedBlob(hash)),
-            Read::Bytes(bytes) => Ok(Some(bytes)),
+            BlobRead::Missing => Ok(None),
+            BlobRead::Damaged => Err(StoreError::DamagedBlob(hash)),
+            BlobRead::Bytes(bytes) => Ok(Some(bytes)),
         }
     }
 

@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, time::SystemTime};
 
-use bosun_engine::testing::blob_contract::{Place, blob_contract};
+use bosun_engine::testing::blob_contract::{BlobPlace, blob_contract};
 use tempfile::TempDir;
 
 use super::*;
@@ -21,9 +21,9 @@ impl OnDisk {
     }
 }
 
-impl Place for OnDisk {
+impl BlobPlace for OnDisk {
     fn open(&mut self) -> Arc<dyn Blobs> {
-        Arc::new(Directory::open(&self.path()).unwrap())
+        Arc::new(BlobDirectory::open(&self.path()).unwrap())
     }
 
     fn age(&mut self, hash: ContentHash, age: Duration) {
@@ -40,7 +40,7 @@ async fn keeps_the_contract() {
 #[tokio::test]
 async fn a_blob_is_a_file_with_its_hash_for_a_name() {
     let disk = OnDisk::new();
-    let blobs = Directory::open(&disk.path()).unwrap();
+    let blobs = BlobDirectory::open(&disk.path()).unwrap();
     let mut draft = blobs.begin().await.unwrap();
     draft.write(Bytes::from_static(b"abc")).await.unwrap();
     assert_eq!(disk.names(), BTreeSet::from(["0.new".to_owned()]));
@@ -53,7 +53,7 @@ async fn a_blob_is_a_file_with_its_hash_for_a_name() {
 #[test]
 fn a_draft_that_is_dropped_leaves_no_file() {
     let disk = OnDisk::new();
-    let blobs = Directory::open(&disk.path()).unwrap();
+    let blobs = BlobDirectory::open(&disk.path()).unwrap();
     // With one blocking thread, jobs run in order: the listing runs after the removal.
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     runtime.block_on(async {
@@ -74,14 +74,14 @@ fn leftovers_of_a_crash_are_removed_and_nothing_else() {
     for name in ["0.new", "17.new", &hash, "README"] {
         fs::write(disk.path().join(name), "kept").unwrap();
     }
-    Directory::open(&disk.path()).unwrap();
+    BlobDirectory::open(&disk.path()).unwrap();
     assert_eq!(disk.names(), BTreeSet::from([hash, "README".to_owned()]));
 }
 
 #[tokio::test]
 async fn files_that_are_not_blobs_are_ignored() {
     let disk = OnDisk::new();
-    let blobs = Directory::open(&disk.path()).unwrap();
+    let blobs = BlobDirectory::open(&disk.path()).unwrap();
     fs::write(disk.path().join("README"), "mine").unwrap();
     assert_eq!(blobs.aged(Duration::ZERO).await.unwrap(), []);
 }
@@ -89,17 +89,17 @@ async fn files_that_are_not_blobs_are_ignored() {
 #[tokio::test]
 async fn a_directory_that_cannot_be_written_makes_the_store_unavailable() {
     let disk = OnDisk::new();
-    let blobs = Directory::open(&disk.path()).unwrap();
+    let blobs = BlobDirectory::open(&disk.path()).unwrap();
     fs::remove_dir(disk.path()).unwrap();
     assert!(matches!(blobs.begin().await.err(), Some(StoreError::Unavailable(_))));
     assert_eq!(blobs.size(ContentHash::of(b"abc")).await.unwrap(), None);
-    assert!(Directory::open(Path::new("/dev/null/blobs")).is_err());
+    assert!(BlobDirectory::open(Path::new("/dev/null/blobs")).is_err());
 }
 
 #[tokio::test]
 async fn a_draft_is_not_used_after_a_write_failed() {
     let disk = OnDisk::new();
-    let blobs = Directory::open(&disk.path()).unwrap();
+    let blobs = BlobDirectory::open(&disk.path()).unwrap();
     let mut draft = blobs.begin().await.unwrap();
     // The name of the blob is occupied by a directory that cannot be replaced.
     let hash = ContentHash::of(b"abc");
@@ -114,13 +114,13 @@ async fn a_blob_whose_bytes_have_changed_is_not_read() {
     let bytes = Bytes::from(vec![7; 3 * STEP_BYTES / 2]);
     let hash = ContentHash::of(&bytes);
     {
-        let blobs = Directory::open(&disk.path()).unwrap();
+        let blobs = BlobDirectory::open(&disk.path()).unwrap();
         let mut draft = blobs.begin().await.unwrap();
         draft.write(bytes.clone()).await.unwrap();
         draft.seal(hash).await.unwrap();
     }
     let file = disk.path().join(hash.to_string());
-    let blobs = Directory::open(&disk.path()).unwrap();
+    let blobs = BlobDirectory::open(&disk.path()).unwrap();
     assert_eq!(blobs.read(hash, 5, 2).await.unwrap().unwrap(), bytes.slice(5..7));
     // One flipped bit, far from the range that is read, after the verification has expired.
     let mut damaged = bytes.to_vec();

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{
     ModelManifest,
     config_map::ConfigMap,
-    document::{Document, Located, Metadata},
+    document::{Document, LocatedManifest, ManifestMetadata},
     parameter::{self, ParameterDraft},
 };
 use crate::runner::builtin::Builtins;
@@ -40,7 +40,7 @@ struct ToolReference {
     place: SourcePlace,
 }
 
-pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<AgentDraft>> {
+pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<AgentDraft>> {
     let spec = fields.required_fields("spec", "an agent has at least a `prompt`")?;
     let limits = limits(metadata, fields);
     let model = spec.fields("modelRef").and_then(|reference| model_reference(&metadata.namespace, &reference));
@@ -126,7 +126,7 @@ fn tool(fields: &Fields<'_>) -> Option<(AgentTool, ToolReference)> {
     Some((AgentTool { name: name.value.to_owned(), description }, ToolReference { is_builtin, place: name.place }))
 }
 
-fn limits(metadata: &Metadata, fields: &Fields<'_>) -> AskedLimits {
+fn limits(metadata: &ManifestMetadata, fields: &Fields<'_>) -> AskedLimits {
     let mut limits = AskedLimits::default();
     for (annotation, value) in &metadata.annotations {
         let Some(name) = annotation.strip_prefix(OWN_ANNOTATIONS) else { continue };
@@ -149,13 +149,19 @@ fn limits(metadata: &Metadata, fields: &Fields<'_>) -> AskedLimits {
     limits
 }
 
-fn fault(draft: &Located<AgentDraft>, place: SourcePlace, code: &'static str, message: String, hint: String) -> Fault {
+fn fault(
+    draft: &LocatedManifest<AgentDraft>,
+    place: SourcePlace,
+    code: &'static str,
+    message: String,
+    hint: String,
+) -> Fault {
     Fault::of_file(&draft.file, code, message).at(place).hint(hint)
 }
 
 /// The agent's model must exist in its namespace.
 pub(super) fn check_model(
-    draft: &Located<AgentDraft>,
+    draft: &LocatedManifest<AgentDraft>,
     models: &[ModelManifest],
     is_faulty: impl Fn(Document, &Namespace, &str) -> bool,
 ) -> Option<Fault> {
@@ -179,7 +185,7 @@ pub(super) fn check_model(
 /// Every tool of the agent must be declared, or be builtin; builtin ones that are not declared are
 /// added to the tools of the namespace.
 pub(super) fn check_tools(
-    draft: &Located<AgentDraft>,
+    draft: &LocatedManifest<AgentDraft>,
     tools: &mut BTreeMap<(Namespace, String), Tool>,
     builtins: &Builtins,
     is_faulty: impl Fn(Document, &Namespace, &str) -> bool,
@@ -211,7 +217,7 @@ pub(super) fn check_tools(
 
 /// Looks the agent's parameters up, and says which have no value.
 pub(super) fn resolve_parameters(
-    draft: &mut Located<AgentDraft>,
+    draft: &mut LocatedManifest<AgentDraft>,
     config_maps: &BTreeMap<(Namespace, String), ConfigMap>,
 ) -> Vec<Fault> {
     let AgentDraft { agent, parameters, .. } = &mut draft.value;

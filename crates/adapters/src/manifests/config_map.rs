@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bosun_core::Namespace;
 use bosun_reading::Fields;
 
-use super::document::{Located, Metadata};
+use super::document::{LocatedManifest, ManifestMetadata};
 
 /// The texts of one config map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct ConfigMap {
     pub data: BTreeMap<String, String>,
 }
 
-pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Located<ConfigMap> {
+pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> LocatedManifest<ConfigMap> {
     let data = fields.texts("data");
     let data = data.into_iter().map(|(name, value)| (name.to_owned(), value.value.to_owned())).collect();
     fields.bool("immutable");

@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use bosun_core::{Namespace, QueryName};
-use bosun_engine::resource::{Description, Manifest, ResourceKey};
+use bosun_engine::resource::{Manifest, ManifestBody, ResourceKey};
 use bosun_reading::{Fields, Node, Report, SourcePlace};
 use serde_json::{Map, Value, json};
 
 use super::API_VERSION;
 
 /// The kinds of documents.
-pub(super) use bosun_engine::resource::Kind as Document;
+pub(super) use bosun_engine::resource::ResourceKind as Document;
 
 /// Those that a file may hold, and a client may store.
 const SERVED_KINDS: &[Document] = &[
@@ -25,21 +25,21 @@ const SERVED_KINDS: &[Document] = &[
 
 /// A value and the document that describes it.
 #[derive(Debug)]
-pub(super) struct Located<T> {
+pub(super) struct LocatedManifest<T> {
     pub(super) value: T,
     pub(super) file: PathBuf,
     /// Where the document gives its name.
     pub(super) place: SourcePlace,
 }
 
-impl<T> Located<T> {
+impl<T> LocatedManifest<T> {
     /// Something else about the same document.
-    pub(super) fn map<U>(&self, map: impl FnOnce(&T) -> U) -> Located<U> {
-        Located { value: map(&self.value), file: self.file.clone(), place: self.place }
+    pub(super) fn map<U>(&self, map: impl FnOnce(&T) -> U) -> LocatedManifest<U> {
+        LocatedManifest { value: map(&self.value), file: self.file.clone(), place: self.place }
     }
 }
 
-pub(super) struct Metadata {
+pub(super) struct ManifestMetadata {
     pub(super) name: String,
     pub(super) namespace: Namespace,
     pub(super) labels: BTreeMap<String, String>,
@@ -50,9 +50,9 @@ pub(super) struct Metadata {
     pub(super) place: SourcePlace,
 }
 
-impl Metadata {
-    pub(super) fn located<T>(&self, fields: &Fields<'_>, value: T) -> Located<T> {
-        Located { value, file: fields.report().file().to_owned(), place: self.place }
+impl ManifestMetadata {
+    pub(super) fn located<T>(&self, fields: &Fields<'_>, value: T) -> LocatedManifest<T> {
+        LocatedManifest { value, file: fields.report().file().to_owned(), place: self.place }
     }
 }
 
@@ -60,7 +60,7 @@ const SERVED: &str = "this version serves the kinds Agent, Model, Tool, Memory, 
 const WRITTEN_BY_CLUSTER: &str = "a cluster writes it; delete it from the file";
 
 /// Reads the head of a document and hands it with the document's fields to `read`.
-pub(super) fn read(report: &Report, node: &Node, read: impl FnOnce(Document, Metadata, &Fields<'_>)) {
+pub(super) fn read(report: &Report, node: &Node, read: impl FnOnce(Document, ManifestMetadata, &Fields<'_>)) {
     if let Some(mut fields) = report.fields(node, "the document")
         && let Some(kind) = kind(&fields)
     {
@@ -103,7 +103,7 @@ fn instead_of(kind: &str) -> &'static str {
 /// A manifest as the document that would describe it in a file.
 pub(super) fn of_manifest(manifest: &Manifest) -> Node {
     let Manifest { key: ResourceKey { kind, namespace, name }, description } = manifest;
-    let Description { labels, annotations, spec } = description;
+    let ManifestBody { labels, annotations, spec } = description;
     let mut document = json!({
         "apiVersion": kind.api_version(),
         "kind": kind.as_str(),
@@ -119,7 +119,7 @@ pub(super) fn of_manifest(manifest: &Manifest) -> Node {
 }
 
 /// The manifest that a document is.
-pub(super) fn to_manifest(kind: Document, metadata: &Metadata, document: &Node) -> Manifest {
+pub(super) fn to_manifest(kind: Document, metadata: &ManifestMetadata, document: &Node) -> Manifest {
     let content = match kind {
         Document::ConfigMap => document.at(&["data"]).map(|data| json!({"data": data.to_json()})),
         _ => document.at(&["spec"]).map(Node::to_json),
@@ -130,11 +130,11 @@ pub(super) fn to_manifest(kind: Document, metadata: &Metadata, document: &Node) 
     };
     Manifest {
         key: ResourceKey::new(kind, metadata.namespace.clone(), metadata.name.clone()),
-        description: Description { labels: metadata.labels.clone(), annotations: metadata.annotations.clone(), spec },
+        description: ManifestBody { labels: metadata.labels.clone(), annotations: metadata.annotations.clone(), spec },
     }
 }
 
-fn metadata(kind: Document, fields: &mut Fields<'_>) -> Option<Metadata> {
+fn metadata(kind: Document, fields: &mut Fields<'_>) -> Option<ManifestMetadata> {
     let metadata = fields.required_fields("metadata", "write `metadata: {name: …}`")?;
     let name = metadata.required_text("name", "every document needs a name")?;
     fields.rename(&format!("{} `{}`", kind.as_str(), name.value));
@@ -157,7 +157,7 @@ fn metadata(kind: Document, fields: &mut Fields<'_>) -> Option<Metadata> {
         ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "finalizers"];
     metadata.unserved(&by_cluster, WRITTEN_BY_CLUSTER);
     metadata.finish();
-    Some(Metadata {
+    Some(ManifestMetadata {
         name: name.value.to_owned(),
         namespace,
         labels: labels.iter().map(|(name, value)| ((*name).to_owned(), value.value.to_owned())).collect(),

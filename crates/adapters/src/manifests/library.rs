@@ -16,14 +16,14 @@ use bosun_core::{Namespace, Tool};
 use bosun_engine::{
     Registry,
     resource::{
-        Assemble, Checked, Description, Kind, Manifest, ManifestFault, ManifestFaults, Origin, Resource, ResourceKey,
-        StoredResource,
+        Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFault, ManifestFaults, Resource, ResourceKey,
+        ResourceKind, ResourceOrigin, StoredResource,
     },
 };
 use bosun_reading::{Fault, Report};
 use serde_json::{Map, Value, json};
 
-use super::{Connections, Drafts, Manifests, agent, document, model, reference};
+use super::{Connections, ManifestDrafts, Manifests, agent, document, model, reference};
 use crate::{
     address::Reachable,
     outbound::Pool,
@@ -55,11 +55,11 @@ impl Library {
 
 #[async_trait]
 impl Assemble for Library {
-    async fn check(&self, manifest: &Manifest) -> Result<Checked, ManifestFaults> {
-        if manifest.key.kind == Kind::Namespace {
-            return Ok(Checked::default());
+    async fn check(&self, manifest: &Manifest) -> Result<CheckedManifest, ManifestFaults> {
+        if manifest.key.kind == ResourceKind::Namespace {
+            return Ok(CheckedManifest::default());
         }
-        let (mut drafts, report) = (Drafts::default(), Report::of_client());
+        let (mut drafts, report) = (ManifestDrafts::default(), Report::of_client());
         drafts.read_document(&report, &document::of_manifest(manifest), &self.builtins);
         let (warnings, omitted) = (warnings(&report), report.faults_omitted());
         let mut faults: Vec<_> = report.into_faults().into_iter().map(to_manifest_fault).collect();
@@ -67,7 +67,7 @@ impl Assemble for Library {
             model.bind(&self.grants);
             faults.extend(model.check_destination(&self.secrets, &self.connections).await);
         }
-        if faults.is_empty() { Ok(Checked { warnings }) } else { Err(ManifestFaults { faults, omitted }) }
+        if faults.is_empty() { Ok(CheckedManifest { warnings }) } else { Err(ManifestFaults { faults, omitted }) }
     }
 
     fn assemble(&self, stored: &[StoredResource]) -> Registry {
@@ -85,15 +85,15 @@ impl Library {
     fn assemble_with(&self, mut all: Manifests, stored: &[StoredResource]) -> Registry {
         let described: HashSet<ResourceKey> = all.resources.iter().map(|one| one.manifest.key.clone()).collect();
         let mut hidden: HashSet<&ResourceKey> = HashSet::new();
-        let mut drafts = Drafts::default();
+        let mut drafts = ManifestDrafts::default();
         for one in stored {
             if described.contains(&one.manifest.key) {
                 hidden.insert(&one.manifest.key);
                 continue;
             }
             let report = Report::of_client();
-            if one.manifest.key.kind != Kind::Namespace {
-                let mut draft = Drafts::default();
+            if one.manifest.key.kind != ResourceKind::Namespace {
+                let mut draft = ManifestDrafts::default();
                 draft.read_document(&report, &document::of_manifest(&one.manifest), &self.builtins);
                 if report.is_sound() {
                     drafts.absorb(draft);
@@ -110,7 +110,7 @@ impl Library {
     }
 }
 
-impl Drafts {
+impl ManifestDrafts {
     fn absorb(&mut self, other: Self) {
         self.agents.extend(other.agents);
         self.models.extend(other.models);
@@ -150,7 +150,7 @@ fn resource(stored: &StoredResource, faults: Vec<Fault>) -> Resource {
         needs: reference::needs(manifest),
         not_served: reference::not_served(manifest),
         manifest: manifest.clone(),
-        origin: Origin::Stored { generation: *generation, created_at: *created_at, updated_at: *updated_at },
+        origin: ResourceOrigin::Stored { generation: *generation, created_at: *created_at, updated_at: *updated_at },
         faults: faults.into_iter().map(to_manifest_fault).collect(),
         hides_stored: false,
     }
@@ -181,10 +181,10 @@ pub(super) fn describe(tool: &Tool) -> Resource {
     spec.insert("builtin".into(), json!({"name": tool.name}));
     Resource {
         manifest: Manifest {
-            key: ResourceKey::new(Kind::Tool, Namespace::default(), tool.name.clone()),
-            description: Description { spec, ..Description::default() },
+            key: ResourceKey::new(ResourceKind::Tool, Namespace::default(), tool.name.clone()),
+            description: ManifestBody { spec, ..ManifestBody::default() },
         },
-        origin: Origin::Builtin,
+        origin: ResourceOrigin::Builtin,
         needs: Vec::new(),
         not_served: None,
         faults: Vec::new(),

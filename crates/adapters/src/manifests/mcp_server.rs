@@ -5,13 +5,13 @@
 use bosun_reading::{Data, Fields, named_values, value_source};
 
 use super::{
-    document::{Document, Located, Metadata},
+    document::{Document, LocatedManifest, ManifestMetadata},
     reference::Referrer,
 };
 
 const ADDRESS: &str = "write `address: {value: https://…}`";
 
-pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<Referrer>> {
+pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<Referrer>> {
     let spec = fields.required_fields("spec", "an MCP server has at least an `address`")?;
     if let Some(node) = spec.require("address", ADDRESS) {
         match &node.data {

@@ -3,20 +3,20 @@
 //! ARK's Memory is the address of a service. Here it is part of the server, so there is no address, and
 //! its fields are those that ARK's clients look for: `type` and `maxMessages`.
 
-use bosun_engine::registry::{Memory, Window};
+use bosun_engine::registry::{DescribedMemory, MemoryWindow};
 use bosun_reading::Fields;
 
-use super::document::{Located, Metadata};
+use super::document::{LocatedManifest, ManifestMetadata};
 
 /// The largest window: more than any model reads.
 const LARGEST: u64 = 1_000_000;
 
-pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<Memory>> {
-    let mut memory = Memory {
+pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<DescribedMemory>> {
+    let mut memory = DescribedMemory {
         namespace: metadata.namespace.clone(),
         name: metadata.name.clone(),
         description: None,
-        window: Window::default(),
+        window: MemoryWindow::default(),
     };
     if let Some(spec) = fields.fields("spec") {
         memory.description = spec.text("description").map(|text| text.value.to_owned());
@@ -36,11 +36,11 @@ pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<M
             (Some(_), Some(_)) => {
                 let message = format!("{} has both `maxMessages` and `maxTokens`", spec.called());
                 spec.fault(spec.place(), "bad_value", message, "leave one of them out");
-                Window::default()
+                MemoryWindow::default()
             }
-            (Some(messages), None) => Window::Messages(messages),
-            (None, Some(tokens)) => Window::Tokens(tokens),
-            (None, None) => Window::default(),
+            (Some(messages), None) => MemoryWindow::Messages(messages),
+            (None, Some(tokens)) => MemoryWindow::Tokens(tokens),
+            (None, None) => MemoryWindow::default(),
         };
         spec.unserved(&["address", "config"], "memory is part of this server; leave it out");
         spec.finish();

@@ -32,14 +32,14 @@ use std::{
 use bosun_core::{Namespace, Tool};
 use bosun_engine::{
     Agent, Registry,
-    registry::Memory,
-    resource::{Origin, Resource},
+    registry::DescribedMemory,
+    resource::{Resource, ResourceOrigin},
 };
 use bosun_reading::{Fault, Faults, Node, Report, Syntax, yaml};
 
 use self::{
     agent::AgentDraft,
-    document::{Document, Located},
+    document::{Document, LocatedManifest},
     model::ModelDraft,
     reference::Referrer,
     tool::ToolDraft,
@@ -52,7 +52,7 @@ use crate::{
 
 pub use config_map::ConfigMap;
 pub use library::Library;
-pub use model::{ModelManifest, Provider};
+pub use model::{ModelManifest, ModelProvider};
 
 /// The version of ARK's definitions that is read.
 pub const API_VERSION: &str = "ark.mckinsey.com/v1alpha1";
@@ -64,7 +64,7 @@ pub struct Manifests {
     pub models: Vec<ModelManifest>,
     /// Declared tools, and the builtin ones that agents use without declaring them.
     pub tools: Vec<(Namespace, Tool)>,
-    pub memories: Vec<Memory>,
+    pub memories: Vec<DescribedMemory>,
     pub config_maps: Vec<ConfigMap>,
     /// All of them, as they were written.
     pub resources: Vec<Resource>,
@@ -101,7 +101,7 @@ pub fn review(directories: &[PathBuf], builtins: &Builtins) -> (Result<Manifests
         return (Err(files::nothing_found(directories)), Vec::new());
     }
 
-    let mut drafts = Drafts::default();
+    let mut drafts = ManifestDrafts::default();
     for (file, documents) in &parsed {
         for document in documents {
             faults.extend(drafts.read(file, document, builtins));
@@ -113,22 +113,22 @@ pub fn review(directories: &[PathBuf], builtins: &Builtins) -> (Result<Manifests
 
 /// What was read so far; references are not followed yet.
 #[derive(Debug, Default)]
-struct Drafts {
-    agents: Vec<Located<AgentDraft>>,
-    models: Vec<Located<ModelDraft>>,
-    tools: Vec<Located<ToolDraft>>,
-    memories: Vec<Located<Memory>>,
-    config_maps: Vec<Located<ConfigMap>>,
+struct ManifestDrafts {
+    agents: Vec<LocatedManifest<AgentDraft>>,
+    models: Vec<LocatedManifest<ModelDraft>>,
+    tools: Vec<LocatedManifest<ToolDraft>>,
+    memories: Vec<LocatedManifest<DescribedMemory>>,
+    config_maps: Vec<LocatedManifest<ConfigMap>>,
     /// Teams and MCP servers, which are only what they refer to.
-    referrers: Vec<Located<Referrer>>,
-    resources: Vec<Located<Resource>>,
+    referrers: Vec<LocatedManifest<Referrer>>,
+    resources: Vec<LocatedManifest<Resource>>,
     /// Scripts by path, since several models may play one; `None` for a faulty one.
     scripts: HashMap<PathBuf, Option<Arc<Script>>>,
     /// Documents that are faulty but have a name, so that references to them are not faults as well.
     faulty: HashSet<(&'static str, Namespace, String)>,
 }
 
-impl Drafts {
+impl ManifestDrafts {
     /// Reads one document of a file and gives back what is wrong with it.
     fn read(&mut self, file: &Path, node: &Node, builtins: &Builtins) -> Vec<Fault> {
         let report = Report::of_file(file, Syntax::Yaml);
@@ -155,7 +155,7 @@ impl Drafts {
                 needs: reference::needs(&manifest),
                 not_served: reference::not_served(&manifest),
                 manifest,
-                origin: Origin::File(report.file().to_owned()),
+                origin: ResourceOrigin::File(report.file().to_owned()),
                 faults: Vec::new(),
                 hides_stored: false,
             };
@@ -221,7 +221,7 @@ impl Drafts {
 }
 
 /// That a resource has no effect, if it has none.
-fn note(resource: &Located<Resource>) -> Option<Fault> {
+fn note(resource: &LocatedManifest<Resource>) -> Option<Fault> {
     let message = resource.value.not_served.clone()?;
     let fault = Fault::of_file(&resource.file, "not_served", message).at(resource.place);
     Some(fault.hint("it is checked, and can be referred to"))
@@ -276,12 +276,12 @@ impl Manifests {
 
 /// The documents with a name of their own; a second one of the same name is a fault.
 fn unique<T>(
-    documents: Vec<Located<T>>,
+    documents: Vec<LocatedManifest<T>>,
     kind: Document,
     identity: impl Fn(&T) -> (&Namespace, &String),
     faults: &mut Vec<Fault>,
-) -> Vec<Located<T>> {
-    let mut kept: Vec<Located<T>> = Vec::new();
+) -> Vec<LocatedManifest<T>> {
+    let mut kept: Vec<LocatedManifest<T>> = Vec::new();
     for document in documents {
         let (namespace, name) = identity(&document.value);
         let Some(earlier) = kept.iter().find(|earlier| identity(&earlier.value) == (namespace, name)) else {

@@ -15,20 +15,20 @@ use bosun_engine::{Model, resource::ManifestFault};
 use bosun_reading::{Data, Fault, Fields, Node, SourcePlace, Text};
 
 use super::{
-    document::{Document, Located, Metadata},
+    document::{Document, LocatedManifest, ManifestMetadata},
     files, value,
 };
 use crate::{
     model::{
         self, Fallback,
-        anthropic::{self, Messages},
+        anthropic::{self, MessagesApi},
         openai::{self, ChatCompletions, Host},
-        remote::{self, Config, Connections, OWN_HEADERS, Timeouts},
+        remote::{self, Connections, OWN_HEADERS, RemoteConfig, Timeouts},
         scripted::{Script, Scripted},
     },
     secret::{
-        Secret, Secrets, Source,
-        binding::{Destination, Grants, Part, Reach},
+        Secret, SecretSource, Secrets,
+        binding::{Destination, Grants, HostPart, SecretReach},
     },
 };
 
@@ -41,7 +41,7 @@ const OWN_ANNOTATIONS: &str = "bosun.dev/";
 pub struct ModelManifest {
     pub namespace: Namespace,
     pub name: String,
-    pub provider: Provider,
+    pub provider: ModelProvider,
     /// Models of the same namespace that are asked, in this order, while this one is out of reach.
     pub fallback: Vec<String>,
 }
@@ -50,13 +50,15 @@ impl ModelManifest {
     /// Holds the secrets of a model that a client has stored to where the files send them.
     pub(super) fn bind(&mut self, grants: &Arc<Grants>) {
         let (config, own) = match &mut self.provider {
-            Provider::OpenAi(config, ChatCompletions { host: Host::OpenAi, .. }) => (config, Some(openai::BASE_URL)),
+            ModelProvider::OpenAi(config, ChatCompletions { host: Host::OpenAi, .. }) => {
+                (config, Some(openai::BASE_URL))
+            }
             // Everybody's own resource has its own name.
-            Provider::OpenAi(config, ChatCompletions { host: Host::Azure, .. }) => (config, None),
-            Provider::Anthropic(config, _) => (config, Some(anthropic::BASE_URL)),
-            Provider::Scripted(_) => return,
+            ModelProvider::OpenAi(config, ChatCompletions { host: Host::Azure, .. }) => (config, None),
+            ModelProvider::Anthropic(config, _) => (config, Some(anthropic::BASE_URL)),
+            ModelProvider::Scripted(_) => return,
         };
-        config.reach = Reach::Stored { grants: Arc::clone(grants), own };
+        config.reach = SecretReach::Stored { grants: Arc::clone(grants), own };
     }
 
     /// Everything that keeps this model from being called, as far as that can be told before a call: an address that
@@ -72,7 +74,7 @@ impl ModelManifest {
             faults.push(ManifestFault { code: failure_code::ADDRESS_NOT_ALLOWED, message, hint: None });
         }
         for (field, part, source) in config.sent() {
-            let Source::Reference(reference) = source else { continue };
+            let SecretSource::Reference(reference) = source else { continue };
             let permitted = match &url {
                 Some(url) => {
                     let to = Destination { url, kept_in: None };
@@ -95,7 +97,7 @@ pub(super) fn grants(models: &[ModelManifest]) -> Grants {
     for model in models {
         let Some(config) = model.provider.config() else { continue };
         let Some(url) = config.literal_url() else { continue };
-        for (_, _, source) in config.sent().filter(|(_, part, _)| *part != Part::Body) {
+        for (_, _, source) in config.sent().filter(|(_, part, _)| *part != HostPart::Body) {
             grants.add(&model.namespace, source, &url);
         }
     }
@@ -104,16 +106,16 @@ pub(super) fn grants(models: &[ModelManifest]) -> Grants {
 
 /// Who answers for a model.
 #[derive(Clone, Debug)]
-pub enum Provider {
+pub enum ModelProvider {
     /// `openai` and `azure`.
-    OpenAi(Box<Config>, ChatCompletions),
-    Anthropic(Box<Config>, Messages),
+    OpenAi(Box<RemoteConfig>, ChatCompletions),
+    Anthropic(Box<RemoteConfig>, MessagesApi),
     Scripted(Arc<Script>),
 }
 
-impl Provider {
+impl ModelProvider {
     /// How it is reached, if it is somewhere else.
-    pub(super) fn config(&self) -> Option<&Config> {
+    pub(super) fn config(&self) -> Option<&RemoteConfig> {
         match self {
             Self::OpenAi(config, _) | Self::Anthropic(config, _) => Some(config),
             Self::Scripted(_) => None,
@@ -130,14 +132,14 @@ pub(super) struct ModelDraft {
 
 /// The providers that are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ModelKind {
     OpenAi,
     Azure,
     Anthropic,
     Scripted,
 }
 
-impl Kind {
+impl ModelKind {
     const ALL: [Self; 4] = [Self::OpenAi, Self::Azure, Self::Anthropic, Self::Scripted];
 
     fn as_str(self) -> &'static str {
@@ -151,10 +153,10 @@ impl Kind {
 }
 
 pub(super) fn read(
-    metadata: &Metadata,
+    metadata: &ManifestMetadata,
     fields: &Fields<'_>,
     scripts: &mut HashMap<PathBuf, Option<Arc<Script>>>,
-) -> Option<Located<ModelDraft>> {
+) -> Option<LocatedManifest<ModelDraft>> {
     let spec = fields.required_fields("spec", "a model has at least a `provider` and a `config`")?;
     let kind = kind(&spec);
     let timeouts = timeouts(metadata, fields);
@@ -166,7 +168,7 @@ pub(super) fn read(
     }
     let provider = kind.zip(config).and_then(|(kind, config)| {
         let provider = provider(kind, &spec, &config, timeouts, scripts);
-        let others: Vec<_> = Kind::ALL.into_iter().filter(|other| *other != kind).map(Kind::as_str).collect();
+        let others: Vec<_> = ModelKind::ALL.into_iter().filter(|other| *other != kind).map(ModelKind::as_str).collect();
         let hint = format!("the provider is `{}`; leave it out", kind.as_str());
         config.unserved(&[&others[..], &["bedrock", "gemini"]].concat(), &hint);
         config.finish();
@@ -181,7 +183,7 @@ pub(super) fn read(
 }
 
 /// `provider` with `type: completions`, or the older form that has the provider in `type`.
-fn kind(spec: &Fields<'_>) -> Option<Kind> {
+fn kind(spec: &Fields<'_>) -> Option<ModelKind> {
     let kind = spec.text("type");
     let provider = spec.text("provider");
     let (provider, kind) = match (provider, kind) {
@@ -196,7 +198,7 @@ fn kind(spec: &Fields<'_>) -> Option<Kind> {
         let message = format!("models of type `{}` are not served by this version", kind.value);
         spec.fault(kind.place, "unsupported_kind", message, "write `type: completions`, or leave it out");
     }
-    let served = Kind::ALL.into_iter().find(|served| served.as_str() == provider.value);
+    let served = ModelKind::ALL.into_iter().find(|served| served.as_str() == provider.value);
     if served.is_none() {
         let message = format!("model provider `{}` is not served by this version", provider.value);
         spec.fault(provider.place, "unsupported_kind", message, instead_of(provider.value));
@@ -219,15 +221,15 @@ fn instead_of(provider: &str) -> &'static str {
 }
 
 fn provider(
-    kind: Kind,
+    kind: ModelKind,
     spec: &Fields<'_>,
     config: &Fields<'_>,
     timeouts: Timeouts,
     scripts: &mut HashMap<PathBuf, Option<Arc<Script>>>,
-) -> Option<Provider> {
+) -> Option<ModelProvider> {
     match kind {
-        Kind::OpenAi | Kind::Azure => {
-            let (name, host) = if kind == Kind::Azure { ("azure", Host::Azure) } else { ("openai", Host::OpenAi) };
+        ModelKind::OpenAi | ModelKind::Azure => {
+            let (name, host) = if kind == ModelKind::Azure { ("azure", Host::Azure) } else { ("openai", Host::OpenAi) };
             let model = model_name(spec);
             let settings = config.required_fields(name, &format!("write `{name}: {{baseUrl: …, apiKey: …}}`"))?;
             let echo = settings.bool("echo").unwrap_or(true);
@@ -243,9 +245,9 @@ fn provider(
             let rest = settings_of(&settings, openai::OWN_PROPERTIES);
             settings.finish();
             let config = rest.into_config(model?, base_url?, version.map(|value| value.source), timeouts);
-            Some(Provider::OpenAi(Box::new(config), ChatCompletions { host, echo }))
+            Some(ModelProvider::OpenAi(Box::new(config), ChatCompletions { host, echo }))
         }
-        Kind::Anthropic => {
+        ModelKind::Anthropic => {
             let model = model_name(spec);
             let settings = config.required_fields("anthropic", "write `anthropic: {apiKey: …}`")?;
             let cache = settings.bool("cache").unwrap_or(true);
@@ -253,23 +255,23 @@ fn provider(
             let base_url = if settings.get("baseUrl").is_some() {
                 base_url(&settings, "for instance https://api.anthropic.com; `/v1/messages` is added to it")
             } else {
-                Some(Source::Literal(Secret::new(anthropic::BASE_URL.to_owned())))
+                Some(SecretSource::Literal(Secret::new(anthropic::BASE_URL.to_owned())))
             };
             let rest = settings_of(&settings, anthropic::OWN_PROPERTIES);
             settings.finish();
             let config = rest.into_config(model?, base_url?, version.map(|value| value.source), timeouts);
-            Some(Provider::Anthropic(Box::new(config), Messages { cache }))
+            Some(ModelProvider::Anthropic(Box::new(config), MessagesApi { cache }))
         }
-        Kind::Scripted => {
+        ModelKind::Scripted => {
             // The name at an API means nothing to a script, but every other Model has one.
             value::optional(spec, "model");
             let settings = config.required_fields("scripted", "write `scripted: {file: …}`");
-            settings.and_then(|settings| scripted(&settings, scripts)).map(Provider::Scripted)
+            settings.and_then(|settings| scripted(&settings, scripts)).map(ModelProvider::Scripted)
         }
     }
 }
 
-fn model_name(spec: &Fields<'_>) -> Option<Source> {
+fn model_name(spec: &Fields<'_>) -> Option<SecretSource> {
     let model = value::required(spec, "model");
     if let Some(place) = model.as_ref().filter(|model| model.literal() == Some("")).map(|model| model.place) {
         spec.fault(place, "bad_value", "the model has an empty name", "write the name that the API gives it");
@@ -277,7 +279,7 @@ fn model_name(spec: &Fields<'_>) -> Option<Source> {
     model.map(|model| model.source)
 }
 
-fn base_url(settings: &Fields<'_>, hint: &str) -> Option<Source> {
+fn base_url(settings: &Fields<'_>, hint: &str) -> Option<SecretSource> {
     let base_url = value::required(settings, "baseUrl");
     if let Some(value) = &base_url
         && let Some(Err(problem)) = value.literal().map(remote::base)
@@ -289,16 +291,32 @@ fn base_url(settings: &Fields<'_>, hint: &str) -> Option<Source> {
 
 /// What the settings of every API have.
 struct Common {
-    api_key: Option<Source>,
-    headers: Vec<(String, Source)>,
-    properties: Vec<(String, Source)>,
+    api_key: Option<SecretSource>,
+    headers: Vec<(String, SecretSource)>,
+    properties: Vec<(String, SecretSource)>,
     stream: bool,
 }
 
 impl Common {
-    fn into_config(self, model: Source, base_url: Source, version: Option<Source>, timeouts: Timeouts) -> Config {
+    fn into_config(
+        self,
+        model: SecretSource,
+        base_url: SecretSource,
+        version: Option<SecretSource>,
+        timeouts: Timeouts,
+    ) -> RemoteConfig {
         let Self { api_key, headers, properties, stream } = self;
-        Config { model, base_url, api_key, version, headers, properties, stream, timeouts, reach: Reach::File }
+        RemoteConfig {
+            model,
+            base_url,
+            api_key,
+            version,
+            headers,
+            properties,
+            stream,
+            timeouts,
+            reach: SecretReach::File,
+        }
     }
 }
 
@@ -310,8 +328,8 @@ fn settings_of(settings: &Fields<'_>, own_properties: &[&str]) -> Common {
     Common { api_key, headers, properties, stream }
 }
 
-fn headers(settings: &Fields<'_>) -> Vec<(String, Source)> {
-    let mut headers: Vec<(String, Source)> = Vec::new();
+fn headers(settings: &Fields<'_>) -> Vec<(String, SecretSource)> {
+    let mut headers: Vec<(String, SecretSource)> = Vec::new();
     for fields in settings.entries("headers") {
         let (name, value) = (fields.required_text("name", "the name of the header"), value::required(&fields, "value"));
         fields.finish();
@@ -333,7 +351,7 @@ fn headers(settings: &Fields<'_>) -> Vec<(String, Source)> {
 }
 
 /// Further parameters of a request, and whether to stream, which stands among them.
-fn properties(settings: &Fields<'_>, own: &[&str]) -> (Vec<(String, Source)>, bool) {
+fn properties(settings: &Fields<'_>, own: &[&str]) -> (Vec<(String, SecretSource)>, bool) {
     let (mut properties, mut stream) = (Vec::new(), true);
     let Some(fields) = settings.fields("properties") else { return (properties, stream) };
     let Data::Map(members) = &fields.node().data else { return (properties, stream) };
@@ -356,7 +374,7 @@ fn properties(settings: &Fields<'_>, own: &[&str]) -> (Vec<(String, Source)>, bo
     (properties, stream)
 }
 
-fn timeouts(metadata: &Metadata, fields: &Fields<'_>) -> Timeouts {
+fn timeouts(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Timeouts {
     const KNOWN: &str = "known are `first-byte-timeout`, `idle-timeout` and `total-timeout`";
     let mut timeouts = Timeouts::default();
     for (annotation, value) in &metadata.annotations {
@@ -449,7 +467,7 @@ pub(super) fn named_script(manifest: &Path, document: &Node) -> Option<PathBuf> 
 /// Every model that another one falls back on must exist in its namespace, and none may lead back to
 /// itself.
 pub(super) fn check_fallbacks(
-    drafts: &[Located<ModelDraft>],
+    drafts: &[LocatedManifest<ModelDraft>],
     is_faulty: impl Fn(Document, &Namespace, &str) -> bool,
 ) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -507,13 +525,13 @@ pub(super) fn build(
     let alone = |manifest: &ModelManifest| -> Arc<dyn Model> {
         let namespace = manifest.namespace.clone();
         match &manifest.provider {
-            Provider::OpenAi(config, wire) => {
-                model::open_ai(namespace, Config::clone(config), *wire, secrets, connections)
+            ModelProvider::OpenAi(config, wire) => {
+                model::open_ai(namespace, RemoteConfig::clone(config), *wire, secrets, connections)
             }
-            Provider::Anthropic(config, wire) => {
-                model::anthropic(namespace, Config::clone(config), *wire, secrets, connections)
+            ModelProvider::Anthropic(config, wire) => {
+                model::anthropic(namespace, RemoteConfig::clone(config), *wire, secrets, connections)
             }
-            Provider::Scripted(script) => Arc::new(Scripted::new(Arc::clone(script))),
+            ModelProvider::Scripted(script) => Arc::new(Scripted::new(Arc::clone(script))),
         }
     };
     let built = manifests.iter().map(|manifest| {

@@ -8,7 +8,7 @@ use bosun_engine::resource::Manifest;
 use bosun_reading::{Fault, SourcePlace, Text};
 use serde_json::Value;
 
-use super::document::{Document, Located};
+use super::document::{Document, LocatedManifest};
 
 /// The name of a resource in another one's manifest.
 #[derive(Clone, Debug)]
@@ -35,11 +35,11 @@ pub(super) struct Referrer {
 
 /// Everything that is referred to and not there.
 pub(super) fn check(
-    referrers: &[Located<Referrer>],
+    referrers: &[LocatedManifest<Referrer>],
     exists: impl Fn(Document, &Namespace, &str) -> bool,
 ) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for Located { value, file, .. } in referrers {
+    for LocatedManifest { value, file, .. } in referrers {
         for Reference { kind, name, place } in &value.references {
             if exists(*kind, &value.namespace, name) {
                 continue;

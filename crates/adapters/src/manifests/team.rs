@@ -3,14 +3,14 @@
 //! They are read and checked, so that files that hold them can be used. This version does not run them.
 
 use super::{
-    document::{Document, Located, Metadata},
+    document::{Document, LocatedManifest, ManifestMetadata},
     reference::{Reference, Referrer},
 };
 use bosun_reading::{Fields, Text};
 
 const STRATEGIES: &str = "strategies are `sequential`, `round-robin`, `selector` and `graph`";
 
-pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>) -> Option<Located<Referrer>> {
+pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<Referrer>> {
     let spec = fields.required_fields("spec", "a team has `members` and a `strategy`")?;
     let mut references = Vec::new();
     spec.require("members", "a list of `{name: …, type: agent}`");
@@ -62,7 +62,7 @@ fn is_member_of(members: &[Reference], name: &str) -> bool {
     members.iter().any(|member| member.name == name)
 }
 
-fn graph(metadata: &Metadata, spec: &Fields<'_>, strategy: Option<Text<'_>>, is_member: impl Fn(&str) -> bool) {
+fn graph(metadata: &ManifestMetadata, spec: &Fields<'_>, strategy: Option<Text<'_>>, is_member: impl Fn(&str) -> bool) {
     let graph = spec.fields("graph");
     if strategy.is_some_and(|strategy| strategy.value == "graph") && graph.is_none() {
         spec.require("graph", "write `graph: {edges: [{from: …, to: …}]}`");
@@ -106,7 +106,7 @@ fn selector(spec: &Fields<'_>, strategy: Option<Text<'_>>) -> Option<Reference> 
     agent.map(|agent| Reference::new(Document::Agent, agent))
 }
 
-fn turns(metadata: &Metadata, spec: &Fields<'_>, strategy: Option<Text<'_>>) {
+fn turns(metadata: &ManifestMetadata, spec: &Fields<'_>, strategy: Option<Text<'_>>) {
     let turns = spec.whole_number("maxTurns");
     let loops = spec.bool("loops").unwrap_or_default();
     let Some(strategy) = strategy else { return };

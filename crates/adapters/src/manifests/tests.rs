@@ -21,11 +21,11 @@ use bosun_engine::{
 use bosun_reading::Faults;
 use serde_json::json;
 
-use super::{Builtins, Manifests, Provider, load};
+use super::{Builtins, Manifests, ModelProvider, load};
 use crate::{
     golden,
-    model::{anthropic::Messages, openai::Host, remote::Timeouts},
-    secret::{Secret, Secrets, Source},
+    model::{anthropic::MessagesApi, openai::Host, remote::Timeouts},
+    secret::{Secret, SecretSource, Secrets},
 };
 
 fn root() -> PathBuf {
@@ -83,10 +83,11 @@ fn models_are_read_with_their_secrets_unresolved() {
     let names: Vec<_> = manifests.models.iter().map(|model| format!("{}/{}", model.namespace, model.name)).collect();
     let expect = ["default", "remote", "azure", "claude"].map(|name| format!("default/{name}"));
     assert_eq!(names, [&expect[..], &["team-b/default".into(), "team-b/again".into()]].concat());
-    let Provider::OpenAi(remote, _) = &manifests.models[1].provider else { panic!() };
-    let literal = |text: &str| Source::Literal(Secret::new(text.into()));
-    let secret =
-        |name: &str, key: &str, optional| Source::Reference(SecretRef { name: name.into(), key: key.into(), optional });
+    let ModelProvider::OpenAi(remote, _) = &manifests.models[1].provider else { panic!() };
+    let literal = |text: &str| SecretSource::Literal(Secret::new(text.into()));
+    let secret = |name: &str, key: &str, optional| {
+        SecretSource::Reference(SecretRef { name: name.into(), key: key.into(), optional })
+    };
     assert_eq!(remote.model, secret("models", "name", false));
     assert_eq!(remote.base_url, literal("https://api.example.com/v1"));
     assert_eq!(remote.api_key, Some(secret("openai", "api-key", false)));
@@ -95,21 +96,21 @@ fn models_are_read_with_their_secrets_unresolved() {
     let properties = [("temperature".to_owned(), literal("0.2")), ("max_tokens".to_owned(), literal("500"))];
     assert_eq!(remote.properties, properties);
     assert!(!remote.stream);
-    let Provider::OpenAi(old, _) = &manifests.models[0].provider else { panic!() };
+    let ModelProvider::OpenAi(old, _) = &manifests.models[0].provider else { panic!() };
     assert!(old.stream && old.api_key.is_none());
-    let Provider::OpenAi(azure, wire) = &manifests.models[2].provider else { panic!() };
+    let ModelProvider::OpenAi(azure, wire) = &manifests.models[2].provider else { panic!() };
     assert_eq!((wire.host, wire.echo), (Host::Azure, false));
     assert_eq!((&azure.version, azure.timeouts), (&Some(literal("2025-01-01")), Timeouts::default()));
     let claude = &manifests.models[3];
     assert_eq!(claude.fallback, ["remote", "azure"]);
-    let Provider::Anthropic(config, Messages { cache: true }) = &claude.provider else { panic!() };
+    let ModelProvider::Anthropic(config, MessagesApi { cache: true }) = &claude.provider else { panic!() };
     assert_eq!(
         (&config.base_url, &config.version),
         (&literal("https://api.anthropic.com"), &Some(literal("2023-06-01")))
     );
     let [first_byte, idle, total] = [30, 60, 600].map(Duration::from_secs);
     assert_eq!(config.timeouts, Timeouts { first_byte, idle, total });
-    let (Provider::Scripted(one), Provider::Scripted(same)) =
+    let (ModelProvider::Scripted(one), ModelProvider::Scripted(same)) =
         (&manifests.models[4].provider, &manifests.models[5].provider)
     else {
         panic!()

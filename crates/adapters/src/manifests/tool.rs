@@ -14,7 +14,7 @@ use bosun_reading::{
 };
 
 use super::{
-    document::{Document, Located, Metadata},
+    document::{Document, LocatedManifest, ManifestMetadata},
     reference::{Reference, Referrer},
 };
 use crate::runner::builtin::Builtins;
@@ -31,7 +31,11 @@ pub(super) struct ToolDraft {
     pub(super) references: Vec<Reference>,
 }
 
-pub(super) fn read(metadata: &Metadata, fields: &Fields<'_>, builtins: &Builtins) -> Option<Located<ToolDraft>> {
+pub(super) fn read(
+    metadata: &ManifestMetadata,
+    fields: &Fields<'_>,
+    builtins: &Builtins,
+) -> Option<LocatedManifest<ToolDraft>> {
     let spec = bosun_reading::tool::read(fields)?;
     if metadata.name == USAGE && fields.report().is_of_client() {
         let message =

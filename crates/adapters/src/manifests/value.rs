@@ -3,20 +3,20 @@
 use bosun_core::tool::SecretRef;
 use bosun_reading::{Data, Fields, Node, SourcePlace};
 
-use crate::secret::{Secret, Source};
+use crate::secret::{Secret, SecretSource};
 
 /// A value with its place; for a literal, the place of the text itself.
-pub(super) struct Value {
-    pub(super) source: Source,
+pub(super) struct ManifestValue {
+    pub(super) source: SecretSource,
     pub(super) place: SourcePlace,
 }
 
-impl Value {
+impl ManifestValue {
     /// The text, if it is written in the manifest.
     pub(super) fn literal(&self) -> Option<&str> {
         match &self.source {
-            Source::Literal(text) => Some(text.expose()),
-            Source::Reference(_) => None,
+            SecretSource::Literal(text) => Some(text.expose()),
+            SecretSource::Reference(_) => None,
         }
     }
 }
@@ -24,17 +24,17 @@ impl Value {
 const HINT: &str = "write `{value: …}` or `{valueFrom: {secretKeyRef: {name: …, key: …}}}`";
 
 /// The value of the field `name`, if it is there.
-pub(super) fn optional(fields: &Fields<'_>, name: &'static str) -> Option<Value> {
+pub(super) fn optional(fields: &Fields<'_>, name: &'static str) -> Option<ManifestValue> {
     of(fields, fields.get(name)?, name)
 }
 
 /// The value of the field `name`.
-pub(super) fn required(fields: &Fields<'_>, name: &'static str) -> Option<Value> {
+pub(super) fn required(fields: &Fields<'_>, name: &'static str) -> Option<ManifestValue> {
     of(fields, fields.require(name, HINT)?, name)
 }
 
 /// Reads `node`, the value of `name`.
-pub(super) fn of(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Value> {
+pub(super) fn of(parent: &Fields<'_>, node: &Node, name: &str) -> Option<ManifestValue> {
     if !matches!(node.data, Data::Map(_)) {
         parent.wrong_field(name, node, "a mapping", HINT);
         return None;
@@ -56,10 +56,13 @@ pub(super) fn of(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Value> 
         return None;
     }
     if let Some(text) = literal {
-        return Some(Value { source: Source::Literal(Secret::new(text.value.to_owned())), place: text.place });
+        return Some(ManifestValue {
+            source: SecretSource::Literal(Secret::new(text.value.to_owned())),
+            place: text.place,
+        });
     }
     let (place, secret) = reference?;
-    Some(Value { source: Source::Reference(secret??), place })
+    Some(ManifestValue { source: SecretSource::Reference(secret??), place })
 }
 
 fn secret(fields: &Fields<'_>) -> Option<SecretRef> {

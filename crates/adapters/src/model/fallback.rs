@@ -86,7 +86,7 @@ mod tests {
     use crate::model::{
         openai::{ChatCompletions, Host},
         scripted::{Script, Scripted},
-        testing::{self, Kept, failing, hello, stand_in, stream_of},
+        testing::{self, KeptDeltas, failing, hello, stand_in, stream_of},
     };
 
     fn at(server: &StandIn) -> Arc<dyn Model> {
@@ -105,7 +105,7 @@ mod tests {
         others: Vec<(&str, Arc<dyn Model>)>,
     ) -> (Result<Option<String>, &'static str>, String) {
         let others = others.into_iter().map(|(name, model)| (name.to_owned(), model)).collect();
-        let (model, kept) = (Fallback::new(at(first), others), Kept::default());
+        let (model, kept) = (Fallback::new(at(first), others), KeptDeltas::default());
         let reply = model.reply(&hello(), &kept).await;
         (reply.map(|reply| reply.answered_by).map_err(|error| error.code()), kept.text())
     }
@@ -151,7 +151,7 @@ mod tests {
         let server = stand_in(vec![failing(500, "down"); 9]).await;
         let model = Fallback::new(at(&server), vec![("second".to_owned(), saying("two"))]);
         for _ in 0..4 {
-            let reply = model.reply(&hello(), &Kept::default()).await.unwrap();
+            let reply = model.reply(&hello(), &KeptDeltas::default()).await.unwrap();
             assert_eq!(reply.answered_by.as_deref(), Some("second"));
         }
         assert_eq!(server.requests().len(), 5);

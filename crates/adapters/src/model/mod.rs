@@ -20,7 +20,7 @@ use std::sync::Arc;
 use bosun_core::Namespace;
 use bosun_engine::Model;
 
-use self::remote::{Config, Connections, Remote, Wire};
+use self::remote::{Connections, Remote, RemoteConfig, Wire};
 use crate::secret::Secrets;
 
 pub use fallback::Fallback;
@@ -29,7 +29,7 @@ pub use fallback::Fallback;
 #[must_use]
 pub fn open_ai(
     namespace: Namespace,
-    config: Config,
+    config: RemoteConfig,
     wire: openai::ChatCompletions,
     secrets: &Arc<Secrets>,
     connections: &Arc<Connections>,
@@ -41,8 +41,8 @@ pub fn open_ai(
 #[must_use]
 pub fn anthropic(
     namespace: Namespace,
-    config: Config,
-    wire: anthropic::Messages,
+    config: RemoteConfig,
+    wire: anthropic::MessagesApi,
     secrets: &Arc<Secrets>,
     connections: &Arc<Connections>,
 ) -> Arc<dyn Model> {
@@ -51,7 +51,7 @@ pub fn anthropic(
 
 fn remote(
     namespace: Namespace,
-    config: Config,
+    config: RemoteConfig,
     wire: impl Wire,
     secrets: &Arc<Secrets>,
     connections: &Arc<Connections>,

@@ -22,37 +22,37 @@ use bosun_standin::{self as standin, Plays, StandIn};
 use serde_json::{Value, json};
 
 use super::{
-    remote::{Answer, Config, Connections, Failure, Reader, Remote, Timeouts, Wire},
+    remote::{Connections, Failure, Remote, RemoteAnswer, RemoteConfig, ReplyReader, Timeouts, Wire},
     retry::Backoff,
 };
-use crate::secret::{Secret, Source, binding::Reach};
+use crate::secret::{Secret, SecretSource, binding::SecretReach};
 
 pub(crate) fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models")
 }
 
-pub(crate) fn literal(text: &str) -> Source {
-    Source::Literal(Secret::new(text.into()))
+pub(crate) fn literal(text: &str) -> SecretSource {
+    SecretSource::Literal(Secret::new(text.into()))
 }
 
 /// Records the streamed text.
 #[derive(Default)]
-pub(crate) struct Kept(Mutex<String>);
+pub(crate) struct KeptDeltas(Mutex<String>);
 
-impl Deltas for Kept {
+impl Deltas for KeptDeltas {
     fn push(&self, text: &str) {
         self.0.lock().unwrap().push_str(text);
     }
 }
 
-impl Kept {
+impl KeptDeltas {
     pub(crate) fn text(&self) -> String {
         self.0.lock().unwrap().clone()
     }
 }
 
-pub(crate) fn config(base_url: &str) -> Config {
-    Config {
+pub(crate) fn config(base_url: &str) -> RemoteConfig {
+    RemoteConfig {
         model: literal("gpt-4o"),
         base_url: literal(base_url),
         api_key: None,
@@ -61,12 +61,12 @@ pub(crate) fn config(base_url: &str) -> Config {
         properties: Vec::new(),
         stream: true,
         timeouts: Timeouts::default(),
-        reach: Reach::default(),
+        reach: SecretReach::default(),
     }
 }
 
 /// A model with short delays.
-pub(crate) fn remote<W: Wire>(config: Config, wire: W) -> Remote<W> {
+pub(crate) fn remote<W: Wire>(config: RemoteConfig, wire: W) -> Remote<W> {
     let mut model = Remote::new(Namespace::default(), config, wire, Arc::default(), Arc::new(Connections::default()));
     model.backoff = Backoff { first: Duration::from_millis(1), longest: Duration::from_secs(5) };
     model
@@ -100,7 +100,7 @@ pub(crate) fn hello() -> ModelRequest {
 }
 
 pub(crate) async fn reply(model: &dyn Model) -> Result<ModelReply, ModelError> {
-    model.reply(&hello(), &Kept::default()).await
+    model.reply(&hello(), &KeptDeltas::default()).await
 }
 
 pub(crate) fn assistant(text: Option<&str>, calls: Vec<MessageCall>) -> Message {
@@ -155,10 +155,10 @@ pub(crate) fn stream_of(wire: &str, name: &str) -> Vec<u8> {
     std::fs::read(fixtures().join(wire).join("streams").join(name).with_extension("sse")).unwrap()
 }
 
-pub(crate) fn shown(answer: &Answer) -> Value {
+pub(crate) fn shown(answer: &RemoteAnswer) -> Value {
     let (reply, paused) = match answer {
-        Answer::Whole(reply) => (reply, false),
-        Answer::Paused(reply) => (reply, true),
+        RemoteAnswer::Whole(reply) => (reply, false),
+        RemoteAnswer::Paused(reply) => (reply, true),
     };
     let call = |call: &ModelCall| json!({"id": call.provider_id, "name": call.alias, "arguments": call.arguments});
     let mut shown = json!({
@@ -176,18 +176,18 @@ pub(crate) fn shown(answer: &Answer) -> Value {
 }
 
 /// The result of a reader for these parts of a stream, and the text that it showed.
-pub(crate) fn assemble(mut reader: Box<dyn Reader>, parts: &[&[u8]]) -> (Result<Answer, Failure>, String) {
-    let deltas = Kept::default();
+pub(crate) fn assemble(mut reader: Box<dyn ReplyReader>, parts: &[&[u8]]) -> (Result<RemoteAnswer, Failure>, String) {
+    let deltas = KeptDeltas::default();
     let fed = parts.iter().try_for_each(|part| reader.feed(part, &deltas));
     (fed.and_then(|()| reader.end()), deltas.text())
 }
 
 /// Feeds events until one is refused: the number of accepted events, the code, and the size of the shown text.
 pub(crate) fn refused_after(
-    mut reader: Box<dyn Reader>,
+    mut reader: Box<dyn ReplyReader>,
     mut event: impl FnMut(usize) -> String,
 ) -> (usize, &'static str, usize) {
-    let deltas = Kept::default();
+    let deltas = KeptDeltas::default();
     for number in 0..100_000 {
         match reader.feed(event(number).as_bytes(), &deltas) {
             Ok(()) => {}
@@ -199,7 +199,7 @@ pub(crate) fn refused_after(
 }
 
 /// The cases of a file of malformed answers: a name, its events, and the error.
-pub(crate) fn check_malformed(wire: &str, reader: impl Fn() -> Box<dyn Reader>, event: impl Fn(&Value) -> String) {
+pub(crate) fn check_malformed(wire: &str, reader: impl Fn() -> Box<dyn ReplyReader>, event: impl Fn(&Value) -> String) {
     let text = std::fs::read_to_string(fixtures().join(wire).join("malformed.json")).unwrap();
     let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
     assert!(cases.len() >= 40, "{}", cases.len());

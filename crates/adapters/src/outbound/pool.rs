@@ -32,8 +32,8 @@ use super::{
     resolver::Resolver,
 };
 use crate::{
-    address::{NotPublic, Reachable, Way},
-    secret::binding::Reach,
+    address::{AddressWay, NotPublic, Reachable},
+    secret::binding::SecretReach,
 };
 
 /// How long an idle connection is kept.
@@ -69,30 +69,30 @@ impl Pool {
     }
 
     /// Whether a manifest may call an address, as far as its URL says.
-    pub(crate) fn way_to(&self, url: &Url, reach: &Reach) -> Result<Way, NotPublic> {
+    pub(crate) fn way_to(&self, url: &Url, reach: &SecretReach) -> Result<AddressWay, NotPublic> {
         match reach {
-            Reach::File => Ok(Way::Free),
-            Reach::Stored { .. } => self.reachable.way_to(url),
+            SecretReach::File => Ok(AddressWay::Free),
+            SecretReach::Stored { .. } => self.reachable.way_to(url),
         }
     }
 
     /// The client for requests to `url`, which connects only to what a manifest of this reach may call.
-    pub(crate) fn client(&self, url: &Url, reach: &Reach) -> Result<&Client, OutboundError> {
+    pub(crate) fn client(&self, url: &Url, reach: &SecretReach) -> Result<&Client, OutboundError> {
         self.open(self.way_to(url, reach)?, url.scheme() == "https")
     }
 
-    fn open(&self, way: Way, is_secure: bool) -> Result<&Client, OutboundError> {
+    fn open(&self, way: AddressWay, is_secure: bool) -> Result<&Client, OutboundError> {
         let clients = match way {
-            Way::Free => &self.unchecked,
-            Way::Checked => &self.checked,
+            AddressWay::Free => &self.unchecked,
+            AddressWay::Checked => &self.checked,
         };
         let slot = if is_secure { &clients.secure } else { &clients.plain };
         if let Some(client) = slot.get() {
             return Ok(client);
         }
         let resolver = match way {
-            Way::Free => Resolver::Any,
-            Way::Checked => Resolver::Checked(Arc::clone(&self.reachable)),
+            AddressWay::Free => Resolver::Any,
+            AddressWay::Checked => Resolver::Checked(Arc::clone(&self.reachable)),
         };
         let connector = Connector::open(resolver, is_secure).map_err(OutboundError::Tls)?;
         Ok(slot.get_or_init(|| Client::new(&connector)))

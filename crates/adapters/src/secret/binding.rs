@@ -13,13 +13,13 @@ use bosun_core::{Namespace, tool::SecretRef};
 use url::Url;
 
 use super::{
-    ALLOWED_HOSTS, SecretError, Secrets, Source, clip,
+    ALLOWED_HOSTS, SecretError, SecretSource, Secrets, clip,
     hosts::{self, BadLine},
 };
 
 /// The part of a request that a secret becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum HostPart {
     /// The key of the API.
     Key,
     Header,
@@ -36,7 +36,7 @@ pub struct Destination<'a> {
 
 /// Which destinations the secrets of a manifest may be sent to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
+pub enum SecretReach {
     /// The manifest is a file.
     #[default]
     File,
@@ -54,25 +54,25 @@ impl Destination<'_> {
     }
 }
 
-impl Reach {
+impl SecretReach {
     /// Whether a secret may be this part of a request, to any destination.
     ///
     /// # Errors
     /// If it may not.
-    pub fn permit_part(&self, name: &str, part: Part) -> Result<(), SecretError> {
+    pub fn permit_part(&self, name: &str, part: HostPart) -> Result<(), SecretError> {
         match self {
-            Self::Stored { .. } if part == Part::Body => Err(SecretError::NotInBody { name: clip(name) }),
+            Self::Stored { .. } if part == HostPart::Body => Err(SecretError::NotInBody { name: clip(name) }),
             Self::File | Self::Stored { .. } => Ok(()),
         }
     }
 
-    fn includes(&self, namespace: &Namespace, name: &str, part: Part, to: Destination<'_>) -> bool {
+    fn includes(&self, namespace: &Namespace, name: &str, part: HostPart, to: Destination<'_>) -> bool {
         match self {
             Self::File => true,
             Self::Stored { grants, own } => {
                 let is_own = || own.is_some_and(|own| Url::parse(own).is_ok_and(|own| own.origin() == to.url.origin()));
                 // A secret that files send elsewhere is known not to be a key of this API.
-                let may_be_own = || part == Part::Key && is_own() && !grants.know(namespace, name);
+                let may_be_own = || part == HostPart::Key && is_own() && !grants.know(namespace, name);
                 to.kept_in == Some(name) || grants.include(namespace, name, to.url) || may_be_own()
             }
         }
@@ -85,8 +85,8 @@ pub struct Grants(BTreeSet<(Namespace, String, String)>);
 
 impl Grants {
     /// Adds that a file of `namespace` sends `source` to `url`.
-    pub fn add(&mut self, namespace: &Namespace, source: &Source, url: &Url) {
-        if let Source::Reference(SecretRef { name, .. }) = source {
+    pub fn add(&mut self, namespace: &Namespace, source: &SecretSource, url: &Url) {
+        if let SecretSource::Reference(SecretRef { name, .. }) = source {
             self.0.insert((namespace.clone(), name.clone(), origin(url)));
         }
     }
@@ -118,13 +118,13 @@ impl Secrets {
         &self,
         namespace: &Namespace,
         SecretRef { name, .. }: &SecretRef,
-        part: Part,
+        part: HostPart,
         to: Destination<'_>,
-        reach: &Reach,
+        reach: &SecretReach,
     ) -> Result<(), SecretError> {
         reach.permit_part(name, part)?;
         let beside = SecretRef { name: name.clone(), key: ALLOWED_HOSTS.to_owned(), optional: true };
-        let Some(listed) = self.resolve(namespace, &Source::Reference(beside)).await? else {
+        let Some(listed) = self.resolve(namespace, &SecretSource::Reference(beside)).await? else {
             if reach.includes(namespace, name, part, to) {
                 return Ok(());
             }
@@ -158,11 +158,11 @@ mod tests {
         SecretRef { name: name.into(), key: "api-key".into(), optional: false }
     }
 
-    fn stored() -> Reach {
+    fn stored() -> SecretReach {
         let mut grants = Grants::default();
         let granted = Url::parse("https://models.example.org/v1").unwrap();
-        grants.add(&Namespace::default(), &Source::Reference(reference("openai")), &granted);
-        Reach::Stored { grants: Arc::new(grants), own: Some(OWN) }
+        grants.add(&Namespace::default(), &SecretSource::Reference(reference("openai")), &granted);
+        SecretReach::Stored { grants: Arc::new(grants), own: Some(OWN) }
     }
 
     #[tokio::test]
@@ -170,13 +170,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "default/openai/allowed-hosts", "api.openai.com\n*.example.com\n");
         let secrets = Secrets::new(Some(root.path().to_owned()), []);
-        for reach in [Reach::File, stored()] {
+        for reach in [SecretReach::File, stored()] {
             let to = async |address: &str| {
                 let url = if address.contains("://") { address.to_owned() } else { format!("https://{address}/v1") };
                 let url = Url::parse(&url).unwrap();
                 let to = Destination { url: &url, kept_in: None };
                 let permitted =
-                    secrets.permit(&Namespace::default(), &reference("openai"), Part::Key, to, &reach).await;
+                    secrets.permit(&Namespace::default(), &reference("openai"), HostPart::Key, to, &reach).await;
                 permitted.map_err(|error| error.to_string())
             };
             for host in ["api.openai.com", "API.openai.com", "api.openai.com.", "a.example.com", "b.a.example.com"] {
@@ -209,8 +209,8 @@ mod tests {
         let secrets = Secrets::new(Some(root.path().to_owned()), []);
         let url = Url::parse("https://api.openai.com/v1").unwrap();
         let to = Destination { url: &url, kept_in: None };
-        for reach in [Reach::File, stored()] {
-            let refused = secrets.permit(&Namespace::default(), &reference("openai"), Part::Key, to, &reach).await;
+        for reach in [SecretReach::File, stored()] {
+            let refused = secrets.permit(&Namespace::default(), &reference("openai"), HostPart::Key, to, &reach).await;
             let refused = refused.unwrap_err();
             assert!(refused.is_refusal());
             assert_eq!(
@@ -224,33 +224,33 @@ mod tests {
     #[tokio::test]
     async fn without_a_list_a_stored_manifest_is_bound_by_the_files() {
         let secrets = Secrets::default();
-        let check = async |reach: &Reach, namespace: &str, name: &str, part, to: &str, kept_in| {
+        let check = async |reach: &SecretReach, namespace: &str, name: &str, part, to: &str, kept_in| {
             let url = Url::parse(to).unwrap();
             let to = Destination { url: &url, kept_in };
             secrets.permit(&namespace.parse().unwrap(), &reference(name), part, to, reach).await.is_ok()
         };
-        for part in [Part::Key, Part::Header, Part::Body] {
-            assert!(check(&Reach::File, "default", "openai", part, "http://anywhere.example", None).await);
+        for part in [HostPart::Key, HostPart::Header, HostPart::Body] {
+            assert!(check(&SecretReach::File, "default", "openai", part, "http://anywhere.example", None).await);
         }
         let stored = stored();
         for (namespace, name, part, to, kept_in, expect) in [
-            ("default", "openai", Part::Key, "https://models.example.org/v2?x=1", None, true),
-            ("default", "openai", Part::Header, "https://models.example.org", None, true),
-            ("default", "openai", Part::Body, "https://models.example.org", None, false),
-            ("default", "openai", Part::Key, "http://models.example.org", None, false),
-            ("default", "openai", Part::Key, "https://models.example.org:8443", None, false),
-            ("default", "openai", Part::Key, "https://models.example.org.", None, false),
-            ("default", "other", Part::Key, "https://models.example.org", None, false),
-            ("team-b", "openai", Part::Key, "https://models.example.org", None, false),
-            ("default", "other", Part::Key, "https://api.openai.com/v1", None, true),
-            ("default", "openai", Part::Key, "https://api.openai.com/v1", None, false),
-            ("team-b", "openai", Part::Key, "https://api.openai.com/v1", None, true),
-            ("default", "other", Part::Header, "https://api.openai.com/v1", None, false),
-            ("default", "other", Part::Key, "http://api.openai.com/v1", None, false),
-            ("default", "other", Part::Key, "https://api.openai.com:444/v1", None, false),
-            ("default", "other", Part::Key, "https://evil.example", Some("other"), true),
-            ("default", "other", Part::Key, "https://evil.example", Some("openai"), false),
-            ("default", "other", Part::Body, "https://evil.example", Some("other"), false),
+            ("default", "openai", HostPart::Key, "https://models.example.org/v2?x=1", None, true),
+            ("default", "openai", HostPart::Header, "https://models.example.org", None, true),
+            ("default", "openai", HostPart::Body, "https://models.example.org", None, false),
+            ("default", "openai", HostPart::Key, "http://models.example.org", None, false),
+            ("default", "openai", HostPart::Key, "https://models.example.org:8443", None, false),
+            ("default", "openai", HostPart::Key, "https://models.example.org.", None, false),
+            ("default", "other", HostPart::Key, "https://models.example.org", None, false),
+            ("team-b", "openai", HostPart::Key, "https://models.example.org", None, false),
+            ("default", "other", HostPart::Key, "https://api.openai.com/v1", None, true),
+            ("default", "openai", HostPart::Key, "https://api.openai.com/v1", None, false),
+            ("team-b", "openai", HostPart::Key, "https://api.openai.com/v1", None, true),
+            ("default", "other", HostPart::Header, "https://api.openai.com/v1", None, false),
+            ("default", "other", HostPart::Key, "http://api.openai.com/v1", None, false),
+            ("default", "other", HostPart::Key, "https://api.openai.com:444/v1", None, false),
+            ("default", "other", HostPart::Key, "https://evil.example", Some("other"), true),
+            ("default", "other", HostPart::Key, "https://evil.example", Some("openai"), false),
+            ("default", "other", HostPart::Body, "https://evil.example", Some("other"), false),
         ] {
             let found = check(&stored, namespace, name, part, to, kept_in).await;
             assert_eq!(found, expect, "{namespace}/{name} as {part:?} to {to}");
@@ -265,7 +265,7 @@ mod tests {
         let url = Url::parse("https://cnry.example:8443/v1").unwrap();
         let to = Destination { url: &url, kept_in: Some("address") };
         for name in ["none", "listed"] {
-            let refused = secrets.permit(&Namespace::default(), &reference(name), Part::Key, to, &stored()).await;
+            let refused = secrets.permit(&Namespace::default(), &reference(name), HostPart::Key, to, &stored()).await;
             let shown = refused.unwrap_err().to_string();
             let expect = format!("secret `{name}` may not be sent to the address in secret `address`");
             assert!(shown.starts_with(&expect) && !shown.contains("cnry") && !shown.contains("8443"), "{shown}");
@@ -277,13 +277,13 @@ mod tests {
         let secrets = Secrets::default();
         let url = Url::parse("http://127.0.0.1:9/v1?key=cnry").unwrap();
         let to = Destination { url: &url, kept_in: None };
-        let refused = secrets.permit(&Namespace::default(), &reference("none"), Part::Key, to, &stored()).await;
+        let refused = secrets.permit(&Namespace::default(), &reference("none"), HostPart::Key, to, &stored()).await;
         assert_eq!(
             refused.unwrap_err().to_string(),
             "secret `none` may not be sent to `http://127.0.0.1:9` by a stored model: no manifest in a file of namespace \
              `default` sends it there; list the host in `<secrets>/default/none/allowed-hosts`, or describe the model in a file"
         );
-        let refused = secrets.permit(&Namespace::default(), &reference("none"), Part::Body, to, &stored()).await;
+        let refused = secrets.permit(&Namespace::default(), &reference("none"), HostPart::Body, to, &stored()).await;
         assert_eq!(
             refused.unwrap_err().to_string(),
             "secret `none` may not be sent in the body of a request by a stored model; use `apiKey` or `headers`, or \

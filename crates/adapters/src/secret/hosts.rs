@@ -16,7 +16,7 @@ use crate::address::{self, HostAndPort};
 
 /// The destinations that one line allows.
 #[derive(Debug, PartialEq, Eq)]
-struct Line {
+struct HostLine {
     scheme: Option<&'static str>,
     /// Without a leading `*.`.
     host: String,
@@ -36,13 +36,13 @@ pub(super) fn admit(list: &str, url: &Url) -> Result<bool, BadLine> {
     let lines = list.split([',', '\n']).map(str::trim).enumerate().filter(|(_, text)| !text.is_empty());
     let mut admitted = false;
     for (index, text) in lines {
-        let line = Line::parse(text).ok_or(BadLine(index + 1))?;
+        let line = HostLine::parse(text).ok_or(BadLine(index + 1))?;
         admitted |= line.admits(url);
     }
     Ok(admitted)
 }
 
-impl Line {
+impl HostLine {
     fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = match text.split_once("://") {
             Some((scheme, rest)) => {

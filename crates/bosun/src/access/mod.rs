@@ -17,7 +17,7 @@ use std::{
 };
 
 use anyhow::Context;
-use bosun_core::audit::{Action, Record};
+use bosun_core::audit::{Action, AuditRecord};
 use bosun_edges::auth::{
     Access, Policy,
     jwt::{Issuer, Jwks},
@@ -228,7 +228,7 @@ enum Done {
 /// or not it can be recorded: a store that does not take records must not keep a revoked key in force.
 async fn record(engine: &Engine, acts: Vec<(Action, String)>) -> Done {
     let now = engine.now();
-    let of = |(action, detail)| Record::of_act(now, action, None, Some(detail));
+    let of = |(action, detail)| AuditRecord::of_act(now, action, None, Some(detail));
     if let Err(error) = engine.record_acts(acts.into_iter().map(of).collect()).await {
         tracing::error!(error = %error, "a change of keys is in force and not in the audit log");
     }

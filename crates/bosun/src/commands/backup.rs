@@ -7,8 +7,8 @@ use std::{
     process::ExitCode,
 };
 
-use bosun_adapters::store::sqlite::{self, BackupError, Progress, audit::spool};
-use bosun_core::audit::{Action, Record};
+use bosun_adapters::store::sqlite::{self, BackupError, BackupProgress, audit::spool};
+use bosun_core::audit::{Action, AuditRecord};
 use bosun_engine::{Clock, SystemClock};
 
 use super::check;
@@ -48,10 +48,11 @@ impl Backup {
     /// Tells the server, which alone writes to the audit log: the one that runs, or the next.
     fn leave_word(&self) -> std::io::Result<()> {
         let to = std::path::absolute(&self.to)?;
-        let record = Record::of_act(SystemClock.now(), Action::StoreBackedUp, None, Some(to.display().to_string()));
+        let record =
+            AuditRecord::of_act(SystemClock.now(), Action::StoreBackedUp, None, Some(to.display().to_string()));
         // Whose process this is; names would have to be looked up, and can be changed.
         let uid = std::fs::metadata("/proc/self").map(|process| format!("uid:{}", process.uid())).ok();
-        spool::append(&self.data, &Record { actor: uid.map(Into::into), ..record })
+        spool::append(&self.data, &AuditRecord { actor: uid.map(Into::into), ..record })
     }
 
     /// Adds what to do where the command line is what can be changed.
@@ -77,11 +78,11 @@ struct Line {
 }
 
 impl Line {
-    fn show(&mut self, progress: Progress) {
+    fn show(&mut self, progress: BackupProgress) {
         let text = match progress {
-            Progress::Blobs { copied } => format!("{copied} blobs copied"),
-            Progress::Pages { copied, of } => format!("{copied} of {of} pages copied"),
-            Progress::Checking => "looking the copy over".into(),
+            BackupProgress::Blobs { copied } => format!("{copied} blobs copied"),
+            BackupProgress::Pages { copied, of } => format!("{copied} of {of} pages copied"),
+            BackupProgress::Checking => "looking the copy over".into(),
         };
         self.write(&text);
     }

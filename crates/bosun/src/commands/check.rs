@@ -5,7 +5,7 @@ mod store;
 
 use std::{collections::HashMap, path::PathBuf, process::ExitCode};
 
-use bosun_convert::{Checked, Format, Options, Problem, Severity, document};
+use bosun_convert::{CheckedTool, ConvertOptions, Format, Severity, ToolProblem, document};
 use bosun_reading::SourcePlace;
 use serde_json::json;
 
@@ -44,13 +44,13 @@ impl Check {
         if let Some(dir) = &self.data {
             return Ok(store::check(dir, self.json));
         }
-        let mut reports: Vec<(String, Problem)> = Vec::new();
+        let mut reports: Vec<(String, ToolProblem)> = Vec::new();
         let mut catalog = Catalog::default();
         let mut manifests = Manifests::default();
         let mut files = 0;
         for source in input::sources(&self.paths)? {
             let bytes = source.read()?;
-            let mut checked = read(&bytes, Options::default());
+            let mut checked = read(&bytes, ConvertOptions::default());
             if source.is_incidental && is_something_else(&checked) {
                 continue;
             }
@@ -83,15 +83,15 @@ impl Check {
 }
 
 /// All that can be said about the bytes of a file.
-pub(crate) fn read(bytes: &[u8], options: Options) -> Checked<'_> {
+pub(crate) fn read(bytes: &[u8], options: ConvertOptions) -> CheckedTool<'_> {
     match document::decode(bytes) {
         Ok(text) => bosun_convert::check(text, options),
-        Err(error) => Checked::unreadable(&error.into()),
+        Err(error) => CheckedTool::unreadable(&error.into()),
     }
 }
 
 /// A file that lies in a folder and is none of ours.
-pub(crate) fn is_something_else(checked: &Checked<'_>) -> bool {
+pub(crate) fn is_something_else(checked: &CheckedTool<'_>) -> bool {
     checked.problems.iter().any(|problem| problem.code == "unknown_format")
 }
 
@@ -102,7 +102,7 @@ struct Catalog {
 }
 
 impl Catalog {
-    fn add(&mut self, file: &str, checked: &Checked<'_>) -> Vec<Problem> {
+    fn add(&mut self, file: &str, checked: &CheckedTool<'_>) -> Vec<ToolProblem> {
         // Exports and descriptions of other systems are converted before they join a catalogue.
         if !matches!(checked.format, Some(Format::ToolConfig | Format::ArkManifest)) {
             return Vec::new();
@@ -115,7 +115,7 @@ impl Catalog {
                 None => {
                     self.names.insert(found.tool.name.clone(), (file.to_owned(), place));
                 }
-                Some((other, other_place)) => problems.push(Problem {
+                Some((other, other_place)) => problems.push(ToolProblem {
                     severity: Severity::Error,
                     place,
                     path: path.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use bosun_convert::{Checked, Format, Options, ZodVersion, write};
+use bosun_convert::{CheckedTool, ConvertOptions, Format, ZodVersion, write};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{
@@ -74,7 +74,7 @@ impl Convert {
         let shown = source.shown();
         let bytes = source.read()?;
         let zod = self.zod.map(ZodVersion::from);
-        let checked = check::read(&bytes, Options { from: self.from, zod });
+        let checked = check::read(&bytes, ConvertOptions { from: self.from, zod });
         for problem in &checked.problems {
             report::print(&shown, problem);
         }
@@ -85,7 +85,7 @@ impl Convert {
         Ok(if checked.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    fn write(&self, shown: &str, checked: &Checked<'_>) -> anyhow::Result<()> {
+    fn write(&self, shown: &str, checked: &CheckedTool<'_>) -> anyhow::Result<()> {
         let written = write(&checked.tools, self.to)?;
         for warning in written.warnings {
             report::print(shown, &checked.placed(warning));

@@ -1,7 +1,7 @@
 //! What a command has to say about a file, on standard error.
 
 use anstyle::{AnsiColor, Style};
-use bosun_convert::{Problem, Severity};
+use bosun_convert::{Severity, ToolProblem};
 use serde_json::{Value, json};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -10,7 +10,7 @@ const PLACE: Style = Style::new().bold();
 const ASIDE: Style = AnsiColor::Cyan.on_default();
 
 /// Prints a problem: `file:line:column: error[code]: message`, then the path and what to do.
-pub(crate) fn print(file: &str, problem: &Problem) {
+pub(crate) fn print(file: &str, problem: &ToolProblem) {
     let style = match problem.severity {
         Severity::Error => ERROR,
         Severity::Warning => WARNING,
@@ -28,7 +28,7 @@ pub(crate) fn print(file: &str, problem: &Problem) {
 }
 
 /// A problem as data.
-pub(crate) fn to_json(file: &str, problem: &Problem) -> Value {
+pub(crate) fn to_json(file: &str, problem: &ToolProblem) -> Value {
     json!({
         "file": file, "line": problem.place.line, "column": problem.place.column, "path": problem.path,
         "severity": problem.severity.as_str(), "code": problem.code, "message": problem.message, "hint": problem.hint,

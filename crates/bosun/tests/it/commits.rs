@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets, store::sqlite::Sqlite};
 use bosun_edges::auth::Access;
-use bosun_engine::{Engine, Settings, SystemClock, blob::MemoryBlobs};
+use bosun_engine::{Engine, EngineSettings, SystemClock, blob::MemoryBlobs};
 use bosun_standin::ledger;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -60,5 +60,5 @@ async fn engine(manifests: PathBuf, data: PathBuf) -> Engine {
     let loaded = manifests::load(&[manifests], &builtins).unwrap();
     let registry = loaded.build(&Arc::new(Secrets::new(None, [])), Arc::new(builtins));
     let store = Arc::new(Sqlite::open(&data).unwrap());
-    Engine::start(store, Arc::new(MemoryBlobs::new()), registry, clock, Settings::default()).await.unwrap()
+    Engine::start(store, Arc::new(MemoryBlobs::new()), registry, clock, EngineSettings::default()).await.unwrap()
 }

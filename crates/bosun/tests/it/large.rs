@@ -8,19 +8,19 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_adapters::{blob::Directory, runner::builtin::Builtins, store::sqlite::Sqlite};
+use bosun_adapters::{blob::BlobDirectory, runner::builtin::Builtins, store::sqlite::Sqlite};
 use bosun_core::{
-    Actor, CallId, ContentHash, Limits, Namespace, Outcome, QueryUid,
+    Actor, CallId, ContentHash, Namespace, Outcome, QueryLimits, QueryUid,
     hash::Hashing,
-    machine::{Delivery, Target},
+    machine::{Delivery, DeliveryTarget},
     query::{AskedLimits, View},
     tool::{Binding, Tool},
     transcript::Message,
 };
 use bosun_engine::{
-    Agent, BLOB_GRACE, Blobs, Engine, Model, QueryKey, Registry, Settings, Store, Submission, SystemClock,
+    Agent, BLOB_GRACE, Blobs, Engine, EngineSettings, Model, QueryKey, Registry, Store, Submission, SystemClock,
     blob::MemoryBlobs,
-    memory::Memory,
+    memory::MemoryStore,
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
     registry::AgentTool,
 };
@@ -369,7 +369,7 @@ async fn blobs_go_when_the_last_query_that_refers_to_them_is_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let store = Arc::new(Sqlite::open(directory.path()).unwrap());
     let blobs = directory.path().join("blobs");
-    let engine = reading_engine(store, Arc::new(Directory::open(&blobs).unwrap())).await;
+    let engine = reading_engine(store, Arc::new(BlobDirectory::open(&blobs).unwrap())).await;
     let text = piece(0);
     let mut keys = Vec::new();
     for _ in 0..2 {
@@ -463,7 +463,10 @@ async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine 
         annotations: Default::default(),
     });
     registry.set_builtins(Arc::new(builtins));
-    let settings = Settings { limits: Limits { max_tool_calls: 100, ..Limits::default() }, ..Settings::default() };
+    let settings = EngineSettings {
+        limits: QueryLimits { max_tool_calls: 100, ..QueryLimits::default() },
+        ..EngineSettings::default()
+    };
     Engine::start(store, blobs, registry, Arc::new(SystemClock), settings).await.unwrap()
 }
 
@@ -477,7 +480,7 @@ async fn deliver(engine: &Engine, text: &str) -> QueryKey {
         ..Submission::to_agent(Actor::local(), Namespace::default(), "reader", "read")
     };
     let paused = engine.submit(submission, PATIENCE).await.unwrap().snapshot;
-    let delivery = Delivery { target: Target::Call(paused.head.calls[0].id), outcome: Outcome::success(text) };
+    let delivery = Delivery { target: DeliveryTarget::Call(paused.head.calls[0].id), outcome: Outcome::success(text) };
     let key = (paused.head.namespace.clone(), paused.head.name.clone());
     engine.deliver(Actor::local(), key.clone(), vec![delivery], false, PATIENCE).await.unwrap();
     key
@@ -486,7 +489,7 @@ async fn deliver(engine: &Engine, text: &str) -> QueryKey {
 #[tokio::test]
 async fn a_model_that_follows_the_mark_reads_the_whole_result() {
     let text = "Zeile 待って 😀 mit\nvielen\n\nZeichen\n".repeat(40_000);
-    let engine = reading_engine(Arc::new(Memory::new()), Arc::new(MemoryBlobs::new())).await;
+    let engine = reading_engine(Arc::new(MemoryStore::new()), Arc::new(MemoryBlobs::new())).await;
     let key = deliver(&engine, &text).await;
     let query = engine.get(&key, PATIENCE).await.unwrap();
     let expect = ContentHash::of(text.as_bytes()).to_string();

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use bosun_core::{Event, event::Route};
+use bosun_core::{Event, event::CallRoute};
 use reqwest::Method;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -82,9 +82,9 @@ fn told_as(event: &Event) -> Option<&'static str> {
         Event::TurnStarted { turn: 1, .. } | Event::TurnStarted { attempt: 2.., .. } => Some("agent_thinking"),
         Event::TurnEnded { calls: 0, .. } => Some("agent_response"),
         Event::CallAsked(asked) => match asked.route {
-            Route::Outside { .. } => Some("tool_call"),
-            Route::Refused { .. } => Some("tool_finished"),
-            Route::Inside { .. } => None,
+            CallRoute::Outside { .. } => Some("tool_call"),
+            CallRoute::Refused { .. } => Some("tool_finished"),
+            CallRoute::Inside { .. } => None,
         },
         Event::CallStarted { .. } => Some("tool_started"),
         Event::CallFinished { .. } | Event::CallExpired { .. } => Some("tool_finished"),

@@ -7,7 +7,7 @@
 use bosun_core::{
     Tool,
     schema::{
-        dialect::{Lost, describe_more, named},
+        dialect::{LostKeyword, describe_more, named},
         path, reference,
     },
     text::clip,
@@ -61,7 +61,12 @@ const SILENT: &[&str] = &[
     "allOf",
 ];
 
-pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Result<Value, String> {
+pub(super) fn function(
+    tool: &Tool,
+    alias: &str,
+    root: Map<String, Value>,
+    lost: &mut LostKeyword,
+) -> Result<Value, String> {
     gemini::check_names(&root)?;
     let root = Value::Object(root);
     let mut reducer = Reducer { root: &root, written: 0, lost };
@@ -74,7 +79,7 @@ pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>, lost:
 struct Reducer<'a> {
     root: &'a Value,
     written: usize,
-    lost: &'a mut Lost,
+    lost: &'a mut LostKeyword,
 }
 
 impl Reducer<'_> {

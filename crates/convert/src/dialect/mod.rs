@@ -24,7 +24,7 @@ mod ollama;
 
 use bosun_core::{
     Tool, Toolset,
-    schema::dialect::{self, Declarations, Dialect, Lost, modern},
+    schema::dialect::{self, Declarations, Dialect, LostKeyword, modern},
 };
 use serde_json::{Map, Value};
 
@@ -90,25 +90,25 @@ impl AnyDialect {
         match self {
             Self::Served(dialect) => dialect::declare(dialect, tools),
             Self::Gemini => {
-                let write = |tool: &Tool, alias: &str, root: Parameters, _: &mut Lost| {
+                let write = |tool: &Tool, alias: &str, root: Parameters, _: &mut LostKeyword| {
                     gemini::function(tool, alias, modern(root))
                 };
                 dialect::declare_with(tools, write, gemini::envelope)
             }
             Self::GeminiOpenApi => {
-                let write = |tool: &Tool, alias: &str, root: Parameters, lost: &mut Lost| {
+                let write = |tool: &Tool, alias: &str, root: Parameters, lost: &mut LostKeyword| {
                     gemini_openapi::function(tool, alias, modern(root), lost)
                 };
                 dialect::declare_with(tools, write, gemini::envelope)
             }
             Self::Ollama => {
-                let write = |tool: &Tool, alias: &str, root: Parameters, lost: &mut Lost| {
+                let write = |tool: &Tool, alias: &str, root: Parameters, lost: &mut LostKeyword| {
                     Ok(ollama::function(tool, alias, modern(root), lost))
                 };
                 dialect::declare_with(tools, write, Value::Array)
             }
             Self::Mcp => {
-                let write = |tool: &Tool, alias: &str, root: Parameters, _: &mut Lost| {
+                let write = |tool: &Tool, alias: &str, root: Parameters, _: &mut LostKeyword| {
                     // MCP reads the draft that `$schema` names, and 2020-12 where there is none.
                     let root = if root.contains_key("$schema") { root } else { modern(root) };
                     Ok(mcp::tool(tool, alias, root))
@@ -116,7 +116,7 @@ impl AnyDialect {
                 dialect::declare_with(tools, write, Value::Array)
             }
             Self::Ark => {
-                let write = |tool: &Tool, _: &str, _: Parameters, _: &mut Lost| Ok(ark::specification(tool));
+                let write = |tool: &Tool, _: &str, _: Parameters, _: &mut LostKeyword| Ok(ark::specification(tool));
                 dialect::declare_with(tools, write, Value::Array)
             }
         }

@@ -6,7 +6,7 @@
 use bosun_core::{
     Tool,
     schema::{
-        dialect::{Lost, describe_more, named},
+        dialect::{LostKeyword, describe_more, named},
         path, reference,
     },
     text::clip,
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 const DEEPEST: usize = 16;
 const MOST: usize = 2_000;
 
-pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
+pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut LostKeyword) -> Value {
     let root = Value::Object(root);
     let mut reducer = Reducer { root: &root, written: 0, lost };
     let mut reduced = reducer.reduce(&root, "", 0);
@@ -34,7 +34,7 @@ pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>, lost:
 struct Reducer<'a> {
     root: &'a Value,
     written: usize,
-    lost: &'a mut Lost,
+    lost: &'a mut LostKeyword,
 }
 
 impl Reducer<'_> {

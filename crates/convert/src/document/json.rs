@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bosun_core::json::{JsonError, Limits};
+use bosun_core::json::{JsonError, JsonLimits};
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<Value, ReadError> {
         let message = format!("more than {MAX_VALUES} values");
         return Err(ReadError::Syntax { syntax: Syntax::Json, place: SourcePlace::START, message });
     }
-    let limits = Limits { bytes: MAX_SIZE, depth: MAX_DEPTH, memory: usize::MAX };
+    let limits = JsonLimits { bytes: MAX_SIZE, depth: MAX_DEPTH, memory: usize::MAX };
     bosun_core::json::parse(&blank_comments(text), limits).map_err(|error| ReadError::Syntax {
         syntax: Syntax::Json,
         place: error.position().map_or(SourcePlace::START, |(line, column)| in_characters(text, line, column)),

@@ -21,7 +21,7 @@ mod yaml;
 pub const MAX_SIZE: usize = 64 * 1024 * 1024;
 
 /// Maximum nesting of values.
-const MAX_DEPTH: usize = bosun_core::json::Limits::DEEPEST;
+const MAX_DEPTH: usize = bosun_core::json::JsonLimits::DEEPEST;
 
 /// Why a text could not be read as data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -62,15 +62,15 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, ReadError> {
 /// located at the alias.
 pub(super) fn locate(text: &str) -> Vec<Located> {
     let mut documents = Vec::new();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenNode> = Vec::new();
     for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
         let located = match event {
             Event::SequenceStart(..) => {
-                open.push(Open { place: place(span), inside: Inside::Items(Vec::new()), key: None });
+                open.push(OpenNode { place: place(span), inside: Inside::Items(Vec::new()), key: None });
                 continue;
             }
             Event::MappingStart(..) => {
-                open.push(Open { place: place(span), inside: Inside::Members(IndexMap::new()), key: None });
+                open.push(OpenNode { place: place(span), inside: Inside::Members(IndexMap::new()), key: None });
                 continue;
             }
             Event::SequenceEnd | Event::MappingEnd => match open.pop() {
@@ -78,7 +78,7 @@ pub(super) fn locate(text: &str) -> Vec<Located> {
                 None => continue,
             },
             Event::Scalar(text, style, ..) => match open.last_mut() {
-                Some(Open { inside: Inside::Members(_), key: key @ None, .. }) => {
+                Some(OpenNode { inside: Inside::Members(_), key: key @ None, .. }) => {
                     *key = Some(text.into_owned());
                     continue;
                 }
@@ -90,8 +90,8 @@ pub(super) fn locate(text: &str) -> Vec<Located> {
         };
         match open.last_mut() {
             None => documents.push(located),
-            Some(Open { inside: Inside::Items(items), .. }) => items.push(located),
-            Some(Open { inside: Inside::Members(members), key, .. }) => {
+            Some(OpenNode { inside: Inside::Items(items), .. }) => items.push(located),
+            Some(OpenNode { inside: Inside::Members(members), key, .. }) => {
                 // A list or an object as a key has no name that a path could use.
                 if let Some(key) = key.take() {
                     members.insert(key, located);
@@ -99,14 +99,14 @@ pub(super) fn locate(text: &str) -> Vec<Located> {
                     *key = Some(String::new());
                 }
             }
-            Some(Open { inside: Inside::Nothing, .. }) => {}
+            Some(OpenNode { inside: Inside::Nothing, .. }) => {}
         }
     }
     documents
 }
 
 /// An open list or object.
-struct Open {
+struct OpenNode {
     place: SourcePlace,
     inside: Inside,
     /// The key whose value comes next.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{Described, described};
 use crate::{
     fields::{Fields, text},
-    found::{Found, Origin, Report},
+    found::{Found, Report, ToolOrigin},
 };
 
 pub(super) fn read(fields: Fields<'_>, report: &Report) -> Option<Found> {
@@ -36,7 +36,7 @@ fn with_properties<'a>(fields: &Fields<'a>, properties: &Map<String, Value>, rep
         let required: Vec<&String> =
             properties.iter().filter(|(_, schema)| schema.get("default").is_none()).map(|(name, _)| name).collect();
         described.parameters = json!({"type": "object", "properties": properties, "required": required});
-        described.origin = Origin { parameters: None, ..described.origin };
+        described.origin = ToolOrigin { parameters: None, ..described.origin };
         report.warn(
             &fields.path_of("args"),
             "required_assumed",

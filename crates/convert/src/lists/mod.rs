@@ -10,7 +10,7 @@ use crate::{
     Format,
     document::{Document, Path},
     fields::{Fields, deprecation, text},
-    found::{Found, Inside, Origin, Report},
+    found::{Found, InsideTool, Report, ToolOrigin},
 };
 
 mod gemini;
@@ -69,7 +69,7 @@ struct Described<'a> {
     name: &'a str,
     description: &'a str,
     parameters: Value,
-    origin: Origin,
+    origin: ToolOrigin,
 }
 
 /// Name, description and parameters. A tool without a schema has no parameters.
@@ -86,7 +86,7 @@ fn described<'a>(fields: &Fields<'a>, schema_keys: &[&'static str], report: &Rep
         Some((key, schema)) => (schema.clone(), Some(fields.path_of(key))),
         None => (json!({"type": "object", "properties": {}}), None),
     };
-    let origin = Origin { path: fields.path().clone(), parameters: parameters_path };
+    let origin = ToolOrigin { path: fields.path().clone(), parameters: parameters_path };
     Some(Described { name, description, parameters, origin })
 }
 
@@ -95,7 +95,7 @@ impl Described<'_> {
         Found {
             tool: Tool::new(self.name, self.description, self.parameters, Binding::External),
             origin: self.origin,
-            inside: Inside::Never(why_outside.to_owned()),
+            inside: InsideTool::Never(why_outside.to_owned()),
         }
     }
 }
@@ -171,7 +171,7 @@ fn plain(fields: Fields<'_>, report: &Report) -> Option<Found> {
             let name = described.name.to_owned();
             let mut found = described.external("");
             found.tool.binding = Binding::Builtin { name };
-            found.inside = Inside::AsBound;
+            found.inside = InsideTool::AsBound;
             found
         }
         (_, Some("internal")) => {

@@ -9,7 +9,7 @@ use crate::{
     document::Document,
     fields::{Fields, owned, text},
     format::clip,
-    found::{Found, Origin, Report},
+    found::{Found, Report, ToolOrigin},
 };
 
 /// The metadata that Kubernetes itself writes, or needs to place a resource.
@@ -79,5 +79,5 @@ fn resource(mut fields: Fields<'_>, report: &Report) -> Option<Found> {
     tool.category = annotations.remove(CATEGORY);
     tool.version = annotations.remove(VERSION);
     let parameters = spec.input_schema.map(|_| fields.path_of("spec").key("inputSchema"));
-    Some(Found::new(tool, Origin { path: fields.path().clone(), parameters }))
+    Some(Found::new(tool, ToolOrigin { path: fields.path().clone(), parameters }))
 }

@@ -14,27 +14,27 @@ use serde_json::{Map, Value, json};
 use super::{API_VERSION, CATEGORY, VERSION};
 use crate::{
     Warning,
-    found::{Found, Inside},
+    found::{Found, InsideTool},
     names::slug,
 };
 
 /// One resource for each tool that can be run inside, and warnings for the others.
 pub(crate) fn write(tools: &[Found], warnings: &mut Vec<Warning>) -> Vec<Value> {
-    let mut names = Names::default();
+    let mut names = ManifestNames::default();
     let mut secrets = HashSet::new();
     let mut documents = Vec::new();
     for found in tools {
         let mut tool = found.tool.clone();
         match &found.inside {
-            Inside::AsBound => {}
-            Inside::AsRequest(request) => {
+            InsideTool::AsBound => {}
+            InsideTool::AsRequest(request) => {
                 // Many tools may need one secret, and one remark about it is enough.
                 let is_new = |loss: &&Warning| loss.code != "secret_needed" || secrets.insert(loss.message.clone());
                 warnings.extend(request.losses.iter().filter(is_new).cloned());
                 tool.binding = Binding::Http(Box::new(request.http.clone()));
                 tool.timeout = tool.timeout.or(request.timeout);
             }
-            Inside::Never(reason) => {
+            InsideTool::Never(reason) => {
                 let message = format!("`{}` cannot move: {reason}", tool.name);
                 warnings.push(Warning { path: found.origin.path.to_string(), code: "cannot_move", message });
                 continue;
@@ -55,9 +55,9 @@ pub(crate) fn write(tools: &[Found], warnings: &mut Vec<Warning>) -> Vec<Value> 
 
 /// Used names, each with the number of the next duplicate.
 #[derive(Default)]
-struct Names(HashMap<String, usize>);
+struct ManifestNames(HashMap<String, usize>);
 
-impl Names {
+impl ManifestNames {
     fn free(&mut self, tool: &str) -> String {
         let plain = slug(tool, "tool");
         let mut name = plain.clone();

@@ -19,14 +19,14 @@ use crate::{
 pub(super) struct Argument {
     pub(super) key: String,
     pub(super) description: Option<String>,
-    pub(super) kind: Kind,
+    pub(super) kind: FromAiKind,
     pub(super) default: Option<Value>,
     /// An argument that is an expression, which only n8n can evaluate.
     pub(super) dynamic: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FromAiKind {
     String,
     Number,
     Boolean,
@@ -35,13 +35,13 @@ pub(super) enum Kind {
 
 /// One call and its byte range in the text.
 #[derive(Debug, PartialEq)]
-pub(super) struct Call {
+pub(super) struct FromAiCall {
     pub(super) argument: Argument,
     pub(super) range: Range<usize>,
 }
 
 /// Every call in a text, in order.
-pub(super) fn calls(text: &str) -> Result<Vec<Call>, String> {
+pub(super) fn calls(text: &str) -> Result<Vec<FromAiCall>, String> {
     const NAME: &[u8] = b"$fromai";
     let bytes = text.as_bytes();
     let mut found = Vec::new();
@@ -54,21 +54,21 @@ pub(super) fn calls(text: &str) -> Result<Vec<Call>, String> {
             continue;
         }
         let (values, end) = arguments(text, at + space + 1)?;
-        found.push(Call { argument: argument(&values)?, range: start..end });
+        found.push(FromAiCall { argument: argument(&values)?, range: start..end });
         at = end;
     }
     Ok(found)
 }
 
 /// One argument of a call, as it is written.
-enum Written {
+enum WrittenArgument {
     Literal(String),
     /// Anything that is not in quotes.
     Bare(String),
 }
 
 /// The arguments after the opening parenthesis, and the offset after the closing one.
-fn arguments(text: &str, start: usize) -> Result<(Vec<Written>, usize), String> {
+fn arguments(text: &str, start: usize) -> Result<(Vec<WrittenArgument>, usize), String> {
     let mut values = Vec::new();
     let mut current = String::new();
     let mut literal: Option<String> = None;
@@ -77,9 +77,9 @@ fn arguments(text: &str, start: usize) -> Result<(Vec<Written>, usize), String> 
     let mut push = |current: &mut String, literal: &mut Option<String>| {
         let bare = std::mem::take(current);
         values.push(match literal.take() {
-            Some(literal) if bare.trim().is_empty() => Written::Literal(literal),
-            Some(literal) => Written::Bare(format!("{}'{literal}'", bare.trim())),
-            None => Written::Bare(bare.trim().to_owned()),
+            Some(literal) if bare.trim().is_empty() => WrittenArgument::Literal(literal),
+            Some(literal) => WrittenArgument::Bare(format!("{}'{literal}'", bare.trim())),
+            None => WrittenArgument::Bare(bare.trim().to_owned()),
         });
     };
     while let Some((offset, letter)) = letters.next() {
@@ -131,10 +131,10 @@ fn string(letters: &mut std::str::CharIndices<'_>, quote: char) -> Option<String
     None
 }
 
-fn argument(values: &[Written]) -> Result<Argument, String> {
+fn argument(values: &[WrittenArgument]) -> Result<Argument, String> {
     let key = match values.first() {
-        Some(Written::Literal(key)) => key.clone(),
-        Some(Written::Bare(expression)) if !expression.is_empty() => {
+        Some(WrittenArgument::Literal(key)) => key.clone(),
+        Some(WrittenArgument::Bare(expression)) if !expression.is_empty() => {
             return Err(format!("the key of `$fromAI({})` is an expression", clip(expression)));
         }
         _ => return Err("`$fromAI()` has no key".to_owned()),
@@ -145,39 +145,43 @@ fn argument(values: &[Written]) -> Result<Argument, String> {
     }
     let mut dynamic = None;
     let description = match values.get(1) {
-        Some(Written::Literal(text)) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
-        Some(Written::Bare(text)) if matches!(text.as_str(), "" | "undefined" | "null") => None,
-        Some(Written::Bare(expression)) => {
+        Some(WrittenArgument::Literal(text)) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+        Some(WrittenArgument::Bare(text)) if matches!(text.as_str(), "" | "undefined" | "null") => None,
+        Some(WrittenArgument::Bare(expression)) => {
             dynamic = Some(expression.clone());
             None
         }
         None => None,
     };
     let kind = match values.get(2) {
-        None => Kind::String,
-        Some(Written::Literal(text) | Written::Bare(text)) => match text.to_ascii_lowercase().as_str() {
-            "string" | "" | "undefined" => Kind::String,
-            "number" => Kind::Number,
-            "boolean" => Kind::Boolean,
-            "json" => Kind::Json,
-            _ => return Err(format!("`{}` is no type of `$fromAI`: string, number, boolean or json", clip(text))),
-        },
+        None => FromAiKind::String,
+        Some(WrittenArgument::Literal(text) | WrittenArgument::Bare(text)) => {
+            match text.to_ascii_lowercase().as_str() {
+                "string" | "" | "undefined" => FromAiKind::String,
+                "number" => FromAiKind::Number,
+                "boolean" => FromAiKind::Boolean,
+                "json" => FromAiKind::Json,
+                _ => return Err(format!("`{}` is no type of `$fromAI`: string, number, boolean or json", clip(text))),
+            }
+        }
     };
     let default = match values.get(3) {
         None => None,
-        Some(Written::Bare(text)) if matches!(text.as_str(), "" | "undefined") => None,
-        Some(Written::Literal(text) | Written::Bare(text)) => Some(default(text, kind)),
+        Some(WrittenArgument::Bare(text)) if matches!(text.as_str(), "" | "undefined") => None,
+        Some(WrittenArgument::Literal(text) | WrittenArgument::Bare(text)) => Some(default(text, kind)),
     };
     Ok(Argument { key, description, kind, default, dynamic })
 }
 
 /// A default is written as text whatever its type; n8n parses it by the type, else as JSON, else as text.
-fn default(text: &str, kind: Kind) -> Value {
+fn default(text: &str, kind: FromAiKind) -> Value {
     match kind {
-        Kind::String => text.into(),
-        Kind::Boolean if text.eq_ignore_ascii_case("true") => true.into(),
-        Kind::Boolean if text.eq_ignore_ascii_case("false") => false.into(),
-        Kind::Number | Kind::Boolean | Kind::Json => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+        FromAiKind::String => text.into(),
+        FromAiKind::Boolean if text.eq_ignore_ascii_case("true") => true.into(),
+        FromAiKind::Boolean if text.eq_ignore_ascii_case("false") => false.into(),
+        FromAiKind::Number | FromAiKind::Boolean | FromAiKind::Json => {
+            serde_json::from_str(text).unwrap_or_else(|_| text.into())
+        }
     }
 }
 
@@ -254,7 +258,7 @@ pub(super) fn object_schema(properties: Map<String, Value>, required: &[&str]) -
     schema
 }
 
-impl Kind {
+impl FromAiKind {
     pub(super) fn schema(self) -> Map<String, Value> {
         let schema = match self {
             Self::String => json!({"type": "string"}),

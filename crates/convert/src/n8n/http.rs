@@ -10,38 +10,38 @@ use bosun_core::tool::{HttpRequest, Method, NamedValue, SecretRef, ValueSource};
 use serde_json::Value;
 
 use super::{
-    Node,
-    from_ai::{Argument, Kind},
-    template::{self, Part},
+    N8nNode,
+    from_ai::{Argument, FromAiKind},
+    template::{self, TemplatePart},
 };
 use crate::{
     Warning,
-    found::{Inside, Request},
+    found::{ConversionRequest, InsideTool},
     names::{is_secret, percent_encode, slug},
 };
 
 /// The part of a request that a value belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum HttpTarget {
     Query,
     Header,
     Body,
 }
 
 /// The request of an `httpRequest` node.
-pub(super) fn inside(node: &Node<'_>) -> Inside {
-    let mut draft = Draft::new(node);
+pub(super) fn inside(node: &N8nNode<'_>) -> InsideTool {
+    let mut draft = HttpToolDraft::new(node);
     let url = draft.parts("URL", node.text("url").unwrap_or_default());
     draft.url(&url);
     if node.is_on("sendQuery") {
-        draft.list_or_json(node, "specifyQuery", "queryParameters", "jsonQuery", Target::Query);
+        draft.list_or_json(node, "specifyQuery", "queryParameters", "jsonQuery", HttpTarget::Query);
     }
     if node.is_on("sendHeaders") {
-        draft.list_or_json(node, "specifyHeaders", "headerParameters", "jsonHeaders", Target::Header);
+        draft.list_or_json(node, "specifyHeaders", "headerParameters", "jsonHeaders", HttpTarget::Header);
     }
     if node.is_on("sendBody") {
         match node.text("contentType").unwrap_or("json") {
-            "json" => draft.list_or_json(node, "specifyBody", "bodyParameters", "jsonBody", Target::Body),
+            "json" => draft.list_or_json(node, "specifyBody", "bodyParameters", "jsonBody", HttpTarget::Body),
             "raw" => {
                 let body = draft.parts("body", node.text("body").unwrap_or_default());
                 draft.raw(node.text("rawContentType").unwrap_or("text/plain"), &body);
@@ -53,30 +53,30 @@ pub(super) fn inside(node: &Node<'_>) -> Inside {
 }
 
 /// A request under construction, with all obstacles to it.
-pub(super) struct Draft<'n> {
-    node: &'n Node<'n>,
+pub(super) struct HttpToolDraft<'n> {
+    node: &'n N8nNode<'n>,
     url: String,
     query: Vec<String>,
     headers: Vec<NamedValue>,
-    body: Body,
+    body: HttpBodyTemplate,
     losses: Vec<Warning>,
     obstacles: Vec<String>,
 }
 
-enum Body {
+enum HttpBodyTemplate {
     None,
     Members(Vec<String>),
     Text(String),
 }
 
-impl<'n> Draft<'n> {
-    pub(super) fn new(node: &'n Node<'n>) -> Self {
+impl<'n> HttpToolDraft<'n> {
+    pub(super) fn new(node: &'n N8nNode<'n>) -> Self {
         let mut draft = Self {
             node,
             url: String::new(),
             query: Vec::new(),
             headers: Vec::new(),
-            body: Body::None,
+            body: HttpBodyTemplate::None,
             losses: Vec::new(),
             obstacles: Vec::new(),
         };
@@ -99,7 +99,7 @@ impl<'n> Draft<'n> {
         self.losses.push(Warning { path: path.into(), code, message: message.into() });
     }
 
-    fn parts(&mut self, what: &str, value: &str) -> Vec<Part> {
+    fn parts(&mut self, what: &str, value: &str) -> Vec<TemplatePart> {
         template::parse(value).unwrap_or_else(|expression| {
             self.obstacle(format!("its {what} has the expression `{expression}`, which only n8n evaluates"));
             Vec::new()
@@ -179,7 +179,7 @@ impl<'n> Draft<'n> {
     }
 
     /// The URL. Everything before the path must be fixed, or a model could send secrets to any host.
-    pub(super) fn url(&mut self, parts: &[Part]) {
+    pub(super) fn url(&mut self, parts: &[TemplatePart]) {
         let written = self.written(parts, |text| text.replace('{', "%7B").replace('}', "%7D"), |_| String::new());
         let Some((_, after)) = written.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
         else {
@@ -199,12 +199,17 @@ impl<'n> Draft<'n> {
     }
 
     /// Text with `{key}` or another form of placeholder in it.
-    fn written(&mut self, parts: &[Part], text: impl Fn(&str) -> String, slot: impl Fn(&Argument) -> String) -> String {
+    fn written(
+        &mut self,
+        parts: &[TemplatePart],
+        text: impl Fn(&str) -> String,
+        slot: impl Fn(&Argument) -> String,
+    ) -> String {
         let mut written = String::new();
         for part in parts {
             match part {
-                Part::Text(part) => written.push_str(&text(part)),
-                Part::Slot(argument) => {
+                TemplatePart::Text(part) => written.push_str(&text(part)),
+                TemplatePart::Slot(argument) => {
                     if let Some(default) = &argument.default {
                         let message = format!(
                             "n8n sends {default} when the model gives no `{}`; here it is left out",
@@ -220,7 +225,7 @@ impl<'n> Draft<'n> {
         written
     }
 
-    fn list_or_json(&mut self, node: &Node<'_>, specify: &str, list: &str, json: &str, target: Target) {
+    fn list_or_json(&mut self, node: &N8nNode<'_>, specify: &str, list: &str, json: &str, target: HttpTarget) {
         if node.text(specify).unwrap_or("keypair") == "json" {
             let parts = self.parts("JSON", node.text(json).unwrap_or_default());
             return self.json(target, &parts);
@@ -231,39 +236,39 @@ impl<'n> Draft<'n> {
             let parts = match pair.get("value") {
                 Some(Value::String(value)) => self.parts(&format!("value of `{name}`"), value),
                 None | Some(Value::Null) => Vec::new(),
-                Some(value) => vec![Part::Text(value.to_string())],
+                Some(value) => vec![TemplatePart::Text(value.to_string())],
             };
             self.pair(target, name, &parts);
         }
     }
 
     /// One name and value of the query, the headers or a JSON body.
-    pub(super) fn pair(&mut self, target: Target, name: &str, parts: &[Part]) {
-        let is_fixed = parts.iter().all(|part| matches!(part, Part::Text(_)));
+    pub(super) fn pair(&mut self, target: HttpTarget, name: &str, parts: &[TemplatePart]) {
+        let is_fixed = parts.iter().all(|part| matches!(part, TemplatePart::Text(_)));
         match target {
-            Target::Query if is_fixed && is_secret(name) => {
+            HttpTarget::Query if is_fixed && is_secret(name) => {
                 self.obstacle(format!("the query holds the secret `{name}`, and a URL cannot refer to secrets"));
             }
-            Target::Query => {
+            HttpTarget::Query => {
                 let value = self.written(parts, percent_encode, |_| String::new());
                 self.query.push(format!("{}={value}", percent_encode(name)));
             }
-            Target::Header if !is_fixed => self.obstacle(format!("the model fills the header `{name}`")),
-            Target::Header => self.header(name, parts),
-            Target::Body => {
+            HttpTarget::Header if !is_fixed => self.obstacle(format!("the model fills the header `{name}`")),
+            HttpTarget::Header => self.header(name, parts),
+            HttpTarget::Body => {
                 let value = self.json_value(parts);
                 let member = format!("{}: {value}", Value::from(name));
                 match &mut self.body {
-                    Body::Members(members) => members.push(member),
-                    _ => self.body = Body::Members(vec![member]),
+                    HttpBodyTemplate::Members(members) => members.push(member),
+                    _ => self.body = HttpBodyTemplate::Members(vec![member]),
                 }
             }
         }
     }
 
-    fn header(&mut self, name: &str, parts: &[Part]) {
+    fn header(&mut self, name: &str, parts: &[TemplatePart]) {
         let text: String =
-            parts.iter().map(|part| if let Part::Text(text) = part { text.as_str() } else { "" }).collect();
+            parts.iter().map(|part| if let TemplatePart::Text(text) = part { text.as_str() } else { "" }).collect();
         let value = if is_secret(name) {
             let secret = SecretRef { name: slug(self.node.name, "n8n"), key: slug(name, "header"), optional: false };
             let message = format!(
@@ -279,11 +284,11 @@ impl<'n> Draft<'n> {
     }
 
     /// A value of a JSON body. A lone placeholder is the argument itself; within a text it is part of it.
-    fn json_value(&mut self, parts: &[Part]) -> String {
-        if let [Part::Slot(argument)] = parts {
+    fn json_value(&mut self, parts: &[TemplatePart]) -> String {
+        if let [TemplatePart::Slot(argument)] = parts {
             return self.written(parts, str::to_owned, |_| {
                 let slot = body_slot(argument);
-                if argument.kind == Kind::String { format!("\"{slot}\"") } else { slot }
+                if argument.kind == FromAiKind::String { format!("\"{slot}\"") } else { slot }
             });
         }
         self.refuse_braces(parts);
@@ -294,28 +299,28 @@ impl<'n> Draft<'n> {
         format!("\"{}\"", self.written(parts, inside, body_slot))
     }
 
-    fn refuse_braces(&mut self, parts: &[Part]) {
-        if parts.iter().any(|part| matches!(part, Part::Text(text) if text.contains("{{"))) {
+    fn refuse_braces(&mut self, parts: &[TemplatePart]) {
+        if parts.iter().any(|part| matches!(part, TemplatePart::Text(text) if text.contains("{{"))) {
             self.obstacle("its body has `{{` in a text, which would be read as a slot");
         }
     }
 
     /// A query, headers or body that is written as JSON.
-    pub(super) fn json(&mut self, target: Target, parts: &[Part]) {
-        if target == Target::Body {
+    pub(super) fn json(&mut self, target: HttpTarget, parts: &[TemplatePart]) {
+        if target == HttpTarget::Body {
             self.refuse_braces(parts);
-            self.body = Body::Text(self.written(parts, str::to_owned, body_slot));
+            self.body = HttpBodyTemplate::Text(self.written(parts, str::to_owned, body_slot));
             self.content_type("application/json");
             return;
         }
-        let [Part::Text(text)] = parts else {
+        let [TemplatePart::Text(text)] = parts else {
             return self.obstacle("its query or headers are JSON that the model fills");
         };
         match serde_json::from_str::<Value>(text) {
             Ok(Value::Object(members)) => {
                 for (name, value) in &members {
                     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    self.pair(target, name, &[Part::Text(text)]);
+                    self.pair(target, name, &[TemplatePart::Text(text)]);
                 }
             }
             _ => self.obstacle("its query or headers are not a JSON object"),
@@ -323,18 +328,18 @@ impl<'n> Draft<'n> {
     }
 
     /// The model fills in all of it as one object.
-    pub(super) fn whole(&mut self, target: Target, argument: &Argument) {
-        if target == Target::Body {
-            self.body = Body::Text(body_slot(argument));
+    pub(super) fn whole(&mut self, target: HttpTarget, argument: &Argument) {
+        if target == HttpTarget::Body {
+            self.body = HttpBodyTemplate::Text(body_slot(argument));
             self.content_type("application/json");
         } else {
             self.obstacle("the model gives all of its query or headers");
         }
     }
 
-    fn raw(&mut self, content_type: &str, parts: &[Part]) {
+    fn raw(&mut self, content_type: &str, parts: &[TemplatePart]) {
         self.refuse_braces(parts);
-        self.body = Body::Text(self.written(parts, str::to_owned, body_slot));
+        self.body = HttpBodyTemplate::Text(self.written(parts, str::to_owned, body_slot));
         self.content_type(content_type);
     }
 
@@ -345,25 +350,25 @@ impl<'n> Draft<'n> {
         }
     }
 
-    pub(super) fn finish(mut self) -> Inside {
+    pub(super) fn finish(mut self) -> InsideTool {
         let word = self.node.text("method").unwrap_or("GET");
         let method = Method::parse(word);
-        let has_body = !matches!(self.body, Body::None);
+        let has_body = !matches!(self.body, HttpBodyTemplate::None);
         match method {
             None => self.obstacle(format!("its method is {word}")),
             Some(method) if has_body && !method.has_body() => self.obstacle(format!("it sends a body with {word}")),
             Some(_) => {}
         }
-        if let Body::Members(_) = &self.body {
+        if let HttpBodyTemplate::Members(_) = &self.body {
             self.content_type("application/json");
         }
         if !self.obstacles.is_empty() {
-            return Inside::Never(self.obstacles.join("; "));
+            return InsideTool::Never(self.obstacles.join("; "));
         }
         let body = match self.body {
-            Body::None => None,
-            Body::Members(members) => Some(format!("{{{}}}", members.join(", "))),
-            Body::Text(text) => Some(text),
+            HttpBodyTemplate::None => None,
+            HttpBodyTemplate::Members(members) => Some(format!("{{{}}}", members.join(", "))),
+            HttpBodyTemplate::Text(text) => Some(text),
         };
         let mut url = self.url;
         for (index, pair) in self.query.iter().enumerate() {
@@ -371,7 +376,7 @@ impl<'n> Draft<'n> {
             url.push_str(pair);
         }
         let timeout = self.node.parameter("options").and_then(|options| options.get("timeout")).and_then(Value::as_u64);
-        Inside::AsRequest(Box::new(Request {
+        InsideTool::AsRequest(Box::new(ConversionRequest {
             http: HttpRequest {
                 url,
                 method: method.unwrap_or_default(),

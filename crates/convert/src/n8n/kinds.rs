@@ -4,14 +4,14 @@ use bosun_core::{Binding, Tool};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Node,
+    N8nNode,
     from_ai::{self, object_schema},
     http, placeholders, tool_name,
 };
-use crate::found::{Found, Inside, Origin, Report};
+use crate::found::{Found, InsideTool, Report, ToolOrigin};
 
 /// A node that takes one text and whose description is built into n8n and not in the export.
-struct Known {
+struct KnownNode {
     kind: &'static str,
     /// `None` if the tool is named after its node.
     name: Option<&'static str>,
@@ -20,36 +20,36 @@ struct Known {
     why_outside: &'static str,
 }
 
-const KNOWN: [Known; 5] = [
-    Known {
+const KNOWN: [KnownNode; 5] = [
+    KnownNode {
         kind: "toolCalculator",
         name: None,
         description: "Evaluates an arithmetic expression.",
         input: "Expression",
         why_outside: "n8n runs it; Bosun has a calculator of its own built in",
     },
-    Known {
+    KnownNode {
         kind: "toolWikipedia",
         name: None,
         description: "Looks something up in Wikipedia.",
         input: "Search words",
         why_outside: "n8n runs it",
     },
-    Known {
+    KnownNode {
         kind: "toolSerpApi",
         name: Some("search"),
         description: "Searches the web with Google.",
         input: "Search words",
         why_outside: "n8n runs it",
     },
-    Known {
+    KnownNode {
         kind: "toolWolframAlpha",
         name: Some("wolfram_alpha"),
         description: "Asks Wolfram|Alpha a question.",
         input: "Question",
         why_outside: "n8n runs it",
     },
-    Known {
+    KnownNode {
         kind: "toolSearXng",
         name: Some("searxng-search"),
         description: "Searches the web with SearXNG.",
@@ -58,8 +58,8 @@ const KNOWN: [Known; 5] = [
     },
 ];
 
-impl Known {
-    fn describe(&self, node: &Node<'_>, report: &Report) -> Found {
+impl KnownNode {
+    fn describe(&self, node: &N8nNode<'_>, report: &Report) -> Found {
         let Self { description, input, .. } = self;
         let message =
             format!("n8n's own description of `{}` is not in the export; ours is used: {description:?}", node.name);
@@ -73,7 +73,7 @@ impl Known {
 }
 
 /// The tool of a node; `None` if only the running n8n knows it, or if it cannot be read.
-pub(super) fn describe(node: &Node<'_>, report: &Report) -> Option<Found> {
+pub(super) fn describe(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
     if let Some(known) = KNOWN.iter().find(|known| known.kind == node.kind) {
         return Some(known.describe(node, report));
     }
@@ -117,7 +117,7 @@ pub(super) fn describe(node: &Node<'_>, report: &Report) -> Option<Found> {
     }
 }
 
-fn needs_n8n(node: &Node<'_>, report: &Report, why: &str) {
+fn needs_n8n(node: &N8nNode<'_>, report: &Report, why: &str) {
     report.warn(
         &node.path,
         "needs_n8n",
@@ -126,7 +126,7 @@ fn needs_n8n(node: &Node<'_>, report: &Report, why: &str) {
 }
 
 /// Older versions of a node have a field for the tool's name; newer ones use the node's.
-fn own_name(node: &Node<'_>, field: &str, until_version: f64, report: &Report) -> Option<String> {
+fn own_name(node: &N8nNode<'_>, field: &str, until_version: f64, report: &Report) -> Option<String> {
     if node.version > until_version {
         return Some(tool_name(node.name));
     }
@@ -138,7 +138,7 @@ fn own_name(node: &Node<'_>, field: &str, until_version: f64, report: &Report) -
 }
 
 /// The description for the model; `fallback` if the export does not have it.
-fn description(node: &Node<'_>, field: &str, fallback: &str, report: &Report) -> String {
+fn description(node: &N8nNode<'_>, field: &str, fallback: &str, report: &Report) -> String {
     let Some(text) = node.text(field) else {
         let message = format!("the export has no description of `{}`; ours is used: {fallback:?}", node.name);
         report.warn(&node.path, "description_assumed", message);
@@ -156,20 +156,20 @@ fn description(node: &Node<'_>, field: &str, fallback: &str, report: &Report) ->
 }
 
 /// A tool that takes one text. n8n marks `input` as optional, but without it there is nothing to do.
-fn one_text(node: &Node<'_>, name: String, description: String, why_outside: &str) -> Found {
+fn one_text(node: &N8nNode<'_>, name: String, description: String, why_outside: &str) -> Found {
     let parameters = json!({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]});
     external(node, name, description, parameters, why_outside)
 }
 
-fn external(node: &Node<'_>, name: String, description: String, parameters: Value, why_outside: &str) -> Found {
+fn external(node: &N8nNode<'_>, name: String, description: String, parameters: Value, why_outside: &str) -> Found {
     Found {
         tool: Tool::new(name, description, parameters, Binding::External),
-        origin: Origin { path: node.path.clone(), parameters: None },
-        inside: Inside::Never(why_outside.to_owned()),
+        origin: ToolOrigin { path: node.path.clone(), parameters: None },
+        inside: InsideTool::Never(why_outside.to_owned()),
     }
 }
 
-fn code(node: &Node<'_>, report: &Report) -> Option<Found> {
+fn code(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
     let name = own_name(node, "name", 1.1, report)?;
     let description = description(node, "description", "", report);
     let why = "its code is run by n8n";
@@ -180,7 +180,7 @@ fn code(node: &Node<'_>, report: &Report) -> Option<Found> {
     Some(external(node, name, description, parameters, why))
 }
 
-fn workflow(node: &Node<'_>, report: &Report) -> Option<Found> {
+fn workflow(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
     let name = own_name(node, "name", 2.1, report)?;
     let description = description(node, "description", "", report);
     let why = "it runs a workflow of n8n";
@@ -202,7 +202,7 @@ fn workflow(node: &Node<'_>, report: &Report) -> Option<Found> {
 }
 
 /// Any other node: n8n derives a tool from the `$fromAI` calls in its parameters.
-fn node_as_tool(node: &Node<'_>, report: &Report) -> Option<Found> {
+fn node_as_tool(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
     let is_automatic = node.text("descriptionType") == Some("auto") || node.text("toolDescription").is_none();
     let description = if is_automatic {
         let guess = automatic_description(node);
@@ -219,13 +219,13 @@ fn node_as_tool(node: &Node<'_>, report: &Report) -> Option<Found> {
     let mut found = external(node, tool_name(node.name), description, from_ai::schema(&arguments), "n8n runs it");
     found.inside = match node.kind {
         "httpRequestTool" | "httpRequest" => http::inside(node),
-        kind => Inside::Never(format!("its node type `{kind}` is run by n8n")),
+        kind => InsideTool::Never(format!("its node type `{kind}` is run by n8n")),
     };
     Some(found)
 }
 
 /// `create message in slack`, derived from the export: n8n words it much the same.
-fn automatic_description(node: &Node<'_>) -> String {
+fn automatic_description(node: &N8nNode<'_>) -> String {
     let service = node.kind.strip_suffix("Tool").unwrap_or(node.kind);
     match (node.text("operation"), node.text("resource")) {
         (Some(operation), Some(resource)) => format!("{operation} {resource} in {service}"),
@@ -239,7 +239,7 @@ fn automatic_description(node: &Node<'_>) -> String {
 }
 
 /// The schema that was given for a node, directly or by an example.
-fn written_schema(node: &Node<'_>, all_required: bool, report: &Report) -> Option<Value> {
+fn written_schema(node: &N8nNode<'_>, all_required: bool, report: &Report) -> Option<Value> {
     let from_example = node.text("schemaType").is_none_or(|kind| kind == "fromJson");
     let field = if from_example { "jsonSchemaExample" } else { "inputSchema" };
     let path = node.path_of(field);

@@ -22,7 +22,7 @@ mod placeholders;
 mod template;
 
 /// One node of a workflow.
-struct Node<'a> {
+struct N8nNode<'a> {
     name: &'a str,
     /// The type without its package: `toolHttpRequest`.
     kind: &'a str,
@@ -33,7 +33,7 @@ struct Node<'a> {
     path: Path,
 }
 
-impl Node<'_> {
+impl N8nNode<'_> {
     fn parameter(&self, key: &str) -> Option<&Value> {
         self.parameters.get(key).filter(|value| !value.is_null())
     }
@@ -80,7 +80,7 @@ fn read_workflow(workflow: &Value, path: &Path, tools: &mut Vec<Found>, report: 
         report.fault(path, "not_a_workflow", "a workflow has a list of `nodes` and an object of `connections`");
         return;
     };
-    let nodes: HashMap<&str, Node<'_>> = nodes
+    let nodes: HashMap<&str, N8nNode<'_>> = nodes
         .iter()
         .enumerate()
         .filter_map(|(index, node)| read_node(node, path.key("nodes").index(index), report))
@@ -112,14 +112,14 @@ fn read_workflow(workflow: &Value, path: &Path, tools: &mut Vec<Found>, report: 
     }
 }
 
-fn read_node<'a>(node: &'a Value, path: Path, report: &Report) -> Option<Node<'a>> {
+fn read_node<'a>(node: &'a Value, path: Path, report: &Report) -> Option<N8nNode<'a>> {
     let (Some(object), Some(name), Some(kind)) =
         (node.as_object(), node.get("name").and_then(Value::as_str), node.get("type").and_then(Value::as_str))
     else {
         report.fault(&path, "node_unreadable", "a node is an object with `name` and `type`");
         return None;
     };
-    Some(Node {
+    Some(N8nNode {
         name,
         kind: kind.rsplit('.').next().unwrap_or(kind),
         version: node.get("typeVersion").and_then(Value::as_f64).unwrap_or(1.0),
@@ -137,17 +137,17 @@ fn ai_tool_targets(outputs: &Value) -> Vec<&str> {
     wires.filter_map(|wire| wire.get("node").and_then(Value::as_str)).collect()
 }
 
-fn is_disabled(node: &Node<'_>) -> bool {
+fn is_disabled(node: &N8nNode<'_>) -> bool {
     node.object.get("disabled") == Some(&Value::Bool(true))
 }
 
 /// Whether a node is a tool and not the agent that calls tools.
-fn is_tool(node: &Node<'_>) -> bool {
+fn is_tool(node: &N8nNode<'_>) -> bool {
     node.kind == "agentTool"
 }
 
 /// A tool behind an approval gate is called through the gate. Offering it directly would skip the human approval.
-fn is_gated(node: &Node<'_>, targets: &[&str], nodes: &HashMap<&str, Node<'_>>, report: &Report) -> bool {
+fn is_gated(node: &N8nNode<'_>, targets: &[&str], nodes: &HashMap<&str, N8nNode<'_>>, report: &Report) -> bool {
     let gate = targets.iter().find(|target| nodes.get(*target).is_some_and(|target| target.kind.ends_with("HitlTool")));
     if let Some(gate) = gate {
         let message =

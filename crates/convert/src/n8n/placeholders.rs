@@ -5,35 +5,35 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Node,
-    from_ai::{Argument, Kind, object_schema},
-    http::{Draft, Target},
-    template::Part,
+    N8nNode,
+    from_ai::{Argument, FromAiKind, object_schema},
+    http::{HttpTarget, HttpToolDraft},
+    template::TemplatePart,
     tool_name,
 };
 use crate::{
     document::Path,
-    found::{Found, Origin, Report},
+    found::{Found, Report, ToolOrigin},
 };
 
 /// A value that the model fills in.
-struct Parameter {
+struct PlaceholderParameter {
     argument: Argument,
     required: bool,
     /// The model fills in all of the query, headers or body as one object.
     is_record: bool,
 }
 
-pub(super) fn describe(node: &Node<'_>, report: &Report) -> Option<Found> {
+pub(super) fn describe(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
     let definitions = definitions(node, report);
-    let mut reader = Reader { definitions, parameters: IndexMap::new(), draft: Draft::new(node) };
+    let mut reader = PlaceholderReader { definitions, parameters: IndexMap::new(), draft: HttpToolDraft::new(node) };
     let url = node.text("url").unwrap_or_default();
     let parts = reader.slots(url);
     reader.draft.url(&parts);
     for (switch, specify, list, json, target) in [
-        ("sendQuery", "specifyQuery", "parametersQuery", "jsonQuery", Target::Query),
-        ("sendHeaders", "specifyHeaders", "parametersHeaders", "jsonHeaders", Target::Header),
-        ("sendBody", "specifyBody", "parametersBody", "jsonBody", Target::Body),
+        ("sendQuery", "specifyQuery", "parametersQuery", "jsonQuery", HttpTarget::Query),
+        ("sendHeaders", "specifyHeaders", "parametersHeaders", "jsonHeaders", HttpTarget::Header),
+        ("sendBody", "specifyBody", "parametersBody", "jsonBody", HttpTarget::Body),
     ] {
         if node.is_on(switch) {
             reader.part(node, specify, list, json, target);
@@ -65,22 +65,22 @@ pub(super) fn describe(node: &Node<'_>, report: &Report) -> Option<Found> {
     };
     Some(Found {
         tool: Tool::new(tool_name(node.name), description, parameters, Binding::External),
-        origin: Origin { path: node.path.clone(), parameters: None },
+        origin: ToolOrigin { path: node.path.clone(), parameters: None },
         inside: reader.draft.finish(),
     })
 }
 
-fn describe_members(mut description: String, parameters: &IndexMap<String, Parameter>) -> String {
+fn describe_members(mut description: String, parameters: &IndexMap<String, PlaceholderParameter>) -> String {
     if !parameters.is_empty() {
         description.push_str("\nThe input is a JSON object with these members:");
     }
-    for Parameter { argument, required, .. } in parameters.values() {
+    for PlaceholderParameter { argument, required, .. } in parameters.values() {
         let need = if *required { "required" } else { "optional" };
         let kind = match argument.kind {
-            Kind::String => "string",
-            Kind::Number => "number",
-            Kind::Boolean => "boolean",
-            Kind::Json => "object",
+            FromAiKind::String => "string",
+            FromAiKind::Number => "number",
+            FromAiKind::Boolean => "boolean",
+            FromAiKind::Json => "object",
         };
         let about = argument.description.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
         description.push_str(&format!("\n- {} ({kind}, {need}){about}", argument.key));
@@ -89,13 +89,13 @@ fn describe_members(mut description: String, parameters: &IndexMap<String, Param
 }
 
 /// In hand-written JSON, n8n adds the quotes around a text where they are missing.
-fn quote_texts(parts: Vec<Part>) -> Vec<Part> {
-    let mut quoted: Vec<Part> = Vec::new();
+fn quote_texts(parts: Vec<TemplatePart>) -> Vec<TemplatePart> {
+    let mut quoted: Vec<TemplatePart> = Vec::new();
     for part in parts {
-        let is_bare = matches!(&part, Part::Slot(argument) if argument.kind == Kind::String)
-            && !matches!(quoted.last(), Some(Part::Text(text)) if text.ends_with('"'));
+        let is_bare = matches!(&part, TemplatePart::Slot(argument) if argument.kind == FromAiKind::String)
+            && !matches!(quoted.last(), Some(TemplatePart::Text(text)) if text.ends_with('"'));
         if is_bare {
-            quoted.extend([Part::Text("\"".to_owned()), part, Part::Text("\"".to_owned())]);
+            quoted.extend([TemplatePart::Text("\"".to_owned()), part, TemplatePart::Text("\"".to_owned())]);
         } else {
             quoted.push(part);
         }
@@ -103,14 +103,14 @@ fn quote_texts(parts: Vec<Part>) -> Vec<Part> {
     quoted
 }
 
-fn schema(parameters: &IndexMap<String, Parameter>) -> Value {
+fn schema(parameters: &IndexMap<String, PlaceholderParameter>) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
     for parameter in parameters.values() {
         let argument = &parameter.argument;
         let mut property = match argument.kind {
             // Here, unlike in `$fromAI`, JSON is an object.
-            Kind::Json => Map::from_iter([("type".to_owned(), "object".into())]),
+            FromAiKind::Json => Map::from_iter([("type".to_owned(), "object".into())]),
             kind => kind.schema(),
         };
         if let Some(description) = &argument.description {
@@ -125,7 +125,7 @@ fn schema(parameters: &IndexMap<String, Parameter>) -> Value {
 }
 
 /// `placeholderDefinitions.values`: the definitions of the placeholders.
-fn definitions(node: &Node<'_>, report: &Report) -> IndexMap<String, (Argument, Path)> {
+fn definitions(node: &N8nNode<'_>, report: &Report) -> IndexMap<String, (Argument, Path)> {
     let path = node.path_of("placeholderDefinitions").key("values");
     let values = node.parameter("placeholderDefinitions").and_then(|definitions| definitions.get("values"));
     let mut definitions = IndexMap::new();
@@ -137,10 +137,10 @@ fn definitions(node: &Node<'_>, report: &Report) -> IndexMap<String, (Argument, 
             continue;
         };
         let kind = match text("type") {
-            None | Some("not specified" | "string") => Kind::String,
-            Some("number") => Kind::Number,
-            Some("boolean") => Kind::Boolean,
-            Some("json") => Kind::Json,
+            None | Some("not specified" | "string") => FromAiKind::String,
+            Some("number") => FromAiKind::Number,
+            Some("boolean") => FromAiKind::Boolean,
+            Some("json") => FromAiKind::Json,
             Some(other) => {
                 report.fault(&path, "placeholder_unreadable", format!("`{other}` is no type of a placeholder"));
                 continue;
@@ -154,56 +154,62 @@ fn definitions(node: &Node<'_>, report: &Report) -> IndexMap<String, (Argument, 
     definitions
 }
 
-struct Reader<'n> {
+struct PlaceholderReader<'n> {
     definitions: IndexMap<String, (Argument, Path)>,
-    parameters: IndexMap<String, Parameter>,
-    draft: Draft<'n>,
+    parameters: IndexMap<String, PlaceholderParameter>,
+    draft: HttpToolDraft<'n>,
 }
 
-impl Reader<'_> {
+impl PlaceholderReader<'_> {
     fn argument(&self, key: &str) -> Argument {
         self.definitions.get(key).map_or_else(
-            || Argument { key: key.to_owned(), description: None, kind: Kind::String, default: None, dynamic: None },
+            || Argument {
+                key: key.to_owned(),
+                description: None,
+                kind: FromAiKind::String,
+                default: None,
+                dynamic: None,
+            },
             |(argument, _)| argument.clone(),
         )
     }
 
     fn add(&mut self, argument: Argument, required: bool, is_record: bool) {
-        let new = Parameter { argument: argument.clone(), required: false, is_record };
+        let new = PlaceholderParameter { argument: argument.clone(), required: false, is_record };
         self.parameters.entry(argument.key).or_insert(new).required |= required;
     }
 
     /// A text with its placeholders, each of which the model must fill in.
-    fn slots(&mut self, text: &str) -> Vec<Part> {
+    fn slots(&mut self, text: &str) -> Vec<TemplatePart> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((before, name, after)) = placeholder(rest) {
             if !before.is_empty() {
-                parts.push(Part::Text(before.to_owned()));
+                parts.push(TemplatePart::Text(before.to_owned()));
             }
             let argument = self.argument(name);
             self.add(argument.clone(), true, false);
-            parts.push(Part::Slot(argument));
+            parts.push(TemplatePart::Slot(argument));
             rest = after;
         }
         if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
+            parts.push(TemplatePart::Text(rest.to_owned()));
         }
         parts
     }
 
     /// The query, the headers or the body.
-    fn part(&mut self, node: &Node<'_>, specify: &str, list: &str, json: &str, target: Target) {
+    fn part(&mut self, node: &N8nNode<'_>, specify: &str, list: &str, json: &str, target: HttpTarget) {
         match node.text(specify).unwrap_or("keypair") {
             "model" => {
                 let (key, what) = match target {
-                    Target::Query => ("qs", "Query"),
-                    Target::Header => ("headers", "Header"),
-                    Target::Body => ("body", "Body"),
+                    HttpTarget::Query => ("qs", "Query"),
+                    HttpTarget::Header => ("headers", "Header"),
+                    HttpTarget::Body => ("body", "Body"),
                 };
                 let description = Some(format!("{what} parameters of the request, as names and values"));
                 let argument =
-                    Argument { key: key.to_owned(), description, kind: Kind::Json, default: None, dynamic: None };
+                    Argument { key: key.to_owned(), description, kind: FromAiKind::Json, default: None, dynamic: None };
                 self.draft.whole(target, &argument);
                 self.add(argument, true, true);
             }
@@ -221,7 +227,7 @@ impl Reader<'_> {
         }
     }
 
-    fn pair(&mut self, value: &Value, target: Target) {
+    fn pair(&mut self, value: &Value, target: HttpTarget) {
         let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
         let Some(name) = text("name") else { return };
         match text("valueProvider").unwrap_or("modelRequired") {
@@ -232,7 +238,7 @@ impl Reader<'_> {
             provider => {
                 let argument = self.argument(name);
                 let required = provider != "modelOptional";
-                self.draft.pair(target, name, &[Part::Slot(argument.clone())]);
+                self.draft.pair(target, name, &[TemplatePart::Slot(argument.clone())]);
                 self.add(argument, required, false);
             }
         }

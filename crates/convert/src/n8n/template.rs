@@ -5,29 +5,29 @@ use crate::format::clip;
 
 /// A part of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Part {
+pub(super) enum TemplatePart {
     Text(String),
     Slot(Argument),
 }
 
 /// Parses a value in which expressions are `{{ … }}`. The error is an expression that is more than one call of
 /// `$fromAI`: only n8n can evaluate that.
-pub(super) fn parse(value: &str) -> Result<Vec<Part>, String> {
+pub(super) fn parse(value: &str) -> Result<Vec<TemplatePart>, String> {
     // n8n evaluates a value only if it begins with `=`.
     let Some(mut rest) = value.strip_prefix('=') else { return Ok(text(value)) };
     let mut parts = Vec::new();
     while let Some((before, after)) = rest.split_once("{{") {
         parts.extend(text(before));
         let end = end_of_expression(after).ok_or_else(|| after.trim().to_owned())?;
-        parts.push(Part::Slot(slot(&after[..end])?));
+        parts.push(TemplatePart::Slot(slot(&after[..end])?));
         rest = &after[end + 2..];
     }
     parts.extend(text(rest));
     Ok(parts)
 }
 
-fn text(text: &str) -> Vec<Part> {
-    if text.is_empty() { Vec::new() } else { vec![Part::Text(text.to_owned())] }
+fn text(text: &str) -> Vec<TemplatePart> {
+    if text.is_empty() { Vec::new() } else { vec![TemplatePart::Text(text.to_owned())] }
 }
 
 /// The position of the `}}` that ends an expression, which may contain others inside of its strings.
@@ -71,8 +71,8 @@ mod tests {
             parts
                 .iter()
                 .map(|part| match part {
-                    Part::Text(text) => text.clone(),
-                    Part::Slot(argument) => format!("<{}>", argument.key),
+                    TemplatePart::Text(text) => text.clone(),
+                    TemplatePart::Slot(argument) => format!("<{}>", argument.key),
                 })
                 .collect::<String>()
         });

@@ -21,15 +21,15 @@ mod security;
 
 /// The version determines the schema dialect: 3.0 has its own, 3.1 has JSON Schema's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum OpenApiVersion {
     V3_0,
     V3_1,
 }
 
 /// Context that all operations of a description share.
-struct Api<'a> {
+struct OpenApiDocument<'a> {
     root: &'a Value,
-    version: Version,
+    version: OpenApiVersion,
     /// For the names of secrets.
     title: &'a str,
     /// The number of values that may still be copied out of the description.
@@ -55,7 +55,7 @@ pub(crate) fn read(document: &Document<'_>, report: &Report) -> Vec<Found> {
 fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &Report) {
     let Some(version) = version(root, path, report) else { return };
     let title = root.pointer("/info/title").and_then(Value::as_str).unwrap_or("api");
-    let mut api = Api { root, version, title, budget: BUDGET };
+    let mut api = OpenApiDocument { root, version, title, budget: BUDGET };
     if root.get("webhooks").is_some_and(|webhooks| webhooks.as_object().is_some_and(|map| !map.is_empty())) {
         report.warn(&path.key("webhooks"), "webhooks_dropped", "webhooks are calls of the API to you and no tools");
     }
@@ -93,13 +93,13 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
                 );
                 continue;
             };
-            let place = operation::Place { url, method, item, item_path: &item_path, path: &path };
+            let place = operation::ParameterPlace { url, method, item, item_path: &item_path, path: &path };
             tools.extend(operation::read(&mut api, operation, &place, report));
         }
     }
 }
 
-fn version(root: &Value, path: &Path, report: &Report) -> Option<Version> {
+fn version(root: &Value, path: &Path, report: &Report) -> Option<OpenApiVersion> {
     if let Some(version) = root.get("swagger") {
         let message = format!("Swagger {} is not read", clip(version.as_str().unwrap_or("2")));
         report.fault_with_hint(&path.key("swagger"), "version_unknown", message, "convert it to OpenAPI 3 first");
@@ -113,10 +113,10 @@ fn version(root: &Value, path: &Path, report: &Report) -> Option<Version> {
         _ => String::new(),
     };
     if text.starts_with("3.0") {
-        return Some(Version::V3_0);
+        return Some(OpenApiVersion::V3_0);
     }
     if text.starts_with("3.1") {
-        return Some(Version::V3_1);
+        return Some(OpenApiVersion::V3_1);
     }
     let message = format!("OpenAPI `{}` is not read; 3.0 and 3.1 are", clip(&text));
     report.fault(&path.key("openapi"), "version_unknown", message);
@@ -124,7 +124,11 @@ fn version(root: &Value, path: &Path, report: &Report) -> Option<Version> {
 }
 
 /// The base of every URL, with its variables at their defaults; an error if there is none.
-fn server(api: &Api<'_>, operation: &Map<String, Value>, item: &Map<String, Value>) -> Result<String, String> {
+fn server(
+    api: &OpenApiDocument<'_>,
+    operation: &Map<String, Value>,
+    item: &Map<String, Value>,
+) -> Result<String, String> {
     let lists = [operation.get("servers"), item.get("servers"), api.root.get("servers")];
     let first = lists.into_iter().flatten().filter_map(Value::as_array).find_map(|list| list.first());
     let Some(server) = first else { return Err("the description names no server".to_owned()) };

@@ -7,12 +7,12 @@ use bosun_core::{
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-use super::{Api, reference, schema::Definitions, security, server};
+use super::{OpenApiDocument, reference, schema::Definitions, security, server};
 use crate::{
     Warning,
     document::Path,
     format::clip,
-    found::{Found, Inside, Origin, Report, Request},
+    found::{ConversionRequest, Found, InsideTool, Report, ToolOrigin},
     names::percent_encode,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 const MOST_PARAMETERS: usize = 1_000;
 
 /// The position of an operation in the document.
-pub(super) struct Place<'a> {
+pub(super) struct ParameterPlace<'a> {
     pub(super) url: &'a str,
     pub(super) method: &'a str,
     pub(super) item: &'a Map<String, Value>,
@@ -29,13 +29,13 @@ pub(super) struct Place<'a> {
 }
 
 pub(super) fn read(
-    api: &mut Api<'_>,
+    api: &mut OpenApiDocument<'_>,
     operation: &Map<String, Value>,
-    place: &Place<'_>,
+    place: &ParameterPlace<'_>,
     report: &Report,
 ) -> Option<Found> {
     let name = name(operation, place, report);
-    let mut draft = Draft::new(api, place);
+    let mut draft = OperationDraft::new(api, place);
     let faults = report.fault_count();
     for (parameter, path) in parameters(api, operation, place, report) {
         draft.parameter(parameter, &path, report);
@@ -63,10 +63,10 @@ pub(super) fn read(
     if operation.get("deprecated") == Some(&Value::Bool(true)) {
         tool.deprecated = Some(Deprecation::default());
     }
-    Some(Found { tool, origin: Origin { path: place.path.clone(), parameters: None }, inside })
+    Some(Found { tool, origin: ToolOrigin { path: place.path.clone(), parameters: None }, inside })
 }
 
-fn name(operation: &Map<String, Value>, place: &Place<'_>, report: &Report) -> String {
+fn name(operation: &Map<String, Value>, place: &ParameterPlace<'_>, report: &Report) -> String {
     if let Some(name) = operation.get("operationId").and_then(Value::as_str).filter(|name| !name.is_empty()) {
         return name.to_owned();
     }
@@ -83,7 +83,7 @@ fn name(operation: &Map<String, Value>, place: &Place<'_>, report: &Report) -> S
     name
 }
 
-fn description(operation: &Map<String, Value>, place: &Place<'_>, report: &Report) -> String {
+fn description(operation: &Map<String, Value>, place: &ParameterPlace<'_>, report: &Report) -> String {
     let text = |key: &str| operation.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
     match (text("summary"), text("description")) {
         (Some(summary), Some(description)) if description.starts_with(summary) => description.to_owned(),
@@ -100,9 +100,9 @@ fn description(operation: &Map<String, Value>, place: &Place<'_>, report: &Repor
 
 /// The parameters of an operation and of its path; the operation's own take precedence.
 fn parameters<'a>(
-    api: &Api<'a>,
+    api: &OpenApiDocument<'a>,
     operation: &'a Map<String, Value>,
-    place: &Place<'a>,
+    place: &ParameterPlace<'a>,
     report: &Report,
 ) -> Vec<(&'a Value, Path)> {
     let mut parameters: IndexMap<(String, String), (&Value, Path)> = IndexMap::new();
@@ -124,8 +124,8 @@ fn parameters<'a>(
 }
 
 /// A tool under construction, and its request.
-struct Draft<'a> {
-    place: &'a Place<'a>,
+struct OperationDraft<'a> {
+    place: &'a ParameterPlace<'a>,
     definitions: Definitions<'a>,
     properties: Map<String, Value>,
     required: Vec<String>,
@@ -136,8 +136,8 @@ struct Draft<'a> {
     obstacles: Vec<String>,
 }
 
-impl<'a> Draft<'a> {
-    fn new(api: &Api<'a>, place: &'a Place<'a>) -> Self {
+impl<'a> OperationDraft<'a> {
+    fn new(api: &OpenApiDocument<'a>, place: &'a ParameterPlace<'a>) -> Self {
         Self {
             place,
             definitions: Definitions::new(api),
@@ -289,7 +289,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The request, if Bosun can make it.
-    fn request(&mut self, api: &Api<'_>, operation: &Map<String, Value>) -> Inside {
+    fn request(&mut self, api: &OpenApiDocument<'_>, operation: &Map<String, Value>) -> InsideTool {
         let mut losses: Vec<Warning> = Vec::new();
         let mut headers = std::mem::take(&mut self.headers);
         match security::read(api, operation, self.place.path) {
@@ -312,7 +312,7 @@ impl<'a> Draft<'a> {
             String::new()
         });
         if !self.obstacles.is_empty() {
-            return Inside::Never(self.obstacles.join("; "));
+            return InsideTool::Never(self.obstacles.join("; "));
         }
         let mut url = format!("{server}{}", self.url);
         for (index, pair) in self.query.iter().enumerate() {
@@ -326,7 +326,7 @@ impl<'a> Draft<'a> {
             body: self.body.take(),
             body_parameters: Vec::new(),
         };
-        Inside::AsRequest(Box::new(Request { http, timeout: None, losses }))
+        InsideTool::AsRequest(Box::new(ConversionRequest { http, timeout: None, losses }))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use indexmap::{IndexMap, IndexSet};
 use serde_json::{Map, Value, json};
 
-use super::{Api, Version, reference};
+use super::{OpenApiDocument, OpenApiVersion, reference};
 use crate::{
     document::{Path, Trail},
     found::Report,
@@ -39,7 +39,7 @@ const DEEPEST_INLINING: usize = 24;
 /// The schemas that one tool copies out of the document.
 pub(super) struct Definitions<'a> {
     root: &'a Value,
-    version: Version,
+    version: OpenApiVersion,
     budget: usize,
     /// By reference: the name under `$defs`, and the copy.
     copied: IndexMap<String, (String, Value)>,
@@ -51,7 +51,7 @@ pub(super) struct Definitions<'a> {
 }
 
 impl<'a> Definitions<'a> {
-    pub(super) fn new(api: &Api<'a>) -> Self {
+    pub(super) fn new(api: &OpenApiDocument<'a>) -> Self {
         Self {
             root: api.root,
             version: api.version,
@@ -170,7 +170,7 @@ impl<'a> Definitions<'a> {
             };
             copy.insert("required".to_owned(), required.iter().filter(is_sent).cloned().collect());
         }
-        if self.version == Version::V3_0 {
+        if self.version == OpenApiVersion::V3_0 {
             from_3_0(&mut copy);
         }
         Value::Object(copy)
@@ -203,7 +203,7 @@ impl<'a> Definitions<'a> {
         copy.insert("$ref".to_owned(), format!("#/$defs/{name}").into());
         for (key, value) in schema.iter().filter(|(key, _)| *key != "$ref") {
             // 3.0 ignores keywords next to a reference; a description there still helps.
-            if self.version == Version::V3_1 || matches!(key.as_str(), "description" | "title") {
+            if self.version == OpenApiVersion::V3_1 || matches!(key.as_str(), "description" | "title") {
                 copy.insert(key.clone(), value.clone());
             } else {
                 report.warn_on_trail(

@@ -3,7 +3,7 @@
 use bosun_core::tool::{NamedValue, SecretRef, ValueSource};
 use serde_json::{Map, Value};
 
-use super::{Api, reference};
+use super::{OpenApiDocument, reference};
 use crate::{Warning, document::Path, format::clip, found::Report, names::slug};
 
 /// Maximum number of alternatives: no real API has more, and each is examined for each operation.
@@ -18,7 +18,7 @@ pub(super) struct Security {
 }
 
 /// The first of the operation's alternatives that can be expressed as headers; an error if none can.
-pub(super) fn read(api: &Api<'_>, operation: &Map<String, Value>, path: &Path) -> Result<Security, String> {
+pub(super) fn read(api: &OpenApiDocument<'_>, operation: &Map<String, Value>, path: &Path) -> Result<Security, String> {
     let alternatives = operation.get("security").or_else(|| api.root.get("security"));
     let Some(alternatives) = alternatives.and_then(Value::as_array).filter(|list| !list.is_empty()) else {
         return Ok(Security::default());
@@ -47,7 +47,7 @@ pub(super) fn read(api: &Api<'_>, operation: &Map<String, Value>, path: &Path) -
 }
 
 /// Schemes that are all required at once.
-fn all_of(api: &Api<'_>, schemes: &Map<String, Value>, path: &Path) -> Result<Security, String> {
+fn all_of(api: &OpenApiDocument<'_>, schemes: &Map<String, Value>, path: &Path) -> Result<Security, String> {
     let mut security = Security::default();
     if schemes.len() > MOST_ALTERNATIVES {
         return Err(format!("it needs {} credentials at once", schemes.len()));

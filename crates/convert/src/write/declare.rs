@@ -55,7 +55,7 @@ pub(super) fn tools(
             warn(&tool.name, "", "renamed", message);
         }
     }
-    for (keyword, Lost { tool, path, more }) in untold.lost {
+    for (keyword, LostDeclaration { tool, path, more }) in untold.lost {
         let of = if more == 0 { format!("`{tool}`") } else { format!("`{tool}` and {more} more") };
         let message = format!("`{keyword}` in the parameters of {of} is not part of {target}");
         warn(tool, &format!("parameters.{path}"), "keyword_dropped", message);
@@ -64,12 +64,12 @@ pub(super) fn tools(
 }
 
 /// What is sent of one tool.
-struct Entry<'a> {
+struct DeclaredEntry<'a> {
     name: Option<&'a str>,
     schema: Option<&'a Value>,
 }
 
-fn entries(written: &Value, dialect: AnyDialect) -> impl Iterator<Item = Entry<'_>> {
+fn entries(written: &Value, dialect: AnyDialect) -> impl Iterator<Item = DeclaredEntry<'_>> {
     let (list, name, schema) = match dialect {
         AnyDialect::Gemini => ("/0/functionDeclarations", "/name", "/parametersJsonSchema"),
         AnyDialect::Served(Dialect::OpenAiResponses) => ("", "/name", "/parameters"),
@@ -78,13 +78,16 @@ fn entries(written: &Value, dialect: AnyDialect) -> impl Iterator<Item = Entry<'
         _ => ("", "/function/name", "/function/parameters"),
     };
     let list = written.pointer(list).and_then(Value::as_array).into_iter().flatten();
-    list.map(move |entry| Entry { name: entry.pointer(name).and_then(Value::as_str), schema: entry.pointer(schema) })
+    list.map(move |entry| DeclaredEntry {
+        name: entry.pointer(name).and_then(Value::as_str),
+        schema: entry.pointer(schema),
+    })
 }
 
 /// Keywords that a dialect omitted silently.
 struct Untold<'a> {
     told: HashSet<(&'a str, &'a str)>,
-    lost: IndexMap<&'a str, Lost<'a>>,
+    lost: IndexMap<&'a str, LostDeclaration<'a>>,
 }
 
 /// What became of a keyword, under the name that draft 2020-12 has for it.
@@ -103,7 +106,7 @@ fn translated<'v>(source: &Map<String, Value>, sent: &'v Map<String, Value>, key
 }
 
 /// The first tool that loses a keyword, where, and how many others do.
-struct Lost<'a> {
+struct LostDeclaration<'a> {
     tool: &'a str,
     path: Path,
     more: usize,
@@ -143,7 +146,7 @@ impl<'a> Untold<'a> {
         }
         let path = trail.to_path();
         if !self.told.contains(&(tool.name.as_str(), path.as_str())) {
-            self.lost.insert(keyword, Lost { tool: &tool.name, path, more: 0 });
+            self.lost.insert(keyword, LostDeclaration { tool: &tool.name, path, more: 0 });
         }
     }
 }

@@ -11,7 +11,7 @@ mod list;
 
 /// Tools as data of another format.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct WrittenFile {
     /// One document, or a stream of them where the format is one.
     pub documents: Documents,
     /// Parts that the format cannot express, and what they were converted to.
@@ -56,7 +56,7 @@ impl Documents {
 ///
 /// # Errors
 /// When the format is one that tools cannot be written in.
-pub fn write(tools: &[Found], target: Format) -> Result<Written, ConvertError> {
+pub fn write(tools: &[Found], target: Format) -> Result<WrittenFile, ConvertError> {
     let mut warnings = Vec::new();
     let documents = match target {
         Format::ArkManifest => Documents::Stream(manifest::write(tools, &mut warnings)),
@@ -77,7 +77,7 @@ pub fn write(tools: &[Found], target: Format) -> Result<Written, ConvertError> {
         Format::ExternalTools => Documents::One(list::tools(tools, target, list::external, &mut warnings)),
         Format::Zod | Format::N8n | Format::OpenApi => return Err(ConvertError::NotATarget(target)),
     };
-    Ok(Written { documents, warnings })
+    Ok(WrittenFile { documents, warnings })
 }
 
 /// Reports once for each field which tools lose it.

@@ -1,6 +1,6 @@
 //! Faults of a source, with their positions.
 //!
-//! Inside the converter a [`Problem`] has only a byte offset; [`Fault`] is the same thing for users, with line and
+//! Inside the converter a [`ZodProblem`] has only a byte offset; [`ZodFault`] is the same thing for users, with line and
 //! column. Problems are carried inside values until the value is needed, so that an unreadable error message does not
 //! invalidate a schema that never uses it.
 
@@ -10,7 +10,7 @@ use bosun_reading::Locator;
 
 /// One reason why a source could not be converted.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Fault {
+pub struct ZodFault {
     pub line: usize,
     pub column: usize,
     pub code: &'static str,
@@ -19,7 +19,7 @@ pub struct Fault {
     pub hint: Option<String>,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ZodFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}: {} [{}]", self.line, self.column, self.message, self.code)?;
         match &self.hint {
@@ -29,18 +29,18 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ZodFault {}
 
 /// A fault with its offset, before line and column are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(super) struct ZodProblem {
     pub(super) offset: u32,
     pub(super) code: &'static str,
     pub(super) message: String,
     pub(super) hint: Option<&'static str>,
 }
 
-impl Problem {
+impl ZodProblem {
     pub(super) fn new(offset: u32, code: &'static str, message: impl Into<String>) -> Self {
         Self { offset, code, message: message.into(), hint: None }
     }
@@ -50,9 +50,9 @@ impl Problem {
         self
     }
 
-    pub(super) fn locate(&self, locator: &Locator<'_>) -> Fault {
+    pub(super) fn locate(&self, locator: &Locator<'_>) -> ZodFault {
         let place = locator.place(self.offset as usize);
-        Fault {
+        ZodFault {
             line: place.line,
             column: place.column,
             code: self.code,
@@ -64,35 +64,35 @@ impl Problem {
 
 /// The problems of one value: at least one. Cheap to clone, because a broken constant is broken wherever it is used.
 #[derive(Clone, Debug)]
-pub(super) struct Problems(Rc<Vec<Problem>>);
+pub(super) struct Problems(Rc<Vec<ZodProblem>>);
 
 impl Problems {
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Problem> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ZodProblem> {
         self.0.iter()
     }
 }
 
-impl From<Problem> for Problems {
-    fn from(problem: Problem) -> Self {
+impl From<ZodProblem> for Problems {
+    fn from(problem: ZodProblem) -> Self {
         Self(Rc::new(vec![problem]))
     }
 }
 
 /// A result whose failure is a list of problems.
-pub(super) type Read<T> = Result<T, Problems>;
+pub(super) type ReadSchema<T> = Result<T, Problems>;
 
 /// Maximum number of problems of one value. Constants that use a broken constant twice double them.
 const MOST_PROBLEMS: usize = 100;
 
 /// Collects results so that every problem of a construct is reported, not only its first.
 #[derive(Debug, Default)]
-pub(super) struct Gather {
-    problems: Vec<Problem>,
+pub(super) struct FaultGather {
+    problems: Vec<ZodProblem>,
 }
 
-impl Gather {
+impl FaultGather {
     /// Returns the value, or records the problems.
-    pub(super) fn take<T>(&mut self, result: Read<T>) -> Option<T> {
+    pub(super) fn take<T>(&mut self, result: ReadSchema<T>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             Err(problems) => {
@@ -107,7 +107,7 @@ impl Gather {
     }
 
     /// `value` if there were no problems.
-    pub(super) fn finish<T>(self, value: T) -> Read<T> {
+    pub(super) fn finish<T>(self, value: T) -> ReadSchema<T> {
         if self.problems.is_empty() { Ok(value) } else { Err(Problems(Rc::new(self.problems))) }
     }
 }

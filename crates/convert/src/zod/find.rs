@@ -13,11 +13,11 @@ use oxc_span::GetSpan;
 use serde_json::{Value as Json, json};
 
 use super::{
-    fault::{Gather, Problem, Problems, Read},
-    library::Remark,
+    fault::{FaultGather, Problems, ReadSchema, ZodProblem},
+    library::ZodRemark,
     module::{Candidate, Meaning, Module, ThroughCalls, root_name},
-    read::Reader,
-    value::{Record, Value},
+    read::ZodReader,
+    value::{ZodRecord, ZodValue},
 };
 
 /// The form in which a tool was written.
@@ -37,24 +37,24 @@ pub enum ToolForm {
 }
 
 /// A tool with its byte offset, before line and column are known.
-pub(super) struct Found {
+pub(super) struct FoundSchema {
     pub(super) tool: Tool,
     pub(super) offset: u32,
     pub(super) form: ToolForm,
 }
 
 #[derive(Default)]
-pub(super) struct Findings {
-    pub(super) tools: Vec<Found>,
-    pub(super) problems: Vec<Problem>,
-    pub(super) remarks: Vec<Remark>,
+pub(super) struct FoundSchemas {
+    pub(super) tools: Vec<FoundSchema>,
+    pub(super) problems: Vec<ZodProblem>,
+    pub(super) remarks: Vec<ZodRemark>,
 }
 
-pub(super) fn find<'a>(module: &Module<'a>, reader: &mut Reader<'_, 'a>) -> Findings {
+pub(super) fn find<'a>(module: &Module<'a>, reader: &mut ZodReader<'_, 'a>) -> FoundSchemas {
     let mut finder = Finder {
         module,
         reader,
-        findings: Findings::default(),
+        findings: FoundSchemas::default(),
         claimed: HashSet::new(),
         made_by_zod: HashMap::new(),
         inside_zod: Vec::new(),
@@ -77,8 +77,8 @@ pub(super) fn find<'a>(module: &Module<'a>, reader: &mut Reader<'_, 'a>) -> Find
 
 struct Finder<'f, 'm, 'a> {
     module: &'f Module<'a>,
-    reader: &'f mut Reader<'m, 'a>,
-    findings: Findings,
+    reader: &'f mut ZodReader<'m, 'a>,
+    findings: FoundSchemas,
     /// Object literals that are the options of a tool.
     claimed: HashSet<u32>,
     /// Which declarations hold Zod or a value that Zod made, as far as they were resolved.
@@ -121,7 +121,7 @@ impl<'a> Finder<'_, '_, 'a> {
     }
 
     fn remark(&mut self, span: Span, code: &'static str, message: impl Into<String>) {
-        self.findings.remarks.push(Remark { offset: span.start, code, message: message.into() });
+        self.findings.remarks.push(ZodRemark { offset: span.start, code, message: message.into() });
     }
 
     /// The original name of a callee: `import { tool as t }` makes `t` mean `tool`.
@@ -171,14 +171,14 @@ impl<'a> Finder<'_, '_, 'a> {
         let value =
             argument.and_then(|argument| argument.as_expression()).map(|expression| self.reader.read(expression));
         match value {
-            Some(Value::Record(record)) => {
+            Some(ZodValue::Record(record)) => {
                 self.claimed.insert(record.offset);
                 let found = self.tool(&record, span, form);
                 self.keep(found);
             }
-            Some(Value::Unreadable(problems)) => self.keep(Err(problems)),
+            Some(ZodValue::Unreadable(problems)) => self.keep(Err(problems)),
             _ => {
-                let problem = Problem::new(
+                let problem = ZodProblem::new(
                     span.start,
                     "options_missing",
                     "a tool is made from an object with `name` and `description`",
@@ -188,34 +188,34 @@ impl<'a> Finder<'_, '_, 'a> {
         }
     }
 
-    fn keep(&mut self, found: Read<Found>) {
+    fn keep(&mut self, found: ReadSchema<FoundSchema>) {
         match found {
             Ok(found) => self.findings.tools.push(found),
             Err(problems) => self.findings.problems.extend(problems.iter().cloned()),
         }
     }
 
-    fn tool(&mut self, record: &Record<'a>, span: Span, form: ToolForm) -> Read<Found> {
+    fn tool(&mut self, record: &ZodRecord<'a>, span: Span, form: ToolForm) -> ReadSchema<FoundSchema> {
         let member = |name: &str| record.get(name).filter(|member| !member.getter);
-        let mut gather = Gather::default();
+        let mut gather = FaultGather::default();
         let name = gather.take(match member("name").map(|member| &member.value) {
-            Some(Value::Text(name)) => Ok(name.as_ref().to_owned()),
-            Some(Value::Unreadable(problems)) => Err(problems.clone()),
-            Some(other) => Err(Problem::new(
+            Some(ZodValue::Text(name)) => Ok(name.as_ref().to_owned()),
+            Some(ZodValue::Unreadable(problems)) => Err(problems.clone()),
+            Some(other) => Err(ZodProblem::new(
                 span.start,
                 "name_unreadable",
                 format!("the name of a tool is a string, not {}", other.kind()),
             )
             .into()),
-            None => Err(Problem::new(span.start, "name_missing", "the tool has no `name`").into()),
+            None => Err(ZodProblem::new(span.start, "name_missing", "the tool has no `name`").into()),
         });
         let description = gather.take(match member("description").map(|member| &member.value) {
-            Some(Value::Text(description)) => Ok(Some(description.as_ref().to_owned())),
-            Some(Value::Undefined) | None => Ok(None),
-            Some(Value::Unreadable(problems)) => Err(problems.clone()),
+            Some(ZodValue::Text(description)) => Ok(Some(description.as_ref().to_owned())),
+            Some(ZodValue::Undefined) | None => Ok(None),
+            Some(ZodValue::Unreadable(problems)) => Err(problems.clone()),
             Some(other) => {
                 let message = format!("the description of a tool is a string, not {}", other.kind());
-                Err(Problem::new(span.start, "description_unreadable", message).into())
+                Err(ZodProblem::new(span.start, "description_unreadable", message).into())
             }
         });
         let schema = member("schema").map(|member| (member.value.clone(), member.offset));
@@ -228,24 +228,24 @@ impl<'a> Finder<'_, '_, 'a> {
             self.remark(span, "description_missing", format!("the tool `{name}` has no description"));
         }
         let tool = Tool::new(name, description.unwrap_or_default(), parameters, Binding::External);
-        Ok(Found { tool, offset: span.start, form })
+        Ok(FoundSchema { tool, offset: span.start, form })
     }
 
-    fn parameters(&mut self, schema: Option<(Value<'a>, u32)>, form: ToolForm) -> Read<Json> {
+    fn parameters(&mut self, schema: Option<(ZodValue<'a>, u32)>, form: ToolForm) -> ReadSchema<Json> {
         match schema {
-            None | Some((Value::Undefined | Value::Null, _)) => Ok(match form {
+            None | Some((ZodValue::Undefined | ZodValue::Null, _)) => Ok(match form {
                 // LangChain gives these a schema of their own: one optional string.
                 ToolForm::DynamicTool | ToolForm::ToolFunction => {
                     json!({ "type": "object", "properties": { "input": { "type": "string" } } })
                 }
                 _ => json!({ "type": "object", "properties": {} }),
             }),
-            Some((Value::Schema(schema), offset)) => {
+            Some((ZodValue::Schema(schema), offset)) => {
                 let written = self.reader.write(schema)?;
                 self.findings.remarks.extend(written.remarks);
                 if written.schema.get("type") != Some(&json!("object")) {
                     let message = "the schema is not an object, which the parameters of a tool must be";
-                    self.findings.remarks.push(Remark {
+                    self.findings.remarks.push(ZodRemark {
                         offset,
                         code: "parameters_not_object",
                         message: message.to_owned(),
@@ -253,12 +253,12 @@ impl<'a> Finder<'_, '_, 'a> {
                 }
                 Ok(written.schema)
             }
-            Some((Value::Unreadable(problems), _)) => Err(problems),
+            Some((ZodValue::Unreadable(problems), _)) => Err(problems),
             // LangChain also accepts a JSON Schema as it is.
-            Some((value @ Value::Record(_), offset)) => Ok(value.to_json(offset)?.unwrap_or_else(|| json!({}))),
+            Some((value @ ZodValue::Record(_), offset)) => Ok(value.to_json(offset)?.unwrap_or_else(|| json!({}))),
             Some((other, offset)) => {
                 let message = format!("a Zod schema or a JSON Schema is expected, not {}", other.kind());
-                Err(Problem::new(offset, "schema_unreadable", message).into())
+                Err(ZodProblem::new(offset, "schema_unreadable", message).into())
             }
         }
     }
@@ -282,12 +282,12 @@ impl<'a> Finder<'_, '_, 'a> {
             return;
         }
         match self.reader.read_object_literal(object) {
-            Value::Record(record) => match record.get("name").map(|member| &member.value) {
-                Some(Value::Text(_)) => {
+            ZodValue::Record(record) => match record.get("name").map(|member| &member.value) {
+                Some(ZodValue::Text(_)) => {
                     let found = self.tool(&record, object.span, ToolForm::Object);
                     self.keep(found);
                 }
-                Some(Value::Unreadable(_)) => {
+                Some(ZodValue::Unreadable(_)) => {
                     self.remark(
                         object.span,
                         "tool_not_read",
@@ -296,7 +296,7 @@ impl<'a> Finder<'_, '_, 'a> {
                 }
                 _ => {}
             },
-            Value::Unreadable(_) => {
+            ZodValue::Unreadable(_) => {
                 self.remark(
                     object.span,
                     "tool_not_read",
@@ -323,7 +323,7 @@ impl<'a> Finder<'_, '_, 'a> {
                 && matches!(key.as_str(), "name" | "description" | "schema")
             {
                 let value = self.reader.read(value);
-                members.push((key, super::value::Member { value, offset: property.span.start, getter: false }));
+                members.push((key, super::value::ZodMember { value, offset: property.span.start, getter: false }));
             }
         }
         let is_string_tool = self.imported_name(&heritage.expression) == Some("Tool");
@@ -332,13 +332,13 @@ impl<'a> Finder<'_, '_, 'a> {
             self.remark(class.span, "tool_not_read", "a tool class without a constant `name` is left out");
             return;
         }
-        let record = Record::new(class.span.start, members);
+        let record = ZodRecord::new(class.span.start, members);
         let form = if is_string_tool { ToolForm::DynamicTool } else { ToolForm::Class };
-        let found = self.tool(&record, class.span(), form).map(|found| Found { form: ToolForm::Class, ..found });
+        let found = self.tool(&record, class.span(), form).map(|found| FoundSchema { form: ToolForm::Class, ..found });
         self.keep(found);
     }
 }
 
 fn unread(span: Span) -> Problems {
-    Problem::new(span.start, "tool_unreadable", "the tool cannot be read").into()
+    ZodProblem::new(span.start, "tool_unreadable", "the tool cannot be read").into()
 }

@@ -5,25 +5,25 @@
 
 use std::rc::Rc;
 
-use super::value::{LONGEST_LIST, LONGEST_TEXT, Member, Record, Regex, Value};
+use super::value::{LONGEST_LIST, LONGEST_TEXT, Regex, ZodMember, ZodRecord, ZodValue};
 
 const NAMES: [&str; 8] = ["Number", "Math", "Object", "BigInt", "RegExp", "String", "Boolean", "Symbol"];
 
-pub(super) fn find<'a>(name: &str) -> Option<Value<'a>> {
+pub(super) fn find<'a>(name: &str) -> Option<ZodValue<'a>> {
     match name {
-        "undefined" => Some(Value::Undefined),
-        "NaN" => Some(Value::Number(f64::NAN)),
-        "Infinity" => Some(Value::Number(f64::INFINITY)),
+        "undefined" => Some(ZodValue::Undefined),
+        "NaN" => Some(ZodValue::Number(f64::NAN)),
+        "Infinity" => Some(ZodValue::Number(f64::INFINITY)),
         "Date" | "Map" | "Set" | "File" | "Blob" | "Error" | "URL" | "Buffer" | "Uint8Array" => {
-            Some(Value::Instance("class"))
+            Some(ZodValue::Instance("class"))
         }
-        _ => NAMES.iter().find(|known| **known == name).map(|name| Value::Global(name)),
+        _ => NAMES.iter().find(|known| **known == name).map(|name| ZodValue::Global(name)),
     }
 }
 
-pub(super) fn member<'a>(object: &str, name: &str) -> Option<Value<'a>> {
+pub(super) fn member<'a>(object: &str, name: &str) -> Option<ZodValue<'a>> {
     const LARGEST_SAFE: f64 = 9_007_199_254_740_991.0;
-    Some(Value::Number(match (object, name) {
+    Some(ZodValue::Number(match (object, name) {
         ("Number", "MAX_SAFE_INTEGER") => LARGEST_SAFE,
         ("Number", "MIN_SAFE_INTEGER") => -LARGEST_SAFE,
         ("Number", "MAX_VALUE") => f64::MAX,
@@ -39,59 +39,63 @@ pub(super) fn member<'a>(object: &str, name: &str) -> Option<Value<'a>> {
 }
 
 /// `Object.keys(…)` and the like, by dotted name.
-pub(super) fn call<'a>(path: &str, arguments: &[Value<'a>]) -> Option<Value<'a>> {
+pub(super) fn call<'a>(path: &str, arguments: &[ZodValue<'a>]) -> Option<ZodValue<'a>> {
     match (path, arguments) {
-        ("BigInt", [Value::Number(value)]) if value.fract() == 0.0 && value.abs() < 1e30 =>
+        ("BigInt", [ZodValue::Number(value)]) if value.fract() == 0.0 && value.abs() < 1e30 =>
         {
             #[expect(clippy::cast_possible_truncation, reason = "a whole number below 1e30 fits into 128 bits")]
-            Some(Value::BigInt(*value as i128))
+            Some(ZodValue::BigInt(*value as i128))
         }
-        ("BigInt", [Value::BigInt(value)]) => Some(Value::BigInt(*value)),
-        ("BigInt", [Value::Text(text)]) => text.trim().parse().ok().map(Value::BigInt),
-        ("String", [value]) => value.to_text().map(Value::text),
-        ("RegExp", [Value::Regex(regex)]) => {
-            Some(Value::Regex(Rc::new(Regex { source: regex.source.clone(), flags: regex.flags.clone() })))
+        ("BigInt", [ZodValue::BigInt(value)]) => Some(ZodValue::BigInt(*value)),
+        ("BigInt", [ZodValue::Text(text)]) => text.trim().parse().ok().map(ZodValue::BigInt),
+        ("String", [value]) => value.to_text().map(ZodValue::text),
+        ("RegExp", [ZodValue::Regex(regex)]) => {
+            Some(ZodValue::Regex(Rc::new(Regex { source: regex.source.clone(), flags: regex.flags.clone() })))
         }
-        ("RegExp", [Value::Text(source)]) => Some(regex(source, "")),
-        ("RegExp", [Value::Text(source), Value::Text(flags)]) => Some(regex(source, flags)),
-        ("RegExp", [Value::Regex(source), Value::Text(flags)]) => Some(regex(&source.source, flags)),
-        ("Symbol" | "Symbol.for", _) => Some(Value::Instance("Symbol")),
-        ("Object.freeze" | "Object.seal", [value @ (Value::Record(_) | Value::List(_))]) => Some(value.clone()),
-        ("Object.keys", [Value::Record(record)]) => Some(Value::list(record.keys().map(Value::text).collect())),
-        ("Object.values", [Value::Record(record)]) => values(record).map(Value::list),
-        ("Object.entries", [Value::Record(record)]) => {
+        ("RegExp", [ZodValue::Text(source)]) => Some(regex(source, "")),
+        ("RegExp", [ZodValue::Text(source), ZodValue::Text(flags)]) => Some(regex(source, flags)),
+        ("RegExp", [ZodValue::Regex(source), ZodValue::Text(flags)]) => Some(regex(&source.source, flags)),
+        ("Symbol" | "Symbol.for", _) => Some(ZodValue::Instance("Symbol")),
+        ("Object.freeze" | "Object.seal", [value @ (ZodValue::Record(_) | ZodValue::List(_))]) => Some(value.clone()),
+        ("Object.keys", [ZodValue::Record(record)]) => {
+            Some(ZodValue::list(record.keys().map(ZodValue::text).collect()))
+        }
+        ("Object.values", [ZodValue::Record(record)]) => values(record).map(ZodValue::list),
+        ("Object.entries", [ZodValue::Record(record)]) => {
             let pairs =
-                record.keys().zip(values(record)?).map(|(key, value)| Value::list(vec![Value::text(key), value]));
-            Some(Value::list(pairs.collect()))
+                record.keys().zip(values(record)?).map(|(key, value)| ZodValue::list(vec![ZodValue::text(key), value]));
+            Some(ZodValue::list(pairs.collect()))
         }
-        ("Object.fromEntries", [Value::List(pairs)]) => {
+        ("Object.fromEntries", [ZodValue::List(pairs)]) => {
             let members = pairs.iter().map(|pair| match pair {
-                Value::List(pair) => match pair.as_slice() {
-                    [key, value] => Some((key.to_text()?, Member { value: value.clone(), offset: 0, getter: false })),
+                ZodValue::List(pair) => match pair.as_slice() {
+                    [key, value] => {
+                        Some((key.to_text()?, ZodMember { value: value.clone(), offset: 0, getter: false }))
+                    }
                     _ => None,
                 },
                 _ => None,
             });
             let members: Option<Vec<_>> = members.collect();
-            Some(Value::Record(Rc::new(Record::new(0, members?))))
+            Some(ZodValue::Record(Rc::new(ZodRecord::new(0, members?))))
         }
         _ => None,
     }
 }
 
-fn values<'a>(record: &Record<'a>) -> Option<Vec<Value<'a>>> {
+fn values<'a>(record: &ZodRecord<'a>) -> Option<Vec<ZodValue<'a>>> {
     record.iter().map(|(_, member)| (!member.getter).then(|| member.value.clone())).collect()
 }
 
 /// Methods of strings and arrays.
-pub(super) fn method<'a>(receiver: &Value<'a>, name: &str, arguments: &[Value<'a>]) -> Option<Value<'a>> {
+pub(super) fn method<'a>(receiver: &ZodValue<'a>, name: &str, arguments: &[ZodValue<'a>]) -> Option<ZodValue<'a>> {
     match (receiver, name, arguments) {
-        (Value::Text(text), "trim", []) => Some(Value::text(text.trim())),
-        (Value::Text(text), "trimStart", []) => Some(Value::text(text.trim_start())),
-        (Value::Text(text), "trimEnd", []) => Some(Value::text(text.trim_end())),
-        (Value::Text(text), "toUpperCase", []) => Some(Value::text(text.to_uppercase())),
-        (Value::Text(text), "toLowerCase", []) => Some(Value::text(text.to_lowercase())),
-        (Value::Text(text), "concat", parts) => {
+        (ZodValue::Text(text), "trim", []) => Some(ZodValue::text(text.trim())),
+        (ZodValue::Text(text), "trimStart", []) => Some(ZodValue::text(text.trim_start())),
+        (ZodValue::Text(text), "trimEnd", []) => Some(ZodValue::text(text.trim_end())),
+        (ZodValue::Text(text), "toUpperCase", []) => Some(ZodValue::text(text.to_uppercase())),
+        (ZodValue::Text(text), "toLowerCase", []) => Some(ZodValue::text(text.to_lowercase())),
+        (ZodValue::Text(text), "concat", parts) => {
             let mut joined = text.as_ref().to_owned();
             for part in parts {
                 joined.push_str(&part.to_text()?);
@@ -99,16 +103,16 @@ pub(super) fn method<'a>(receiver: &Value<'a>, name: &str, arguments: &[Value<'a
                     break;
                 }
             }
-            Some(Value::text(joined))
+            Some(ZodValue::text(joined))
         }
-        (Value::List(values), "join", separator) => {
+        (ZodValue::List(values), "join", separator) => {
             let separator = match separator {
-                [] | [Value::Undefined] => ",",
-                [Value::Text(separator)] => separator,
+                [] | [ZodValue::Undefined] => ",",
+                [ZodValue::Text(separator)] => separator,
                 _ => return None,
             };
             let parts = values.iter().map(|value| match value {
-                Value::Undefined | Value::Null => Some(String::new()),
+                ZodValue::Undefined | ZodValue::Null => Some(String::new()),
                 value => value.to_text(),
             });
             let mut joined = String::new();
@@ -122,28 +126,28 @@ pub(super) fn method<'a>(receiver: &Value<'a>, name: &str, arguments: &[Value<'a
                     break;
                 }
             }
-            Some(Value::text(joined))
+            Some(ZodValue::text(joined))
         }
-        (Value::List(values), "concat", more) => {
+        (ZodValue::List(values), "concat", more) => {
             let mut all = values.as_ref().clone();
             for value in more {
                 if all.len() > LONGEST_LIST {
                     break;
                 }
                 match value {
-                    Value::List(values) => all.extend(values.iter().cloned()),
+                    ZodValue::List(values) => all.extend(values.iter().cloned()),
                     value => all.push(value.clone()),
                 }
             }
-            Some(Value::list(all))
+            Some(ZodValue::list(all))
         }
-        (Value::List(_), "slice", []) => Some(receiver.clone()),
+        (ZodValue::List(_), "slice", []) => Some(receiver.clone()),
         _ => None,
     }
 }
 
-fn regex<'a>(pattern: &str, flags: &str) -> Value<'a> {
-    Value::Regex(Rc::new(Regex { source: regex_source(pattern), flags: flags.to_owned() }))
+fn regex<'a>(pattern: &str, flags: &str) -> ZodValue<'a> {
+    ZodValue::Regex(Rc::new(Regex { source: regex_source(pattern), flags: flags.to_owned() }))
 }
 
 /// The value of `new RegExp(pattern).source`: slashes and line ends are escaped.

@@ -6,7 +6,7 @@
 //! templates, comments and regular expressions, and rejects the rare slash that it cannot classify, because a wrong
 //! guess could hide depth.
 
-use super::fault::Problem;
+use super::fault::ZodProblem;
 
 /// Maximum size of a source. A file of tools is a few kilobytes; a bundle is not a source.
 pub(super) const LONGEST_SOURCE: usize = 4 * 1024 * 1024;
@@ -18,11 +18,11 @@ const MOST_OPEN_TOKENS: u32 = 8_000;
 pub(super) const STACK: usize = 256 * 1024 * 1024;
 
 /// Rejects a text that is too long or nested too deeply to be parsed safely.
-pub(super) fn check(source: &str) -> Result<(), Problem> {
+pub(super) fn check(source: &str) -> Result<(), ZodProblem> {
     if source.len() > LONGEST_SOURCE {
         let message = format!("the source has {} bytes; at most {LONGEST_SOURCE} are read", source.len());
         return Err(
-            Problem::new(0, "source_too_long", message).hint("pass the file that defines the tools, not a bundle")
+            ZodProblem::new(0, "source_too_long", message).hint("pass the file that defines the tools, not a bundle")
         );
     }
     Scan::new(source).run()
@@ -69,7 +69,7 @@ impl<'text> Scan<'text> {
         Self { text, at: 0, before: Before::Operator, last: "", open: vec![Level::default()], total: 0 }
     }
 
-    fn run(mut self) -> Result<(), Problem> {
+    fn run(mut self) -> Result<(), ZodProblem> {
         if self.text.starts_with("#!") {
             self.skip_line();
         }
@@ -127,23 +127,23 @@ impl<'text> Scan<'text> {
         self.at + rest.find(['\n', '\r', '\u{2028}', '\u{2029}']).unwrap_or(rest.len())
     }
 
-    fn count(&mut self) -> Result<(), Problem> {
+    fn count(&mut self) -> Result<(), ZodProblem> {
         self.count_as(|level| &mut level.tokens)
     }
 
-    fn count_as(&mut self, counter: impl FnOnce(&mut Level) -> &mut u32) -> Result<(), Problem> {
+    fn count_as(&mut self, counter: impl FnOnce(&mut Level) -> &mut u32) -> Result<(), ZodProblem> {
         if let Some(level) = self.open.last_mut() {
             *counter(level) += 1;
         }
         self.total += 1;
         if self.total > MOST_OPEN_TOKENS {
             let message = format!("the source is nested too deeply: more than {MOST_OPEN_TOKENS} tokens are open here");
-            return Err(Problem::new(offset(self.at), "nested_too_deeply", message));
+            return Err(ZodProblem::new(offset(self.at), "nested_too_deeply", message));
         }
         Ok(())
     }
 
-    fn enter(&mut self, length: usize, in_template: bool) -> Result<(), Problem> {
+    fn enter(&mut self, length: usize, in_template: bool) -> Result<(), ZodProblem> {
         self.at += length;
         self.count()?;
         let heads_statement = matches!(self.last, "if" | "while" | "for" | "with");
@@ -163,7 +163,7 @@ impl<'text> Scan<'text> {
         }
     }
 
-    fn leave(&mut self, bracket: char) -> Result<(), Problem> {
+    fn leave(&mut self, bracket: char) -> Result<(), ZodProblem> {
         self.at += 1;
         self.before = match bracket {
             '}' => Before::Either,
@@ -185,7 +185,7 @@ impl<'text> Scan<'text> {
     }
 
     /// A string ends at its quote or, unterminated, with its line, where parsing stops too.
-    fn string(&mut self, quote: char) -> Result<(), Problem> {
+    fn string(&mut self, quote: char) -> Result<(), ZodProblem> {
         let mut characters = self.rest().char_indices().skip(1);
         let mut length = self.rest().len();
         while let Some((at, character)) = characters.next() {
@@ -206,7 +206,7 @@ impl<'text> Scan<'text> {
     }
 
     /// The text of a template up to its end or its next `${`.
-    fn template(&mut self) -> Result<(), Problem> {
+    fn template(&mut self) -> Result<(), ZodProblem> {
         while let Some(character) = self.peek() {
             match character {
                 '\\' => {
@@ -225,7 +225,7 @@ impl<'text> Scan<'text> {
         self.count()
     }
 
-    fn word(&mut self) -> Result<(), Problem> {
+    fn word(&mut self) -> Result<(), ZodProblem> {
         let rest = self.rest();
         let length = rest.find(|character| !is_word(character)).unwrap_or(rest.len());
         let word = rest.get(..length).unwrap_or_default();
@@ -248,7 +248,7 @@ impl<'text> Scan<'text> {
         if word == "else" && !member { self.count_as(|level| &mut level.elses) } else { self.count() }
     }
 
-    fn punctuation(&mut self, character: char) -> Result<(), Problem> {
+    fn punctuation(&mut self, character: char) -> Result<(), ZodProblem> {
         let rest = self.rest();
         let after_operand = self.before != Before::Operator;
         let (length, before) = match character {
@@ -276,7 +276,7 @@ impl<'text> Scan<'text> {
         }
     }
 
-    fn slash(&mut self) -> Result<(), Problem> {
+    fn slash(&mut self) -> Result<(), ZodProblem> {
         let regex = self.regex();
         let is_regex = match self.before {
             Before::Operand => false,
@@ -288,7 +288,7 @@ impl<'text> Scan<'text> {
                 if body
                     .is_some_and(|body| body.contains(['"', '\'', '`', '(', ')', '[', ']', '{', '}', '\\', '<', '*']))
                 {
-                    let problem = Problem::new(
+                    let problem = ZodProblem::new(
                         offset(self.at),
                         "ambiguous_slash",
                         "this `/` may divide or begin a regular expression",

@@ -2,7 +2,7 @@
 //!
 //! [`convert`] reads a file and returns its tools; [`schema_to_json`] does the same for one
 //! expression. The source is parsed, never run: a schema that only the running program knows is a
-//! [`Fault`] with line and column, and all faults come at once. The JSON Schema is what
+//! [`ZodFault`] with line and column, and all faults come at once. The JSON Schema is what
 //! `zod-to-json-schema` gives for Zod 3 (everything inlined, no `$schema`, extra keys mentioned only
 //! by `.strict()` and `.catchall()`) and what `z.toJSONSchema` gives for Zod 4, key for key; the
 //! corpus in `fixtures/zod` holds both to it.
@@ -49,19 +49,19 @@ use serde_json::Value as Json;
 use bosun_reading::Locator;
 
 use crate::Warning;
-use fault::Problem;
-use find::Findings;
-use library::{Library, Remark, as_schema};
+use fault::ZodProblem;
+use find::FoundSchemas;
+use library::{ZodLibrary, ZodRemark, as_schema};
 use module::Module;
-use read::Reader;
+use read::ZodReader;
 
 pub use crate::ZodVersion;
-pub use fault::Fault;
+pub use fault::ZodFault;
 pub use find::ToolForm;
 
 /// How to read a source.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct ZodOptions {
     /// The version behind `import … from "zod"`. Without it, an import from `zod/v4` means Zod 4 and
     /// everything else Zod 3.
     pub version: Option<ZodVersion>,
@@ -94,17 +94,17 @@ pub struct ConvertedSchema {
 ///
 /// # Errors
 /// Every fault of the source, in its order, if there is one.
-pub fn convert(source: &str, file_name: &str, options: Options) -> Result<Converted, Vec<Fault>> {
+pub fn convert(source: &str, file_name: &str, options: ZodOptions) -> Result<Converted, Vec<ZodFault>> {
     read_file(source, options, |file| {
-        let mut reader = Reader::new(file.module, library(file.version));
-        let Findings { tools, problems, remarks } = find::find(file.module, &mut reader);
+        let mut reader = ZodReader::new(file.module, library(file.version));
+        let FoundSchemas { tools, problems, remarks } = find::find(file.module, &mut reader);
         if !problems.is_empty() {
             return Err(problems);
         }
         let mut remarks = [file.remarks, remarks].concat();
         remarks.extend(reader.assumed_zod.map(|offset| not_imported(offset, file.version)));
         if tools.is_empty() {
-            remarks.push(Remark { offset: 0, code: "no_tools", message: "no tool was found".to_owned() });
+            remarks.push(ZodRemark { offset: 0, code: "no_tools", message: "no tool was found".to_owned() });
         }
         let tools = tools.into_iter().map(|found| {
             let place = file.locator.place(found.offset as usize);
@@ -118,21 +118,21 @@ pub fn convert(source: &str, file_name: &str, options: Options) -> Result<Conver
 ///
 /// # Errors
 /// Every fault of the source, in its order, if there is one.
-pub fn schema_to_json(source: &str, version: ZodVersion) -> Result<ConvertedSchema, Vec<Fault>> {
-    read_file(source, Options { version: Some(version) }, |file| {
-        let mut reader = Reader::new(file.module, library(file.version));
+pub fn schema_to_json(source: &str, version: ZodVersion) -> Result<ConvertedSchema, Vec<ZodFault>> {
+    read_file(source, ZodOptions { version: Some(version) }, |file| {
+        let mut reader = ZodReader::new(file.module, library(file.version));
         let written = last_expression(file.program).and_then(|expression| {
             let value = reader.read(expression);
             let schema = as_schema(&value, expression.span().start)?;
             reader.write(schema)
         });
-        let written = written.map_err(|problems| problems.iter().cloned().collect::<Vec<Problem>>())?;
+        let written = written.map_err(|problems| problems.iter().cloned().collect::<Vec<ZodProblem>>())?;
         let remarks = [file.remarks, written.remarks].concat();
         Ok(ConvertedSchema { schema: written.schema, warnings: warnings(&remarks, file.locator, "") })
     })
 }
 
-fn library<'a>(version: ZodVersion) -> Box<dyn Library<'a> + 'a> {
+fn library<'a>(version: ZodVersion) -> Box<dyn ZodLibrary<'a> + 'a> {
     match version {
         ZodVersion::V3 => Box::new(v3::Zod3::default()),
         ZodVersion::V4 => Box::new(v4::Zod4::default()),
@@ -140,11 +140,11 @@ fn library<'a>(version: ZodVersion) -> Box<dyn Library<'a> + 'a> {
 }
 
 /// A source that could be parsed.
-struct File<'f, 'a> {
+struct ZodFile<'f, 'a> {
     module: &'f Module<'a>,
     program: &'a Program<'a>,
     version: ZodVersion,
-    remarks: Vec<Remark>,
+    remarks: Vec<ZodRemark>,
     locator: &'f Locator<'f>,
 }
 
@@ -152,9 +152,9 @@ struct File<'f, 'a> {
 /// source that they allow.
 fn read_file<T: Send>(
     source: &str,
-    options: Options,
-    work: impl for<'f, 'a> FnOnce(File<'f, 'a>) -> Result<T, Vec<Problem>> + Send,
-) -> Result<T, Vec<Fault>> {
+    options: ZodOptions,
+    work: impl for<'f, 'a> FnOnce(ZodFile<'f, 'a>) -> Result<T, Vec<ZodProblem>> + Send,
+) -> Result<T, Vec<ZodFault>> {
     if let Err(problem) = limits::check(source) {
         // The lines of a source that is too long are not worth counting.
         let text = if source.len() > limits::LONGEST_SOURCE { "" } else { source };
@@ -164,10 +164,10 @@ fn read_file<T: Send>(
     let result = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("zod".to_owned()).stack_size(limits::STACK);
         match thread.spawn_scoped(scope, || parse(source, options, &locator, work)) {
-            Ok(thread) => thread
-                .join()
-                .unwrap_or_else(|_| Err(vec![Problem::new(0, "parser_failed", "the parser gave up on this source")])),
-            Err(_) => Err(vec![Problem::new(0, "no_thread", "no thread could be started to read this source")]),
+            Ok(thread) => thread.join().unwrap_or_else(|_| {
+                Err(vec![ZodProblem::new(0, "parser_failed", "the parser gave up on this source")])
+            }),
+            Err(_) => Err(vec![ZodProblem::new(0, "no_thread", "no thread could be started to read this source")]),
         }
     });
     result.map_err(|problems| problems.iter().map(|problem| problem.locate(&locator)).collect())
@@ -175,39 +175,39 @@ fn read_file<T: Send>(
 
 fn parse<T>(
     source: &str,
-    options: Options,
+    options: ZodOptions,
     locator: &Locator<'_>,
-    work: impl for<'f, 'a> FnOnce(File<'f, 'a>) -> Result<T, Vec<Problem>>,
-) -> Result<T, Vec<Problem>> {
+    work: impl for<'f, 'a> FnOnce(ZodFile<'f, 'a>) -> Result<T, Vec<ZodProblem>>,
+) -> Result<T, Vec<ZodProblem>> {
     let allocator = Allocator::default();
     // TypeScript is a superset of what JavaScript sources of tools use, and JSX is not read: its text
     // follows other lexical rules than the ones that bound the depth.
     let parsed = Parser::new(&allocator, source, SourceType::ts()).parse();
     let errors = parsed.diagnostics.errors().map(|error| {
         let offset = error.labels.first().map_or(0, |label| label.offset());
-        Problem::new(offset, "syntax_error", error.message.to_string())
+        ZodProblem::new(offset, "syntax_error", error.message.to_string())
     });
-    let errors: Vec<Problem> = errors.collect();
+    let errors: Vec<ZodProblem> = errors.collect();
     if !errors.is_empty() {
         return Err(errors);
     }
     let program: &Program<'_> = allocator.alloc(parsed.program);
     let module = &Module::new(program);
     if let Some(offset) = module.too_deep {
-        return Err(vec![Problem::new(offset, "nested_too_deeply", "blocks and functions are nested too deeply")]);
+        return Err(vec![ZodProblem::new(offset, "nested_too_deeply", "blocks and functions are nested too deeply")]);
     }
     let (version, remarks) = choose_version(module, options).map_err(|problem| vec![problem])?;
-    work(File { module, program, version, remarks, locator })
+    work(ZodFile { module, program, version, remarks, locator })
 }
 
 /// Explicit paths speak for themselves; the option decides what `zod` alone means.
-fn choose_version(module: &Module<'_>, options: Options) -> Result<(ZodVersion, Vec<Remark>), Problem> {
+fn choose_version(module: &Module<'_>, options: ZodOptions) -> Result<(ZodVersion, Vec<ZodRemark>), ZodProblem> {
     let imported = |path: &str| module.imports.iter().find(|(module, _)| *module == path).map(|(_, offset)| *offset);
     let (three, four) = (imported("zod/v3"), imported("zod/v4"));
     let by_path = match (three, four) {
         (Some(three), Some(four)) => {
             let problem =
-                Problem::new(three.max(four), "mixed_zod_versions", "the file imports both `zod/v3` and `zod/v4`");
+                ZodProblem::new(three.max(four), "mixed_zod_versions", "the file imports both `zod/v3` and `zod/v4`");
             return Err(problem.hint("convert the tools of each version from a file of their own"));
         }
         (Some(offset), None) => Some((ZodVersion::V3, offset)),
@@ -217,7 +217,7 @@ fn choose_version(module: &Module<'_>, options: Options) -> Result<(ZodVersion, 
     Ok(match (by_path, options.version) {
         (Some((by_path, offset)), Some(asked)) if by_path != asked => {
             let message = format!("the import says Zod {}, but Zod {} was asked for", name(by_path), name(asked));
-            (asked, vec![Remark { offset, code: "zod_version_differs", message }])
+            (asked, vec![ZodRemark { offset, code: "zod_version_differs", message }])
         }
         (Some((version, _)), _) => (version, Vec::new()),
         (None, asked) => (asked.unwrap_or(ZodVersion::V3), Vec::new()),
@@ -231,26 +231,28 @@ fn name(version: ZodVersion) -> &'static str {
     }
 }
 
-fn not_imported(offset: u32, version: ZodVersion) -> Remark {
+fn not_imported(offset: u32, version: ZodVersion) -> ZodRemark {
     let message = format!("`z` is not imported; it is read as Zod {}", name(version));
-    Remark { offset, code: "zod_not_imported", message }
+    ZodRemark { offset, code: "zod_not_imported", message }
 }
 
-fn last_expression<'a>(program: &'a Program<'a>) -> fault::Read<&'a Expression<'a>> {
+fn last_expression<'a>(program: &'a Program<'a>) -> fault::ReadSchema<&'a Expression<'a>> {
     match program.body.last() {
         Some(Statement::ExpressionStatement(statement)) => Ok(&statement.expression),
-        _ => {
-            Err(Problem::new(program.span.end, "schema_missing", "the source must end with the expression of a schema")
-                .into())
-        }
+        _ => Err(ZodProblem::new(
+            program.span.end,
+            "schema_missing",
+            "the source must end with the expression of a schema",
+        )
+        .into()),
     }
 }
 
-fn warnings(remarks: &[Remark], locator: &Locator<'_>, file_name: &str) -> Vec<Warning> {
-    let mut remarks: Vec<&Remark> = remarks.iter().collect();
+fn warnings(remarks: &[ZodRemark], locator: &Locator<'_>, file_name: &str) -> Vec<Warning> {
+    let mut remarks: Vec<&ZodRemark> = remarks.iter().collect();
     remarks.sort_by_key(|remark| remark.offset);
     remarks.dedup();
-    let warning = |remark: &Remark| {
+    let warning = |remark: &ZodRemark| {
         let place = locator.place(remark.offset as usize);
         let path = if file_name.is_empty() { String::new() } else { format!("{file_name}:") };
         Warning {

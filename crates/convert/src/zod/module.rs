@@ -42,12 +42,12 @@ pub(super) enum Meaning<'a> {
 #[derive(Debug)]
 pub(super) struct Declaration<'a> {
     pub(super) meaning: Meaning<'a>,
-    pub(super) changed: Option<Change>,
+    pub(super) changed: Option<SourceChange>,
 }
 
 /// Why the initial value of a name is not its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum SourceChange {
     Assigned,
     Mutated,
 }
@@ -65,7 +65,7 @@ pub(super) enum Candidate<'a> {
 const DEEPEST_SCOPE: usize = 500;
 
 #[derive(Debug)]
-struct Scope {
+struct ModuleScope {
     span: Span,
     parent: Option<usize>,
     is_function: bool,
@@ -74,7 +74,7 @@ struct Scope {
 #[derive(Debug, Default)]
 pub(super) struct Module<'a> {
     /// In the order of their start.
-    scopes: Vec<Scope>,
+    scopes: Vec<ModuleScope>,
     names: HashMap<(usize, &'a str), usize>,
     declarations: Vec<Declaration<'a>>,
     /// Where scopes are nested too deeply.
@@ -130,7 +130,7 @@ struct Census<'a> {
     module: Module<'a>,
     /// The scopes around the visited node.
     open: Vec<usize>,
-    changes: Vec<(&'a str, u32, Change)>,
+    changes: Vec<(&'a str, u32, SourceChange)>,
     /// Declarations in the head of a `for … of`, whose variable takes many values.
     loops: HashSet<u32>,
 }
@@ -138,7 +138,7 @@ struct Census<'a> {
 impl<'a> Census<'a> {
     fn enter(&mut self, span: Span, is_function: bool) {
         let scope = self.module.scopes.len();
-        self.module.scopes.push(Scope { span, parent: self.open.last().copied(), is_function });
+        self.module.scopes.push(ModuleScope { span, parent: self.open.last().copied(), is_function });
         self.open.push(scope);
         if self.open.len() > DEEPEST_SCOPE {
             self.module.too_deep.get_or_insert(span.start);
@@ -214,14 +214,14 @@ impl<'a> Census<'a> {
     /// `name.x = …`, `name[x]++`, `delete name.x`: the value of `name` is no longer the initial one.
     fn mutates(&mut self, target: &Expression<'a>) {
         if let Some((name, offset)) = root_name(target, ThroughCalls::No) {
-            self.changes.push((name, offset, Change::Mutated));
+            self.changes.push((name, offset, SourceChange::Mutated));
         }
     }
 
     fn assigns(&mut self, target: &SimpleAssignmentTarget<'a>) {
         match target {
             SimpleAssignmentTarget::AssignmentTargetIdentifier(name) => {
-                self.changes.push((name.name.as_str(), name.span.start, Change::Assigned));
+                self.changes.push((name.name.as_str(), name.span.start, SourceChange::Assigned));
             }
             SimpleAssignmentTarget::StaticMemberExpression(member) => self.mutates(&member.object),
             SimpleAssignmentTarget::ComputedMemberExpression(member) => self.mutates(&member.object),
@@ -346,7 +346,7 @@ impl<'a> Visit<'a> for Census<'a> {
                 }
             }
             AstKind::AssignmentTargetPropertyIdentifier(target) => {
-                self.changes.push((target.binding.name.as_str(), target.binding.span.start, Change::Assigned));
+                self.changes.push((target.binding.name.as_str(), target.binding.span.start, SourceChange::Assigned));
             }
             AstKind::UpdateExpression(update) => self.assigns(&update.argument),
             AstKind::UnaryExpression(unary) if unary.operator.is_delete() => self.mutates(&unary.argument),

@@ -9,35 +9,35 @@ use oxc_ast::ast::{
     LogicalOperator, Statement, UnaryOperator,
 };
 
-use super::value::{Function, Value};
+use super::value::{ZodFunction, ZodValue};
 
 #[derive(Clone, Debug)]
 pub(super) enum Outcome<'a> {
-    Returns(Value<'a>),
+    Returns(ZodValue<'a>),
     Throws,
     Unknown,
 }
 
 use Outcome::{Returns, Throws, Unknown};
 
-pub(super) fn call_with_undefined(function: Function<'_>) -> Outcome<'_> {
+pub(super) fn call_with_undefined(function: ZodFunction<'_>) -> Outcome<'_> {
     match function {
-        Function::Global("String") => Returns(Value::text("undefined")),
-        Function::Global("Number") => Returns(Value::Number(f64::NAN)),
-        Function::Global("Boolean") => Returns(Value::Bool(false)),
-        Function::Global(_) => Unknown,
-        Function::Arrow(arrow) if arrow.r#async => Unknown,
-        Function::Arrow(arrow) => match &arrow.body {
+        ZodFunction::Global("String") => Returns(ZodValue::text("undefined")),
+        ZodFunction::Global("Number") => Returns(ZodValue::Number(f64::NAN)),
+        ZodFunction::Global("Boolean") => Returns(ZodValue::Bool(false)),
+        ZodFunction::Global(_) => Unknown,
+        ZodFunction::Arrow(arrow) if arrow.r#async => Unknown,
+        ZodFunction::Arrow(arrow) => match &arrow.body {
             ArrowFunctionBody::FunctionBody(body) => run(&arrow.params, Body::Block(body)),
             body => body.as_expression().map_or(Unknown, |expression| run(&arrow.params, Body::Expression(expression))),
         },
-        Function::Full(full) if full.r#async || full.generator => Unknown,
-        Function::Full(full) => full.body.as_deref().map_or(Unknown, |body| run(&full.params, Body::Block(body))),
+        ZodFunction::Full(full) if full.r#async || full.generator => Unknown,
+        ZodFunction::Full(full) => full.body.as_deref().map_or(Unknown, |body| run(&full.params, Body::Block(body))),
     }
 }
 
 /// Whether the body is nothing but a `throw`.
-pub(super) fn throws(function: Function<'_>) -> bool {
+pub(super) fn throws(function: ZodFunction<'_>) -> bool {
     matches!(call_with_undefined(function), Throws)
 }
 
@@ -59,9 +59,9 @@ fn run<'a>(parameters: &'a FormalParameters<'a>, body: Body<'a>) -> Outcome<'a> 
     match body {
         Body::Expression(expression) => scope.evaluate(expression),
         Body::Block(body) => match body.statements.first() {
-            None => Returns(Value::Undefined),
+            None => Returns(ZodValue::Undefined),
             Some(Statement::ReturnStatement(statement)) => {
-                statement.argument.as_ref().map_or(Returns(Value::Undefined), |argument| scope.evaluate(argument))
+                statement.argument.as_ref().map_or(Returns(ZodValue::Undefined), |argument| scope.evaluate(argument))
             }
             Some(Statement::ThrowStatement(_)) => Throws,
             Some(_) => Unknown,
@@ -76,27 +76,27 @@ struct Scope<'a> {
 impl<'a> Scope<'a> {
     fn evaluate(&self, expression: &'a Expression<'a>) -> Outcome<'a> {
         match expression {
-            Expression::NullLiteral(_) => Returns(Value::Null),
-            Expression::BooleanLiteral(literal) => Returns(Value::Bool(literal.value)),
-            Expression::NumericLiteral(literal) => Returns(Value::Number(literal.value)),
+            Expression::NullLiteral(_) => Returns(ZodValue::Null),
+            Expression::BooleanLiteral(literal) => Returns(ZodValue::Bool(literal.value)),
+            Expression::NumericLiteral(literal) => Returns(ZodValue::Number(literal.value)),
             Expression::StringLiteral(literal) if !literal.lone_surrogates => {
-                Returns(Value::text(literal.value.as_str()))
+                Returns(ZodValue::text(literal.value.as_str()))
             }
-            Expression::ArrayExpression(array) if array.elements.is_empty() => Returns(Value::list(Vec::new())),
-            Expression::Identifier(name) if self.parameter == Some(name.name.as_str()) => Returns(Value::Undefined),
-            Expression::Identifier(name) if name.name == "undefined" => Returns(Value::Undefined),
+            Expression::ArrayExpression(array) if array.elements.is_empty() => Returns(ZodValue::list(Vec::new())),
+            Expression::Identifier(name) if self.parameter == Some(name.name.as_str()) => Returns(ZodValue::Undefined),
+            Expression::Identifier(name) if name.name == "undefined" => Returns(ZodValue::Undefined),
             Expression::ParenthesizedExpression(inner) => self.evaluate(&inner.expression),
             Expression::TSAsExpression(inner) => self.evaluate(&inner.expression),
             Expression::TSNonNullExpression(inner) => self.evaluate(&inner.expression),
             Expression::UnaryExpression(unary) => match (unary.operator, self.evaluate(&unary.argument)) {
                 (_, Throws) => Throws,
                 (UnaryOperator::Typeof, Returns(value)) => {
-                    type_of(&value).map_or(Unknown, |name| Returns(Value::text(name)))
+                    type_of(&value).map_or(Unknown, |name| Returns(ZodValue::text(name)))
                 }
                 (UnaryOperator::LogicalNot, Returns(value)) => {
-                    value.truthy().map_or(Unknown, |truthy| Returns(Value::Bool(!truthy)))
+                    value.truthy().map_or(Unknown, |truthy| Returns(ZodValue::Bool(!truthy)))
                 }
-                (UnaryOperator::UnaryPlus, Returns(Value::Undefined)) => Returns(Value::Number(f64::NAN)),
+                (UnaryOperator::UnaryPlus, Returns(ZodValue::Undefined)) => Returns(ZodValue::Number(f64::NAN)),
                 _ => Unknown,
             },
             Expression::LogicalExpression(logical) => {
@@ -105,7 +105,7 @@ impl<'a> Scope<'a> {
                 let keeps_left = match logical.operator {
                     LogicalOperator::And => value.truthy().map(|truthy| !truthy),
                     LogicalOperator::Or => value.truthy(),
-                    LogicalOperator::Coalesce => Some(!matches!(value, Value::Undefined | Value::Null)),
+                    LogicalOperator::Coalesce => Some(!matches!(value, ZodValue::Undefined | ZodValue::Null)),
                 };
                 match keeps_left {
                     Some(true) => left,
@@ -127,9 +127,9 @@ impl<'a> Scope<'a> {
             // `v?.x` is undefined when `v` is.
             Expression::ChainExpression(chain) => match chain.expression.as_member_expression() {
                 Some(member)
-                    if member.optional() && matches!(self.evaluate(member.object()), Returns(Value::Undefined)) =>
+                    if member.optional() && matches!(self.evaluate(member.object()), Returns(ZodValue::Undefined)) =>
                 {
-                    Returns(Value::Undefined)
+                    Returns(ZodValue::Undefined)
                 }
                 _ => Unknown,
             },
@@ -141,7 +141,7 @@ impl<'a> Scope<'a> {
     /// Reading a member of `undefined` throws; of anything else it is not evaluated.
     fn member_of(&self, object: &'a Expression<'a>) -> Outcome<'a> {
         match self.evaluate(object) {
-            Returns(Value::Undefined | Value::Null) | Throws => Throws,
+            Returns(ZodValue::Undefined | ZodValue::Null) | Throws => Throws,
             _ => Unknown,
         }
     }
@@ -151,10 +151,10 @@ impl<'a> Scope<'a> {
         match &call.callee {
             Expression::Identifier(name) if matches!(name.name.as_str(), "String" | "Number" | "Boolean") => {
                 match argument.map(|argument| self.evaluate(argument)) {
-                    Some(Returns(Value::Undefined)) => match name.name.as_str() {
-                        "String" => Returns(Value::text("undefined")),
-                        "Number" => Returns(Value::Number(f64::NAN)),
-                        _ => Returns(Value::Bool(false)),
+                    Some(Returns(ZodValue::Undefined)) => match name.name.as_str() {
+                        "String" => Returns(ZodValue::text("undefined")),
+                        "Number" => Returns(ZodValue::Number(f64::NAN)),
+                        _ => Returns(ZodValue::Bool(false)),
                     },
                     Some(Throws) => Throws,
                     _ => Unknown,
@@ -162,7 +162,7 @@ impl<'a> Scope<'a> {
             }
             Expression::Identifier(name) if matches!(name.name.as_str(), "parseInt" | "parseFloat") => {
                 match argument.map(|argument| self.evaluate(argument)) {
-                    Some(Returns(Value::Undefined)) => Returns(Value::Number(f64::NAN)),
+                    Some(Returns(ZodValue::Undefined)) => Returns(ZodValue::Number(f64::NAN)),
                     Some(Throws) => Throws,
                     _ => Unknown,
                 }
@@ -173,9 +173,9 @@ impl<'a> Scope<'a> {
                         && callee.property.name == method
                 };
                 let on_undefined =
-                    matches!(argument.map(|argument| self.evaluate(argument)), Some(Returns(Value::Undefined)));
+                    matches!(argument.map(|argument| self.evaluate(argument)), Some(Returns(ZodValue::Undefined)));
                 if on_undefined && (is("Array", "isArray") || is("Number", "isInteger")) {
-                    return Returns(Value::Bool(false));
+                    return Returns(ZodValue::Bool(false));
                 }
                 if is("JSON", "parse") && on_undefined {
                     return Throws;
@@ -192,18 +192,18 @@ impl<'a> Scope<'a> {
             other => return other,
         };
         if operator == BinaryOperator::Instanceof {
-            let is_primitive = type_of(&left).is_some_and(|name| name != "object" || matches!(left, Value::Null));
-            return if is_primitive { Returns(Value::Bool(false)) } else { Unknown };
+            let is_primitive = type_of(&left).is_some_and(|name| name != "object" || matches!(left, ZodValue::Null));
+            return if is_primitive { Returns(ZodValue::Bool(false)) } else { Unknown };
         }
         let right = match self.evaluate(right) {
             Returns(value) => value,
             other => return other,
         };
-        let nullish = |value: &Value<'_>| matches!(value, Value::Undefined | Value::Null);
+        let nullish = |value: &ZodValue<'_>| matches!(value, ZodValue::Undefined | ZodValue::Null);
         let equal = left.same(&right);
         let loosely = equal || (nullish(&left) && nullish(&right));
         let undecided = !loosely && !nullish(&left) && !nullish(&right) && type_of(&left) != type_of(&right);
-        Returns(Value::Bool(match operator {
+        Returns(ZodValue::Bool(match operator {
             BinaryOperator::StrictEquality => equal,
             BinaryOperator::StrictInequality => !equal,
             BinaryOperator::Equality if !undecided => loosely,
@@ -213,7 +213,7 @@ impl<'a> Scope<'a> {
             | BinaryOperator::LessEqualThan
             | BinaryOperator::GreaterThan
             | BinaryOperator::GreaterEqualThan
-                if matches!(left, Value::Undefined) || matches!(right, Value::Undefined) =>
+                if matches!(left, ZodValue::Undefined) || matches!(right, ZodValue::Undefined) =>
             {
                 false
             }
@@ -223,15 +223,15 @@ impl<'a> Scope<'a> {
 }
 
 /// `typeof value`, for the values that reading can produce.
-fn type_of(value: &Value<'_>) -> Option<&'static str> {
+fn type_of(value: &ZodValue<'_>) -> Option<&'static str> {
     Some(match value {
-        Value::Undefined => "undefined",
-        Value::Null | Value::List(_) | Value::Record(_) | Value::Regex(_) => "object",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::BigInt(_) => "bigint",
-        Value::Text(_) => "string",
-        Value::Function(_) => "function",
+        ZodValue::Undefined => "undefined",
+        ZodValue::Null | ZodValue::List(_) | ZodValue::Record(_) | ZodValue::Regex(_) => "object",
+        ZodValue::Bool(_) => "boolean",
+        ZodValue::Number(_) => "number",
+        ZodValue::BigInt(_) => "bigint",
+        ZodValue::Text(_) => "string",
+        ZodValue::Function(_) => "function",
         _ => return None,
     })
 }

@@ -1,7 +1,7 @@
 //! Evaluates expressions without running the program.
 //!
 //! Literals, named constants, spreads, concatenation and calls of Zod are supported; everything else is
-//! [`Value::Unreadable`], with the position and the reason. Reading is total: it never fails, never loops (every
+//! [`ZodValue::Unreadable`], with the position and the reason. Reading is total: it never fails, never loops (every
 //! constant is read once, and depth is bounded) and never guesses.
 
 mod calls;
@@ -16,12 +16,13 @@ use oxc_ast::ast::{
 use oxc_span::GetSpan;
 
 use super::{
-    fault::{Gather, Problem, Problems, Read},
+    fault::{FaultGather, Problems, ReadSchema, ZodProblem},
     globals,
-    library::{Library, Written, as_schema},
-    module::{Change, Meaning, Module},
+    library::{WrittenCall, ZodLibrary, as_schema},
+    module::{Meaning, Module, SourceChange},
     value::{
-        Function, LONGEST_LIST, LONGEST_TEXT, MOST_NODES, Member, Record, Regex, SchemaId, Value, number_text, weight,
+        LONGEST_LIST, LONGEST_TEXT, MOST_NODES, Regex, SchemaId, ZodFunction, ZodMember, ZodRecord, ZodValue,
+        number_text, weight,
     },
 };
 use calls::{function_offset, import};
@@ -39,9 +40,9 @@ const MOST_BUILT: usize = 64 * 1024 * 1024;
 /// Maximum weight of all schemas of a file together.
 const MOST_WRITTEN: usize = 5 * MOST_NODES;
 
-pub(super) struct Reader<'m, 'a> {
+pub(super) struct ZodReader<'m, 'a> {
     module: &'m Module<'a>,
-    library: Box<dyn Library<'a> + 'm>,
+    library: Box<dyn ZodLibrary<'a> + 'm>,
     /// The value of each declaration, once it was resolved.
     constants: HashMap<usize, Constant<'a>>,
     depth: usize,
@@ -57,11 +58,11 @@ pub(super) struct Reader<'m, 'a> {
 
 enum Constant<'a> {
     BeingRead,
-    Known(Value<'a>),
+    Known(ZodValue<'a>),
 }
 
-impl<'m, 'a> Reader<'m, 'a> {
-    pub(super) fn new(module: &'m Module<'a>, library: Box<dyn Library<'a> + 'm>) -> Self {
+impl<'m, 'a> ZodReader<'m, 'a> {
+    pub(super) fn new(module: &'m Module<'a>, library: Box<dyn ZodLibrary<'a> + 'm>) -> Self {
         Self {
             module,
             library,
@@ -75,11 +76,11 @@ impl<'m, 'a> Reader<'m, 'a> {
     }
 
     /// The JSON Schema of a schema that was read, with everything it refers to.
-    pub(super) fn write(&mut self, schema: SchemaId) -> Read<Written> {
+    pub(super) fn write(&mut self, schema: SchemaId) -> ReadSchema<WrittenCall> {
         while let Some((deferred, function)) = self.library.next_deferred() {
             self.called += 1;
             if self.called > MOST_CALLS {
-                let problem = Problem::new(
+                let problem = ZodProblem::new(
                     function_offset(function),
                     "recursive_value",
                     "a schema makes new schemas without end",
@@ -91,14 +92,14 @@ impl<'m, 'a> Reader<'m, 'a> {
             self.library.settle(deferred, as_schema(&value, offset));
         }
         if self.written > MOST_WRITTEN {
-            return Err(Problem::new(0, "value_too_large", "the schemas of this file are too large together").into());
+            return Err(ZodProblem::new(0, "value_too_large", "the schemas of this file are too large together").into());
         }
         let written = self.library.write(schema)?;
         self.written += weight(&written.schema);
         Ok(written)
     }
 
-    pub(super) fn read(&mut self, expression: &'a Expression<'a>) -> Value<'a> {
+    pub(super) fn read(&mut self, expression: &'a Expression<'a>) -> ZodValue<'a> {
         if self.depth >= DEEPEST {
             return unreadable(
                 expression.span(),
@@ -113,11 +114,11 @@ impl<'m, 'a> Reader<'m, 'a> {
     }
 
     /// Rejects values that are too long, and stops when too much has been built.
-    fn charge(&mut self, value: Value<'a>, expression: &Expression<'a>) -> Value<'a> {
+    fn charge(&mut self, value: ZodValue<'a>, expression: &Expression<'a>) -> ZodValue<'a> {
         let (length, longest, cost) = match &value {
-            Value::Text(text) => (text.len(), LONGEST_TEXT, text.len()),
-            Value::List(values) => (values.len(), LONGEST_LIST, 64 * values.len()),
-            Value::Record(record) => (record.len(), LONGEST_LIST, 128 * record.len()),
+            ZodValue::Text(text) => (text.len(), LONGEST_TEXT, text.len()),
+            ZodValue::List(values) => (values.len(), LONGEST_LIST, 64 * values.len()),
+            ZodValue::Record(record) => (record.len(), LONGEST_LIST, 128 * record.len()),
             _ => return value,
         };
         // A literal or a name costs nothing new.
@@ -136,18 +137,18 @@ impl<'m, 'a> Reader<'m, 'a> {
         if length > longest || self.built > MOST_BUILT { too_long(expression.span()) } else { value }
     }
 
-    fn read_here(&mut self, expression: &'a Expression<'a>) -> Value<'a> {
+    fn read_here(&mut self, expression: &'a Expression<'a>) -> ZodValue<'a> {
         match expression {
-            Expression::NullLiteral(_) => Value::Null,
-            Expression::BooleanLiteral(literal) => Value::Bool(literal.value),
-            Expression::NumericLiteral(literal) => Value::Number(literal.value),
+            Expression::NullLiteral(_) => ZodValue::Null,
+            Expression::BooleanLiteral(literal) => ZodValue::Bool(literal.value),
+            Expression::NumericLiteral(literal) => ZodValue::Number(literal.value),
             Expression::BigIntLiteral(literal) => match literal.value.as_str().parse() {
-                Ok(value) => Value::BigInt(value),
+                Ok(value) => ZodValue::BigInt(value),
                 Err(_) => unreadable(literal.span, "number_too_large", "this bigint does not fit into 128 bits"),
             },
             Expression::StringLiteral(literal) if literal.lone_surrogates => lone_surrogate(literal.span),
-            Expression::StringLiteral(literal) => Value::text(literal.value.as_str()),
-            Expression::RegExpLiteral(literal) => Value::Regex(Rc::new(Regex {
+            Expression::StringLiteral(literal) => ZodValue::text(literal.value.as_str()),
+            Expression::RegExpLiteral(literal) => ZodValue::Regex(Rc::new(Regex {
                 source: literal.regex.pattern.text.as_str().to_owned(),
                 flags: literal.regex.flags.to_string(),
             })),
@@ -155,8 +156,8 @@ impl<'m, 'a> Reader<'m, 'a> {
             Expression::Identifier(name) => self.read_name(name.name.as_str(), name.span),
             Expression::ArrayExpression(array) => self.read_list(&array.elements),
             Expression::ObjectExpression(object) => self.read_object(object),
-            Expression::ArrowFunctionExpression(function) => Value::Function(Function::Arrow(function)),
-            Expression::FunctionExpression(function) => Value::Function(Function::Full(function)),
+            Expression::ArrowFunctionExpression(function) => ZodValue::Function(ZodFunction::Arrow(function)),
+            Expression::FunctionExpression(function) => ZodValue::Function(ZodFunction::Full(function)),
             Expression::ParenthesizedExpression(inner) => self.read(&inner.expression),
             Expression::TSAsExpression(inner) => self.read(&inner.expression),
             Expression::TSSatisfiesExpression(inner) => self.read(&inner.expression),
@@ -179,7 +180,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             Expression::ComputedMemberExpression(member) => {
                 let object = self.read(&member.object);
                 match self.read(&member.expression) {
-                    Value::Unreadable(problems) => Value::Unreadable(problems),
+                    ZodValue::Unreadable(problems) => ZodValue::Unreadable(problems),
                     key => match key.to_text() {
                         Some(key) => self.read_member(&object, &key, member.span),
                         None => computed(member.span, "this member"),
@@ -191,7 +192,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             Expression::ConditionalExpression(_) | Expression::LogicalExpression(_) => {
                 computed(expression.span(), "which value a condition chooses")
             }
-            Expression::ClassExpression(_) => Value::Instance("class"),
+            Expression::ClassExpression(_) => ZodValue::Instance("class"),
             Expression::AwaitExpression(_) => computed(expression.span(), "an awaited value"),
             Expression::ThisExpression(_) => computed(expression.span(), "`this`"),
             Expression::ImportExpression(_) => computed(expression.span(), "an imported module"),
@@ -199,9 +200,9 @@ impl<'m, 'a> Reader<'m, 'a> {
         }
     }
 
-    fn read_template(&mut self, template: &'a TemplateLiteral<'a>) -> Value<'a> {
+    fn read_template(&mut self, template: &'a TemplateLiteral<'a>) -> ZodValue<'a> {
         let mut text = String::new();
-        let mut gather = Gather::default();
+        let mut gather = FaultGather::default();
         let mut expressions = template.expressions.iter();
         for quasi in &template.quasis {
             match quasi.value.cooked {
@@ -211,7 +212,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             if let Some(expression) = expressions.next() {
                 let value = self.read(expression);
                 let part = match (&value, value.to_text()) {
-                    (Value::Unreadable(problems), _) => Err(problems.clone()),
+                    (ZodValue::Unreadable(problems), _) => Err(problems.clone()),
                     (_, Some(part)) => Ok(part),
                     (_, None) => Err(computed_problem(expression.span(), "the text of this expression").into()),
                 };
@@ -221,18 +222,18 @@ impl<'m, 'a> Reader<'m, 'a> {
                 return too_long(template.span);
             }
         }
-        into_value(gather.finish(Value::text(text)))
+        into_value(gather.finish(ZodValue::text(text)))
     }
 
-    fn read_name(&mut self, name: &'a str, span: Span) -> Value<'a> {
+    fn read_name(&mut self, name: &'a str, span: Span) -> ZodValue<'a> {
         let Some(index) = self.module.index_of(name, span.start) else {
             return match globals::find(name) {
                 Some(value) => value,
                 None if name == "z" => {
                     self.assumed_zod.get_or_insert(span.start);
-                    Value::Zod("".into())
+                    ZodValue::Zod("".into())
                 }
-                None => into_value(Err(Problem::new(
+                None => into_value(Err(ZodProblem::new(
                     span.start,
                     "unknown_name",
                     format!("`{name}` is not declared in this file"),
@@ -244,7 +245,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             Some(Constant::Known(value)) => return value.clone(),
             Some(Constant::BeingRead) => {
                 let message = format!("`{name}` is used while it is being defined");
-                return into_value(Err(Problem::new(span.start, "used_before_definition", message)
+                return into_value(Err(ZodProblem::new(span.start, "used_before_definition", message)
                     .hint("wrap a recursive use in `z.lazy(() => …)` or a getter")
                     .into()));
             }
@@ -256,7 +257,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         value
     }
 
-    fn read_declaration(&mut self, index: usize, name: &str, used: Span) -> Value<'a> {
+    fn read_declaration(&mut self, index: usize, name: &str, used: Span) -> ZodValue<'a> {
         let Some(declaration) = self.module.declaration(index) else { return computed(used, "this name") };
         let value = match declaration.meaning {
             Meaning::Value(initial) => self.read(initial),
@@ -265,36 +266,36 @@ impl<'m, 'a> Reader<'m, 'a> {
                 self.read_member(&object, key, initial.span())
             }
             Meaning::Enum(declaration) => self.read_enum(declaration),
-            Meaning::Function(function) => Value::Function(Function::Full(function)),
-            Meaning::Class => Value::Instance("class"),
+            Meaning::Function(function) => ZodValue::Function(ZodFunction::Full(function)),
+            Meaning::Class => ZodValue::Instance("class"),
             Meaning::Import { module, imported } => import(module, imported, name, used),
             Meaning::Parameter => computed(used, &format!("the parameter `{name}`")),
             Meaning::Unknown => computed(used, &format!("`{name}`")),
         };
         let change = match declaration.changed {
-            Some(Change::Assigned) => "is assigned after its declaration",
+            Some(SourceChange::Assigned) => "is assigned after its declaration",
             // A schema is immutable, so only plain objects and arrays can be mutated.
-            Some(Change::Mutated) if matches!(value, Value::Record(_) | Value::List(_)) => {
+            Some(SourceChange::Mutated) if matches!(value, ZodValue::Record(_) | ZodValue::List(_)) => {
                 "is changed after its declaration"
             }
             _ => return value,
         };
         let problem =
-            Problem::new(used.start, "changed_value", format!("`{name}` {change}, so its value cannot be read"));
+            ZodProblem::new(used.start, "changed_value", format!("`{name}` {change}, so its value cannot be read"));
         into_value(Err(problem.hint("make it a constant that is written in one place").into()))
     }
 
-    fn read_list(&mut self, elements: &'a [ArrayExpressionElement<'a>]) -> Value<'a> {
+    fn read_list(&mut self, elements: &'a [ArrayExpressionElement<'a>]) -> ZodValue<'a> {
         let mut values = Vec::with_capacity(elements.len());
         for element in elements {
             if values.len() > LONGEST_LIST {
                 return too_long(element.span());
             }
             match element {
-                ArrayExpressionElement::Elision(_) => values.push(Value::Undefined),
+                ArrayExpressionElement::Elision(_) => values.push(ZodValue::Undefined),
                 ArrayExpressionElement::SpreadElement(spread) => match self.read(&spread.argument) {
-                    Value::List(more) => values.extend(more.iter().cloned()),
-                    Value::Unreadable(problems) => return Value::Unreadable(problems),
+                    ZodValue::List(more) => values.extend(more.iter().cloned()),
+                    ZodValue::Unreadable(problems) => return ZodValue::Unreadable(problems),
                     _ => return computed(spread.span, "the elements of this spread"),
                 },
                 other => {
@@ -304,36 +305,36 @@ impl<'m, 'a> Reader<'m, 'a> {
                 }
             }
         }
-        Value::list(values)
+        ZodValue::list(values)
     }
 
-    pub(super) fn read_object_literal(&mut self, object: &'a ObjectExpression<'a>) -> Value<'a> {
+    pub(super) fn read_object_literal(&mut self, object: &'a ObjectExpression<'a>) -> ZodValue<'a> {
         self.read_object(object)
     }
 
-    fn read_object(&mut self, object: &'a ObjectExpression<'a>) -> Value<'a> {
-        let mut members: Vec<(String, Member<'a>)> = Vec::with_capacity(object.properties.len());
+    fn read_object(&mut self, object: &'a ObjectExpression<'a>) -> ZodValue<'a> {
+        let mut members: Vec<(String, ZodMember<'a>)> = Vec::with_capacity(object.properties.len());
         for property in &object.properties {
             if members.len() > LONGEST_LIST {
                 return too_long(object.span);
             }
             match property {
                 ObjectPropertyKind::SpreadProperty(spread) => match self.read(&spread.argument) {
-                    Value::Record(more) => {
+                    ZodValue::Record(more) => {
                         members.extend(more.iter().map(|(key, member)| (key.to_owned(), member.clone())));
                     }
-                    Value::Undefined | Value::Null => {}
-                    Value::Unreadable(problems) => return Value::Unreadable(problems),
+                    ZodValue::Undefined | ZodValue::Null => {}
+                    ZodValue::Unreadable(problems) => return ZodValue::Unreadable(problems),
                     _ => return computed(spread.span, "the members of this spread"),
                 },
                 ObjectPropertyKind::ObjectProperty(property) => {
                     let key = match self.read_key(&property.key, property.computed) {
                         Ok(key) => key,
-                        Err(problems) => return Value::Unreadable(problems),
+                        Err(problems) => return ZodValue::Unreadable(problems),
                     };
                     if key == "__proto__" && !property.computed && !property.shorthand && !property.method {
                         let message = "`__proto__: …` sets the prototype of the object; it does not add a key";
-                        return into_value(Err(Problem::new(property.span.start, "prototype_key", message)
+                        return into_value(Err(ZodProblem::new(property.span.start, "prototype_key", message)
                             .hint("write `[\"__proto__\"]: …` if a key of that name is meant")
                             .into()));
                     }
@@ -342,14 +343,14 @@ impl<'m, 'a> Reader<'m, 'a> {
                     }
                     let getter = property.kind == PropertyKind::Get;
                     let value = self.read(&property.value);
-                    members.push((key, Member { value, offset: property.span.start, getter }));
+                    members.push((key, ZodMember { value, offset: property.span.start, getter }));
                 }
             }
         }
-        Value::Record(Rc::new(Record::new(object.span.start, members)))
+        ZodValue::Record(Rc::new(ZodRecord::new(object.span.start, members)))
     }
 
-    pub(super) fn read_key(&mut self, key: &'a PropertyKey<'a>, is_computed: bool) -> Read<String> {
+    pub(super) fn read_key(&mut self, key: &'a PropertyKey<'a>, is_computed: bool) -> ReadSchema<String> {
         match key {
             PropertyKey::StaticIdentifier(name) if !is_computed => Ok(name.name.as_str().to_owned()),
             PropertyKey::NumericLiteral(literal) => Ok(number_text(literal.value)),
@@ -357,7 +358,7 @@ impl<'m, 'a> Reader<'m, 'a> {
                 let key_span = key.span();
                 let value = key.as_expression().map(|expression| self.read(expression));
                 match value {
-                    Some(Value::Unreadable(problems)) => Err(problems),
+                    Some(ZodValue::Unreadable(problems)) => Err(problems),
                     Some(value) => value.to_text().ok_or_else(|| computed_problem(key_span, "this key").into()),
                     None => Err(computed_problem(key_span, "this key").into()),
                 }
@@ -365,8 +366,8 @@ impl<'m, 'a> Reader<'m, 'a> {
         }
     }
 
-    fn read_enum(&mut self, declaration: &'a TSEnumDeclaration<'a>) -> Value<'a> {
-        let mut members: Vec<(String, Member<'a>)> = Vec::new();
+    fn read_enum(&mut self, declaration: &'a TSEnumDeclaration<'a>) -> ZodValue<'a> {
+        let mut members: Vec<(String, ZodMember<'a>)> = Vec::new();
         let mut next = Some(0.0);
         for member in &declaration.body.members {
             let name = match &member.id {
@@ -375,69 +376,69 @@ impl<'m, 'a> Reader<'m, 'a> {
                 TSEnumMemberName::ComputedTemplateString(_) => return computed(member.span, "the name of this member"),
             };
             let value = match &member.initializer {
-                None => next.map_or_else(|| computed(member.span, "the value of this member"), Value::Number),
+                None => next.map_or_else(|| computed(member.span, "the value of this member"), ZodValue::Number),
                 // A member may refer to an earlier one by its bare name.
                 Some(Expression::Identifier(other)) if members.iter().any(|(key, _)| other.name == key.as_str()) => {
                     let earlier = members.iter().rfind(|(key, _)| other.name == key.as_str());
-                    earlier.map_or(Value::Undefined, |(_, member)| member.value.clone())
+                    earlier.map_or(ZodValue::Undefined, |(_, member)| member.value.clone())
                 }
                 Some(initializer) => self.read(initializer),
             };
             let offset = member.span.start;
-            next = if let Value::Number(number) = value { Some(number + 1.0) } else { None };
-            if let Value::Number(number) = value {
-                let reverse = Member { value: Value::text(name), offset, getter: false };
-                members.push((name.to_owned(), Member { value, offset, getter: false }));
+            next = if let ZodValue::Number(number) = value { Some(number + 1.0) } else { None };
+            if let ZodValue::Number(number) = value {
+                let reverse = ZodMember { value: ZodValue::text(name), offset, getter: false };
+                members.push((name.to_owned(), ZodMember { value, offset, getter: false }));
                 members.push((number_text(number), reverse));
             } else {
-                members.push((name.to_owned(), Member { value, offset, getter: false }));
+                members.push((name.to_owned(), ZodMember { value, offset, getter: false }));
             }
         }
-        Value::Record(Rc::new(Record::new(declaration.span.start, members)))
+        ZodValue::Record(Rc::new(ZodRecord::new(declaration.span.start, members)))
     }
 
-    fn read_member(&mut self, object: &Value<'a>, name: &str, span: Span) -> Value<'a> {
+    fn read_member(&mut self, object: &ZodValue<'a>, name: &str, span: Span) -> ZodValue<'a> {
         match object {
-            Value::Unreadable(problems) => Value::Unreadable(problems.clone()),
-            Value::Zod(path) => self.zod_member(path, name),
-            Value::Global(path) => {
+            ZodValue::Unreadable(problems) => ZodValue::Unreadable(problems.clone()),
+            ZodValue::Zod(path) => self.zod_member(path, name),
+            ZodValue::Global(path) => {
                 globals::member(path, name).unwrap_or_else(|| computed(span, &format!("`{path}.{name}`")))
             }
-            Value::Schema(schema) => self
+            ZodValue::Schema(schema) => self
                 .library
                 .property(*schema, name, span.start)
                 .unwrap_or_else(|| computed(span, &format!("`.{name}` of a schema"))),
-            Value::Record(record) => match record.get(name) {
+            ZodValue::Record(record) => match record.get(name) {
                 Some(member) if member.getter => match member.value {
-                    Value::Function(function) => self.call_function(function),
-                    _ => Value::Undefined,
+                    ZodValue::Function(function) => self.call_function(function),
+                    _ => ZodValue::Undefined,
                 },
                 Some(member) => member.value.clone(),
-                None => into_value(Err(Problem::new(
+                None => into_value(Err(ZodProblem::new(
                     span.start,
                     "unknown_member",
                     format!("the object has no member `{name}`"),
                 )
                 .into())),
             },
-            Value::List(values) if name == "length" => Value::Number(count(values.len())),
-            Value::List(values) => match name.parse().ok().and_then(|index: usize| values.get(index)) {
+            ZodValue::List(values) if name == "length" => ZodValue::Number(count(values.len())),
+            ZodValue::List(values) => match name.parse().ok().and_then(|index: usize| values.get(index)) {
                 Some(value) => value.clone(),
                 None => computed(span, &format!("`.{name}` of an array")),
             },
-            Value::Text(text) if name == "length" => Value::Number(count(text.encode_utf16().count())),
-            Value::Regex(regex) if name == "source" => Value::text(regex.source.as_str()),
+            ZodValue::Text(text) if name == "length" => ZodValue::Number(count(text.encode_utf16().count())),
+            ZodValue::Regex(regex) if name == "source" => ZodValue::text(regex.source.as_str()),
             other => computed(span, &format!("`.{name}` of {}", other.kind())),
         }
     }
 
-    fn zod_member(&mut self, path: &str, name: &str) -> Value<'a> {
+    fn zod_member(&mut self, path: &str, name: &str) -> ZodValue<'a> {
         // `import zod from "zod"` also has itself as `zod.z`.
         if path.is_empty() && matches!(name, "z" | "default") {
-            return Value::Zod("".into());
+            return ZodValue::Zod("".into());
         }
         let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-        self.library.constant(&path).unwrap_or_else(|| Value::Zod(path.into()))
+        self.library.constant(&path).unwrap_or_else(|| ZodValue::Zod(path.into()))
     }
 }
 
@@ -446,26 +447,26 @@ fn count(length: usize) -> f64 {
     length as f64
 }
 
-pub(super) fn into_value<'a>(result: Read<Value<'a>>) -> Value<'a> {
-    result.unwrap_or_else(Value::Unreadable)
+pub(super) fn into_value<'a>(result: ReadSchema<ZodValue<'a>>) -> ZodValue<'a> {
+    result.unwrap_or_else(ZodValue::Unreadable)
 }
 
-fn unreadable<'a>(span: Span, code: &'static str, message: impl Into<String>) -> Value<'a> {
-    Value::Unreadable(Problems::from(Problem::new(span.start, code, message)))
+fn unreadable<'a>(span: Span, code: &'static str, message: impl Into<String>) -> ZodValue<'a> {
+    ZodValue::Unreadable(Problems::from(ZodProblem::new(span.start, code, message)))
 }
 
-fn too_long<'a>(span: Span) -> Value<'a> {
+fn too_long<'a>(span: Span) -> ZodValue<'a> {
     unreadable(span, "value_too_large", "this text or list is too long to be read")
 }
 
-fn lone_surrogate<'a>(span: Span) -> Value<'a> {
+fn lone_surrogate<'a>(span: Span) -> ZodValue<'a> {
     unreadable(span, "lone_surrogate", "half of a surrogate pair cannot be written in JSON")
 }
 
-fn computed_problem(span: Span, what: &str) -> Problem {
-    Problem::new(span.start, "computed_value", format!("{what} is known only when the program runs"))
+fn computed_problem(span: Span, what: &str) -> ZodProblem {
+    ZodProblem::new(span.start, "computed_value", format!("{what} is known only when the program runs"))
 }
 
-fn computed<'a>(span: Span, what: &str) -> Value<'a> {
-    Value::Unreadable(computed_problem(span, what).into())
+fn computed<'a>(span: Span, what: &str) -> ZodValue<'a> {
+    ZodValue::Unreadable(computed_problem(span, what).into())
 }

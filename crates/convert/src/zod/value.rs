@@ -1,7 +1,7 @@
 //! The values that source can express without being run.
 //!
 //! They follow JavaScript where the result depends on it: keys that look like array indices come first, numbers are
-//! doubles, `undefined` is not `null`. A value that cannot be determined is [`Value::Unreadable`] and carries its
+//! doubles, `undefined` is not `null`. A value that cannot be determined is [`ZodValue::Unreadable`] and carries its
 //! problems to its users.
 
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use oxc_ast::ast::{ArrowFunctionExpression, Function as FunctionNode};
 use serde_json::{Map, Number, Value as Json};
 
-use super::fault::{Gather, Problem, Problems, Read};
+use super::fault::{FaultGather, Problems, ReadSchema, ZodProblem};
 
 /// Maximum size of one JSON document, in [`weight`]. Constants that use constants grow exponentially.
 pub(super) const MOST_NODES: usize = 50_000;
@@ -33,7 +33,7 @@ pub(super) struct SchemaId(pub(super) usize);
 pub(super) struct CheckId(pub(super) usize);
 
 #[derive(Clone, Debug)]
-pub(super) enum Value<'a> {
+pub(super) enum ZodValue<'a> {
     Undefined,
     Null,
     Bool(bool),
@@ -41,9 +41,9 @@ pub(super) enum Value<'a> {
     BigInt(i128),
     Text(Rc<str>),
     Regex(Rc<Regex>),
-    List(Rc<Vec<Value<'a>>>),
-    Record(Rc<Record<'a>>),
-    Function(Function<'a>),
+    List(Rc<Vec<ZodValue<'a>>>),
+    Record(Rc<ZodRecord<'a>>),
+    Function(ZodFunction<'a>),
     Schema(SchemaId),
     Check(CheckId),
     /// A member of Zod by its dotted name: `""` is `z`, `coerce`, `iso.date`, `string`.
@@ -63,7 +63,7 @@ pub(super) struct Regex {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Function<'a> {
+pub(super) enum ZodFunction<'a> {
     Arrow(&'a ArrowFunctionExpression<'a>),
     Full(&'a FunctionNode<'a>),
     /// `String`, `Number` or `Boolean`, passed as a function.
@@ -72,34 +72,34 @@ pub(super) enum Function<'a> {
 
 /// An object literal, in the order in which JavaScript lists its keys.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Record<'a> {
-    members: IndexMap<String, Member<'a>>,
+pub(super) struct ZodRecord<'a> {
+    members: IndexMap<String, ZodMember<'a>>,
     /// Where the literal begins.
     pub(super) offset: u32,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Member<'a> {
-    pub(super) value: Value<'a>,
+pub(super) struct ZodMember<'a> {
+    pub(super) value: ZodValue<'a>,
     pub(super) offset: u32,
     /// `get key() { … }`: the value is the function, called on demand.
     pub(super) getter: bool,
 }
 
-impl<'a> Record<'a> {
-    pub(super) fn new(offset: u32, members: impl IntoIterator<Item = (String, Member<'a>)>) -> Self {
-        let mut members: IndexMap<String, Member<'a>> = members.into_iter().collect();
+impl<'a> ZodRecord<'a> {
+    pub(super) fn new(offset: u32, members: impl IntoIterator<Item = (String, ZodMember<'a>)>) -> Self {
+        let mut members: IndexMap<String, ZodMember<'a>> = members.into_iter().collect();
         if members.keys().any(|key| array_index(key).is_some()) {
             members.sort_by_cached_key(|key, _| array_index(key).map_or(u64::MAX, u64::from));
         }
         Self { members, offset }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Member<'a>> {
+    pub(super) fn get(&self, key: &str) -> Option<&ZodMember<'a>> {
         self.members.get(key)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Member<'a>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &ZodMember<'a>)> {
         self.members.iter().map(|(key, member)| (key.as_str(), member))
     }
 
@@ -118,12 +118,12 @@ pub(super) fn array_index(key: &str) -> Option<u32> {
     (number.to_string() == key).then_some(number)
 }
 
-impl<'a> Value<'a> {
+impl<'a> ZodValue<'a> {
     pub(super) fn text(text: impl Into<Rc<str>>) -> Self {
         Self::Text(text.into())
     }
 
-    pub(super) fn list(values: Vec<Value<'a>>) -> Self {
+    pub(super) fn list(values: Vec<ZodValue<'a>>) -> Self {
         Self::List(Rc::new(values))
     }
 
@@ -188,12 +188,12 @@ impl<'a> Value<'a> {
     }
 
     /// The result of `JSON.stringify`; `None` for values that it omits.
-    pub(super) fn to_json(&self, offset: u32) -> Read<Option<Json>> {
+    pub(super) fn to_json(&self, offset: u32) -> ReadSchema<Option<Json>> {
         let mut nodes = MOST_NODES;
         self.to_json_within(offset, &mut nodes)
     }
 
-    fn to_json_within(&self, offset: u32, nodes: &mut usize) -> Read<Option<Json>> {
+    fn to_json_within(&self, offset: u32, nodes: &mut usize) -> ReadSchema<Option<Json>> {
         let weight = if let Self::Text(text) = self { text_weight(text) } else { 1 };
         *nodes = nodes.checked_sub(weight).ok_or_else(|| too_large(offset))?;
         Ok(Some(match self {
@@ -205,7 +205,7 @@ impl<'a> Value<'a> {
             Self::Text(value) => Json::String(value.as_ref().to_owned()),
             Self::Regex(_) => Json::Object(Map::new()),
             Self::List(values) => {
-                let mut gather = Gather::default();
+                let mut gather = FaultGather::default();
                 let items: Vec<Json> = values
                     .iter()
                     .filter_map(|value| gather.take(value.to_json_within(offset, nodes)))
@@ -214,7 +214,7 @@ impl<'a> Value<'a> {
                 Json::Array(gather.finish(items)?)
             }
             Self::Record(record) => {
-                let mut gather = Gather::default();
+                let mut gather = FaultGather::default();
                 let mut object = Map::new();
                 for (key, member) in record.iter() {
                     if member.getter {
@@ -228,7 +228,7 @@ impl<'a> Value<'a> {
             Self::Unreadable(problems) => return Err(problems.clone()),
             Self::Schema(_) | Self::Check(_) | Self::Zod(_) | Self::Global(_) | Self::Instance(_) => {
                 let message = format!("{} cannot be written as JSON", self.kind());
-                return Err(Problem::new(offset, "not_json", message).into());
+                return Err(ZodProblem::new(offset, "not_json", message).into());
             }
         }))
     }
@@ -249,12 +249,13 @@ pub(super) fn text_weight(text: &str) -> usize {
 }
 
 pub(super) fn too_large(offset: u32) -> Problems {
-    let problem = Problem::new(offset, "value_too_large", format!("the value is made of more than {MOST_NODES} parts"));
+    let problem =
+        ZodProblem::new(offset, "value_too_large", format!("the value is made of more than {MOST_NODES} parts"));
     problem.hint("constants that use constants several times grow exponentially").into()
 }
 
 fn unreadable_getter(key: &str, offset: u32) -> Problems {
-    Problem::new(offset, "computed_value", format!("the getter `{key}` would have to be run")).into()
+    ZodProblem::new(offset, "computed_value", format!("the getter `{key}` would have to be run")).into()
 }
 
 /// A double as JSON writes it: integers without a fraction, `null` for what is not finite.
@@ -267,12 +268,12 @@ pub(super) fn number_json(value: f64) -> Json {
     Number::from_f64(value).map_or(Json::Null, Json::Number)
 }
 
-pub(super) fn bigint_json(value: i128, offset: u32) -> Read<Json> {
+pub(super) fn bigint_json(value: i128, offset: u32) -> ReadSchema<Json> {
     i64::try_from(value)
         .map(Number::from)
         .or_else(|_| u64::try_from(value).map(Number::from))
         .map(Json::Number)
-        .map_err(|_| Problem::new(offset, "number_too_large", format!("{value} does not fit into 64 bits")).into())
+        .map_err(|_| ZodProblem::new(offset, "number_too_large", format!("{value} does not fit into 64 bits")).into())
 }
 
 /// A double as JavaScript prints it.
@@ -299,12 +300,12 @@ pub(super) fn number_text(value: f64) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Member, Record, Value, number_json, number_text};
+    use super::{ZodMember, ZodRecord, ZodValue, number_json, number_text};
 
     #[test]
     fn keys_that_look_like_indices_come_first() {
-        let member = || Member { value: Value::Null, offset: 0, getter: false };
-        let record = Record::new(0, ["b", "10", "01", "2", "a"].map(|key| (key.to_owned(), member())));
+        let member = || ZodMember { value: ZodValue::Null, offset: 0, getter: false };
+        let record = ZodRecord::new(0, ["b", "10", "01", "2", "a"].map(|key| (key.to_owned(), member())));
         assert_eq!(record.keys().collect::<Vec<_>>(), ["2", "10", "b", "01", "a"]);
     }
 

@@ -1,7 +1,7 @@
 //! `toolConverter.test.ts`, case by case.
 
 use bosun_convert::{
-    Documents, Format, Options,
+    ConvertOptions, Documents, Format,
     client::{ClientTools, ToolCall, ToolResult},
     read, write,
 };
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// What `bosun convert tools.ts --to ark` writes.
 fn convert_n8n_tools_to_ark(source: &str) -> Vec<Value> {
     let source = format!("import {{ z }} from 'zod';\nimport type {{ Tool }} from '@langchain/core/tools';\n{source}");
-    let conversion = read(&source, Options::default()).unwrap();
+    let conversion = read(&source, ConvertOptions::default()).unwrap();
     assert_eq!(conversion.faults, []);
     let written = write(&conversion.tools, Format::Ark).unwrap();
     let Documents::One(Value::Array(tools)) = written.documents else { panic!("ARK's tools are a list") };

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use bosun_convert::{
-    Format, Options,
+    ConvertOptions, Format,
     client::{ClientTools, ToolCall, ToolResult},
     read,
 };
 use bosun_core::{
-    Limits, Schema, Tool, Toolset,
+    QueryLimits, Schema, Tool, Toolset,
     schema::dialect::Dialect,
     tool::{Binding, catalog::Catalog, toolset::Mode},
 };
@@ -22,7 +22,7 @@ const DISCOVERED: &str = r#"{"tools": [{
 }]}"#;
 
 fn mcp_tools() -> Vec<Tool> {
-    let conversion = read(DISCOVERED, Options::default()).unwrap();
+    let conversion = read(DISCOVERED, ConvertOptions::default()).unwrap();
     assert_eq!(conversion.format, Format::Mcp);
     conversion.tools.into_iter().map(|found| found.tool).collect()
 }
@@ -41,7 +41,8 @@ fn add_mcp_tools_from_langchain_adapters() {
     let langchain = json!([{"name": "get_device", "description": "Reads the state of a device",
         "schema": source["tools"][0]["inputSchema"]}]);
     let adapted =
-        read(&langchain.to_string(), Options { from: Some(Format::Langchain), ..Options::default() }).unwrap();
+        read(&langchain.to_string(), ConvertOptions { from: Some(Format::Langchain), ..ConvertOptions::default() })
+            .unwrap();
     assert_eq!(adapted.tools[0].tool.parameters, tools[0].parameters);
 }
 
@@ -90,7 +91,7 @@ fn execute_tool_directly_via_invoke() {
 
 #[test]
 fn tool_execution_timeout_and_error_handling() {
-    assert_eq!(Limits::default().tool_timeout, Duration::from_secs(30));
+    assert_eq!(QueryLimits::default().tool_timeout, Duration::from_secs(30));
     let provider = ClientTools::new(&json!([{"name": "slow", "description": "Is slow",
         "parameters": {"type": "object", "properties": {}}}]))
     .unwrap();

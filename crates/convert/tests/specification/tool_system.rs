@@ -1,6 +1,6 @@
 //! Tools as configuration: the blocks of the course, as they are printed there.
 
-use bosun_convert::{Conversion, Format, Options, check, read};
+use bosun_convert::{Conversion, ConvertOptions, Format, check, read};
 use bosun_core::{
     Binding, Schema, Tool, Toolset,
     schema::dialect::Dialect,
@@ -8,7 +8,7 @@ use bosun_core::{
         Nango,
         catalog::{Catalog, Selection},
         missing::missing_parameters,
-        routing::Route,
+        routing::ToolRoute,
         toolset::Mode,
         wrapper,
     },
@@ -129,7 +129,7 @@ const CREATE_NOTION_PAGE: &str = r#"{
 }"#;
 
 fn load(text: &str) -> Conversion {
-    read(text, Options { from: Some(Format::ToolConfig), ..Options::default() }).unwrap()
+    read(text, ConvertOptions { from: Some(Format::ToolConfig), ..ConvertOptions::default() }).unwrap()
 }
 
 fn tools(text: &str) -> Vec<Tool> {
@@ -181,7 +181,7 @@ fn a_tool_is_data() {
 
 #[test]
 fn tools_as_configuration() {
-    let checked = check(TOOL_CONFIG, Options::default());
+    let checked = check(TOOL_CONFIG, ConvertOptions::default());
     assert_eq!(checked.format, Some(Format::ToolConfig), "recognised by its content, comment and all");
     assert_eq!(checked.problems, []);
     assert_eq!(names(checked.tools.iter().map(|found| &found.tool)), ["fetch_emails", "send_email"]);
@@ -297,7 +297,7 @@ fn crm_entity_tools() {
 fn the_orchestrator_routes_entities() {
     let catalog = catalog();
     let fetch_entity = catalog.get("fetch_entity").unwrap();
-    let route = Route::of(fetch_entity).unwrap().unwrap();
+    let route = ToolRoute::of(fetch_entity).unwrap().unwrap();
     assert_eq!(route.model(&json!({"operation": "fetch", "entityType": "Contact"})).unwrap(), "SalesforceContact");
     assert!(route.model(&json!({"entityType": "Cat"})).is_err());
 }
@@ -330,7 +330,7 @@ fn exercise_search_slack_messages() {
         }}},
     }]});
     let text = slack.to_string();
-    let checked = check(&text, Options::default());
+    let checked = check(&text, ConvertOptions::default());
     assert_eq!(checked.problems, []);
     let catalog = Catalog::new(1, checked.tools.into_iter().map(|found| found.tool).collect()).unwrap();
     let selection = Selection { text: Some("what did they say on slack".to_owned()), ..Selection::default() };

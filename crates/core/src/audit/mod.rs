@@ -1,6 +1,6 @@
 //! The audit log: who did what, when, with which tool, and how it ended.
 //!
-//! A [`Record`] is a projection of a journal entry, or an action that is in no journal: a rejected result, a deleted
+//! A [`AuditRecord`] is a projection of a journal entry, or an action that is in no journal: a rejected result, a deleted
 //! query, a changed key. [`of_entries`] is pure and total over all events, so nothing that changes a query can be left
 //! out by accident. A record holds no prompt, no answer and no result; of a call's arguments it holds the hash and, by
 //! default, a redacted copy. The hash chain that makes records tamper-evident is the store's.
@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use crate::{
     Actor, CallId, ContentHash, Head, Outcome, QueryName, QueryUid, Timestamp, Transcript,
-    event::{AskedCall, Entry, Event, Route},
+    event::{AskedCall, CallRoute, Entry, Event},
     head::Status,
     json,
-    machine::{Target, Verdict, outcome_code},
+    machine::{DeliveryTarget, DeliveryVerdict, outcome_code},
     transcript::Call,
 };
 
@@ -30,7 +30,7 @@ pub const SHOWN_BYTES: usize = 4_096;
 
 /// What a record holds of a call's arguments, in addition to their hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Arguments {
+pub enum ArgumentsInAudit {
     /// Nothing.
     Hash,
     /// A redacted copy, up to [`SHOWN_BYTES`].
@@ -128,14 +128,14 @@ pub enum Action {
 /// Where a call is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum CallSource {
     Inside,
     Outside,
     /// Nowhere: it was refused.
     Refused,
 }
 
-impl Source {
+impl CallSource {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -145,11 +145,11 @@ impl Source {
         }
     }
 
-    fn of(route: &Route) -> Self {
+    fn of(route: &CallRoute) -> Self {
         match route {
-            Route::Inside { .. } => Self::Inside,
-            Route::Outside { .. } => Self::Outside,
-            Route::Refused { .. } => Self::Refused,
+            CallRoute::Inside { .. } => Self::Inside,
+            CallRoute::Outside { .. } => Self::Outside,
+            CallRoute::Refused { .. } => Self::Refused,
         }
     }
 }
@@ -167,7 +167,7 @@ pub struct Calls {
 /// One line of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct AuditRecord {
     pub at: Timestamp,
     pub action: Action,
     /// The caller, if a caller did it; of a call that the model made, the creator of its query.
@@ -184,7 +184,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<CallSource>,
     /// The hash of the arguments in canonical form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_hash: Option<ContentHash>,
@@ -211,7 +211,7 @@ pub struct Record {
 /// The outcome of a successful action.
 pub const SUCCESS: &str = "success";
 
-impl Record {
+impl AuditRecord {
     /// An action that concerns no query.
     #[must_use]
     pub fn of_act(at: Timestamp, action: Action, actor: Option<&Actor>, detail: Option<String>) -> Self {
@@ -260,22 +260,22 @@ impl Record {
         head: &Head,
         at: Timestamp,
         actor: &Actor,
-        target: &Target,
+        target: &DeliveryTarget,
         delivered: &Outcome,
-        verdict: Verdict,
+        verdict: DeliveryVerdict,
     ) -> Option<Self> {
         let (reason, call) = match verdict {
-            Verdict::Accepted(_) | Verdict::Replayed(_) => return None,
-            Verdict::AlreadyResolved(call) => ("already_resolved", Some(call)),
-            Verdict::Expired(call) => ("call_expired", Some(call)),
-            Verdict::Cancelled(call) => ("call_cancelled", Some(call)),
-            Verdict::Unknown => ("call_not_found", None),
-            Verdict::Ambiguous => ("ambiguous_call", None),
-            Verdict::NotWaiting => ("call_not_waiting", None),
+            DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_) => return None,
+            DeliveryVerdict::AlreadyResolved(call) => ("already_resolved", Some(call)),
+            DeliveryVerdict::Expired(call) => ("call_expired", Some(call)),
+            DeliveryVerdict::Cancelled(call) => ("call_cancelled", Some(call)),
+            DeliveryVerdict::Unknown => ("call_not_found", None),
+            DeliveryVerdict::Ambiguous => ("ambiguous_call", None),
+            DeliveryVerdict::NotWaiting => ("call_not_waiting", None),
         };
         let (named, tool) = match target {
-            Target::Call(call) => (Some(*call), None),
-            Target::Tool(name) => (None, Some(clip(name).into())),
+            DeliveryTarget::Call(call) => (Some(*call), None),
+            DeliveryTarget::Tool(name) => (None, Some(clip(name).into())),
         };
         let call = call.or(named);
         let known = call.and_then(|call| head.call(call));
@@ -307,7 +307,7 @@ impl Record {
         Self {
             call: Some(asked.call),
             tool: Some(Arc::clone(&asked.tool)),
-            source: Some(Source::of(&asked.route)),
+            source: Some(CallSource::of(&asked.route)),
             ..Self::of_query(head, at, action)
         }
     }
@@ -324,21 +324,21 @@ pub fn of_entries<'a>(
     head: &Head,
     transcript: &Transcript,
     entries: impl ExactSizeIterator<Item = &'a Entry>,
-    arguments: Arguments,
-) -> Vec<Record> {
+    arguments: ArgumentsInAudit,
+) -> Vec<AuditRecord> {
     let mut records = Vec::with_capacity(entries.len());
     records.extend(entries.filter_map(|entry| of_entry(head, transcript, entry, arguments)));
     records
 }
 
-fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Arguments) -> Option<Record> {
+fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: ArgumentsInAudit) -> Option<AuditRecord> {
     let at = entry.at;
-    let of_query = |action| Record::of_query(head, at, action);
+    let of_query = |action| AuditRecord::of_query(head, at, action);
     let of_call = |action, call: CallId| {
         let call = transcript.call(call)?;
-        Some((Record::of_call(head, at, action, &call.asked), call))
+        Some((AuditRecord::of_call(head, at, action, &call.asked), call))
     };
-    let ended = |action, outcome: Cow<'static, str>| Record {
+    let ended = |action, outcome: Cow<'static, str>| AuditRecord {
         outcome: Some(outcome),
         duration_ms: Some(millis(at, head.created_at.shifted(head.clock.stepped_ms))),
         calls: Some(count(transcript)),
@@ -352,7 +352,7 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
         Event::CallAsked(asked) => Some(of_asked(head, at, asked, arguments).by(&transcript.by)),
         Event::CallStarted { call, attempt } => {
             let (record, _) = of_call(Action::CallStarted, *call)?;
-            Some(Record { attempt: Some(*attempt), ..record }.by(&transcript.by))
+            Some(AuditRecord { attempt: Some(*attempt), ..record }.by(&transcript.by))
         }
         Event::CallFinished { call, outcome } => {
             let (record, call) = of_call(Action::CallFinished, *call)?;
@@ -365,14 +365,14 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
         Event::CallExpired { call } => {
             let (record, call) = of_call(Action::CallExpired, *call)?;
             let outcome = Some(outcome_code::CALL_EXPIRED.into());
-            Some(Record { outcome, duration_ms: Some(millis(at, call.asked_at)), ..record })
+            Some(AuditRecord { outcome, duration_ms: Some(millis(at, call.asked_at)), ..record })
         }
         Event::LoopNoticed { call } => of_call(Action::CallLooping, *call).map(|(record, _)| record),
         Event::Held { by, .. } => Some(of_query(Action::QueryHeld).by(by)),
         Event::Continued { by } => Some(of_query(Action::QueryContinued).by(by)),
         Event::Changed(changed) => {
             let detail = changed.names().collect::<Vec<_>>().join(" ");
-            Some(Record { detail: Some(detail), ..of_query(Action::QueryChanged).by(&changed.by) })
+            Some(AuditRecord { detail: Some(detail), ..of_query(Action::QueryChanged).by(&changed.by) })
         }
         // The program's log reports it: it is no action on the query.
         Event::ClockStepped { .. } | Event::Interrupted => None,
@@ -383,44 +383,44 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
     }
 }
 
-fn of_asked(head: &Head, at: Timestamp, asked: &AskedCall, arguments: Arguments) -> Record {
+fn of_asked(head: &Head, at: Timestamp, asked: &AskedCall, arguments: ArgumentsInAudit) -> AuditRecord {
     let (action, outcome) = match &asked.route {
-        Route::Inside { .. } => (Action::CallAsked, None),
-        Route::Outside { .. } => (Action::CallHandedOut, None),
-        Route::Refused { code, .. } => (Action::CallRefused, Some(code.clone().into())),
+        CallRoute::Inside { .. } => (Action::CallAsked, None),
+        CallRoute::Outside { .. } => (Action::CallHandedOut, None),
+        CallRoute::Refused { code, .. } => (Action::CallRefused, Some(code.clone().into())),
     };
     let shown = match arguments {
-        Arguments::Hash => None,
-        Arguments::Redacted => Some(redact(&asked.arguments, SHOWN_BYTES)),
-        Arguments::Full => Some(Arc::clone(&asked.arguments)),
+        ArgumentsInAudit::Hash => None,
+        ArgumentsInAudit::Redacted => Some(redact(&asked.arguments, SHOWN_BYTES)),
+        ArgumentsInAudit::Full => Some(Arc::clone(&asked.arguments)),
     };
     // The head has the hash already; a call that it does not have is impossible.
     let hash = head.call(asked.call).map_or_else(|| json::content_hash(&asked.arguments), |call| call.arguments);
-    Record {
+    AuditRecord {
         arguments_hash: Some(hash),
         arguments: shown.filter(|shown| !shown.is_null()),
         outcome,
-        ..Record::of_call(head, at, action, asked)
+        ..AuditRecord::of_call(head, at, action, asked)
     }
 }
 
-fn with_outcome(record: Record, call: &Call, outcome: &Outcome) -> Record {
+fn with_outcome(record: AuditRecord, call: &Call, outcome: &Outcome) -> AuditRecord {
     let code = match outcome {
         Outcome::Success { .. } => SUCCESS.into(),
         Outcome::Failure { code, .. } => clip(code).into(),
     };
     let since = call.started_at.unwrap_or(call.asked_at);
-    Record { outcome: Some(code), duration_ms: Some(millis(record.at, since)), ..record }
+    AuditRecord { outcome: Some(code), duration_ms: Some(millis(record.at, since)), ..record }
 }
 
 fn count(transcript: &Transcript) -> Calls {
     let mut calls = Calls::default();
     let mut tools: Vec<&str> = Vec::new();
     for call in transcript.calls() {
-        match Source::of(&call.asked.route) {
-            Source::Inside => calls.inside += 1,
-            Source::Outside => calls.outside += 1,
-            Source::Refused => {
+        match CallSource::of(&call.asked.route) {
+            CallSource::Inside => calls.inside += 1,
+            CallSource::Outside => calls.outside += 1,
+            CallSource::Refused => {
                 calls.refused += 1;
                 continue;
             }

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Limits, Namespace, Spec,
-    machine::{self, Asked, Delivery, Reply, Way},
+    Namespace, QueryLimits, Spec,
+    machine::{self, AskedByModel, CallWay, Delivery, ModelTurnReply},
     query::View,
 };
 
@@ -160,7 +160,7 @@ fn by() -> Actor {
     Actor::of_key("ci").unwrap().acting_for("alice").unwrap()
 }
 
-fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
+fn query(ways: Vec<CallWay>) -> (Head, Transcript, Vec<Entry>) {
     let spec = Spec {
         target: "helper".into(),
         target_kind: Default::default(),
@@ -175,7 +175,7 @@ fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
         output_schema: None,
         conversation: None,
         toolset: ContentHash::of(b""),
-        limits: Limits::default(),
+        limits: QueryLimits::default(),
         view: View::Rfc,
         session_id: None,
         labels: Default::default(),
@@ -193,7 +193,7 @@ fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
     push(&mut head, &mut transcript, &mut entries, 1_100, started);
     let calls = ways
         .into_iter()
-        .map(|way| Asked {
+        .map(|way| AskedByModel {
             provider_id: "p".into(),
             tool: "lookup".into(),
             alias: "lookup".into(),
@@ -204,7 +204,7 @@ fn query(ways: Vec<Way>) -> (Head, Transcript, Vec<Entry>) {
             way,
         })
         .collect();
-    let reply = Reply { text: Some("secret thought".into()), calls, ..Reply::default() };
+    let reply = ModelTurnReply { text: Some("secret thought".into()), calls, ..ModelTurnReply::default() };
     let ended = machine::end_turn(&head, Timestamp(1_200), reply);
     push(&mut head, &mut transcript, &mut entries, 1_200, ended);
     (head, transcript, entries)
@@ -219,25 +219,25 @@ fn push(head: &mut Head, transcript: &mut Transcript, entries: &mut Vec<Entry>, 
     }
 }
 
-fn actions(records: &[Record]) -> Vec<Value> {
+fn actions(records: &[AuditRecord]) -> Vec<Value> {
     records.iter().map(|record| serde_json::to_value(record.action).unwrap()).collect()
 }
 
 #[test]
 fn the_lifetime_of_a_query_becomes_its_records() {
-    let outside = Way::Outside { timeout: std::time::Duration::from_secs(60) };
+    let outside = CallWay::Outside { timeout: std::time::Duration::from_secs(60) };
     let (mut head, mut transcript, mut entries) = query(vec![outside]);
     let call = head.calls[0].id;
     let outcome = Outcome::success("secret result");
-    let delivery = Delivery { target: Target::Call(call), outcome };
+    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome };
     let delivered = machine::deliver(&head, Timestamp(3_200), vec![delivery], false, &by());
     push(&mut head, &mut transcript, &mut entries, 3_200, delivered.events);
     let started = machine::advance(&head);
     push(&mut head, &mut transcript, &mut entries, 3_300, started);
-    let reply = Reply { text: Some("secret answer".into()), ..Reply::default() };
+    let reply = ModelTurnReply { text: Some("secret answer".into()), ..ModelTurnReply::default() };
     let ended = machine::end_turn(&head, Timestamp(3_400), reply);
     push(&mut head, &mut transcript, &mut entries, 3_400, ended);
-    let records = of_entries(&head, &transcript, entries.iter(), Arguments::Redacted);
+    let records = of_entries(&head, &transcript, entries.iter(), ArgumentsInAudit::Redacted);
     assert_eq!(actions(&records), ["query.created", "call.handed_out", "call.delivered", "query.completed"]);
     assert_eq!(
         records.iter().map(|record| record.actor.as_deref()).collect::<Vec<_>>(),
@@ -246,24 +246,24 @@ fn the_lifetime_of_a_query_becomes_its_records() {
     let handed_out = &records[1];
     assert_eq!(handed_out.arguments.as_deref(), Some(&json!({"query": "x", "password": REDACTED})));
     assert_eq!(handed_out.arguments_hash, Some(head.calls[0].arguments));
-    assert_eq!((handed_out.tool.as_deref(), handed_out.source), (Some("lookup"), Some(Source::Outside)));
+    assert_eq!((handed_out.tool.as_deref(), handed_out.source), (Some("lookup"), Some(CallSource::Outside)));
     assert_eq!((records[2].outcome.as_deref(), records[2].duration_ms), (Some(SUCCESS), Some(2_000)));
     assert_eq!(records[3].calls, Some(Calls { outside: 1, tools: 1, ..Calls::default() }));
     assert_eq!(records[3].duration_ms, Some(2_400));
     for record in &records {
         let text = serde_json::to_string(record).unwrap();
         assert!(!text.contains("secret") && !text.contains("hunter2"), "{text}");
-        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), *record, "a record is read back as it was");
+        assert_eq!(serde_json::from_str::<AuditRecord>(&text).unwrap(), *record, "a record is read back as it was");
     }
 }
 
 #[test]
 fn arguments_are_recorded_as_configured() {
-    let (head, transcript, entries) = query(vec![Way::Inside { repeatable: true }]);
+    let (head, transcript, entries) = query(vec![CallWay::Inside { repeatable: true }]);
     for (wanted, expect) in [
-        (Arguments::Hash, None),
-        (Arguments::Redacted, Some(json!({"query": "x", "password": REDACTED}))),
-        (Arguments::Full, Some(json!({"query": "x", "password": "hunter2"}))),
+        (ArgumentsInAudit::Hash, None),
+        (ArgumentsInAudit::Redacted, Some(json!({"query": "x", "password": REDACTED}))),
+        (ArgumentsInAudit::Full, Some(json!({"query": "x", "password": "hunter2"}))),
     ] {
         let records = of_entries(&head, &transcript, entries.iter(), wanted);
         assert_eq!(records[1].arguments.as_deref(), expect.as_ref(), "{wanted:?}");
@@ -273,8 +273,8 @@ fn arguments_are_recorded_as_configured() {
 
 #[test]
 fn inside_and_refused_calls_have_records() {
-    let refused = Way::Refused { code: "unknown_tool".into(), message: "secret".into() };
-    let (mut head, mut transcript, mut entries) = query(vec![Way::Inside { repeatable: true }, refused]);
+    let refused = CallWay::Refused { code: "unknown_tool".into(), message: "secret".into() };
+    let (mut head, mut transcript, mut entries) = query(vec![CallWay::Inside { repeatable: true }, refused]);
     let call = head.calls[0].id;
     let started = machine::start_call(&head, call);
     push(&mut head, &mut transcript, &mut entries, 1_300, started);
@@ -282,7 +282,7 @@ fn inside_and_refused_calls_have_records() {
     push(&mut head, &mut transcript, &mut entries, 1_350, finished);
     let cancelled = machine::cancel(&head, Some("secret".into()), &by());
     push(&mut head, &mut transcript, &mut entries, 1_400, cancelled);
-    let records = of_entries(&head, &transcript, entries.iter(), Arguments::Redacted);
+    let records = of_entries(&head, &transcript, entries.iter(), ArgumentsInAudit::Redacted);
     assert_eq!(
         actions(&records),
         ["query.created", "call.asked", "call.refused", "call.started", "call.finished", "query.cancelled"]
@@ -304,7 +304,7 @@ fn a_change_records_the_fields_and_the_caller_and_no_values() {
         ..Default::default()
     };
     push(&mut head, &mut transcript, &mut entries, 9_000, machine::change(changed));
-    let records = of_entries(&head, &transcript, entries.iter(), Arguments::Full);
+    let records = of_entries(&head, &transcript, entries.iter(), ArgumentsInAudit::Full);
     assert_eq!(actions(&records), ["query.created", "query.completed", "query.changed"]);
     let record = &records[2];
     assert_eq!((record.actor.as_deref(), record.detail.as_deref()), (Some("ci/alice"), Some("ttl labels")));
@@ -313,17 +313,19 @@ fn a_change_records_the_fields_and_the_caller_and_no_values() {
 
 #[test]
 fn a_rejected_result_is_recorded_by_its_hash() {
-    let outside = Way::Outside { timeout: std::time::Duration::from_secs(60) };
+    let outside = CallWay::Outside { timeout: std::time::Duration::from_secs(60) };
     let (head, ..) = query(vec![outside]);
     let (call, outcome) = (head.calls[0].id, Outcome::success("late secret"));
-    let of = |target: Target, verdict| Record::of_refusal(&head, Timestamp(9), &by(), &target, &outcome, verdict);
-    let late = of(Target::Call(call), Verdict::Expired(call)).unwrap();
+    let of = |target: DeliveryTarget, verdict| {
+        AuditRecord::of_refusal(&head, Timestamp(9), &by(), &target, &outcome, verdict)
+    };
+    let late = of(DeliveryTarget::Call(call), DeliveryVerdict::Expired(call)).unwrap();
     assert_eq!((late.outcome.as_deref(), late.tool.as_deref()), (Some("call_expired"), Some("lookup")));
     assert_eq!((late.actor.as_deref(), late.outcome_hash), (Some("ci/alice"), Some(outcome.content_hash())));
-    let unknown = of(Target::Tool("missing_tool".into()), Verdict::NotWaiting).unwrap();
+    let unknown = of(DeliveryTarget::Tool("missing_tool".into()), DeliveryVerdict::NotWaiting).unwrap();
     assert_eq!((unknown.outcome.as_deref(), unknown.tool.as_deref()), (Some("call_not_waiting"), Some("missing_tool")));
-    for counts in [Verdict::Accepted(call), Verdict::Replayed(call)] {
-        assert!(of(Target::Call(call), counts).is_none());
+    for counts in [DeliveryVerdict::Accepted(call), DeliveryVerdict::Replayed(call)] {
+        assert!(of(DeliveryTarget::Call(call), counts).is_none());
     }
 }
 

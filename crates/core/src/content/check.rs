@@ -1,14 +1,14 @@
 //! Streaming validation of content, without holding it in memory.
 
 use super::MediaType;
-use crate::json::{JsonError, Limits, checker::Checker};
+use crate::json::{JsonError, JsonLimits, checker::GrammarChecker};
 
 /// Validates a stream of bytes against its media type.
 #[derive(Debug)]
 pub struct ContentCheck {
     utf8: Utf8,
     /// `None` for text, which may be any.
-    json: Option<Checker>,
+    json: Option<GrammarChecker>,
 }
 
 /// Why bytes are invalid.
@@ -23,7 +23,7 @@ pub enum BadContent {
 impl ContentCheck {
     #[must_use]
     pub fn new(media_type: &MediaType) -> Self {
-        Self { utf8: Utf8::default(), json: media_type.is_json().then(|| Checker::new(Limits::BODY.depth)) }
+        Self { utf8: Utf8::default(), json: media_type.is_json().then(|| GrammarChecker::new(JsonLimits::BODY.depth)) }
     }
 
     /// Validates the next bytes.
@@ -44,7 +44,7 @@ impl ContentCheck {
     /// If they end too early.
     pub fn finish(self) -> Result<(), BadContent> {
         self.utf8.finish()?;
-        Ok(self.json.map_or(Ok(()), Checker::finish)?)
+        Ok(self.json.map_or(Ok(()), GrammarChecker::finish)?)
     }
 }
 

@@ -10,7 +10,7 @@ const LONGEST_CHARACTER: u64 = 4;
 
 /// The bytes that have to be read for one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct ContentWindow {
     size: u64,
     offset: u64,
     limit: u64,
@@ -19,14 +19,14 @@ pub struct Window {
 
 /// A page of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct ContentPage {
     pub start: u64,
     pub text: String,
     /// Of the whole text.
     pub size: u64,
 }
 
-impl Page {
+impl ContentPage {
     /// Where the next page begins; the size of the text if there is none.
     #[must_use]
     pub fn end(&self) -> u64 {
@@ -34,7 +34,7 @@ impl Page {
     }
 }
 
-impl Window {
+impl ContentWindow {
     /// For a page of at most `limit` bytes around `offset`, in a text of `size` bytes.
     #[must_use]
     pub fn new(size: u64, offset: u64, limit: u64) -> Self {
@@ -55,7 +55,7 @@ impl Window {
     /// The page, from the bytes that were read. It begins with the character at the offset and has at least that one,
     /// however small the limit; past the end of the text it is empty.
     #[must_use]
-    pub fn cut(&self, bytes: &[u8]) -> Page {
+    pub fn cut(&self, bytes: &[u8]) -> ContentPage {
         let is_border = |index: usize| bytes.get(index).is_none_or(|byte| byte & 0b1100_0000 != 0b1000_0000);
         let place = |offset: u64| usize::try_from(offset - self.bytes.start).unwrap_or(usize::MAX).min(bytes.len());
         let mut start = place(self.offset);
@@ -70,7 +70,7 @@ impl Window {
         if end == start {
             end = (start + 1..=bytes.len()).find(|index| is_border(*index)).unwrap_or(bytes.len());
         }
-        Page { start: from, text: String::from_utf8_lossy(&bytes[start..end]).into_owned(), size: self.size }
+        ContentPage { start: from, text: String::from_utf8_lossy(&bytes[start..end]).into_owned(), size: self.size }
     }
 }
 
@@ -80,8 +80,8 @@ mod tests {
 
     use super::*;
 
-    fn page(text: &str, offset: u64, limit: u64) -> Page {
-        let window = Window::new(text.len() as u64, offset, limit);
+    fn page(text: &str, offset: u64, limit: u64) -> ContentPage {
+        let window = ContentWindow::new(text.len() as u64, offset, limit);
         let bytes = window.bytes();
         window.cut(&text.as_bytes()[bytes.start as usize..bytes.end as usize])
     }

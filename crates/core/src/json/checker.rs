@@ -1,14 +1,14 @@
 //! Streaming syntax check of JSON that is too large to be parsed.
 //!
-//! A [`Checker`] reads a text in chunks and needs one bit for each open object or array, whatever they contain. It
+//! A [`GrammarChecker`] reads a text in chunks and needs one bit for each open object or array, whatever they contain. It
 //! checks the grammar of RFC 8259 and the depth, and no values: duplicate keys and numbers out of range pass, since the
 //! values are not read here. UTF-8 is validated elsewhere.
 
-use super::{JsonError, Limits};
+use super::{JsonError, JsonLimits};
 
 /// Checks one JSON value that fills the whole text.
 #[derive(Debug)]
-pub struct Checker {
+pub struct GrammarChecker {
     /// The open containers, the innermost last: true for an object.
     open: Vec<bool>,
     depth: usize,
@@ -82,11 +82,11 @@ impl Digits {
     }
 }
 
-impl Checker {
+impl GrammarChecker {
     /// Objects and arrays may be nested `depth` times.
     #[must_use]
     pub fn new(depth: usize) -> Self {
-        let depth = depth.min(Limits::DEEPEST);
+        let depth = depth.min(JsonLimits::DEEPEST);
         Self { open: Vec::with_capacity(depth), depth, expect: Expect::Value { close: false }, line: 1, column: 0 }
     }
 
@@ -218,7 +218,7 @@ mod tests {
     use crate::json;
 
     fn check_in_steps(text: &[u8], step: usize) -> Result<(), JsonError> {
-        let mut checker = Checker::new(64);
+        let mut checker = GrammarChecker::new(64);
         text.chunks(step).try_for_each(|piece| checker.push(piece))?;
         checker.finish()
     }
@@ -321,7 +321,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_agrees_with_the_parser(text in texts(), step in 1_usize..5) {
-            let parsed = json::parse(&text, Limits { bytes: 1 << 20, ..Limits::ARGUMENTS });
+            let parsed = json::parse(&text, JsonLimits { bytes: 1 << 20, ..JsonLimits::ARGUMENTS });
             let checked = check_in_steps(text.as_bytes(), step);
             match parsed {
                 Ok(_) => prop_assert_eq!(checked, Ok(())),

@@ -17,15 +17,15 @@ use crate::{ContentHash, ceiling};
 
 /// Limits of a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct JsonLimits {
     pub bytes: usize,
-    /// Nesting of objects and arrays. Never more than [`Limits::DEEPEST`].
+    /// Nesting of objects and arrays. Never more than [`JsonLimits::DEEPEST`].
     pub depth: usize,
     /// Memory of the parsed values: a text of `[0,0,…]` takes 36 times its length.
     pub memory: usize,
 }
 
-impl Limits {
+impl JsonLimits {
     /// One level deeper, `serde_json` gives up by itself: no text can exhaust the stack.
     pub const DEEPEST: usize = 126;
     /// The arguments of one call. Their size bounds their memory.
@@ -69,12 +69,12 @@ impl JsonError {
 ///
 /// # Errors
 /// When the text is not strict JSON or exceeds `limits`.
-pub fn parse(text: &str, limits: Limits) -> Result<Value, JsonError> {
+pub fn parse(text: &str, limits: JsonLimits) -> Result<Value, JsonError> {
     if text.len() > limits.bytes {
         return Err(JsonError::TooLarge { bytes: text.len(), limit: limits.bytes });
     }
-    let limit = limits.depth.min(Limits::DEEPEST);
-    let shared = Shared { refused: Cell::new(None), memory: Cell::new(limits.memory) };
+    let limit = limits.depth.min(JsonLimits::DEEPEST);
+    let shared = ParseState { refused: Cell::new(None), memory: Cell::new(limits.memory) };
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let result = Strict { remaining: limit, shared: &shared }.deserialize(&mut deserializer).and_then(|value| {
         deserializer.end()?;
@@ -83,24 +83,24 @@ pub fn parse(text: &str, limits: Limits) -> Result<Value, JsonError> {
     result.map_err(|error| {
         let (line, column) = (error.line(), error.column());
         match shared.refused.take() {
-            Some(Refused::Memory) => JsonError::TooManyValues { limit: limits.memory, line, column },
-            Some(Refused::Depth) => JsonError::TooDeep { limit, line, column },
-            Some(Refused::Duplicate(key)) => JsonError::DuplicateKey { key, line, column },
+            Some(JsonRefusal::Memory) => JsonError::TooManyValues { limit: limits.memory, line, column },
+            Some(JsonRefusal::Depth) => JsonError::TooDeep { limit, line, column },
+            Some(JsonRefusal::Duplicate(key)) => JsonError::DuplicateKey { key, line, column },
             None => JsonError::Syntax { message: error.to_string(), line, column },
         }
     })
 }
 
 /// Why `Strict` rejected a text; serde's errors carry only text.
-enum Refused {
+enum JsonRefusal {
     Depth,
     Memory,
     Duplicate(String),
 }
 
 /// State that all levels of one text share.
-struct Shared {
-    refused: Cell<Option<Refused>>,
+struct ParseState {
+    refused: Cell<Option<JsonRefusal>>,
     /// The remaining memory budget.
     memory: Cell<usize>,
 }
@@ -108,14 +108,14 @@ struct Shared {
 #[derive(Clone, Copy)]
 struct Strict<'a> {
     remaining: usize,
-    shared: &'a Shared,
+    shared: &'a ParseState,
 }
 
 impl Strict<'_> {
     fn inside<E: serde::de::Error>(self) -> Result<Self, E> {
         match self.remaining.checked_sub(1) {
             Some(remaining) => Ok(Self { remaining, ..self }),
-            None => Err(self.refuse(Refused::Depth)),
+            None => Err(self.refuse(JsonRefusal::Depth)),
         }
     }
 
@@ -126,11 +126,11 @@ impl Strict<'_> {
                 self.shared.memory.set(left);
                 Ok(())
             }
-            None => Err(self.refuse(Refused::Memory)),
+            None => Err(self.refuse(JsonRefusal::Memory)),
         }
     }
 
-    fn refuse<E: serde::de::Error>(self, refused: Refused) -> E {
+    fn refuse<E: serde::de::Error>(self, refused: JsonRefusal) -> E {
         self.shared.refused.set(Some(refused));
         E::custom("refused")
     }
@@ -202,7 +202,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
             self.charge(table + key.len())?;
             match members.entry(key) {
                 Entry::Vacant(place) => _ = place.insert(access.next_value_seed(inside)?),
-                Entry::Occupied(twice) => return Err(self.refuse(Refused::Duplicate(twice.key().clone()))),
+                Entry::Occupied(twice) => return Err(self.refuse(JsonRefusal::Duplicate(twice.key().clone()))),
             }
         }
         Ok(Value::Object(members))
@@ -320,46 +320,46 @@ pub fn compact_size(value: &Value) -> usize {
 pub fn canonical(value: &Value) -> String {
     /// A pending step of the output, the next one last. An explicit stack instead of recursion, since a value made in
     /// code may be deeper than any text that `parse` accepts.
-    enum Step<'a> {
+    enum WriteStep<'a> {
         Value(&'a Value),
         Key(&'a str),
         Mark(char),
     }
     let mut text = String::with_capacity(64);
     let mut steps = Vec::new();
-    let mut next = Some(Step::Value(value));
+    let mut next = Some(WriteStep::Value(value));
     while let Some(step) = next {
         match step {
-            Step::Mark(mark) => text.push(mark),
-            Step::Key(key) => {
+            WriteStep::Mark(mark) => text.push(mark),
+            WriteStep::Key(key) => {
                 write_string(&mut text, key);
                 text.push(':');
             }
-            Step::Value(Value::Null) => text.push_str("null"),
-            Step::Value(Value::Bool(value)) => text.push_str(if *value { "true" } else { "false" }),
-            Step::Value(Value::Number(number)) => write_number(&mut text, number),
-            Step::Value(Value::String(value)) => write_string(&mut text, value),
-            Step::Value(Value::Array(items)) => {
+            WriteStep::Value(Value::Null) => text.push_str("null"),
+            WriteStep::Value(Value::Bool(value)) => text.push_str(if *value { "true" } else { "false" }),
+            WriteStep::Value(Value::Number(number)) => write_number(&mut text, number),
+            WriteStep::Value(Value::String(value)) => write_string(&mut text, value),
+            WriteStep::Value(Value::Array(items)) => {
                 text.push('[');
-                steps.push(Step::Mark(']'));
+                steps.push(WriteStep::Mark(']'));
                 for (index, item) in items.iter().enumerate().rev() {
-                    steps.push(Step::Value(item));
+                    steps.push(WriteStep::Value(item));
                     if index > 0 {
-                        steps.push(Step::Mark(','));
+                        steps.push(WriteStep::Mark(','));
                     }
                 }
             }
-            Step::Value(Value::Object(members)) => {
+            WriteStep::Value(Value::Object(members)) => {
                 let mut members: Vec<_> = members.iter().collect();
                 members.sort_unstable_by(|(left, _), (right, _)| utf16_order(left, right));
                 text.push('{');
                 steps.reserve(3 * members.len() + 1);
-                steps.push(Step::Mark('}'));
+                steps.push(WriteStep::Mark('}'));
                 for (index, (key, value)) in members.into_iter().enumerate().rev() {
-                    steps.push(Step::Value(value));
-                    steps.push(Step::Key(key));
+                    steps.push(WriteStep::Value(value));
+                    steps.push(WriteStep::Key(key));
                     if index > 0 {
-                        steps.push(Step::Mark(','));
+                        steps.push(WriteStep::Mark(','));
                     }
                 }
             }
@@ -443,7 +443,7 @@ mod tests {
 
     #[track_caller]
     fn refuses(text: &str, expect: &str) {
-        assert_eq!(parse(text, Limits::ARGUMENTS).unwrap_err().to_string(), expect);
+        assert_eq!(parse(text, JsonLimits::ARGUMENTS).unwrap_err().to_string(), expect);
     }
 
     #[test]
@@ -463,24 +463,24 @@ mod tests {
     fn duplicate_keys_are_rejected() {
         refuses(r#"{"a":1,"a":2}"#, "key `a` appears twice in one object, at line 1 column 10");
         refuses("[{\"b\":{\"a\":1,\n\"\\u0061\":2}}]", "key `a` appears twice in one object, at line 2 column 8");
-        assert!(parse(r#"{"a":{"a":1},"A":2}"#, Limits::ARGUMENTS).is_ok());
+        assert!(parse(r#"{"a":{"a":1},"A":2}"#, JsonLimits::ARGUMENTS).is_ok());
     }
 
     #[test]
     fn depth_is_limited() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(parse(&nested(64), Limits::ARGUMENTS).is_ok());
+        assert!(parse(&nested(64), JsonLimits::ARGUMENTS).is_ok());
         refuses(&nested(65), "nested deeper than 64 levels at line 1 column 66");
         refuses(&"[".repeat(100_000), "nested deeper than 64 levels at line 1 column 65");
         refuses(&"{\"a\":".repeat(10_000), "nested deeper than 64 levels at line 1 column 321");
-        let deepest = Limits { depth: usize::MAX, ..Limits::BODY };
+        let deepest = JsonLimits { depth: usize::MAX, ..JsonLimits::BODY };
         assert!(parse(&nested(126), deepest).is_ok());
         assert!(matches!(parse(&nested(127), deepest), Err(JsonError::TooDeep { limit: 126, .. })));
     }
 
     #[test]
     fn the_memory_of_values_is_counted() {
-        let limited = |memory| Limits { memory, ..Limits::BODY };
+        let limited = |memory| JsonLimits { memory, ..JsonLimits::BODY };
         let refused = |text: &str, memory| matches!(parse(text, limited(memory)), Err(JsonError::TooManyValues { .. }));
         // The value itself is on the stack; its allocations are counted.
         for (text, bytes) in [
@@ -501,12 +501,12 @@ mod tests {
             "its values would take more than 16777216 bytes of memory; send fewer of them, or send them as text",
         );
         // Commas in a string are no values.
-        assert!(parse(&format!("\"{zeros}\""), Limits::BODY).is_ok());
+        assert!(parse(&format!("\"{zeros}\""), JsonLimits::BODY).is_ok());
     }
 
     #[track_caller]
     fn refuses_body(text: &str, expect: &str) {
-        assert_eq!(parse(text, Limits::BODY).unwrap_err().to_string(), expect);
+        assert_eq!(parse(text, JsonLimits::BODY).unwrap_err().to_string(), expect);
     }
 
     #[test]
@@ -517,7 +517,7 @@ mod tests {
 
     #[track_caller]
     fn check_canonical(text: &str, expect: &str) {
-        assert_eq!(canonical(&parse(text, Limits::BODY).unwrap()), expect);
+        assert_eq!(canonical(&parse(text, JsonLimits::BODY).unwrap()), expect);
     }
 
     #[test]
@@ -608,9 +608,9 @@ mod tests {
             ("0.30000000000000004", json!(0.30000000000000004)),
             ("5e-324", json!(5e-324)),
         ] {
-            assert_eq!(parse(text, Limits::BODY).unwrap(), expect, "{text}");
+            assert_eq!(parse(text, JsonLimits::BODY).unwrap(), expect, "{text}");
         }
-        let zero = parse("-0", Limits::BODY).unwrap();
+        let zero = parse("-0", JsonLimits::BODY).unwrap();
         assert!(zero.as_f64().unwrap().is_sign_negative() && zero.is_f64());
     }
 
@@ -667,7 +667,7 @@ mod tests {
             "{\"a\":1,\"a\":2}",
             "{\"a\":1,\"\\u0061\":2}",
         ] {
-            assert!(parse(text, Limits::BODY).is_err(), "{text:?}");
+            assert!(parse(text, JsonLimits::BODY).is_err(), "{text:?}");
         }
     }
 
@@ -682,7 +682,7 @@ mod tests {
         #[test]
         fn the_canonical_form_reads_back_as_itself(value in any_json()) {
             let text = canonical(&value);
-            let again = parse(&text, Limits { bytes: usize::MAX, ..Limits::ARGUMENTS }).unwrap();
+            let again = parse(&text, JsonLimits { bytes: usize::MAX, ..JsonLimits::ARGUMENTS }).unwrap();
             prop_assert_eq!(canonical(&again), text);
         }
 
@@ -710,7 +710,7 @@ mod tests {
         #[test]
         fn whatever_serde_writes_is_read_unchanged(value in any_json()) {
             let text = serde_json::to_string(&value).unwrap();
-            prop_assert_eq!(parse(&text, Limits { bytes: usize::MAX, ..Limits::ARGUMENTS }).unwrap(), value);
+            prop_assert_eq!(parse(&text, JsonLimits { bytes: usize::MAX, ..JsonLimits::ARGUMENTS }).unwrap(), value);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 
 /// Which call a result is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum DeliveryTarget {
     Call(CallId),
     /// The one waiting call of this tool: the RFC's form, which has no ids.
     Tool(String),
@@ -23,13 +23,13 @@ pub enum Target {
 /// One result, with its form and size already validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
-    pub target: Target,
+    pub target: DeliveryTarget,
     pub outcome: Outcome,
 }
 
 /// The verdict on one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DeliveryVerdict {
     Accepted(CallId),
     /// The same result had been accepted before.
     Replayed(CallId),
@@ -47,17 +47,17 @@ pub enum Verdict {
 
 /// The effect of a post of results on the query.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Delivered {
+pub struct DeliveryOutcome {
     pub events: Vec<Event>,
     /// One for each result, in order.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<DeliveryVerdict>,
     /// Results that were not accepted, and why.
-    pub refused: Vec<(Delivery, Verdict)>,
+    pub refused: Vec<(Delivery, DeliveryVerdict)>,
 }
 
 /// The state that a result for a call would find, whatever its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CallStanding {
     /// The first result is accepted.
     Open,
     /// A result was accepted before: another one is either a replay or a conflict.
@@ -69,17 +69,17 @@ pub enum Standing {
 
 /// Checks a call before a large result is uploaded; [`deliver`] decides once it has arrived.
 #[must_use]
-pub fn standing(head: &Head, now: Timestamp, call: CallId) -> Standing {
+pub fn standing(head: &Head, now: Timestamp, call: CallId) -> CallStanding {
     match head.call(call).map(|call| call.state) {
         // The first result to arrive ends the query, and with it every open call, inside or outside.
-        Some(state) if state.is_open() && is_hold_expired(head, now) => Standing::Cancelled,
-        Some(CallState::Waiting { deadline }) if deadline > now => Standing::Open,
-        Some(CallState::Waiting { .. } | CallState::Expired) => Standing::Expired,
-        Some(CallState::Resolved { .. }) => Standing::Resolved,
-        Some(CallState::Cancelled) => Standing::Cancelled,
+        Some(state) if state.is_open() && is_hold_expired(head, now) => CallStanding::Cancelled,
+        Some(CallState::Waiting { deadline }) if deadline > now => CallStanding::Open,
+        Some(CallState::Waiting { .. } | CallState::Expired) => CallStanding::Expired,
+        Some(CallState::Resolved { .. }) => CallStanding::Resolved,
+        Some(CallState::Cancelled) => CallStanding::Cancelled,
         // Inside calls are not visible to clients.
         Some(CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. }) | None => {
-            Standing::Unknown
+            CallStanding::Unknown
         }
     }
 }
@@ -87,10 +87,10 @@ pub fn standing(head: &Head, now: Timestamp, call: CallId) -> Standing {
 /// Decides a post of one or more results. `hold` keeps the query where it is afterwards, and a post without it ends an
 /// earlier hold; a post that changes nothing else does neither.
 #[must_use]
-pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: bool, by: &Actor) -> Delivered {
+pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: bool, by: &Actor) -> DeliveryOutcome {
     let mut ahead = head.clone();
     let mut delivered =
-        Delivered { events: Vec::new(), verdicts: Vec::with_capacity(deliveries.len()), refused: Vec::new() };
+        DeliveryOutcome { events: Vec::new(), verdicts: Vec::with_capacity(deliveries.len()), refused: Vec::new() };
     let mut push = |ahead: &mut Head, event: Event| {
         let entry = Entry { seq: ahead.seq + 1, at: now, event };
         // The entry is the next one by construction.
@@ -106,17 +106,17 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
         let verdict = decide(&ahead, now, &target, &outcome);
         delivered.verdicts.push(verdict);
         match verdict {
-            Verdict::Accepted(call) => {
+            DeliveryVerdict::Accepted(call) => {
                 let noticed = ahead.call(call).and_then(|call| notice_loop(&ahead, call, &outcome));
                 push(&mut ahead, Event::CallResolved { call, outcome: Arc::new(outcome), by: by.clone() });
                 if let Some(event) = noticed {
                     push(&mut ahead, event);
                 }
             }
-            Verdict::Replayed(_) => {}
+            DeliveryVerdict::Replayed(_) => {}
             _ => {
                 // The sweep has not run yet: record the expiry that this post found.
-                if let Verdict::Expired(call) = verdict
+                if let DeliveryVerdict::Expired(call) = verdict
                     && ahead.call(call).is_some_and(|call| call.state.is_open())
                 {
                     push(&mut ahead, Event::CallExpired { call });
@@ -125,7 +125,7 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
             }
         }
     }
-    let accepted = delivered.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_)));
+    let accepted = delivered.verdicts.iter().any(|verdict| matches!(verdict, DeliveryVerdict::Accepted(_)));
     if accepted && !ahead.status().is_final() {
         if hold {
             delivered.events.push(Event::Held { until: now.after(head.limits.external_timeout), by: by.clone() });
@@ -136,27 +136,29 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
     delivered
 }
 
-fn decide(head: &Head, now: Timestamp, target: &Target, outcome: &Outcome) -> Verdict {
+fn decide(head: &Head, now: Timestamp, target: &DeliveryTarget, outcome: &Outcome) -> DeliveryVerdict {
     match target {
-        Target::Call(id) => head.call(*id).map_or(Verdict::Unknown, |call| decide_call(call, now, outcome)),
-        Target::Tool(name) => decide_tool(head, now, name, outcome),
+        DeliveryTarget::Call(id) => {
+            head.call(*id).map_or(DeliveryVerdict::Unknown, |call| decide_call(call, now, outcome))
+        }
+        DeliveryTarget::Tool(name) => decide_tool(head, now, name, outcome),
     }
 }
 
-fn decide_call(call: &CallHead, now: Timestamp, outcome: &Outcome) -> Verdict {
+fn decide_call(call: &CallHead, now: Timestamp, outcome: &Outcome) -> DeliveryVerdict {
     match call.state {
-        CallState::Waiting { deadline } if deadline <= now => Verdict::Expired(call.id),
-        CallState::Waiting { .. } => Verdict::Accepted(call.id),
-        CallState::Resolved { outcome: known } if known == outcome.content_hash() => Verdict::Replayed(call.id),
-        CallState::Resolved { .. } => Verdict::AlreadyResolved(call.id),
-        CallState::Expired => Verdict::Expired(call.id),
-        CallState::Cancelled => Verdict::Cancelled(call.id),
+        CallState::Waiting { deadline } if deadline <= now => DeliveryVerdict::Expired(call.id),
+        CallState::Waiting { .. } => DeliveryVerdict::Accepted(call.id),
+        CallState::Resolved { outcome: known } if known == outcome.content_hash() => DeliveryVerdict::Replayed(call.id),
+        CallState::Resolved { .. } => DeliveryVerdict::AlreadyResolved(call.id),
+        CallState::Expired => DeliveryVerdict::Expired(call.id),
+        CallState::Cancelled => DeliveryVerdict::Cancelled(call.id),
         // Inside calls are not visible to clients: reported like any other unknown id.
-        CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. } => Verdict::Unknown,
+        CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. } => DeliveryVerdict::Unknown,
     }
 }
 
-fn decide_tool(head: &Head, now: Timestamp, name: &str, outcome: &Outcome) -> Verdict {
+fn decide_tool(head: &Head, now: Timestamp, name: &str, outcome: &Outcome) -> DeliveryVerdict {
     let of_tool = || head.calls.iter().filter(|call| *call.tool == *name);
     // A replay of the last result must not answer the *next* call of the same tool.
     let last = of_tool().rev().find_map(|call| match call.state {
@@ -166,12 +168,12 @@ fn decide_tool(head: &Head, now: Timestamp, name: &str, outcome: &Outcome) -> Ve
     if let Some((call, known)) = last
         && known == outcome.content_hash()
     {
-        return Verdict::Replayed(call);
+        return DeliveryVerdict::Replayed(call);
     }
     let mut waiting = of_tool().filter(|call| matches!(call.state, CallState::Waiting { .. }));
     match (waiting.next(), waiting.next()) {
         (Some(call), None) => decide_call(call, now, outcome),
-        (Some(_), Some(_)) => Verdict::Ambiguous,
-        (None, _) => Verdict::NotWaiting,
+        (Some(_), Some(_)) => DeliveryVerdict::Ambiguous,
+        (None, _) => DeliveryVerdict::NotWaiting,
     }
 }

@@ -14,8 +14,8 @@ mod tests;
 mod turn;
 
 pub use code::{failure_code, outcome_code};
-pub use deliver::{Delivered, Delivery, Standing, Target, Verdict, deliver, standing};
-pub use turn::{Asked, Output, Reply, Way, end_turn, fail};
+pub use deliver::{CallStanding, Delivery, DeliveryOutcome, DeliveryTarget, DeliveryVerdict, deliver, standing};
+pub use turn::{AskedByModel, CallWay, ModelTurnReply, OutputCheck, end_turn, fail};
 
 use std::sync::Arc;
 

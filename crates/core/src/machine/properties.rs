@@ -14,14 +14,15 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::{
-    Asked, Delivery, Next, REPEATS_NOTICED, Reply, Standing, Takeover, Target, Verdict, Way, advance, cancel, change,
-    clock_stepped, deliver, end_turn, expire, failure_code, finish_call, interrupt, next, recover, resume, standing,
-    start_call,
+    AskedByModel, CallStanding, CallWay, Delivery, DeliveryTarget, DeliveryVerdict, ModelTurnReply, Next,
+    REPEATS_NOTICED, Takeover, advance, cancel, change, clock_stepped, deliver, end_turn, expire, failure_code,
+    finish_call, interrupt, next, recover, resume, standing, start_call,
     tests::{created, spec},
 };
 use crate::{
-    Actor, CallId, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Status, Timestamp, Transcript,
-    event::{Changed, Route},
+    Actor, CallId, Entry, Event, Head, Namespace, Outcome, QueryLimits, QueryName, QueryUid, Status, Timestamp,
+    Transcript,
+    event::{CallRoute, Changed},
     head::CallState,
     query::AskedLimits,
     showing::Showing,
@@ -31,9 +32,9 @@ use crate::{
 const MAX_CALLS: u32 = 6;
 
 #[derive(Clone, Debug)]
-enum Act {
+enum MachineAct {
     /// The driver does what is next.
-    Drive(Vec<Kind>),
+    Drive(Vec<CallKind>),
     /// A running inside call ends.
     Finish(usize, u8),
     /// A client posts a result for the `n`th call that ever existed, by id or by name.
@@ -57,37 +58,37 @@ enum Act {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum CallKind {
     Outside,
     Inside { repeatable: bool },
     Refused,
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
+fn kind() -> impl Strategy<Value = CallKind> {
     prop_oneof![
-        4 => Just(Kind::Outside),
-        2 => any::<bool>().prop_map(|repeatable| Kind::Inside { repeatable }),
-        1 => Just(Kind::Refused),
+        4 => Just(CallKind::Outside),
+        2 => any::<bool>().prop_map(|repeatable| CallKind::Inside { repeatable }),
+        1 => Just(CallKind::Refused),
     ]
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn act() -> impl Strategy<Value = MachineAct> {
     prop_oneof![
-        8 => vec(kind(), 0..4).prop_map(Act::Drive),
-        4 => (0..8usize, 0..3u8).prop_map(|(call, content)| Act::Finish(call, content)),
+        8 => vec(kind(), 0..4).prop_map(MachineAct::Drive),
+        4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::Finish(call, content)),
         8 => (0..8usize, any::<bool>(), 0..3u8, prop::bool::weighted(0.1))
-            .prop_map(|(call, by_name, content, hold)| Act::Post { call, by_name, content, hold }),
-        2 => (0..400u16).prop_map(Act::Pass),
-        1 => (-400..400i16).prop_map(Act::Step),
-        2 => Just(Act::Sweep),
-        1 => Just(Act::Cancel),
-        1 => Just(Act::Resume),
-        1 => (0..=MAX_CALLS).prop_map(Act::Change),
-        2 => any::<bool>().prop_map(|orderly| Act::Restart { orderly }),
+            .prop_map(|(call, by_name, content, hold)| MachineAct::Post { call, by_name, content, hold }),
+        2 => (0..400u16).prop_map(MachineAct::Pass),
+        1 => (-400..400i16).prop_map(MachineAct::Step),
+        2 => Just(MachineAct::Sweep),
+        1 => Just(MachineAct::Cancel),
+        1 => Just(MachineAct::Resume),
+        1 => (0..=MAX_CALLS).prop_map(MachineAct::Change),
+        2 => any::<bool>().prop_map(|orderly| MachineAct::Restart { orderly }),
     ]
 }
 
-struct World {
+struct MachineWorld {
     head: Head,
     journal: Vec<Entry>,
     now: Timestamp,
@@ -107,10 +108,13 @@ struct World {
     crashes: u32,
 }
 
-impl World {
+impl MachineWorld {
     fn new() -> Self {
-        let limits =
-            Limits { max_tool_calls: MAX_CALLS, external_timeout: Duration::from_secs(300), ..Limits::default() };
+        let limits = QueryLimits {
+            max_tool_calls: MAX_CALLS,
+            external_timeout: Duration::from_secs(300),
+            ..QueryLimits::default()
+        };
         let head = created(limits);
         let first = Entry {
             seq: 1,
@@ -155,7 +159,7 @@ impl World {
                 self.ran_since_entry = Duration::ZERO;
             }
             if let Event::CallAsked(asked) = &entry.event
-                && let Route::Inside { repeatable } = asked.route
+                && let CallRoute::Inside { repeatable } = asked.route
             {
                 self.repeatable.insert(asked.call, repeatable);
             }
@@ -164,18 +168,18 @@ impl World {
         assert_eq!(self.head.clock.spent(self.now), self.ran, "running time does not step");
     }
 
-    fn play(&mut self, act: Act) {
+    fn play(&mut self, act: MachineAct) {
         match act {
-            Act::Drive(kinds) => self.drive(&kinds),
-            Act::Finish(index, content) => {
+            MachineAct::Drive(kinds) => self.drive(&kinds),
+            MachineAct::Finish(index, content) => {
                 if !self.running.is_empty() {
                     let call = self.running.remove(index % self.running.len());
                     let events = finish_call(&self.head, call, Outcome::success(content));
                     self.append(events);
                 }
             }
-            Act::Post { call, by_name, content, hold } => self.post(call, by_name, content, hold),
-            Act::Pass(seconds) => {
+            MachineAct::Post { call, by_name, content, hold } => self.post(call, by_name, content, hold),
+            MachineAct::Pass(seconds) => {
                 let passed = Duration::from_secs(seconds.into());
                 self.now = self.now.after(passed);
                 if self.head.works_inside() {
@@ -183,24 +187,24 @@ impl World {
                     self.ran_since_entry += passed;
                 }
             }
-            Act::Step(seconds) => {
+            MachineAct::Step(seconds) => {
                 let by_ms = 1_000 * i64::from(seconds);
                 self.now = self.now.shifted(by_ms);
                 self.stepped += by_ms;
             }
-            Act::Sweep => {
+            MachineAct::Sweep => {
                 let events = expire(&self.head, self.now);
                 self.append(events);
             }
-            Act::Cancel => {
+            MachineAct::Cancel => {
                 let events = cancel(&self.head, None, &Actor::local());
                 self.append(events);
             }
-            Act::Resume => {
+            MachineAct::Resume => {
                 let events = resume(&self.head, self.now, &Actor::local());
                 self.append(events);
             }
-            Act::Change(max_tool_calls) => {
+            MachineAct::Change(max_tool_calls) => {
                 let stepped = self.stepped != 0;
                 let before = (self.head.status(), next(&self.head), self.head.updated_at, self.head.clock);
                 let limits = AskedLimits { max_tool_calls: Some(max_tool_calls), ..AskedLimits::default() };
@@ -211,7 +215,7 @@ impl World {
                     assert_eq!(after, before, "a change of limits does not change the state");
                 }
             }
-            Act::Restart { orderly } => {
+            MachineAct::Restart { orderly } => {
                 if orderly {
                     let events = interrupt(&self.head);
                     self.append(events);
@@ -242,12 +246,12 @@ impl World {
         self.append(events);
     }
 
-    fn drive(&mut self, kinds: &[Kind]) {
+    fn drive(&mut self, kinds: &[CallKind]) {
         if self.thinking {
             self.thinking = false;
             let tools_spent = self.head.tools_spent;
             let calls = kinds.iter().enumerate().map(|(index, kind)| asked(index, *kind)).collect();
-            let reply = Reply { text: Some("text".into()), calls, ..Reply::default() };
+            let reply = ModelTurnReply { text: Some("text".into()), calls, ..ModelTurnReply::default() };
             let events = end_turn(&self.head, self.now, reply);
             self.append(events);
             assert!(!tools_spent || self.head.status().is_final(), "no turn follows the last one");
@@ -285,7 +289,7 @@ impl World {
     fn post(&mut self, call: usize, by_name: bool, content: u8, hold: bool) {
         let Some(call) = self.head.calls.get(call).cloned() else { return };
         let foretold = standing(&self.head, self.now, call.id);
-        let target = if by_name { Target::Tool(call.tool.to_string()) } else { Target::Call(call.id) };
+        let target = if by_name { DeliveryTarget::Tool(call.tool.to_string()) } else { DeliveryTarget::Call(call.id) };
         let before = self.head.clone();
         let delivered = deliver(
             &self.head,
@@ -295,12 +299,12 @@ impl World {
             &Actor::local(),
         );
         match delivered.verdicts[0] {
-            Verdict::Accepted(id) => {
+            DeliveryVerdict::Accepted(id) => {
                 *self.accepted.entry(id).or_default() += 1;
                 let (_, deadline) = before.waiting().find(|(call, _)| call.id == id).expect("it waited");
                 assert!(self.now < deadline, "accepted after its deadline");
             }
-            Verdict::Expired(_) => {}
+            DeliveryVerdict::Expired(_) => {}
             _ if before.held_until.is_some_and(|until| until <= self.now) => {
                 assert!(delivered.events[0].is_final(), "a hold that has expired ends the query");
             }
@@ -308,11 +312,13 @@ impl World {
         }
         if !by_name {
             let met = match delivered.verdicts[0] {
-                Verdict::Accepted(_) => Standing::Open,
-                Verdict::Replayed(_) | Verdict::AlreadyResolved(_) => Standing::Resolved,
-                Verdict::Expired(_) => Standing::Expired,
-                Verdict::Cancelled(_) => Standing::Cancelled,
-                Verdict::Unknown | Verdict::Ambiguous | Verdict::NotWaiting => Standing::Unknown,
+                DeliveryVerdict::Accepted(_) => CallStanding::Open,
+                DeliveryVerdict::Replayed(_) | DeliveryVerdict::AlreadyResolved(_) => CallStanding::Resolved,
+                DeliveryVerdict::Expired(_) => CallStanding::Expired,
+                DeliveryVerdict::Cancelled(_) => CallStanding::Cancelled,
+                DeliveryVerdict::Unknown | DeliveryVerdict::Ambiguous | DeliveryVerdict::NotWaiting => {
+                    CallStanding::Unknown
+                }
             };
             assert_eq!(foretold, met, "`standing` predicts the verdict");
         }
@@ -396,26 +402,26 @@ impl World {
                 return;
             }
             while !self.running.is_empty() {
-                self.play(Act::Finish(0, 9));
+                self.play(MachineAct::Finish(0, 9));
             }
             self.drive(&[]);
             if next(&self.head) == Next::Wait {
                 self.now = self.now.after(Duration::from_secs(10_000));
-                self.play(Act::Sweep);
+                self.play(MachineAct::Sweep);
             }
         }
         panic!("the query never ends: {:?}", self.head);
     }
 }
 
-fn asked(index: usize, kind: Kind) -> Asked {
+fn asked(index: usize, kind: CallKind) -> AskedByModel {
     let way = match kind {
-        Kind::Outside => Way::Outside { timeout: Duration::from_secs(60) },
-        Kind::Inside { repeatable } => Way::Inside { repeatable },
-        Kind::Refused => Way::Refused { code: "invalid_arguments".into(), message: "no".into() },
+        CallKind::Outside => CallWay::Outside { timeout: Duration::from_secs(60) },
+        CallKind::Inside { repeatable } => CallWay::Inside { repeatable },
+        CallKind::Refused => CallWay::Refused { code: "invalid_arguments".into(), message: "no".into() },
     };
     let tool: Arc<str> = ["a", "b"][index % 2].into();
-    Asked {
+    AskedByModel {
         provider_id: format!("p{index}").into(),
         alias: tool.clone(),
         tool,
@@ -439,7 +445,7 @@ proptest! {
 
     #[test]
     fn any_interleaving_keeps_the_invariants(acts in vec(act(), 0..60)) {
-        let mut world = World::new();
+        let mut world = MachineWorld::new();
         for act in acts {
             world.play(act);
             world.check();
@@ -452,7 +458,7 @@ proptest! {
 
 /// A query with these answers, turn by turn.
 fn answered(texts: &[&str]) -> Transcript {
-    let created = Event::Created { spec: Arc::new(spec(Limits::default())), by: Actor::local() };
+    let created = Event::Created { spec: Arc::new(spec(QueryLimits::default())), by: Actor::local() };
     let mut transcript = Transcript::new(&Entry { seq: 1, at: Timestamp(0), event: created }).unwrap();
     for (seq, text) in (2..).zip(texts) {
         let event = format!(r#"{{"v":1,"kind":"turn_ended","turn":1,"text":"{text}","calls":0}}"#);

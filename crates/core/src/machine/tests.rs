@@ -13,16 +13,18 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 
-use super::{Asked, Delivery, Reply, Target, Verdict, Way, advance, deliver, end_turn};
+use super::{
+    AskedByModel, CallWay, Delivery, DeliveryTarget, DeliveryVerdict, ModelTurnReply, advance, deliver, end_turn,
+};
 use crate::{
-    Actor, ContentHash, Entry, Event, Head, Limits, Namespace, Outcome, QueryName, QueryUid, Spec, Timestamp,
+    Actor, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryLimits, QueryName, QueryUid, Spec, Timestamp,
     event::Changed,
     query::{AskedLimits, Usage, View},
 };
 
 const NOW: Timestamp = Timestamp(1_000_000);
 
-pub(super) fn spec(limits: Limits) -> Spec {
+pub(super) fn spec(limits: QueryLimits) -> Spec {
     Spec {
         target: "agent".into(),
         target_kind: Default::default(),
@@ -48,7 +50,7 @@ pub(super) fn spec(limits: Limits) -> Spec {
     }
 }
 
-pub(super) fn created(limits: Limits) -> Head {
+pub(super) fn created(limits: QueryLimits) -> Head {
     let uid = QueryUid::new(1, [1; 10]);
     let entry = Entry { seq: 1, at: NOW, event: Event::Created { spec: Arc::new(spec(limits)), by: Actor::local() } };
     Head::new(uid, Namespace::default(), QueryName::for_uid(uid), &entry).unwrap()
@@ -61,8 +63,8 @@ pub(super) fn apply(head: &mut Head, at: Timestamp, events: Vec<Event>) {
     }
 }
 
-fn asked(tool: &str, way: Way) -> Asked {
-    Asked {
+fn asked(tool: &str, way: CallWay) -> AskedByModel {
+    AskedByModel {
         provider_id: format!("provider-{tool}").into(),
         tool: tool.into(),
         alias: tool.into(),
@@ -74,27 +76,27 @@ fn asked(tool: &str, way: Way) -> Asked {
     }
 }
 
-fn outside(tool: &str) -> Asked {
-    asked(tool, Way::Outside { timeout: Duration::from_secs(60) })
+fn outside(tool: &str) -> AskedByModel {
+    asked(tool, CallWay::Outside { timeout: Duration::from_secs(60) })
 }
 
-fn inside(tool: &str, repeatable: bool) -> Asked {
-    asked(tool, Way::Inside { repeatable })
+fn inside(tool: &str, repeatable: bool) -> AskedByModel {
+    asked(tool, CallWay::Inside { repeatable })
 }
 
-fn reply(calls: Vec<Asked>) -> Reply {
+fn reply(calls: Vec<AskedByModel>) -> ModelTurnReply {
     let usage = Usage { prompt_tokens: 20, completion_tokens: 5, ..Usage::default() };
-    Reply { text: Some("text".into()), calls, usage, ..Reply::default() }
+    ModelTurnReply { text: Some("text".into()), calls, usage, ..ModelTurnReply::default() }
 }
 
 /// A query whose model has just asked for `calls`.
-fn after_turn(calls: Vec<Asked>) -> Head {
-    let mut head = created(Limits::default());
+fn after_turn(calls: Vec<AskedByModel>) -> Head {
+    let mut head = created(QueryLimits::default());
     turn(&mut head, calls);
     head
 }
 
-fn turn(head: &mut Head, calls: Vec<Asked>) {
+fn turn(head: &mut Head, calls: Vec<AskedByModel>) {
     let events = advance(head);
     apply(head, NOW, events);
     let events = end_turn(head, NOW, reply(calls));
@@ -106,22 +108,22 @@ fn ok(text: &str) -> Outcome {
 }
 
 fn to_call(head: &Head, index: usize, outcome: Outcome) -> Delivery {
-    Delivery { target: Target::Call(head.calls[index].id), outcome }
+    Delivery { target: DeliveryTarget::Call(head.calls[index].id), outcome }
 }
 
 fn to_tool(tool: &str, outcome: Outcome) -> Delivery {
-    Delivery { target: Target::Tool(tool.into()), outcome }
+    Delivery { target: DeliveryTarget::Tool(tool.into()), outcome }
 }
 
 /// Posts one result, applies it, and returns its verdict.
-fn post(head: &mut Head, delivery: Delivery) -> Verdict {
+fn post(head: &mut Head, delivery: Delivery) -> DeliveryVerdict {
     let delivered = deliver(head, NOW, vec![delivery], false, &Actor::local());
     apply(head, NOW, delivered.events);
     delivered.verdicts[0]
 }
 
 /// Asks the model again and answers.
-fn answer(head: &mut Head, reply: Reply) -> Vec<Event> {
+fn answer(head: &mut Head, reply: ModelTurnReply) -> Vec<Event> {
     let events = advance(head);
     apply(head, NOW, events);
     let events = end_turn(head, NOW, reply);

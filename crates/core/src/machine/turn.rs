@@ -5,28 +5,28 @@ use std::sync::Arc;
 use super::{MAX_REJECTIONS, failure_code, outcome_code};
 use crate::{
     CallId, Head, Timestamp,
-    event::{AskedCall, Event, Route},
+    event::{AskedCall, CallRoute, Event},
     head::Phase,
     query::Usage,
 };
 
 /// A complete answer of the model: its stream ended cleanly and each call was validated.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reply {
+pub struct ModelTurnReply {
     pub text: Option<String>,
-    pub calls: Vec<Asked>,
+    pub calls: Vec<AskedByModel>,
     pub usage: Usage,
     /// Opaque data that the model API expects back with the next request.
     pub provider: Option<Arc<serde_json::Value>>,
     /// The model that answered, where it was not the query's own.
     pub answered_by: Option<String>,
     /// The result of validating the text against `outputSchema`.
-    pub output: Output,
+    pub output: OutputCheck,
 }
 
 /// Whether the text of an answer is valid.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Output {
+pub enum OutputCheck {
     /// It is valid as it is, or there is no `outputSchema`.
     #[default]
     Fits,
@@ -38,7 +38,7 @@ pub enum Output {
 
 /// One call that the model asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct AskedByModel {
     pub provider_id: Arc<str>,
     pub tool: Arc<str>,
     pub alias: Arc<str>,
@@ -46,12 +46,12 @@ pub struct Asked {
     pub written: Option<String>,
     pub dropped: Vec<String>,
     pub deprecated: Option<String>,
-    pub way: Way,
+    pub way: CallWay,
 }
 
 /// The result of validating a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum CallWay {
     Inside { repeatable: bool },
     Outside { timeout: std::time::Duration },
     Refused { code: String, message: String },
@@ -60,7 +60,7 @@ pub enum Way {
 /// Ends the model's turn. Outside and refused calls are decided here, in the append that ends the turn. Empty if the
 /// query ended meanwhile.
 #[must_use]
-pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
+pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event> {
     if head.phase != Phase::Thinking {
         return Vec::new();
     }
@@ -69,9 +69,9 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
     let (output, rejected) = match reply.output {
         // Text next to calls is not the answer yet.
         _ if count > 0 => (None, None),
-        Output::Fits => (None, None),
-        Output::FitsAs(value) => (Some(Arc::new(value)), None),
-        Output::Misfits(reason) => (None, Some(reason)),
+        OutputCheck::Fits => (None, None),
+        OutputCheck::FitsAs(value) => (Some(Arc::new(value)), None),
+        OutputCheck::Misfits(reason) => (None, Some(reason)),
     };
     let misfits = rejected.is_some();
     let mut events = Vec::with_capacity(1 + reply.calls.len().max(1));
@@ -117,7 +117,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
     let earlier = u32::try_from(head.calls.len()).unwrap_or(u32::MAX);
     for (index, asked) in (0..).zip(reply.calls) {
         let route = if earlier.saturating_add(index) >= head.limits.max_tool_calls {
-            Route::Refused {
+            CallRoute::Refused {
                 code: outcome_code::TOOL_CALL_LIMIT.into(),
                 message: format!(
                     "the limit of {} tool calls for this query is reached; answer with what you have",
@@ -126,9 +126,9 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: Reply) -> Vec<Event> {
             }
         } else {
             match asked.way {
-                Way::Inside { repeatable } => Route::Inside { repeatable },
-                Way::Outside { timeout } => Route::Outside { deadline: now.after(timeout) },
-                Way::Refused { code, message } => Route::Refused { code, message },
+                CallWay::Inside { repeatable } => CallRoute::Inside { repeatable },
+                CallWay::Outside { timeout } => CallRoute::Outside { deadline: now.after(timeout) },
+                CallWay::Refused { code, message } => CallRoute::Refused { code, message },
             }
         };
         events.push(Event::CallAsked(Arc::new(AskedCall {

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::Value;
 
-use super::{Refusal, Schema, SchemaError};
+use super::{Schema, SchemaError, SchemaRefusal};
 use crate::{ContentHash, cache::WeightedCache, json};
 
 /// The result of compiling a schema. Refusals are cached, too: finding all faults costs as much.
-type Compiled = Result<Arc<Schema>, Arc<Refusal>>;
-type Slot = Arc<OnceLock<Compiled>>;
+type Compiled = Result<Arc<Schema>, Arc<SchemaRefusal>>;
+type SchemaSlot = Arc<OnceLock<Compiled>>;
 
 /// The weight of an entry until its schema is compiled, and of a refusal in any case.
 const SLOT_BYTES: usize = 1024;
@@ -21,7 +21,7 @@ const SLOT_BYTES: usize = 1024;
 /// A cache of compiled schemas, bounded by their memory.
 #[derive(Debug)]
 pub struct SchemaCache {
-    slots: Mutex<WeightedCache<ContentHash, Slot>>,
+    slots: Mutex<WeightedCache<ContentHash, SchemaSlot>>,
 }
 
 impl SchemaCache {
@@ -75,19 +75,19 @@ impl SchemaCache {
         self.slots().weight()
     }
 
-    fn slot(&self, hash: ContentHash) -> Slot {
+    fn slot(&self, hash: ContentHash) -> SchemaSlot {
         let mut slots = self.slots();
         if let Some(slot) = slots.get(&hash) {
             return Arc::clone(slot);
         }
-        let slot = Slot::default();
+        let slot = SchemaSlot::default();
         let evicted = slots.insert(hash, Arc::clone(&slot), SLOT_BYTES);
         drop(slots);
         drop(evicted);
         slot
     }
 
-    fn slots(&self) -> MutexGuard<'_, WeightedCache<ContentHash, Slot>> {
+    fn slots(&self) -> MutexGuard<'_, WeightedCache<ContentHash, SchemaSlot>> {
         // A panic elsewhere cannot have left the cache half changed.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }

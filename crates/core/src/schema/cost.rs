@@ -29,7 +29,7 @@ pub(super) struct Graph<'a> {
 
 /// The part of a value that a subschema passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Part {
+enum ValuePart {
     Item,
     /// Any member of an object.
     Member,
@@ -39,8 +39,8 @@ enum Part {
 
 /// A part of a value, the subschema that it is passed on to, and how often.
 #[derive(Clone, Copy, Debug)]
-struct Way {
-    part: Part,
+struct CostEdge {
+    part: ValuePart,
     target: usize,
     count: u64,
 }
@@ -50,7 +50,7 @@ struct Way {
 struct Ways {
     /// For each subschema, the one whose edges it shares: usually itself.
     owners: Vec<usize>,
-    ways: Vec<Vec<Way>>,
+    ways: Vec<Vec<CostEdge>>,
 }
 
 /// Applications to one place, by its level.
@@ -114,7 +114,7 @@ impl<'a> Graph<'a> {
     fn ways(&self, order: &[usize]) -> Result<Ways, SchemaFault> {
         let mut names: HashMap<&str, usize> = HashMap::new();
         let mut owners: Vec<usize> = (0..self.nodes.len()).collect();
-        let mut ways: Vec<Vec<Way>> = vec![Vec::new(); self.nodes.len()];
+        let mut ways: Vec<Vec<CostEdge>> = vec![Vec::new(); self.nodes.len()];
         let mut looked_at = 0;
         for &node in order {
             // A bare reference shares the edges of its target; most nodes of a recursive schema are such.
@@ -122,15 +122,15 @@ impl<'a> Graph<'a> {
                 owners[node] = owners[*target];
                 continue;
             }
-            let mut own: HashMap<(Part, usize), u64> = HashMap::new();
+            let mut own: HashMap<(ValuePart, usize), u64> = HashMap::new();
             for &(reach, target) in &self.nodes[node] {
                 let part = match reach {
                     Reach::Nothing => continue,
-                    Reach::AnyItem => Part::Item,
-                    Reach::AnyProperty => Part::Member,
+                    Reach::AnyItem => ValuePart::Item,
+                    Reach::AnyProperty => ValuePart::Member,
                     Reach::Property(name) => {
                         let next = names.len();
-                        Part::Named(*names.entry(name).or_insert(next))
+                        ValuePart::Named(*names.entry(name).or_insert(next))
                     }
                     Reach::Same => {
                         let passed_on = &ways[owners[target]];
@@ -150,8 +150,8 @@ impl<'a> Graph<'a> {
             if looked_at > MAX_WAYS {
                 return Err(SchemaFault::TooCostly);
             }
-            let own = own.into_iter().map(|((part, target), count)| Way { part, target, count });
-            let mut own: Vec<Way> = own.collect();
+            let own = own.into_iter().map(|((part, target), count)| CostEdge { part, target, count });
+            let mut own: Vec<CostEdge> = own.collect();
             own.sort_unstable_by_key(|way| way.part);
             ways[node] = own;
         }
@@ -207,14 +207,14 @@ fn by_level(weights: Vec<u64>, Ways { owners, ways }: &Ways) -> Vec<u64> {
 
 /// The applications that one part of the value may get: an item, or the member with the most. The edges are sorted by
 /// part.
-fn heaviest_part(ways: &[Way], level: &[u64]) -> u64 {
+fn heaviest_part(ways: &[CostEdge], level: &[u64]) -> u64 {
     let (mut items, mut any, mut heaviest) = (0_u64, 0_u64, 0_u64);
-    let (mut part, mut of_part) = (Part::Item, 0_u64);
+    let (mut part, mut of_part) = (ValuePart::Item, 0_u64);
     for way in ways {
         let weight = way.count.saturating_mul(level[way.target]);
         match way.part {
-            Part::Item => add(&mut items, weight),
-            Part::Member => add(&mut any, weight),
+            ValuePart::Item => add(&mut items, weight),
+            ValuePart::Member => add(&mut any, weight),
             named => {
                 if named != part {
                     (part, of_part) = (named, 0);

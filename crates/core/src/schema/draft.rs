@@ -55,11 +55,11 @@ pub(super) fn of(source: &Value) -> Result<Draft, SchemaFault> {
     if let Some(uri) = source.get("$schema").and_then(Value::as_str) {
         return named(uri);
     }
-    let mut shape = Shape::default();
+    let mut shape = DraftShape::default();
     shape.look(source);
     Ok(match shape {
-        Shape { of_2020: true, .. } | Shape { of_7: false, .. } => Draft::Draft202012,
-        Shape { beyond_7: true, .. } => Draft::Draft201909,
+        DraftShape { of_2020: true, .. } | DraftShape { of_7: false, .. } => Draft::Draft202012,
+        DraftShape { beyond_7: true, .. } => Draft::Draft201909,
         _ => Draft::Draft7,
     })
 }
@@ -79,14 +79,14 @@ fn named(uri: &str) -> Result<Draft, SchemaFault> {
 
 /// The features that distinguish the drafts.
 #[derive(Default)]
-struct Shape {
+struct DraftShape {
     of_7: bool,
     /// Something that draft 7 would ignore.
     beyond_7: bool,
     of_2020: bool,
 }
 
-impl Shape {
+impl DraftShape {
     fn look(&mut self, schema: &Value) {
         let Value::Object(fields) = schema else { return };
         let has = |keywords: &[&str]| keywords.iter().any(|keyword| fields.contains_key(*keyword));

@@ -22,13 +22,13 @@ impl std::fmt::Display for SchemaError {
 
 /// The faults of a rejected schema, as far as they can be found at once; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct SchemaRefusal {
     pub faults: Vec<SchemaError>,
     /// Memory of its patterns, as far as they were compiled before it was rejected.
     pub pattern_bytes: usize,
 }
 
-impl Refusal {
+impl SchemaRefusal {
     /// The first fault.
     #[must_use]
     pub fn first(&self) -> SchemaError {
@@ -37,7 +37,7 @@ impl Refusal {
     }
 }
 
-impl From<SchemaError> for Refusal {
+impl From<SchemaError> for SchemaRefusal {
     fn from(fault: SchemaError) -> Self {
         Self { faults: vec![fault], pattern_bytes: 0 }
     }

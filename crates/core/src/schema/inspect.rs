@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{
     cost::{self, Graph},
     draft,
-    error::{Refusal, SchemaError, SchemaFault},
+    error::{SchemaError, SchemaFault, SchemaRefusal},
     keyword::{self, Reach},
     path,
     pattern::Patterns,
@@ -28,7 +28,7 @@ const MAX_BACKTRACKING: u64 = 8;
 
 /// What compiling needs to know of a valid schema.
 #[derive(Debug)]
-pub(super) struct Inspection {
+pub(super) struct SchemaInspection {
     pub(super) draft: Draft,
     pub(super) cost: cost::Cost,
     /// How many patterns with look-around or a back-reference may be applied to one and the same text.
@@ -36,13 +36,13 @@ pub(super) struct Inspection {
     pub(super) patterns: Patterns,
 }
 
-pub(super) fn inspect(source: &Value) -> Result<Inspection, Refusal> {
+pub(super) fn inspect(source: &Value) -> Result<SchemaInspection, SchemaRefusal> {
     // Everything below recurses, and may do so only after this check.
     measure(source).map_err(|fault| SchemaError { path: String::new(), fault })?;
     let draft = draft::of(source).map_err(|fault| SchemaError { path: "$schema".to_owned(), fault })?;
     let settled = draft::settled(source, draft);
     let source = settled.as_ref().unwrap_or(source);
-    let mut walk = Walk {
+    let mut walk = SchemaWalk {
         root: source,
         draft,
         nodes: HashMap::new(),
@@ -67,13 +67,13 @@ pub(super) fn inspect(source: &Value) -> Result<Inspection, Refusal> {
     if backtracking > MAX_BACKTRACKING {
         walk.faults.push(SchemaError { path: String::new(), fault: SchemaFault::TooCostly });
     }
-    let Walk { draft, patterns, faults, .. } = walk;
+    let SchemaWalk { draft, patterns, faults, .. } = walk;
     if faults.is_empty() {
         // A pattern in a part that is never applied still has to be compiled.
         let backtracking = if walk.backtracking.is_empty() { 0 } else { backtracking.max(1) };
-        Ok(Inspection { draft, cost, backtracking, patterns })
+        Ok(SchemaInspection { draft, cost, backtracking, patterns })
     } else {
-        Err(Refusal { faults, pattern_bytes: patterns.bytes() })
+        Err(SchemaRefusal { faults, pattern_bytes: patterns.bytes() })
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn measure(source: &Value) -> Result<(), SchemaFault> {
     Ok(())
 }
 
-struct Walk<'a> {
+struct SchemaWalk<'a> {
     root: &'a Value,
     draft: Draft,
     /// A subschema is identified by its address: the source is borrowed and does not move.
@@ -145,7 +145,7 @@ struct Walk<'a> {
     faults: Vec<SchemaError>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SchemaWalk<'a> {
     fn fault(&mut self, path: String, fault: SchemaFault) {
         self.faults.push(SchemaError { path, fault });
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// The position of a subschema in its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place<'a> {
+pub(crate) enum SchemaPlace<'a> {
     /// Under a keyword: `not`, `items`.
     Keyword(&'a str),
     /// In the list of a keyword: `anyOf[1]`.
@@ -66,22 +66,22 @@ const MAPS: &[(&str, Reach<'static>)] = &[
 ];
 
 /// The schemas directly below `schema`, in a fixed order.
-pub(crate) fn subschemas(schema: &Map<String, Value>) -> Vec<(Place<'_>, Reach<'_>, &Value)> {
+pub(crate) fn subschemas(schema: &Map<String, Value>) -> Vec<(SchemaPlace<'_>, Reach<'_>, &Value)> {
     let mut found = Vec::new();
     if let Some(Value::Object(properties)) = schema.get("properties") {
         for (name, value) in properties {
-            found.push((Place::Member("properties", name), Reach::Property(name), value));
+            found.push((SchemaPlace::Member("properties", name), Reach::Property(name), value));
         }
     }
     for &(keyword, reach) in SINGLE {
         if let Some(value @ (Value::Object(_) | Value::Bool(_))) = schema.get(keyword) {
-            found.push((Place::Keyword(keyword), reach, value));
+            found.push((SchemaPlace::Keyword(keyword), reach, value));
         }
     }
     for &(keyword, reach) in LISTS {
         if let Some(Value::Array(items)) = schema.get(keyword) {
             for (index, value) in items.iter().enumerate() {
-                found.push((Place::Item(keyword, index), reach, value));
+                found.push((SchemaPlace::Item(keyword, index), reach, value));
             }
         }
     }
@@ -89,7 +89,7 @@ pub(crate) fn subschemas(schema: &Map<String, Value>) -> Vec<(Place<'_>, Reach<'
         if let Some(Value::Object(members)) = schema.get(keyword) {
             for (name, value) in members {
                 if !value.is_array() {
-                    found.push((Place::Member(keyword, name), reach, value));
+                    found.push((SchemaPlace::Member(keyword, name), reach, value));
                 }
             }
         }
@@ -117,7 +117,7 @@ pub(crate) fn holds(keyword: &str, value: Option<&Value>) -> Holds {
     }
 }
 
-impl Place<'_> {
+impl SchemaPlace<'_> {
     /// The JSON pointer of the subschema, relative to its parent.
     pub(crate) fn pointer(self) -> String {
         let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
@@ -139,28 +139,31 @@ impl Place<'_> {
 }
 
 /// Calls `visit` with every schema directly below `schema`, in the order of [`subschemas`].
-pub(crate) fn for_each_subschema_mut(schema: &mut Map<String, Value>, visit: &mut dyn FnMut(Place<'_>, &mut Value)) {
+pub(crate) fn for_each_subschema_mut(
+    schema: &mut Map<String, Value>,
+    visit: &mut dyn FnMut(SchemaPlace<'_>, &mut Value),
+) {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for (name, value) in properties {
-            visit(Place::Member("properties", name), value);
+            visit(SchemaPlace::Member("properties", name), value);
         }
     }
     for (keyword, _) in SINGLE {
         if let Some(value @ (Value::Object(_) | Value::Bool(_))) = schema.get_mut(*keyword) {
-            visit(Place::Keyword(keyword), value);
+            visit(SchemaPlace::Keyword(keyword), value);
         }
     }
     for (keyword, _) in LISTS {
         if let Some(Value::Array(items)) = schema.get_mut(*keyword) {
             for (index, value) in items.iter_mut().enumerate() {
-                visit(Place::Item(keyword, index), value);
+                visit(SchemaPlace::Item(keyword, index), value);
             }
         }
     }
     for (keyword, _) in MAPS {
         if let Some(Value::Object(members)) = schema.get_mut(*keyword) {
             for (name, value) in members.iter_mut().filter(|(_, value)| !value.is_array()) {
-                visit(Place::Member(keyword, name), value);
+                visit(SchemaPlace::Member(keyword, name), value);
             }
         }
     }

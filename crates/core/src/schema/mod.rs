@@ -3,7 +3,7 @@
 //! A [`Schema`] comes from an untrusted client, so compiling inspects it first: it is bounded in size, no reference
 //! leaves it, every pattern is matched in linear time. [`Schema::check_arguments`] takes the model's text and returns
 //! either valid arguments or every [`Violation`] at once, in a stable order, in sentences that a model can act on.
-//! Nothing is repaired except for what [`Arguments::dropped`] records.
+//! Nothing is repaired except for what [`CheckedArguments::dropped`] records.
 //!
 //! ```
 //! use bosun_core::Schema;
@@ -41,12 +41,12 @@ use serde_json::Value;
 
 use crate::{
     ceiling,
-    json::{self, Limits},
+    json::{self, JsonLimits},
 };
-use inspect::Inspection;
+use inspect::SchemaInspection;
 
 pub use cache::SchemaCache;
-pub use error::{Refusal, SchemaError, SchemaFault};
+pub use error::{SchemaError, SchemaFault, SchemaRefusal};
 pub(crate) use inspect::measure;
 pub use normalize::{Guidance, Normalized, SchemaWarning, normalize};
 pub use violation::Violation;
@@ -83,13 +83,13 @@ impl fmt::Debug for Schema {
 
 /// Arguments that are valid for their schema.
 #[derive(Debug)]
-pub struct Arguments {
+pub struct CheckedArguments {
     value: Value,
     /// Paths of explicit `null`s that were dropped, because the parameter is optional and not nullable.
     pub dropped: Vec<String>,
 }
 
-impl Arguments {
+impl CheckedArguments {
     /// The arguments themselves.
     #[must_use]
     pub fn into_value(self) -> Value {
@@ -131,13 +131,13 @@ impl Schema {
     }
 
     /// The same, with all faults.
-    fn compile_or_refuse(source: &Arc<Value>) -> Result<Self, Refusal> {
+    fn compile_or_refuse(source: &Arc<Value>) -> Result<Self, SchemaRefusal> {
         let inspection = inspect::inspect(source).map_err(|mut refusal| {
             add_faults_of_extensions(source, &mut refusal.faults);
             refusal
         })?;
         let pattern_bytes = inspection.patterns.bytes();
-        let normalized = normalize(source).map_err(|faults| Refusal { faults, pattern_bytes })?;
+        let normalized = normalize(source).map_err(|faults| SchemaRefusal { faults, pattern_bytes })?;
         let mut options = jsonschema::options()
             .with_draft(inspection.draft)
             .offline()
@@ -152,14 +152,14 @@ impl Schema {
         if inspection.backtracking > 0 {
             options = options.with_keyword("pattern", pattern::keyword(inspection.patterns));
         }
-        let validator = options.build(&normalized.clean).map_err(|error| Refusal {
+        let validator = options.build(&normalized.clean).map_err(|error| SchemaRefusal {
             faults: vec![SchemaError {
                 path: path::from_pointer(error.instance_path().as_str(), source),
                 fault: SchemaFault::Invalid(crate::text::clip(&error.to_string(), 200)),
             }],
             pattern_bytes,
         })?;
-        let Inspection { cost, backtracking, .. } = inspection;
+        let SchemaInspection { cost, backtracking, .. } = inspection;
         Ok(Self { source: Arc::clone(source), normalized, validator, cost, backtracking, pattern_bytes })
     }
 
@@ -203,8 +203,8 @@ impl Schema {
             return vec![violation];
         }
         match self.judge(value) {
-            Verdict::Fits => Vec::new(),
-            Verdict::Fails { violations, .. } => violations,
+            SchemaVerdict::Fits => Vec::new(),
+            SchemaVerdict::Fails { violations, .. } => violations,
         }
     }
 
@@ -215,9 +215,9 @@ impl Schema {
     ///
     /// # Errors
     /// Every fault at once, in the order of [`Schema::validate`].
-    pub fn check_arguments(&self, text: &str) -> Result<Arguments, Vec<Violation>> {
+    pub fn check_arguments(&self, text: &str) -> Result<CheckedArguments, Vec<Violation>> {
         let text = if text.trim().is_empty() { "{}" } else { text };
-        let value = json::parse(text, Limits::ARGUMENTS)
+        let value = json::parse(text, JsonLimits::ARGUMENTS)
             .map_err(|error| vec![Violation::whole("json", format!("Invalid tool arguments JSON: {error}"))])?;
         refuse_other_than_object(value.is_object())?;
         self.judge_arguments(value)
@@ -227,7 +227,7 @@ impl Schema {
     ///
     /// # Errors
     /// As there.
-    pub fn check_value(&self, value: Value) -> Result<Arguments, Vec<Violation>> {
+    pub fn check_value(&self, value: Value) -> Result<CheckedArguments, Vec<Violation>> {
         refuse_other_than_object(value.is_object())?;
         if let Some(violation) = too_deep(&value) {
             return Err(vec![violation]);
@@ -235,10 +235,10 @@ impl Schema {
         self.judge_arguments(value)
     }
 
-    fn judge_arguments(&self, value: Value) -> Result<Arguments, Vec<Violation>> {
+    fn judge_arguments(&self, value: Value) -> Result<CheckedArguments, Vec<Violation>> {
         match self.judge(&value) {
-            Verdict::Fits => Ok(Arguments { value, dropped: Vec::new() }),
-            Verdict::Fails { violations, nulls } => self.without_nulls(value, violations, &nulls),
+            SchemaVerdict::Fits => Ok(CheckedArguments { value, dropped: Vec::new() }),
+            SchemaVerdict::Fails { violations, nulls } => self.without_nulls(value, violations, &nulls),
         }
     }
 
@@ -248,7 +248,7 @@ impl Schema {
         mut value: Value,
         mut violations: Vec<Violation>,
         nulls: &violation::Nulls,
-    ) -> Result<Arguments, Vec<Violation>> {
+    ) -> Result<CheckedArguments, Vec<Violation>> {
         let mut dropped = Vec::new();
         // Nulls inside an alternative are dropped only if that makes the value valid: the alternative may not be the
         // one that was meant.
@@ -262,25 +262,25 @@ impl Schema {
                 remove_member(&mut value, pointer);
             }
             match self.judge(&value) {
-                Verdict::Fits => return Ok(Arguments { value, dropped }),
-                Verdict::Fails { violations: remaining, .. } if !in_alternative => violations = remaining,
-                Verdict::Fails { .. } => {}
+                SchemaVerdict::Fits => return Ok(CheckedArguments { value, dropped }),
+                SchemaVerdict::Fails { violations: remaining, .. } if !in_alternative => violations = remaining,
+                SchemaVerdict::Fails { .. } => {}
             }
         }
         Err(violations)
     }
 
     /// Validates a value whose depth is bounded.
-    fn judge(&self, value: &Value) -> Verdict {
+    fn judge(&self, value: &Value) -> SchemaVerdict {
         // The validator has no timeout, so this comes first.
         if !self.cost.allows(value) {
             let message = "Arguments are too large and too deep for a schema with so many alternatives";
             let violations = vec![Violation::whole("cost", message.to_owned())];
-            return Verdict::Fails { violations, nulls: violation::Nulls::default() };
+            return SchemaVerdict::Fails { violations, nulls: violation::Nulls::default() };
         }
         pattern::begin_value();
         if self.validator.is_valid(value) {
-            return Verdict::Fits;
+            return SchemaVerdict::Fits;
         }
         pattern::begin_value();
         let errors: Vec<ValidationError<'_>> = if self.cost.of(value) > LISTED {
@@ -289,11 +289,11 @@ impl Schema {
             self.validator.iter_errors(value).collect()
         };
         let violations = violation::describe_all(&errors, value);
-        Verdict::Fails { violations, nulls: violation::nulls(&errors) }
+        SchemaVerdict::Fails { violations, nulls: violation::nulls(&errors) }
     }
 }
 
-enum Verdict {
+enum SchemaVerdict {
     Fits,
     Fails { violations: Vec<Violation>, nulls: violation::Nulls },
 }
@@ -305,7 +305,7 @@ fn refuse_other_than_object(is_object: bool) -> Result<(), Vec<Violation>> {
 
 /// The validator recurses, and so does everything else here.
 fn too_deep(value: &Value) -> Option<Violation> {
-    let deepest = Limits::ARGUMENTS.depth;
+    let deepest = JsonLimits::ARGUMENTS.depth;
     let message = || format!("Arguments are nested deeper than {deepest} levels");
     is_deeper_than(value, deepest).then(|| Violation::whole("depth", message()))
 }

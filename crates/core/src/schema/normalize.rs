@@ -123,7 +123,7 @@ impl Cleaner {
         let required_at = path::with_key(here, "required");
         keyword::for_each_subschema_mut(fields, &mut |place, subschema| {
             let parent = match place {
-                keyword::Place::Member("properties", name) => {
+                keyword::SchemaPlace::Member("properties", name) => {
                     Parent::Properties { required: required.iter().any(|required| required == name), at: &required_at }
                 }
                 _ => Parent::Other,

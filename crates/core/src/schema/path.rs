@@ -14,14 +14,14 @@ const LONGEST_KEY: usize = 128;
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     Key(String),
     Index(usize),
 }
 
 /// The steps that a path was made of.
 #[must_use]
-pub fn steps(path: &str) -> Vec<Step> {
+pub fn steps(path: &str) -> Vec<PathStep> {
     let mut steps = Vec::new();
     let mut rest = path;
     while !rest.is_empty() {
@@ -36,7 +36,7 @@ pub fn steps(path: &str) -> Vec<Step> {
                 let end = rest.char_indices().skip(1).find(|(_, letter)| matches!(letter, '.' | '['));
                 let (key, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
                 if !key.is_empty() {
-                    steps.push(Step::Key(key.to_owned()));
+                    steps.push(PathStep::Key(key.to_owned()));
                 }
                 rest = after;
             }
@@ -46,16 +46,16 @@ pub fn steps(path: &str) -> Vec<Step> {
 }
 
 /// `[3]` or `["key"]` at the beginning of a path, and the rest.
-fn bracketed(path: &str) -> Option<(Step, &str)> {
+fn bracketed(path: &str) -> Option<(PathStep, &str)> {
     let inner = path.strip_prefix('[')?;
     if inner.starts_with('"') {
         let mut texts = serde_json::Deserializer::from_str(inner).into_iter::<String>();
         let key = texts.next()?.ok()?;
         let after = inner[texts.byte_offset()..].strip_prefix(']')?;
-        return Some((Step::Key(key), after));
+        return Some((PathStep::Key(key), after));
     }
     let (index, after) = inner.split_once(']')?;
-    Some((Step::Index(index.parse().ok()?), after))
+    Some((PathStep::Index(index.parse().ok()?), after))
 }
 
 /// Appends a key of an object.
@@ -170,7 +170,7 @@ mod tests {
             for second in keys {
                 let mut path = with_index(&with_key("", first), 7);
                 push_key(&mut path, second);
-                let expect = [Step::Key(first.into()), Step::Index(7), Step::Key(second.into())];
+                let expect = [PathStep::Key(first.into()), PathStep::Index(7), PathStep::Key(second.into())];
                 assert_eq!(steps(&path), expect, "{path}");
                 assert_eq!(steps(&below(&path, &with_key("", first))).len(), 4, "{path}");
             }
@@ -183,7 +183,7 @@ mod tests {
         for odd in ["[", "a[", "a[x", "a[\"b", "a..b", ".", "a]b", "[\"a\"x"] {
             let _ = steps(odd);
         }
-        assert_eq!(steps("metadata.name"), [Step::Key("metadata".into()), Step::Key("name".into())]);
+        assert_eq!(steps("metadata.name"), [PathStep::Key("metadata".into()), PathStep::Key("name".into())]);
     }
 
     #[test]

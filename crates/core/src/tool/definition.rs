@@ -106,7 +106,7 @@ pub fn check(definitions: &Value, rules: Rules) -> Result<Vec<Tool>, DefinitionF
 }
 
 fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> Result<Vec<Tool>, DefinitionFaults> {
-    let mut checker = Checker { rules, cache, pattern_bytes: 0, faults: Vec::new(), omitted: 0 };
+    let mut checker = DefinitionChecker { rules, cache, pattern_bytes: 0, faults: Vec::new(), omitted: 0 };
     let Value::Array(entries) = definitions else {
         checker.wrong_type(String::new(), "array", Some(definitions));
         return Err(checker.conclude(Vec::new()));
@@ -131,7 +131,7 @@ fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> 
     Err(checker.conclude(duplicates))
 }
 
-struct Checker<'a> {
+struct DefinitionChecker<'a> {
     rules: Rules,
     cache: Option<&'a SchemaCache>,
     /// Memory that the patterns of all schemas so far take.
@@ -140,7 +140,7 @@ struct Checker<'a> {
     omitted: usize,
 }
 
-impl Checker<'_> {
+impl DefinitionChecker<'_> {
     fn fault(&mut self, path: String, code: &'static str, message: impl Into<String>) {
         if self.is_full() {
             self.omitted += 1;

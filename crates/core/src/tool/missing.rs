@@ -49,8 +49,8 @@ pub struct MissingParameter {
 #[must_use]
 pub fn missing_parameters(schema: &Schema, arguments: &Value) -> Vec<MissingParameter> {
     let normalized = schema.normalized();
-    let mut search = Search { root: &normalized.clean, guidance: &normalized.guidance, found: Vec::new() };
-    search.look(Place { schema: search.root, path: String::new() }, arguments, "", 0);
+    let mut search = MissingSearch { root: &normalized.clean, guidance: &normalized.guidance, found: Vec::new() };
+    search.look(MissingPlace { schema: search.root, path: String::new() }, arguments, "", 0);
     search.found
 }
 
@@ -58,7 +58,7 @@ pub fn missing_parameters(schema: &Schema, arguments: &Value) -> Vec<MissingPara
 const DEEPEST: usize = 16;
 const MOST: usize = 200;
 
-struct Search<'a> {
+struct MissingSearch<'a> {
     root: &'a Value,
     guidance: &'a BTreeMap<String, Guidance>,
     found: Vec<MissingParameter>,
@@ -66,14 +66,14 @@ struct Search<'a> {
 
 /// A subschema, and its place.
 #[derive(Clone)]
-struct Place<'a> {
+struct MissingPlace<'a> {
     schema: &'a Value,
     path: String,
 }
 
-impl<'a> Search<'a> {
-    fn look(&mut self, place: Place<'a>, value: &Value, here: &str, depth: usize) {
-        let Place { schema, path } = self.resolve(place);
+impl<'a> MissingSearch<'a> {
+    fn look(&mut self, place: MissingPlace<'a>, value: &Value, here: &str, depth: usize) {
+        let MissingPlace { schema, path } = self.resolve(place);
         let Some(Value::Object(properties)) = schema.get("properties") else { return };
         if depth == DEEPEST || self.found.len() >= MOST {
             return;
@@ -83,7 +83,7 @@ impl<'a> Search<'a> {
         let below = path::with_key(&path, "properties");
         for (name, property) in properties {
             let here = path::with_key(here, name);
-            let place = Place { schema: property, path: path::with_key(&below, name) };
+            let place = MissingPlace { schema: property, path: path::with_key(&below, name) };
             match value.get(name).filter(|given| !is_nothing(given)) {
                 Some(given) if given.is_object() => self.look(place, given, &here, depth + 1),
                 Some(_) => {}
@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
     }
 
     /// A missing object with required members lacks those, everything else lacks itself.
-    fn lack(&mut self, place: &Place<'a>, here: String, depth: usize) {
+    fn lack(&mut self, place: &MissingPlace<'a>, here: String, depth: usize) {
         let before = self.found.len();
         self.look(place.clone(), &Value::Null, &here, depth + 1);
         if self.found.len() > before {
@@ -116,10 +116,10 @@ impl<'a> Search<'a> {
     }
 
     /// Follows references. The schema was compiled, so they terminate.
-    fn resolve(&self, mut place: Place<'a>) -> Place<'a> {
+    fn resolve(&self, mut place: MissingPlace<'a>) -> MissingPlace<'a> {
         while let Some(reference) = place.schema.get("$ref").and_then(Value::as_str) {
             let Some((schema, pointer)) = reference::resolve(self.root, reference) else { break };
-            place = Place { schema, path: path::from_pointer(&pointer, self.root) };
+            place = MissingPlace { schema, path: path::from_pointer(&pointer, self.root) };
         }
         place
     }

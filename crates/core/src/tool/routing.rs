@@ -40,14 +40,14 @@ const MAX_MODELS: usize = 1_000;
 
 /// A template of a model's name, checked against the tool's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    parts: Vec<Part>,
+pub struct ToolRoute {
+    parts: Vec<RoutingPart>,
     aliases: BTreeMap<String, String>,
     models: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum RoutingPart {
     Text(String),
     Placeholder(String),
 }
@@ -90,7 +90,7 @@ impl RouteFault {
     }
 }
 
-impl Route {
+impl ToolRoute {
     /// The route of a tool that reads Nango's cache; `None` for every other tool.
     ///
     /// # Errors
@@ -111,8 +111,8 @@ impl Route {
         let mut used = BTreeSet::new();
         for part in &parts {
             let choices = match part {
-                Part::Text(text) => vec![text.as_str()],
-                Part::Placeholder(name) => {
+                RoutingPart::Text(text) => vec![text.as_str()],
+                RoutingPart::Placeholder(name) => {
                     let values = values_of(schema, name)?;
                     used.extend(values.iter().copied());
                     values.into_iter().map(|value| aliases.get(value).map_or(value, String::as_str)).collect()
@@ -147,8 +147,8 @@ impl Route {
         let mut model = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(text) => model.push_str(text),
-                Part::Placeholder(name) => {
+                RoutingPart::Text(text) => model.push_str(text),
+                RoutingPart::Placeholder(name) => {
                     let value = arguments.get(name).and_then(Value::as_str);
                     let value = value.ok_or_else(|| RouteFault::Unroutable(name.clone()))?;
                     model.push_str(self.aliases.get(value).map_or(value, String::as_str));
@@ -160,7 +160,7 @@ impl Route {
     }
 }
 
-fn parse(template: &str) -> Result<Vec<Part>, RouteFault> {
+fn parse(template: &str) -> Result<Vec<RoutingPart>, RouteFault> {
     let braces = || RouteFault::Braces(clip(template, 80));
     let mut parts = Vec::new();
     let mut rest = template;
@@ -171,13 +171,13 @@ fn parse(template: &str) -> Result<Vec<Part>, RouteFault> {
             return Err(braces());
         }
         if !text.is_empty() {
-            parts.push(Part::Text(text.to_owned()));
+            parts.push(RoutingPart::Text(text.to_owned()));
         }
-        parts.push(Part::Placeholder(name.to_owned()));
+        parts.push(RoutingPart::Placeholder(name.to_owned()));
         rest = after;
     }
     if !rest.is_empty() {
-        parts.push(Part::Text(rest.to_owned()));
+        parts.push(RoutingPart::Text(rest.to_owned()));
     }
     Ok(parts)
 }
@@ -235,32 +235,33 @@ mod tests {
 
     #[track_caller]
     fn refuses(model: &str, aliases: &[(&str, &str)], expect: &str) {
-        assert_eq!(Route::of(&fetch_entity(model, aliases)).unwrap_err().to_string(), expect);
+        assert_eq!(ToolRoute::of(&fetch_entity(model, aliases)).unwrap_err().to_string(), expect);
     }
 
     #[test]
     fn one_tool_reads_several_models() {
-        let route = Route::of(&fetch_entity("Salesforce{entityType}", &[])).unwrap().unwrap();
+        let route = ToolRoute::of(&fetch_entity("Salesforce{entityType}", &[])).unwrap().unwrap();
         assert_eq!(route.model(&json!({"entityType": "Contact"})).unwrap(), "SalesforceContact");
         assert_eq!(route.models().len(), 5);
     }
 
     #[test]
     fn a_deal_is_an_opportunity() {
-        let route = Route::of(&fetch_entity("Salesforce{entityType}", &[("Deal", "Opportunity")])).unwrap().unwrap();
+        let route =
+            ToolRoute::of(&fetch_entity("Salesforce{entityType}", &[("Deal", "Opportunity")])).unwrap().unwrap();
         assert_eq!(route.model(&json!({"entityType": "Deal"})).unwrap(), "SalesforceOpportunity");
         assert!(!route.models().contains("SalesforceDeal"));
     }
 
     #[test]
     fn a_model_without_placeholders_is_used_as_it_is() {
-        let route = Route::of(&fetch_entity("GmailThread", &[])).unwrap().unwrap();
+        let route = ToolRoute::of(&fetch_entity("GmailThread", &[])).unwrap().unwrap();
         assert_eq!(route.model(&json!({})).unwrap(), "GmailThread");
     }
 
     #[test]
     fn only_models_that_were_checked_are_read() {
-        let route = Route::of(&fetch_entity("Salesforce{entityType}", &[])).unwrap().unwrap();
+        let route = ToolRoute::of(&fetch_entity("Salesforce{entityType}", &[])).unwrap().unwrap();
         for arguments in [json!({}), json!({"entityType": 5}), json!({"entityType": "../Secret"})] {
             assert!(matches!(route.model(&arguments), Err(RouteFault::Unroutable(_))), "{arguments}");
         }
@@ -289,6 +290,6 @@ mod tests {
 
     #[test]
     fn other_tools_have_no_route() {
-        assert_eq!(Route::of(&Tool::new("x", "", json!({}), Binding::External)), Ok(None));
+        assert_eq!(ToolRoute::of(&Tool::new("x", "", json!({}), Binding::External)), Ok(None));
     }
 }

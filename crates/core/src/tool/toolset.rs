@@ -43,7 +43,7 @@ use serde_json::{Value, json};
 use super::{Tool, name};
 use crate::{
     ContentHash,
-    json::{self, JsonError, Limits},
+    json::{self, JsonError, JsonLimits},
     schema::{
         self, Schema, SchemaCache, SchemaError,
         dialect::{self, Declarations, Dialect},
@@ -93,7 +93,7 @@ impl Mode {
 
 /// One tool of a toolset.
 #[derive(Debug)]
-pub struct Member {
+pub struct ToolsetMember {
     pub tool: Arc<Tool>,
     /// Its real name, shared with every call of it.
     pub name: Arc<str>,
@@ -111,7 +111,7 @@ enum Schemas {
     Shared(Arc<SchemaCache>, OnceLock<ContentHash>),
 }
 
-impl Member {
+impl ToolsetMember {
     fn new(tool: Tool, alias: String) -> Self {
         let name: Arc<str> = tool.name.as_str().into();
         let alias = if alias == tool.name { Arc::clone(&name) } else { alias.into() };
@@ -165,7 +165,7 @@ const LIGHT_EFFORT: u64 = 5_000;
 /// The frozen tools of one query.
 #[derive(Debug)]
 pub struct Toolset {
-    members: Vec<Member>,
+    members: Vec<ToolsetMember>,
     by_name: HashMap<String, usize>,
     /// Only aliases that differ from their names.
     by_alias: HashMap<String, usize>,
@@ -189,13 +189,13 @@ pub enum DocumentError {
 /// still knows what the model meant.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
-    tools: Vec<Entry>,
+struct ToolsetDocument {
+    tools: Vec<ToolsetEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ToolsetEntry {
     alias: String,
     tool: Tool,
 }
@@ -214,7 +214,7 @@ impl Eq for Toolset {}
 
 impl Hash for Toolset {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for Member { tool, .. } in &self.members {
+        for ToolsetMember { tool, .. } in &self.members {
             (&tool.name, &tool.description, &tool.parameters).hash(state);
         }
     }
@@ -243,11 +243,11 @@ impl Toolset {
         }
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let aliases = name::aliases(&names);
-        let members = tools.into_iter().zip(aliases).map(|(tool, alias)| Member::new(tool, alias)).collect();
+        let members = tools.into_iter().zip(aliases).map(|(tool, alias)| ToolsetMember::new(tool, alias)).collect();
         Self::from_members(members, by_name)
     }
 
-    fn from_members(members: Vec<Member>, by_name: HashMap<String, usize>) -> Self {
+    fn from_members(members: Vec<ToolsetMember>, by_name: HashMap<String, usize>) -> Self {
         let renamed = members.iter().enumerate().filter(|(_, member)| member.alias != member.name);
         Self {
             by_alias: renamed.map(|(index, member)| (member.alias.to_string(), index)).collect(),
@@ -270,7 +270,7 @@ impl Toolset {
 
     /// The tools, in the order in which the model sees them.
     #[must_use]
-    pub fn tools(&self) -> &[Member] {
+    pub fn tools(&self) -> &[ToolsetMember] {
         &self.members
     }
 
@@ -286,13 +286,13 @@ impl Toolset {
 
     /// The tool with this real name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Member> {
+    pub fn get(&self, name: &str) -> Option<&ToolsetMember> {
         self.by_name.get(name).map(|index| &self.members[*index])
     }
 
     /// The tool that the model means by this name.
     #[must_use]
-    pub fn by_alias(&self, alias: &str) -> Option<&Member> {
+    pub fn by_alias(&self, alias: &str) -> Option<&ToolsetMember> {
         match self.by_alias.get(alias) {
             Some(index) => Some(&self.members[*index]),
             None => self.get(alias).filter(|member| *member.alias == *alias),
@@ -329,16 +329,16 @@ impl Toolset {
     /// # Errors
     /// When the text is not what [`Toolset::to_document`] wrote.
     pub fn from_document(text: &str) -> Result<Self, DocumentError> {
-        let limits = Limits { bytes: usize::MAX, depth: Limits::DEEPEST, memory: usize::MAX };
+        let limits = JsonLimits { bytes: usize::MAX, depth: JsonLimits::DEEPEST, memory: usize::MAX };
         let document = json::parse(text, limits).map_err(DocumentError::Json)?;
-        let document: Document =
+        let document: ToolsetDocument =
             serde_json::from_value(document).map_err(|error| DocumentError::Form(error.to_string()))?;
-        let members: Vec<Member> =
-            document.tools.into_iter().map(|entry| Member::new(entry.tool, entry.alias)).collect();
+        let members: Vec<ToolsetMember> =
+            document.tools.into_iter().map(|entry| ToolsetMember::new(entry.tool, entry.alias)).collect();
         let by_name = members.iter().enumerate().map(|(index, member)| (member.tool.name.clone(), index)).collect();
         let toolset = Self::from_members(members, by_name);
         for member in &toolset.members {
-            let alone = |found: Option<&Member>| found.is_some_and(|found| std::ptr::eq(found, member));
+            let alone = |found: Option<&ToolsetMember>| found.is_some_and(|found| std::ptr::eq(found, member));
             if !alone(toolset.get(&member.tool.name)) || !alone(toolset.by_alias(&member.alias)) {
                 return Err(DocumentError::Duplicate(member.tool.name.clone()));
             }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Timestamp,
-    audit::{Action, Record, SUCCESS, Source},
+    audit::{Action, AuditRecord, CallSource, SUCCESS},
 };
 
 /// The tool name under which calls are counted once an hour has too many distinct ones: clients choose names.
@@ -48,10 +48,10 @@ impl Hour {
 
 /// The key by which calls are counted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct UsageKey {
     pub agent: Arc<str>,
     pub tool: Arc<str>,
-    pub source: Source,
+    pub source: CallSource,
 }
 
 /// Calls that have an outcome.
@@ -101,18 +101,18 @@ impl std::ops::AddAssign<&Self> for QueryTally {
 /// The contribution of one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sample {
-    Call { key: Key, is_error: bool, latency_ms: Option<u64> },
+    Call { key: UsageKey, is_error: bool, latency_ms: Option<u64> },
     Query { agent: Arc<str>, tally: QueryTally },
 }
 
 impl Sample {
     #[must_use]
-    pub fn of(record: &Record) -> Option<Self> {
+    pub fn of(record: &AuditRecord) -> Option<Self> {
         let agent = record.agent.clone()?;
         match record.action {
             Action::CallFinished | Action::CallDelivered | Action::CallExpired | Action::CallRefused => {
                 Some(Self::Call {
-                    key: Key { agent, tool: record.tool.clone()?, source: record.source? },
+                    key: UsageKey { agent, tool: record.tool.clone()?, source: record.source? },
                     is_error: record.outcome.as_deref() != Some(SUCCESS),
                     latency_ms: record.duration_ms,
                 })
@@ -162,12 +162,12 @@ impl Sample {
 
 /// The tallies of a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    pub calls: BTreeMap<Key, CallTally>,
+pub struct UsageTotals {
+    pub calls: BTreeMap<UsageKey, CallTally>,
     pub queries: BTreeMap<Arc<str>, QueryTally>,
 }
 
-impl Usage {
+impl UsageTotals {
     pub fn add(&mut self, sample: Sample) {
         match sample {
             Sample::Call { key, is_error, latency_ms } => {
@@ -181,10 +181,10 @@ impl Usage {
     }
 
     /// Adds calls of another period. A sum over many hours is bounded, too.
-    pub fn add_calls(&mut self, key: Key, tally: &CallTally) {
+    pub fn add_calls(&mut self, key: UsageKey, tally: &CallTally) {
         let is_new = !self.calls.contains_key(&key);
         let key = if is_new && self.calls.len() >= MOST_KEYS_OF_A_SUM {
-            Key { agent: OTHER.into(), tool: OTHER.into(), source: key.source }
+            UsageKey { agent: OTHER.into(), tool: OTHER.into(), source: key.source }
         } else {
             key
         };
@@ -212,19 +212,19 @@ impl Usage {
 
     /// Calls by source.
     #[must_use]
-    pub fn by_source(&self) -> BTreeMap<Source, CallTally> {
+    pub fn by_source(&self) -> BTreeMap<CallSource, CallTally> {
         self.sum_by(|key| key.source)
     }
 
     /// Calls by tool, over all agents: the most used first, ties by name.
     #[must_use]
-    pub fn by_tool(&self) -> Vec<((Arc<str>, Source), CallTally)> {
+    pub fn by_tool(&self) -> Vec<((Arc<str>, CallSource), CallTally)> {
         let mut tools: Vec<_> = self.sum_by(|key| (key.tool.clone(), key.source)).into_iter().collect();
         tools.sort_by(|(left, a), (right, b)| b.calls.cmp(&a.calls).then_with(|| left.cmp(right)));
         tools
     }
 
-    fn sum_by<K: Ord>(&self, group: impl Fn(&Key) -> K) -> BTreeMap<K, CallTally> {
+    fn sum_by<K: Ord>(&self, group: impl Fn(&UsageKey) -> K) -> BTreeMap<K, CallTally> {
         let mut sums: BTreeMap<K, CallTally> = BTreeMap::new();
         for (key, tally) in &self.calls {
             *sums.entry(group(key)).or_default() += tally;
@@ -236,7 +236,8 @@ impl Usage {
     #[must_use]
     pub fn coverage(&self, top: usize) -> Option<f64> {
         let tools = self.by_tool();
-        let sum = |tools: &[((Arc<str>, Source), CallTally)]| tools.iter().map(|(_, tally)| tally.calls).sum::<u64>();
+        let sum =
+            |tools: &[((Arc<str>, CallSource), CallTally)]| tools.iter().map(|(_, tally)| tally.calls).sum::<u64>();
         ratio(sum(&tools[..top.min(tools.len())]), sum(&tools))
     }
 }

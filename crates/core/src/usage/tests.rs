@@ -1,24 +1,28 @@
 use super::*;
 use crate::{audit::Calls, time::Timestamp};
 
-fn call(agent: &str, tool: &str, source: Source, outcome: &'static str, millis: u64) -> Record {
-    let action = if source == Source::Outside { Action::CallDelivered } else { Action::CallFinished };
-    Record {
+fn call(agent: &str, tool: &str, source: CallSource, outcome: &'static str, millis: u64) -> AuditRecord {
+    let action = if source == CallSource::Outside { Action::CallDelivered } else { Action::CallFinished };
+    AuditRecord {
         agent: Some(agent.into()),
         tool: Some(tool.into()),
         source: Some(source),
         outcome: Some(outcome.into()),
         duration_ms: Some(millis),
-        ..Record::of_act(Timestamp(0), action, None, None)
+        ..AuditRecord::of_act(Timestamp(0), action, None, None)
     }
 }
 
-fn query(agent: &str, action: Action, calls: Calls) -> Record {
-    Record { agent: Some(agent.into()), calls: Some(calls), ..Record::of_act(Timestamp(0), action, None, None) }
+fn query(agent: &str, action: Action, calls: Calls) -> AuditRecord {
+    AuditRecord {
+        agent: Some(agent.into()),
+        calls: Some(calls),
+        ..AuditRecord::of_act(Timestamp(0), action, None, None)
+    }
 }
 
-fn usage(records: &[Record]) -> Usage {
-    let mut usage = Usage::default();
+fn usage(records: &[AuditRecord]) -> UsageTotals {
+    let mut usage = UsageTotals::default();
     records.iter().filter_map(Sample::of).for_each(|sample| usage.add(sample));
     usage
 }
@@ -26,19 +30,19 @@ fn usage(records: &[Record]) -> Usage {
 #[test]
 fn calls_are_counted_by_agent_tool_and_source() {
     let usage = usage(&[
-        call("a", "search", Source::Outside, SUCCESS, 10),
-        call("a", "search", Source::Outside, "boom", 12),
-        call("b", "search", Source::Outside, SUCCESS, 8),
-        call("a", "clock", Source::Inside, SUCCESS, 1),
+        call("a", "search", CallSource::Outside, SUCCESS, 10),
+        call("a", "search", CallSource::Outside, "boom", 12),
+        call("b", "search", CallSource::Outside, SUCCESS, 8),
+        call("a", "clock", CallSource::Inside, SUCCESS, 1),
     ]);
     assert_eq!(usage.calls.len(), 3);
     let tools: Vec<_> =
         usage.by_tool().into_iter().map(|((tool, source), tally)| (tool, source, tally.calls, tally.errors)).collect();
-    assert_eq!(tools, [("search".into(), Source::Outside, 3, 1), ("clock".into(), Source::Inside, 1, 0)]);
-    assert_eq!(usage.by_source()[&Source::Outside].latency.quantile(0.5), Some(10));
+    assert_eq!(tools, [("search".into(), CallSource::Outside, 3, 1), ("clock".into(), CallSource::Inside, 1, 0)]);
+    assert_eq!(usage.by_source()[&CallSource::Outside].latency.quantile(0.5), Some(10));
     assert_eq!(usage.coverage(1), Some(0.75));
     assert_eq!(usage.coverage(10), Some(1.0));
-    assert_eq!(Usage::default().coverage(10), None);
+    assert_eq!(UsageTotals::default().coverage(10), None);
 }
 
 #[test]
@@ -60,17 +64,17 @@ fn queries_are_counted_by_what_they_used() {
 #[test]
 fn calls_without_an_outcome_are_not_counted() {
     for action in [Action::CallHandedOut, Action::CallAsked, Action::CallStarted, Action::DeliveryRefused] {
-        let record = Record { action, ..call("a", "search", Source::Outside, SUCCESS, 10) };
+        let record = AuditRecord { action, ..call("a", "search", CallSource::Outside, SUCCESS, 10) };
         assert_eq!(Sample::of(&record), None, "{action:?}");
     }
 }
 
 #[test]
 fn a_sum_of_many_hours_is_bounded() {
-    let mut usage = Usage::default();
+    let mut usage = UsageTotals::default();
     let tally = CallTally { calls: 1, ..CallTally::default() };
     for number in 0..MOST_KEYS_OF_A_SUM + 500 {
-        let key = Key { agent: "a".into(), tool: format!("t{number}").into(), source: Source::Outside };
+        let key = UsageKey { agent: "a".into(), tool: format!("t{number}").into(), source: CallSource::Outside };
         usage.add_calls(key, &tally);
     }
     assert_eq!(usage.calls.len(), MOST_KEYS_OF_A_SUM + 1);

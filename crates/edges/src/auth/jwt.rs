@@ -185,7 +185,7 @@ fn bytes(part: &str) -> Result<Vec<u8>, TokenError> {
 /// A part that is an object; one in which a name stands twice means two things, and is none.
 fn object(part: &str) -> Result<Value, TokenError> {
     let text = String::from_utf8(bytes(part)?).map_err(|_| TokenError::Malformed)?;
-    let value = json::parse(&text, json::Limits::BODY).map_err(|_| TokenError::Malformed)?;
+    let value = json::parse(&text, json::JsonLimits::BODY).map_err(|_| TokenError::Malformed)?;
     if value.is_object() { Ok(value) } else { Err(TokenError::Malformed) }
 }
 
@@ -246,7 +246,7 @@ impl Jwks {
     /// # Errors
     /// If it is none, or has no key that can verify anything.
     pub fn parse(text: &str) -> Result<Self, JwksError> {
-        let document = json::parse(text, json::Limits::BODY).map_err(JwksError::NotJson)?;
+        let document = json::parse(text, json::JsonLimits::BODY).map_err(JwksError::NotJson)?;
         let listed = document.get("keys").and_then(Value::as_array).ok_or(JwksError::NoList)?;
         let keys: Vec<_> = listed.iter().filter_map(Jwk::read).collect();
         if keys.is_empty() { Err(JwksError::NoKey) } else { Ok(Self(keys)) }

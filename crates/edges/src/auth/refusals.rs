@@ -12,7 +12,7 @@ use std::{
 
 use bosun_core::{
     Actor, Timestamp,
-    audit::{Action, Record},
+    audit::{Action, AuditRecord},
 };
 
 use crate::http::error::Code;
@@ -44,16 +44,16 @@ impl RefusalWindow {
     }
 
     /// What was not on record of it.
-    fn to_record(&self, now: Timestamp) -> Option<Record> {
+    fn to_record(&self, now: Timestamp) -> Option<AuditRecord> {
         let suppressed = self.count.checked_sub(RECORDED).filter(|suppressed| *suppressed > 0)?;
         let detail = format!("{suppressed} further refusals within a minute");
-        Some(Record::of_act(now, Action::AccessRefused, self.actor.as_ref(), Some(detail)))
+        Some(AuditRecord::of_act(now, Action::AccessRefused, self.actor.as_ref(), Some(detail)))
     }
 }
 
 impl Refusals {
     /// What is to be on record now that this caller was refused.
-    pub(crate) fn note(&self, now: Timestamp, actor: Option<&Actor>, code: Code, route: String) -> Vec<Record> {
+    pub(crate) fn note(&self, now: Timestamp, actor: Option<&Actor>, code: Code, route: String) -> Vec<AuditRecord> {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let mut records = Vec::new();
         windows.retain(|_, window| {
@@ -68,7 +68,7 @@ impl Refusals {
             windows.entry(name).or_insert_with(|| RefusalWindow { actor: counted.cloned(), began: now, count: 0 });
         window.count += 1;
         if window.count <= RECORDED {
-            records.push(Record::of_refused_access(now, actor, code.as_str(), route));
+            records.push(AuditRecord::of_refused_access(now, actor, code.as_str(), route));
         }
         records
     }

@@ -16,12 +16,12 @@ use bosun_core::{
     content::BadContent,
     journal::JournalFault,
     json::JsonError,
-    schema::path::{self, Step},
+    schema::path::{self, PathStep},
 };
 use bosun_engine::{
     EngineError, StoreError, UploadError,
     registry::PromptError,
-    resource::{Kind, ManifestFault, ResourceError, ResourceKey},
+    resource::{ManifestFault, ResourceError, ResourceKey, ResourceKind},
 };
 use serde_json::{Value, json};
 
@@ -310,7 +310,7 @@ fn of_resource(error: &ResourceError) -> ApiError {
             let (kind, name) = (kind.as_str(), clip(name));
             ApiError::new(Code::ResourceNotFound, format!("{kind} '{name}' not found in namespace {namespace}"))
         }
-        ResourceError::Exists(ResourceKey { kind: Kind::Namespace, name, .. }) => {
+        ResourceError::Exists(ResourceKey { kind: ResourceKind::Namespace, name, .. }) => {
             ApiError::new(Code::ResourceExists, format!("Namespace '{name}' already exists"))
         }
         ResourceError::Exists(ResourceKey { kind, namespace, name }) => {
@@ -416,10 +416,10 @@ fn validation(code: Code, message: &str, faults: &[Value], mut sent: Option<&mut
     listed.collect()
 }
 
-fn loc(step: Step) -> Value {
+fn loc(step: PathStep) -> Value {
     match step {
-        Step::Key(key) => key.into(),
-        Step::Index(index) => index.into(),
+        PathStep::Key(key) => key.into(),
+        PathStep::Index(index) => index.into(),
     }
 }
 

@@ -13,7 +13,7 @@ use axum::{
     extract::{FromRequest, Request},
     http::{HeaderMap, HeaderName, HeaderValue, header},
 };
-use bosun_core::json::{self, Limits};
+use bosun_core::json::{self, JsonLimits};
 use serde_json::Value;
 
 use super::error::{ApiError, Code};
@@ -24,7 +24,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The largest body that is read as JSON.
-pub(crate) const MAX_BODY: usize = Limits::BODY.bytes;
+pub(crate) const MAX_BODY: usize = JsonLimits::BODY.bytes;
 
 /// A body that must be there.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ pub(crate) fn is_utf8(parameters: &str) -> bool {
 }
 
 async fn read(request: Request) -> Result<Bytes, ApiError> {
-    let limit = Limits::BODY.bytes;
+    let limit = JsonLimits::BODY.bytes;
     let too_large = || ApiError::new(Code::PayloadTooLarge, format!("a body may have at most {limit} bytes"));
     let body = request.into_body();
     if body.size_hint().lower() > limit as u64 {
@@ -167,5 +167,5 @@ pub(crate) fn parse(body: &[u8]) -> Result<Value, ApiError> {
         return Err(ApiError::new(Code::InvalidJson, "the body is empty; it must be a JSON object"));
     }
     let text = str::from_utf8(body).map_err(|_| ApiError::new(Code::InvalidJson, "the body is not UTF-8"))?;
-    Ok(json::parse(text, Limits::BODY)?)
+    Ok(json::parse(text, JsonLimits::BODY)?)
 }

@@ -15,7 +15,7 @@ use axum::{
 };
 use bosun_engine::{
     Engine,
-    metrics::{Counter, Family, Histogram, Kind, SECONDS, Text},
+    metrics::{Counter, Family, FamilyKind, MetricHistogram, MetricsText, SECONDS},
 };
 
 use super::error::ApiError;
@@ -24,11 +24,16 @@ use super::error::ApiError;
 pub(crate) const FAMILIES: &[Family] = &[
     Family::new(
         "bosun_http_requests_total",
-        Kind::Counter,
+        FamilyKind::Counter,
         &["method", "route", "status"],
         "Requests that were answered; streams count when they begin",
     ),
-    Family::new("bosun_http_request_seconds", Kind::Histogram, &["route"], "From a request to the head of its answer"),
+    Family::new(
+        "bosun_http_request_seconds",
+        FamilyKind::Histogram,
+        &["route"],
+        "From a request to the head of its answer",
+    ),
 ];
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -41,14 +46,14 @@ const STATUSES: [u16; 22] =
 struct OfRoute {
     /// By method and status; the last of each is for all others.
     answered: [[Counter; STATUSES.len() + 1]; METHODS.len() + 1],
-    seconds: Histogram<{ SECONDS.len() }>,
+    seconds: MetricHistogram<{ SECONDS.len() }>,
 }
 
 impl Default for OfRoute {
     fn default() -> Self {
         Self {
             answered: std::array::from_fn(|_| std::array::from_fn(|_| Counter::default())),
-            seconds: Histogram::default(),
+            seconds: MetricHistogram::default(),
         }
     }
 }
@@ -77,7 +82,7 @@ impl Requests {
         Arc::clone(routes.entry(route.to_owned()).or_default())
     }
 
-    fn write(&self, text: &mut Text) {
+    fn write(&self, text: &mut MetricsText) {
         let routes = self.routes.read().unwrap_or_else(PoisonError::into_inner);
         let mut family = text.family(FAMILIES, "bosun_http_requests_total");
         for (route, figures) in &*routes {
@@ -98,7 +103,7 @@ impl Requests {
 
 /// All figures of the server, as an answer.
 pub(crate) async fn answer(engine: &Engine, requests: &Requests) -> Result<Response, ApiError> {
-    let mut text = Text::default();
+    let mut text = MetricsText::default();
     engine.write_metrics(&mut text).await?;
     requests.write(&mut text);
     Ok(([(header::CONTENT_TYPE, TEXT)], text.finish()).into_response())

@@ -1,7 +1,7 @@
 //! What a query can ask: of whom, with which model and parameters, in which messages, for which answer.
 
 use bosun_core::{Event, transcript::Message};
-use bosun_engine::testing::{ScriptedModel, Turn};
+use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use serde_json::{Value, json};
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
 };
 
 fn saying(text: &str) -> ScriptedModel {
-    ScriptedModel::always(vec![Turn::say(text)])
+    ScriptedModel::always(vec![ScriptedTurn::say(text)])
 }
 
 async fn ask(world: &TestServer, body: &Value) -> Value {
@@ -130,7 +130,7 @@ async fn the_call_of_the_n8n_model_node_is_one_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_fails_is_an_error_of_the_one_request() {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::refuse(401, "no such key")])).await;
     let answer = world.post("/v1/models/default/query", &json!({"prompt": "What is it?"})).await;
     assert_eq!(answer.refusal(), (502, "model_failed"));
     assert_eq!(answer.body["error"]["details"][0]["code"], "model_refused");
@@ -230,7 +230,11 @@ async fn a_filter_leaves_tools_of_the_agent_out() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_held_to_the_schema_of_the_agent() {
-    let turns = vec![Turn::say("It is 7."), Turn::say(r#"{"total": "7"}"#), Turn::say(r#"{"total": 7, "note": null}"#)];
+    let turns = vec![
+        ScriptedTurn::say("It is 7."),
+        ScriptedTurn::say(r#"{"total": "7"}"#),
+        ScriptedTurn::say(r#"{"total": 7, "note": null}"#),
+    ];
     let world = TestServer::new(ScriptedModel::always(turns)).await;
     let body = with("q", &json!({"target": {"type": "agent", "name": "typed-assistant"}}));
     let answer = ask(&world, &body).await;
@@ -254,7 +258,7 @@ async fn an_answer_is_held_to_the_schema_of_the_agent() {
 
 #[tokio::test(start_paused = true)]
 async fn the_schema_of_the_query_goes_before_the_agents_and_an_answer_that_never_fits_fails() {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::say(r#"{"total": 7}"#); 9])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::say(r#"{"total": 7}"#); 9])).await;
     let schema = json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]});
     let target = json!({"type": "agent", "name": "typed-assistant"});
     let answer = ask(&world, &with("q", &json!({"target": target, "outputSchema": schema}))).await;
@@ -267,7 +271,7 @@ async fn the_schema_of_the_query_goes_before_the_agents_and_an_answer_that_never
 
 #[tokio::test(start_paused = true)]
 async fn a_query_is_cancelled_by_putting_cancel() {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     for (name, body) in
         [("flat", json!({"cancel": true})), ("nested", json!({"kind": "Query", "spec": {"cancel": true}}))]
     {
@@ -287,7 +291,8 @@ async fn a_query_is_cancelled_by_putting_cancel() {
 async fn a_tool_with_a_tuple_or_boolean_bounds_of_older_drafts_is_taken_and_its_arguments_are_checked() {
     let wrong = json!({"at": ["north", 1], "size": 0});
     let right = json!({"at": [1.5, "north"], "size": 1});
-    let turns = vec![Turn::call("place", &wrong), Turn::call("place", &right), Turn::say("done")];
+    let turns =
+        vec![ScriptedTurn::call("place", &wrong), ScriptedTurn::call("place", &right), ScriptedTurn::say("done")];
     let world = TestServer::new(ScriptedModel::always(turns)).await;
     let parameters = json!({"type": "object", "properties": {
         "at": {"type": "array", "minItems": 2, "maxItems": 2, "items": [{"type": "number"}, {"type": "string"}]},

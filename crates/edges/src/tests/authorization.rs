@@ -13,7 +13,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bosun_core::{Actor, Event, Namespace, Timestamp};
 use bosun_engine::{
     Clock as _, SystemClock,
-    testing::{ScriptedModel, Turn},
+    testing::{ScriptedModel, ScriptedTurn},
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -492,7 +492,7 @@ async fn wait_for(world: &TestServer, id: &str, user: Option<&str>) -> (u16, Str
 
 /// A world in which nothing ever happens to the query `q`.
 async fn world_in_silence() -> TestServer {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::say("Never.").hanging()])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::say("Never.").hanging()])).await;
     world.post("/v1/queries", &plain("q")).await.ok();
     world
 }

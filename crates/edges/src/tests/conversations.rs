@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bosun_core::transcript::Message;
-use bosun_engine::testing::{ScriptedModel, Turn};
+use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use serde_json::{Value, json};
 
 use super::world::{TestServer, assert_answer, plain};
@@ -38,11 +38,14 @@ fn shown(world: &TestServer) -> Vec<String> {
 
 fn talking() -> ScriptedModel {
     ScriptedModel::default()
-        .on("I am Ada", vec![Turn::say("Hello Ada.")])
-        .on("Who am I?", vec![Turn::say("You are Ada.")])
-        .on("Look it up", vec![Turn::call("database_query", &json!({"table": "people"})), Turn::say("Found.")])
-        .on("Fail", vec![Turn::refuse(400, "no")])
-        .on("Hello", vec![Turn::say("Hi.")])
+        .on("I am Ada", vec![ScriptedTurn::say("Hello Ada.")])
+        .on("Who am I?", vec![ScriptedTurn::say("You are Ada.")])
+        .on(
+            "Look it up",
+            vec![ScriptedTurn::call("database_query", &json!({"table": "people"})), ScriptedTurn::say("Found.")],
+        )
+        .on("Fail", vec![ScriptedTurn::refuse(400, "no")])
+        .on("Hello", vec![ScriptedTurn::say("Hi.")])
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +114,8 @@ async fn a_window_is_cut_between_queries_and_calls_keep_their_results() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_said_before_is_frozen_when_a_query_is_taken_on() {
-    let script = talking().on("Ask me", vec![Turn::call("ask_client", &json!({})), Turn::say("Thanks.")]);
+    let script =
+        talking().on("Ask me", vec![ScriptedTurn::call("ask_client", &json!({})), ScriptedTurn::say("Thanks.")]);
     let world = TestServer::new(script).await;
     let fields = |input: &str| json!({"memory": "long", "conversationId": "c", "input": input});
     ask(&world, "one", &fields("I am Ada")).await;
@@ -134,7 +138,8 @@ async fn what_was_said_before_is_frozen_when_a_query_is_taken_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_query_that_rejects_a_busy_conversation_is_refused() {
-    let script = talking().on("Ask me", vec![Turn::call("ask_client", &json!({})), Turn::say("Thanks.")]);
+    let script =
+        talking().on("Ask me", vec![ScriptedTurn::call("ask_client", &json!({})), ScriptedTurn::say("Thanks.")]);
     let world = TestServer::new(script).await;
     let alone = json!({"memory": "long", "conversationId": "c", "conversationPolicy": "reject"});
     let mut waiting = in_conversation("waiting", &alone);
@@ -190,8 +195,8 @@ async fn conversations_are_listed_read_and_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn answers_that_were_not_taken_and_instructions_are_not_remembered() {
     let script = ScriptedModel::default()
-        .on("Count", vec![Turn::say("seven"), Turn::say(r#"{"total": 7}"#)])
-        .on("Hello", vec![Turn::say("Hi.")]);
+        .on("Count", vec![ScriptedTurn::say("seven"), ScriptedTurn::say(r#"{"total": 7}"#)])
+        .on("Hello", vec![ScriptedTurn::say("Hi.")]);
     let world = TestServer::new(script).await;
     let counting = json!({
         "memory": "long", "conversationId": "c", "target": {"type": "agent", "name": "typed-assistant"},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bosun_core::transcript::Message;
-use bosun_engine::testing::{ScriptedModel, Turn};
+use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -25,10 +25,10 @@ async fn paused() -> (TestServer, String) {
 /// A query that waits for three calls: two of the calculator, one of the clock.
 async fn paused_on_three() -> (TestServer, Vec<String>) {
     let world = TestServer::new(ScriptedModel::always(vec![
-        Turn::call("calculator", &json!({"expression": "1"}))
+        ScriptedTurn::call("calculator", &json!({"expression": "1"}))
             .and_call("calculator", r#"{"expression": "2"}"#)
             .and_call("clock", "{}"),
-        Turn::say("done"),
+        ScriptedTurn::say("done"),
     ]))
     .await;
     let mut query = with_calculator("q");
@@ -120,8 +120,8 @@ async fn unknown_calls_are_not_found() {
 #[tokio::test(start_paused = true)]
 async fn inside_calls_cannot_be_answered_by_clients() {
     let script = ScriptedModel::always(vec![
-        Turn::call("database_query", &json!({"table": "t"})).and_call("mine", "{}"),
-        Turn::say("done"),
+        ScriptedTurn::call("database_query", &json!({"table": "t"})).and_call("mine", "{}"),
+        ScriptedTurn::say("done"),
     ]);
     let world = TestServer::new(script).await;
     let query = json!({
@@ -296,7 +296,10 @@ async fn a_held_query_that_is_not_continued_fails() {
 #[tokio::test(start_paused = true)]
 async fn the_answer_waits_for_the_agents_next_action_by_default() {
     let script = || {
-        ScriptedModel::always(vec![Turn::call("calculator", &json!({"expression": "1"})), Turn::default().hanging()])
+        ScriptedModel::always(vec![
+            ScriptedTurn::call("calculator", &json!({"expression": "1"})),
+            ScriptedTurn::default().hanging(),
+        ])
     };
     for (path, body_wait, seconds) in [
         (RESULTS.to_owned(), json!(null), 25),

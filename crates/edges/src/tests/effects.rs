@@ -14,8 +14,8 @@ use axum::{
 use bosun_core::Namespace;
 use bosun_engine::{
     Store as _,
-    store::{Page, conversations::Wanted},
-    testing::{ScriptedModel, Turn},
+    store::{QueryPage, conversations::WantedConversations},
+    testing::{ScriptedModel, ScriptedTurn},
 };
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -68,9 +68,12 @@ fn script() -> ScriptedModel {
     ScriptedModel::default()
         .on(
             "canary-input",
-            vec![Turn::call("ask_client", &json!({"question": "argument"})), Turn::say("canary-answer")],
+            vec![
+                ScriptedTurn::call("ask_client", &json!({"question": "argument"})),
+                ScriptedTurn::say("canary-answer"),
+            ],
         )
-        .on("mine", vec![Turn::say("my answer")])
+        .on("mine", vec![ScriptedTurn::say("my answer")])
 }
 
 async fn stage() -> PlantedServer {
@@ -223,11 +226,11 @@ fn of_query(route: &RouteEntry, path: &str, name: &str, call: &str) -> Vec<SentR
 /// Everything that a request can change.
 async fn fingerprint(world: &TestServer) -> String {
     let namespace = Namespace::default();
-    let page = Page { limit: 1_000, before: None, status: None };
+    let page = QueryPage { limit: 1_000, before: None, status: None };
     let listed = world.engine.list(&namespace, &page).await.unwrap();
     let queries: Vec<_> =
         listed.queries.iter().map(|(head, _)| format!("{} {} {}", head.name, head.uid, head.seq)).collect();
-    let said = world.engine.said(&namespace, &Wanted::default(), None, 1_000).await.unwrap();
+    let said = world.engine.said(&namespace, &WantedConversations::default(), None, 1_000).await.unwrap();
     let resources = world.store.resources(None).await.unwrap();
     let resources: Vec<_> = resources.iter().map(|one| format!("{} {}", one.manifest.key, one.generation)).collect();
     format!("{queries:?} {} of {} {resources:?}", said.items.len(), said.total)

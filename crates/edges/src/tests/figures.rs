@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bosun_engine::metrics::{FAMILIES, Family, Kind};
+use bosun_engine::metrics::{FAMILIES, Family, FamilyKind};
 
 use super::world::{TestServer, calculating, with_calculator};
 use crate::http::metrics;
@@ -127,7 +127,7 @@ async fn the_page_lists_every_family_and_no_other() {
     let rows: Vec<_> = PAGE.lines().filter(|line| line.starts_with("| `")).collect();
     let expect: Vec<_> = families.iter().map(Family::to_row).collect();
     assert_eq!(rows, expect, "docs/metrics.md lists what is served:\n{}", expect.join("\n"));
-    assert!(families.iter().all(|family| (family.kind == Kind::Counter) == family.name.ends_with("_total")));
+    assert!(families.iter().all(|family| (family.kind == FamilyKind::Counter) == family.name.ends_with("_total")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,8 +12,8 @@ use bosun_core::{
     transcript::Message,
 };
 use bosun_engine::{
-    Blobs as _, Settings,
-    testing::{Ledger, ScriptedModel, Turn},
+    Blobs as _, EngineSettings,
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
 };
 use futures_util::stream;
 use serde_json::{Value, json};
@@ -347,11 +347,14 @@ async fn a_slow_client_is_not_waited_for_for_ever() {
     assert_eq!(put(&world, &path, TEXT, silent).await.refusal(), (408, "request_timeout"));
     let mut query = with_calculator("slow");
     query["externalTimeout"] = json!("1h");
-    let settings = Settings {
-        limits: bosun_core::Limits { external_timeout: Duration::from_secs(3_600), ..bosun_core::Limits::default() },
-        ..Settings::default()
+    let settings = EngineSettings {
+        limits: bosun_core::QueryLimits {
+            external_timeout: Duration::from_secs(3_600),
+            ..bosun_core::QueryLimits::default()
+        },
+        ..EngineSettings::default()
     };
-    let world = TestServer::with(calculating(), Ledger::open(), settings).await;
+    let world = TestServer::with(calculating(), CallLedger::open(), settings).await;
     let waiting = world.post("/v1/queries?wait=true", &query).await.ok();
     let path = format!("/v1/queries/slow/tool-calls/{}/result", waiting["toolCall"]["id"].as_str().unwrap());
     let trickle = stream::unfold((), |()| async {
@@ -422,10 +425,10 @@ async fn a_stream_and_a_view_have_references_instead_of_megabytes() {
         [(long, false), (escaped, false), ("\n".repeat(INLINE_BYTES), false), ("y".repeat(INLINE_BYTES), true)]
     {
         let script = ScriptedModel::always(vec![
-            Turn::call("database_query", &json!({"table": "t"})).and_call("mine", "{}"),
-            Turn::say("done"),
+            ScriptedTurn::call("database_query", &json!({"table": "t"})).and_call("mine", "{}"),
+            ScriptedTurn::say("done"),
         ]);
-        let world = TestServer::with(script, Ledger::giving(content.as_str()), Settings::default()).await;
+        let world = TestServer::with(script, CallLedger::giving(content.as_str()), EngineSettings::default()).await;
         let query = json!({
             "name": "q", "input": "x", "target": {"type": "agent", "name": "research-assistant"},
             "externalTools": [{"name": "mine"}],

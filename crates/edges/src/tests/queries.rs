@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use bosun_core::Limits;
+use bosun_core::QueryLimits;
 use bosun_engine::{
-    Settings,
-    testing::{Ledger, ScriptedModel, Turn},
+    EngineSettings,
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
 };
 use serde_json::{Value, json};
 
 use super::world::{TestServer, assert_answer, calculating, fixture, plain, with_calculator};
 
 fn saying() -> ScriptedModel {
-    ScriptedModel::always(vec![Turn::say("Hello!")])
+    ScriptedModel::always(vec![ScriptedTurn::say("Hello!")])
 }
 
 fn hanging() -> ScriptedModel {
-    ScriptedModel::always(vec![Turn::default().hanging()])
+    ScriptedModel::always(vec![ScriptedTurn::default().hanging()])
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +47,7 @@ async fn either_can_be_read_in_the_other_view() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_query_says_why_in_both_views() {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::refuse(401, "no such key")])).await;
     assert_answer("ark_failed", &world.post("/v1/queries?wait=true", &plain("q")).await.ok());
     assert_answer("rfc_failed", &world.get("/v1/queries/q?view=rfc").await.ok());
 }
@@ -322,8 +322,9 @@ async fn an_unknown_tool_source_means_ark_and_is_said() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_are_narrowed_and_said() {
-    let limits = Limits { max_tool_calls: 5, ..Limits::default() };
-    let world = TestServer::with(saying(), Ledger::open(), Settings { limits, ..Settings::default() }).await;
+    let limits = QueryLimits { max_tool_calls: 5, ..QueryLimits::default() };
+    let world =
+        TestServer::with(saying(), CallLedger::open(), EngineSettings { limits, ..EngineSettings::default() }).await;
     let mut body = plain("q");
     body["timeout"] = json!("1h30m");
     body["toolTimeout"] = json!(10);
@@ -469,8 +470,9 @@ async fn a_query_can_be_deleted_whatever_it_does_and_its_name_used_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_query_that_has_ended_is_kept_for_its_time() {
-    let limits = Limits { ttl: Duration::from_secs(7_200), ..Limits::default() };
-    let world = TestServer::with(saying(), Ledger::open(), Settings { limits, ..Settings::default() }).await;
+    let limits = QueryLimits { ttl: Duration::from_secs(7_200), ..QueryLimits::default() };
+    let world =
+        TestServer::with(saying(), CallLedger::open(), EngineSettings { limits, ..EngineSettings::default() }).await;
     let mut short = plain("short");
     short["ttl"] = json!("1h");
     world.post("/v1/queries?wait=true", &short).await.ok();
@@ -490,7 +492,7 @@ async fn a_query_that_has_ended_is_kept_for_its_time() {
 
 #[tokio::test(start_paused = true)]
 async fn spent_tokens_end_a_query_that_wants_more() {
-    let turns = vec![Turn::call("calculator", &json!({"expression": "1+1"})), Turn::say("Two.")];
+    let turns = vec![ScriptedTurn::call("calculator", &json!({"expression": "1+1"})), ScriptedTurn::say("Two.")];
     for (limit, state) in [(1, "failed"), (1_000_000, "completed")] {
         let world = TestServer::new(ScriptedModel::always(turns.clone())).await;
         let mut body = plain("q");
@@ -504,9 +506,10 @@ async fn spent_tokens_end_a_query_that_wants_more() {
 
 #[tokio::test(start_paused = true)]
 async fn queries_are_listed_in_pages_newest_first() {
-    let world =
-        TestServer::new(ScriptedModel::always(vec![Turn::default().hanging()]).on("Hello", vec![Turn::say("Hi")]))
-            .await;
+    let world = TestServer::new(
+        ScriptedModel::always(vec![ScriptedTurn::default().hanging()]).on("Hello", vec![ScriptedTurn::say("Hi")]),
+    )
+    .await;
     for name in ["a", "b", "c", "d", "e"] {
         tokio::time::advance(Duration::from_millis(1)).await;
         world.post("/v1/queries?wait=true", &plain(name)).await.ok();
@@ -584,7 +587,7 @@ async fn what_a_query_has_said_is_there_as_messages_once_it_has_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn the_published_n8n_nodes_find_what_they_read() {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::say("4")])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::say("4")])).await;
     for file in ["n8n-agent", "n8n-agent-advanced", "n8n-agent-tool"] {
         let body = fixture(file);
         let created = world.post("/v1/queries", &body).await.ok();

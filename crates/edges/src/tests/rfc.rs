@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use bosun_engine::testing::{ScriptedModel, Turn};
+use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use serde_json::{Value, json};
 
 use super::{
@@ -42,10 +42,10 @@ async fn the_rfcs_loop_runs_its_query_to_the_end() {
 async fn example_1_ends_with_its_answer() {
     let example = fixture("rfc-example-1");
     let text = |field: &str| example[field].as_str().unwrap().to_owned();
-    let world = TestServer::new(
-        ScriptedModel::default()
-            .on(&text("input"), vec![Turn::call(&text("tool"), &example["arguments"]), Turn::say(&text("response"))]),
-    )
+    let world = TestServer::new(ScriptedModel::default().on(
+        &text("input"),
+        vec![ScriptedTurn::call(&text("tool"), &example["arguments"]), ScriptedTurn::say(&text("response"))],
+    ))
     .await;
     let mut query = fixture("rfc-query");
     query["spec"]["toolSource"] = example["toolSource"].clone();
@@ -74,8 +74,8 @@ async fn the_pause_is_the_rfcs_pause() {
 #[tokio::test(start_paused = true)]
 async fn external_tools_and_the_callback_are_taken_as_printed() {
     let world = TestServer::new(ScriptedModel::always(vec![
-        Turn::call("web_search", &json!({"query": "n8n vs zapier"})),
-        Turn::say("Based on the search results..."),
+        ScriptedTurn::call("web_search", &json!({"query": "n8n vs zapier"})),
+        ScriptedTurn::say("Based on the search results..."),
     ]))
     .await;
     let paused = world.post("/v1/namespaces/default/queries?wait=true", &fixture("rfc-external-tools")).await.ok();
@@ -92,8 +92,8 @@ async fn the_stream_is_the_rfcs_transcript() {
     let (call, response) = (&transcript[1]["data"], &transcript[3]["data"]["response"]);
     let world = Arc::new(
         TestServer::new(ScriptedModel::always(vec![
-            Turn::call(call["name"].as_str().unwrap(), &call["args"]),
-            Turn::say(response.as_str().unwrap()),
+            ScriptedTurn::call(call["name"].as_str().unwrap(), &call["args"]),
+            ScriptedTurn::say(response.as_str().unwrap()),
         ]))
         .await,
     );

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, routing::get};
-use bosun_engine::testing::{ScriptedModel, Turn};
+use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -127,12 +127,12 @@ fn unchunk(mut body: &[u8]) -> Vec<u8> {
 
 fn eventful() -> ScriptedModel {
     ScriptedModel::always(vec![
-        Turn::stream(&["Let me ", "look ", "at ", "that."])
+        ScriptedTurn::stream(&["Let me ", "look ", "at ", "that."])
             .and_call("database_query", r#"{"table": "customers"}"#)
             .and_call("mine", r#"{"n": 1}"#)
             .and_call("mine", r#"{"n": 2}"#),
-        Turn::stream(&["And ", "again."]).and_call("mine", r#"{"n": 3}"#),
-        Turn::stream(&["Here ", "it ", "is: ", "four."]),
+        ScriptedTurn::stream(&["And ", "again."]).and_call("mine", r#"{"n": 3}"#),
+        ScriptedTurn::stream(&["Here ", "it ", "is: ", "four."]),
     ])
 }
 
@@ -202,7 +202,7 @@ async fn headers_have_a_limit() {
 
 #[tokio::test]
 async fn a_request_in_hand_is_answered_before_the_server_ends() {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     let server = Running::start(world.router.clone(), Duration::from_secs(60)).await;
     server.post("/v1/queries", &plain("q")).await;
     let mut stream = server.connect().await;

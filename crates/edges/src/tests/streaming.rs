@@ -9,7 +9,7 @@ use axum::{
 use bosun_core::ceiling::{ARGUMENT_BYTES, CALL_NAME_BYTES, EVENT_BYTES, REASON_BYTES, REPLY_TEXT_BYTES};
 use bosun_engine::{
     Watched,
-    testing::{ScriptedModel, Turn},
+    testing::{ScriptedModel, ScriptedTurn},
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -182,12 +182,12 @@ pub(super) async fn told_by_journal(world: &TestServer, name: &str) -> Vec<Parse
 /// Everything that can happen in one query: text, inside, outside, refused and failing calls.
 fn eventful() -> ScriptedModel {
     ScriptedModel::always(vec![
-        Turn::stream(&["Let me ", "look."])
+        ScriptedTurn::stream(&["Let me ", "look."])
             .and_call("database_query", r#"{"table": "customers"}"#)
             .and_call("database_query", r#"{"chair": 1}"#)
             .and_call("mine", r#"{"n": 1}"#)
             .and_call("mine", r#"{"n": 2}"#),
-        Turn::stream(&["Here ", "it ", "is."]),
+        ScriptedTurn::stream(&["Here ", "it ", "is."]),
     ])
 }
 
@@ -347,7 +347,7 @@ async fn ids_of_other_queries_and_of_the_future_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_query_ends_with_its_error() {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::refuse(401, "no such key")])).await;
     world.post("/v1/queries?wait=true", &plain("q")).await.ok();
     let events = Events::of(&world, "q", None).await.rest().await;
     let ending: Vec<_> =
@@ -378,7 +378,8 @@ async fn an_expired_call_is_streamed_as_finished_without_success() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_begins_again_says_so() {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::stream(&["one ", "two"]).breaking_off()])).await;
+    let world =
+        TestServer::new(ScriptedModel::always(vec![ScriptedTurn::stream(&["one ", "two"]).breaking_off()])).await;
     world.post("/v1/queries?wait=true", &plain("q")).await.ok();
     let events = Events::of(&world, "q", None).await.rest().await;
     let attempts: Vec<_> = events
@@ -392,7 +393,7 @@ async fn a_turn_that_begins_again_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn deltas_carry_turn_attempt_and_offset_and_no_id() {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::stream(&["one ", "two"]).hanging()])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::stream(&["one ", "two"]).hanging()])).await;
     world.post("/v1/queries?wait=1s", &plain("q")).await.ok();
     let mut stream = Events::of(&world, "q", None).await;
     assert_eq!(stream.next().await.unwrap().event, "agent_thinking");
@@ -430,9 +431,9 @@ async fn a_server_that_shuts_down_asks_its_readers_to_come_back() {
 #[tokio::test(start_paused = true)]
 async fn every_event_says_which_query_it_is_of() {
     let model = ScriptedModel::always(vec![
-        Turn::stream(&["Let me", " see."]).and_call("calculator", "{\"expression\": \"1\"}"),
-        Turn::call("database_query", &json!({"table": "t"})),
-        Turn::refuse(400, "no"),
+        ScriptedTurn::stream(&["Let me", " see."]).and_call("calculator", "{\"expression\": \"1\"}"),
+        ScriptedTurn::call("database_query", &json!({"table": "t"})),
+        ScriptedTurn::refuse(400, "no"),
     ]);
     let world = TestServer::new(model).await;
     let mut body = with_calculator("q");
@@ -483,10 +484,10 @@ async fn no_event_is_larger_than_its_ceiling() {
     let text = "\u{1}".repeat(REPLY_TEXT_BYTES / 6);
     let around = json!({"expression": ""}).to_string().len();
     let arguments = json!({"expression": "\n".repeat((ARGUMENT_BYTES - around) / 2)});
-    let script = ScriptedModel::always(vec![Turn::say("")])
-        .on("said", vec![Turn::stream(&[&text])])
-        .on("called", vec![Turn::stream(&[&text]).and_call("calculator", &arguments.to_string())])
-        .on("refused", vec![Turn::call(&"n".repeat(CALL_NAME_BYTES), &arguments), Turn::say("")]);
+    let script = ScriptedModel::always(vec![ScriptedTurn::say("")])
+        .on("said", vec![ScriptedTurn::stream(&[&text])])
+        .on("called", vec![ScriptedTurn::stream(&[&text]).and_call("calculator", &arguments.to_string())])
+        .on("refused", vec![ScriptedTurn::call(&"n".repeat(CALL_NAME_BYTES), &arguments), ScriptedTurn::say("")]);
     let world = TestServer::new(script).await;
     for name in ["said", "called", "refused"] {
         let mut body = with_calculator(name);

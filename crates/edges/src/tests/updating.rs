@@ -1,6 +1,6 @@
 //! `PUT …/queries/{name}`: what can be sent about a query that is there.
 
-use bosun_engine::testing::{ScriptedModel, Turn};
+use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use serde_json::{Value, json};
 
 use super::{
@@ -14,7 +14,7 @@ async fn put(world: &TestServer, body: &Value) -> HttpReply {
 
 /// A query with everything that an answer shows, which does not end by itself.
 async fn asked() -> TestServer {
-    let world = TestServer::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     let body = json!({
         "name": "q", "input": "Hello {{.who}}", "target": {"type": "agent", "name": "math-assistant"},
         "parameters": [{"name": "who", "value": "Ada"}], "sessionId": "s", "timeout": "90s", "ttl": "2h",

@@ -9,14 +9,15 @@ use axum::{
 };
 use bosun_core::{Binding, Entry, Namespace, Tool, query::AskedLimits, tool::Annotations};
 use bosun_engine::{
-    Agent, Engine, Registry, Settings, Store,
+    Agent, Engine, EngineSettings, Registry, Store,
     blob::MemoryBlobs,
-    memory::Memory,
-    registry::{AgentTool, Window},
+    memory::MemoryStore,
+    registry::{AgentTool, MemoryWindow},
     resource::{
-        Assemble, Checked, Description, Kind, Manifest, ManifestFaults, Origin, Resource, ResourceKey, StoredResource,
+        Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFaults, Resource, ResourceKey, ResourceKind,
+        ResourceOrigin, StoredResource,
     },
-    testing::{Ledger, ScriptedModel, TokioClock, Turn},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock},
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -30,10 +31,10 @@ use crate::{
 pub(super) struct TestServer {
     pub(super) engine: Engine,
     pub(super) router: Router,
-    pub(super) store: Arc<Memory>,
+    pub(super) store: Arc<MemoryStore>,
     pub(super) blobs: MemoryBlobs,
     pub(super) model: Arc<ScriptedModel>,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) ledger: Arc<CallLedger>,
     pub(super) clock: Arc<TokioClock>,
 }
 
@@ -42,15 +43,15 @@ struct Lenient(Registry);
 
 #[async_trait::async_trait]
 impl Assemble for Lenient {
-    async fn check(&self, _: &Manifest) -> Result<Checked, ManifestFaults> {
-        Ok(Checked::default())
+    async fn check(&self, _: &Manifest) -> Result<CheckedManifest, ManifestFaults> {
+        Ok(CheckedManifest::default())
     }
 
     fn assemble(&self, stored: &[StoredResource]) -> Registry {
         let mut registry = self.0.clone();
         for one in stored {
             let StoredResource { manifest, generation, created_at, updated_at } = one.clone();
-            let origin = Origin::Stored { generation, created_at, updated_at };
+            let origin = ResourceOrigin::Stored { generation, created_at, updated_at };
             let resource = Resource {
                 manifest,
                 origin,
@@ -96,10 +97,10 @@ impl HttpReply {
 
 impl TestServer {
     pub(super) async fn new(model: ScriptedModel) -> Self {
-        Self::with(model, Ledger::open(), Settings::default()).await
+        Self::with(model, CallLedger::open(), EngineSettings::default()).await
     }
 
-    pub(super) async fn with(model: ScriptedModel, ledger: Ledger, settings: Settings) -> Self {
+    pub(super) async fn with(model: ScriptedModel, ledger: CallLedger, settings: EngineSettings) -> Self {
         let (model, ledger) = (Arc::new(model), Arc::new(ledger));
         let registry = registry(&model, &ledger);
         Self::of(model, ledger, Arc::<dyn Assemble>::from(registry), settings).await
@@ -107,18 +108,18 @@ impl TestServer {
 
     /// A world in which clients can store resources; whatever they are, they are taken as they come.
     pub(super) async fn storing(model: ScriptedModel) -> Self {
-        let (model, ledger) = (Arc::new(model), Arc::new(Ledger::open()));
+        let (model, ledger) = (Arc::new(model), Arc::new(CallLedger::open()));
         let assembler = Arc::new(Lenient(registry(&model, &ledger)));
-        Self::of(model, ledger, assembler, Settings::default()).await
+        Self::of(model, ledger, assembler, EngineSettings::default()).await
     }
 
     async fn of(
         model: Arc<ScriptedModel>,
-        ledger: Arc<Ledger>,
+        ledger: Arc<CallLedger>,
         assembler: Arc<dyn Assemble>,
-        settings: Settings,
+        settings: EngineSettings,
     ) -> Self {
-        let store = Arc::new(Memory::new());
+        let store = Arc::new(MemoryStore::new());
         let clock = Arc::new(TokioClock::new());
         let blobs = MemoryBlobs::new();
         let engine = Engine::start(
@@ -188,8 +189,8 @@ impl TestServer {
 /// Asks for the client's calculator, then answers.
 pub(super) fn calculating() -> ScriptedModel {
     ScriptedModel::always(vec![
-        Turn::call("calculator", &json!({"expression": "0.25 * 8432"})),
-        Turn::say("25% of 8,432 is 2,108"),
+        ScriptedTurn::call("calculator", &json!({"expression": "0.25 * 8432"})),
+        ScriptedTurn::say("25% of 8,432 is 2,108"),
     ])
 }
 
@@ -234,7 +235,7 @@ pub(super) fn assert_answer(name: &str, body: &Value) {
     settings.bind(|| insta::assert_json_snapshot!(name, body));
 }
 
-fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
+fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<CallLedger>) -> Registry {
     let mut registry = Registry::default();
     let namespaces = [Namespace::default(), "other".parse().unwrap()];
     for namespace in &namespaces {
@@ -243,7 +244,7 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
         describe(
             &mut registry,
             namespace,
-            Kind::Model,
+            ResourceKind::Model,
             "default",
             &json!({"provider": "openai", "model": {"value": "m"}}),
         );
@@ -258,16 +259,21 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
     );
     database.annotations = Annotations { read_only_hint: Some(true), ..Annotations::default() };
     registry.add_tool(default.clone(), database);
-    for (name, window) in [("recent", Window::Messages(2)), ("long", Window::default()), ("small", Window::Tokens(30))]
+    for (name, window) in
+        [("recent", MemoryWindow::Messages(2)), ("long", MemoryWindow::default()), ("small", MemoryWindow::Tokens(30))]
     {
         let (namespace, name) = (default.clone(), name.to_owned());
-        registry.add_memory(bosun_engine::registry::Memory { namespace, name, description: None, window });
+        registry.add_memory(bosun_engine::registry::DescribedMemory { namespace, name, description: None, window });
     }
     let spec = json!({"type": "builtin", "description": "Queries internal customer data"});
-    describe(&mut registry, &default, Kind::Tool, "database_query", &spec);
+    describe(&mut registry, &default, ResourceKind::Tool, "database_query", &spec);
     let outside = Tool::new("ask_client", "Asks the client", json!({"type": "object"}), Binding::External);
     registry.add_tool(default.clone(), outside);
-    registry.add_model(default.clone(), "other", Arc::new(ScriptedModel::always(vec![Turn::say("I am the other.")])));
+    registry.add_model(
+        default.clone(),
+        "other",
+        Arc::new(ScriptedModel::always(vec![ScriptedTurn::say("I am the other.")])),
+    );
     add_agent(&mut registry, &default, "research-assistant", "default", &["database_query"]);
     let mut researcher = agent(&default, "research-assistant", "default", &["database_query"]);
     researcher.labels = BTreeMap::from([("team".to_owned(), "research".to_owned())]);
@@ -286,20 +292,20 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<Ledger>) -> Registry {
 }
 
 /// Adds the manifest of a resource, as if a file had it.
-fn describe(registry: &mut Registry, namespace: &Namespace, kind: Kind, name: &str, spec: &Value) {
-    let model = spec["modelRef"]["name"].as_str().map(|name| (Kind::Model, name.to_owned()));
+fn describe(registry: &mut Registry, namespace: &Namespace, kind: ResourceKind, name: &str, spec: &Value) {
+    let model = spec["modelRef"]["name"].as_str().map(|name| (ResourceKind::Model, name.to_owned()));
     let tools = spec["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str());
     registry.add_resource(Resource {
-        needs: model.into_iter().chain(tools.map(|name| (Kind::Tool, name.to_owned()))).collect(),
+        needs: model.into_iter().chain(tools.map(|name| (ResourceKind::Tool, name.to_owned()))).collect(),
         manifest: Manifest {
             key: ResourceKey::new(kind, namespace.clone(), name),
-            description: Description {
+            description: ManifestBody {
                 annotations: BTreeMap::from([("team".to_owned(), "maths".to_owned())]),
                 labels: BTreeMap::new(),
                 spec: spec.as_object().unwrap().clone(),
             },
         },
-        origin: Origin::File("agents.yaml".into()),
+        origin: ResourceOrigin::File("agents.yaml".into()),
         not_served: None,
         faults: Vec::new(),
         hides_stored: false,
@@ -315,7 +321,7 @@ fn add_agent(registry: &mut Registry, namespace: &Namespace, name: &str, model: 
         "modelRef": {"name": model},
         "tools": tools,
     });
-    describe(registry, namespace, Kind::Agent, name, &spec);
+    describe(registry, namespace, ResourceKind::Agent, name, &spec);
     registry.add_agent(agent);
 }
 

@@ -24,8 +24,8 @@ use crate::{
     StoreError,
     engine::Inner,
     queries::live::QueryKey,
-    store::{Runnable, Wanted},
-    turns::driver::{self, Found},
+    store::{Runnable, WantedQueries},
+    turns::driver::{self, FoundAs},
 };
 
 /// How many queries are fetched at a time: a fetch costs about as much as starting one of them.
@@ -241,7 +241,7 @@ impl FetchedQueue {
     /// Whether there is a query with work that neither runs nor is about to be committed. Two reads instead of waiting
     /// for durability: on an idle server this must cost no commit.
     async fn has_missed(&self, inner: &Inner) -> Result<bool, StoreError> {
-        let wanted = |except| Wanted { except, after: None, limit: FETCHED };
+        let wanted = |except| WantedQueries { except, after: None, limit: FETCHED };
         let accounted_for = inner.admission.state().accounted_for();
         let first = inner.store.runnable(wanted(accounted_for)).await?;
         if first.is_empty() {
@@ -260,7 +260,7 @@ impl FetchedQueue {
             let live = inner.live_queries.entry(&key);
             // Otherwise a driver has claimed it, and checks once more before it releases the claim.
             if live.claim().await {
-                let found = if inherited { Found::Inherited } else { Found::Due };
+                let found = if inherited { FoundAs::Inherited } else { FoundAs::Due };
                 inner.tasks.spawn(driver::drive(live, permit, found, None));
                 has_started = true;
             }
@@ -294,7 +294,7 @@ impl FetchedQueue {
         // A row that is not committed yet is not found, and that of a query that has just come to rest still is. A
         // failed commit is reported to those that wait for it.
         let _ = inner.store.durable(inner.store.last_position()).await;
-        let found = inner.store.runnable(Wanted { except, after: self.last.clone(), limit: FETCHED }).await?;
+        let found = inner.store.runnable(WantedQueries { except, after: self.last.clone(), limit: FETCHED }).await?;
         // Each namespace with work has at least one query in the result, if the result is not truncated.
         let is_complete = found.len() < FETCHED;
         self.next.clear();

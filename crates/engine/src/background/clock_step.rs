@@ -26,12 +26,12 @@ pub(crate) const EXPIRES_AFTER: Duration = Duration::from_secs(10);
 
 /// Both clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct ClockReading {
     pub(crate) wall: Timestamp,
     pub(crate) monotonic: Duration,
 }
 
-impl Reading {
+impl ClockReading {
     pub(crate) fn of(clock: &dyn Clock) -> Self {
         Self { wall: clock.now(), monotonic: clock.monotonic() }
     }
@@ -51,14 +51,14 @@ fn millis(duration: Duration) -> i64 {
 #[derive(Debug, Default)]
 struct Detector {
     /// The first reading since the last step, so that many small steps add up to a large one.
-    reference: Option<Reading>,
+    reference: Option<ClockReading>,
     /// When the last step was detected, by the monotonic clock.
     stepped_at: Option<Duration>,
 }
 
 impl Detector {
     /// Records a reading; returns by how many milliseconds the wall clock has stepped, if it has.
-    fn observe(&mut self, reading: Reading) -> Option<i64> {
+    fn observe(&mut self, reading: ClockReading) -> Option<i64> {
         let stepped = reading.stepped_since(*self.reference.get_or_insert(reading));
         if stepped.abs() <= millis(TOLERANCE) {
             return None;
@@ -69,7 +69,7 @@ impl Detector {
     }
 
     /// Whether no step was detected for as long as `period` before a reading.
-    fn is_steady(&self, reading: Reading, period: Duration) -> bool {
+    fn is_steady(&self, reading: ClockReading, period: Duration) -> bool {
         self.stepped_at.is_none_or(|at| reading.monotonic.saturating_sub(at) >= period)
     }
 }
@@ -83,7 +83,7 @@ impl ClockSteps {
     /// was judged: the caller must not read the clock again.
     pub(crate) fn steady_now(&self, clock: &dyn Clock, period: Duration) -> Option<Timestamp> {
         let mut detector = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let reading = Reading::of(clock);
+        let reading = ClockReading::of(clock);
         if let Some(by_ms) = detector.observe(reading) {
             tracing::warn!(
                 by_seconds = by_ms / 1_000,
@@ -106,7 +106,7 @@ mod tests {
     fn check(readings: &[(i64, u64)], expect: &[bool]) {
         let mut detector = Detector::default();
         let steady = readings.iter().map(|(wall, monotonic)| {
-            let reading = Reading { wall: Timestamp(wall * 1_000), monotonic: Duration::from_secs(*monotonic) };
+            let reading = ClockReading { wall: Timestamp(wall * 1_000), monotonic: Duration::from_secs(*monotonic) };
             detector.observe(reading);
             detector.is_steady(reading, Duration::from_secs(10))
         });

@@ -11,7 +11,7 @@ use bosun_core::ContentHash;
 use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
-use super::{Blobs, Draft};
+use super::{BlobDraft, Blobs};
 use crate::StoreError;
 
 /// Blobs that are gone when the last handle is dropped. Clones share the same blobs.
@@ -43,7 +43,7 @@ struct MemoryDraft {
 }
 
 #[async_trait]
-impl Draft for MemoryDraft {
+impl BlobDraft for MemoryDraft {
     async fn write(&mut self, bytes: Bytes) -> Result<(), StoreError> {
         self.bytes.extend_from_slice(&bytes);
         Ok(())
@@ -58,7 +58,7 @@ impl Draft for MemoryDraft {
 
 #[async_trait]
 impl Blobs for MemoryBlobs {
-    async fn begin(&self) -> Result<Box<dyn Draft>, StoreError> {
+    async fn begin(&self) -> Result<Box<dyn BlobDraft>, StoreError> {
         Ok(Box::new(MemoryDraft { bytes: BytesMut::new(), blobs: self.clone() }))
     }
 
@@ -87,12 +87,12 @@ impl Blobs for MemoryBlobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::blob_contract::{Place, blob_contract};
+    use crate::testing::blob_contract::{BlobPlace, blob_contract};
 
     #[derive(Default)]
-    struct Kept(MemoryBlobs);
+    struct KeptBlob(MemoryBlobs);
 
-    impl Place for Kept {
+    impl BlobPlace for KeptBlob {
         fn open(&mut self) -> Arc<dyn Blobs> {
             Arc::new(self.0.clone())
         }
@@ -106,6 +106,6 @@ mod tests {
 
     #[tokio::test]
     async fn keeps_the_contract() {
-        blob_contract(|| Box::new(Kept::default())).await;
+        blob_contract(|| Box::new(KeptBlob::default())).await;
     }
 }

@@ -2,15 +2,15 @@
 
 use bosun_core::{
     Actor, Head, Namespace, Timestamp,
-    audit::Record,
-    machine::{Delivery, Verdict},
-    usage::{Hour, Usage},
+    audit::AuditRecord,
+    machine::{Delivery, DeliveryVerdict},
+    usage::{Hour, UsageTotals},
 };
 
 use crate::{
     EngineError, Store, StoreError,
     engine::Engine,
-    store::{Found, Search},
+    store::{FoundRecords, RecordSearch},
 };
 
 /// Records refused results. Does not wait for the disk: a refusal changes no state.
@@ -19,10 +19,10 @@ pub(crate) fn record_refusals(
     head: &Head,
     now: Timestamp,
     by: &Actor,
-    refused: &[(Delivery, Verdict)],
+    refused: &[(Delivery, DeliveryVerdict)],
 ) -> Result<(), StoreError> {
-    let of = |(delivery, verdict): &(Delivery, Verdict)| {
-        Record::of_refusal(head, now, by, &delivery.target, &delivery.outcome, *verdict)
+    let of = |(delivery, verdict): &(Delivery, DeliveryVerdict)| {
+        AuditRecord::of_refusal(head, now, by, &delivery.target, &delivery.outcome, *verdict)
     };
     let records: Vec<_> = refused.iter().filter_map(of).collect();
     if !records.is_empty() {
@@ -36,7 +36,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn audit(&self, namespace: &Namespace, search: &Search) -> Result<Found, EngineError> {
+    pub async fn audit(&self, namespace: &Namespace, search: &RecordSearch) -> Result<FoundRecords, EngineError> {
         Ok(self.inner.store.search(namespace, search).await?)
     }
 
@@ -44,7 +44,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, EngineError> {
+    pub async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<UsageTotals, EngineError> {
         Ok(self.inner.store.usage(namespace, since).await?)
     }
 
@@ -53,14 +53,14 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn record_acts(&self, records: Vec<Record>) -> Result<(), EngineError> {
+    pub async fn record_acts(&self, records: Vec<AuditRecord>) -> Result<(), EngineError> {
         let position = self.inner.store.record(&Namespace::of_server(), records)?;
         Ok(self.inner.store.durable(position).await?)
     }
 
     /// Records requests that were refused before they reached the engine. Does not wait for the disk; if the store
     /// fails, the server's log reports it.
-    pub fn note_refusals(&self, records: Vec<Record>) {
+    pub fn note_refusals(&self, records: Vec<AuditRecord>) {
         if records.is_empty() {
             return;
         }

@@ -6,7 +6,7 @@
 
 use bosun_core::{
     Actor, ContentHash, Namespace, QueryUid,
-    audit::{Action, Record},
+    audit::{Action, AuditRecord},
     conversation::{ConversationKey, History},
     query::TargetKind,
 };
@@ -15,10 +15,10 @@ use serde::Serialize;
 use crate::{
     EngineError, StoreError, Submission,
     engine::{Engine, Inner},
-    registry::Window,
+    registry::MemoryWindow,
     store::{
-        Document, Removal,
-        conversations::{Conversation, Frame, Joining, Listing, Said, Size, Wanted},
+        Removal, StoredDocument,
+        conversations::{Conversation, Frame, Joining, Listing, SaidInConversation, Size, WantedConversations},
     },
 };
 
@@ -47,7 +47,7 @@ impl AskedConversation {
     }
 }
 
-impl Window {
+impl MemoryWindow {
     fn frame(self) -> Frame {
         let (messages, tokens) = match self {
             Self::Messages(messages) => (u64::from(messages), u64::MAX),
@@ -89,9 +89,9 @@ impl Inner {
     }
 }
 
-fn document(history: &History) -> Result<Document, StoreError> {
+fn document(history: &History) -> Result<StoredDocument, StoreError> {
     let body = history.to_document().map_err(|error| StoreError::Unavailable(Box::new(error)))?;
-    Ok(Document { hash: ContentHash::of(body.as_bytes()), body: body.into() })
+    Ok(StoredDocument { hash: ContentHash::of(body.as_bytes()), body: body.into() })
 }
 
 impl Engine {
@@ -102,7 +102,7 @@ impl Engine {
     pub async fn conversations(
         &self,
         namespace: &Namespace,
-        wanted: &Wanted,
+        wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
     ) -> Result<Listing<Conversation>, EngineError> {
@@ -116,10 +116,10 @@ impl Engine {
     pub async fn said(
         &self,
         namespace: &Namespace,
-        wanted: &Wanted,
+        wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<Said>, EngineError> {
+    ) -> Result<Listing<SaidInConversation>, EngineError> {
         Ok(self.store().said(namespace, wanted, after, limit).await?)
     }
 
@@ -128,10 +128,19 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn forget(&self, by: Actor, namespace: Namespace, wanted: Wanted) -> Result<usize, EngineError> {
+    pub async fn forget(
+        &self,
+        by: Actor,
+        namespace: Namespace,
+        wanted: WantedConversations,
+    ) -> Result<usize, EngineError> {
         self.detached(async move |inner| {
-            let record =
-                Record::of_act(inner.clock.now(), Action::ConversationDeleted, Some(&by), Some(wanted.to_string()));
+            let record = AuditRecord::of_act(
+                inner.clock.now(),
+                Action::ConversationDeleted,
+                Some(&by),
+                Some(wanted.to_string()),
+            );
             let record = Box::new(record);
             let mut forgotten = 0;
             loop {

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
     Actor,
-    audit::Record,
-    machine::{self, Delivery, Verdict},
+    audit::AuditRecord,
+    machine::{self, Delivery, DeliveryVerdict},
 };
 
 use crate::{
@@ -101,7 +101,7 @@ impl Engine {
             fault::point("delete.appended");
             let deleted = match inner.store.durable(position).await {
                 Ok(()) => {
-                    let record = Box::new(Record::of_deletion(&head, now, &by));
+                    let record = Box::new(AuditRecord::of_deletion(&head, now, &by));
                     inner.store.remove(Removal::Query(key.0, head.uid, record), now).await
                 }
                 Err(error) => Err(error),
@@ -117,6 +117,6 @@ impl Engine {
 
 /// Whether a client that posted this waits for the agent's next action: also after a replay, since the first answer
 /// may have been lost on the way.
-fn is_news(verdicts: &[Verdict]) -> bool {
-    verdicts.iter().any(|verdict| matches!(verdict, Verdict::Accepted(_) | Verdict::Replayed(_)))
+fn is_news(verdicts: &[DeliveryVerdict]) -> bool {
+    verdicts.iter().any(|verdict| matches!(verdict, DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_)))
 }

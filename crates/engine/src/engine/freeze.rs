@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
-    ContentHash, Limits, Namespace, Spec, Tool, Toolset,
+    ContentHash, Namespace, QueryLimits, Spec, Tool, Toolset,
     ceiling::{REQUEST_PATTERN_BYTES, WARNINGS_KEPT},
     conversation::Frozen,
     duration, json,
@@ -29,7 +29,7 @@ struct Answerer {
     model: String,
     prompt: Option<String>,
     tools: Vec<Tool>,
-    limits: Limits,
+    limits: QueryLimits,
     output_schema: Option<Arc<Value>>,
 }
 
@@ -230,7 +230,7 @@ impl Inner {
 }
 
 /// Warnings about tools whose timeout was clamped to the limit.
-fn warn_of_narrowed(toolset: &Toolset, limits: Limits) -> impl Iterator<Item = String> {
+fn warn_of_narrowed(toolset: &Toolset, limits: QueryLimits) -> impl Iterator<Item = String> {
     toolset.tools().iter().filter_map(move |member| {
         let limit = if member.tool.is_external() { limits.external_timeout } else { limits.tool_timeout };
         let wanted = member.tool.timeout.filter(|wanted| *wanted > limit)?;

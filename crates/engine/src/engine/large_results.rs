@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
     Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryName, Toolset, Transcript,
-    content::{BadContent, ContentCheck, Description, LARGEST_BYTES, Large, MediaType},
-    machine::{self, Delivery, Standing, Verdict, outcome_code},
+    content::{BadContent, ContentCheck, ContentDescription, LARGEST_BYTES, Large, MediaType},
+    machine::{self, CallStanding, Delivery, DeliveryVerdict, outcome_code},
     showing::{RESULT_SHOWN, Showing},
 };
 use bytes::{Bytes, BytesMut};
@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     EngineError, QueryKey, StoreError,
     background::clock_step::DELETES_AFTER,
-    blob::{Blobs, Draft},
+    blob::{BlobDraft, Blobs},
     engine::results::READ_RESULT,
     engine::upload_limits::DraftPermit,
     engine::{Engine, Inner},
@@ -149,7 +149,7 @@ impl LargeResults {
     }
 
     /// Whether all content that these verdicts accept is sealed.
-    pub(crate) fn are_kept(&self, verdicts: &[Verdict]) -> bool {
+    pub(crate) fn are_kept(&self, verdicts: &[DeliveryVerdict]) -> bool {
         self.0.iter().all(|result| result.is_kept || !is_taken(verdicts, result.index))
     }
 
@@ -158,7 +158,7 @@ impl LargeResults {
     /// # Errors
     /// If it cannot be written; or if it was uploaded and its blob is missing: a dangling reference is worse than a
     /// failure.
-    pub(crate) async fn keep(&mut self, blobs: &dyn Blobs, verdicts: &[Verdict]) -> Result<(), StoreError> {
+    pub(crate) async fn keep(&mut self, blobs: &dyn Blobs, verdicts: &[DeliveryVerdict]) -> Result<(), StoreError> {
         for result in self.0.iter_mut().filter(|result| !result.is_kept && is_taken(verdicts, result.index)) {
             match &result.aside {
                 Some(aside) => seal(blobs, aside).await?,
@@ -171,8 +171,8 @@ impl LargeResults {
     }
 }
 
-fn is_taken(verdicts: &[Verdict], index: usize) -> bool {
-    matches!(verdicts.get(index), Some(Verdict::Accepted(_)))
+fn is_taken(verdicts: &[DeliveryVerdict], index: usize) -> bool {
+    matches!(verdicts.get(index), Some(DeliveryVerdict::Accepted(_)))
 }
 
 impl Inner {
@@ -215,9 +215,9 @@ impl Inner {
 pub struct Upload {
     media_type: MediaType,
     check: ContentCheck,
-    description: Description,
+    description: ContentDescription,
     /// `None` if the bytes are only compared.
-    draft: Option<(Box<dyn Draft>, DraftPermit)>,
+    draft: Option<(Box<dyn BlobDraft>, DraftPermit)>,
     /// Buffered, not written yet.
     step: BytesMut,
 }
@@ -241,7 +241,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
-    pub async fn standing(&self, key: &QueryKey, call: CallId) -> Result<Standing, EngineError> {
+    pub async fn standing(&self, key: &QueryKey, call: CallId) -> Result<CallStanding, EngineError> {
         let snapshot = self.get(key, None).await?;
         Ok(machine::standing(&snapshot.head, self.inner.clock.now(), call))
     }
@@ -255,18 +255,18 @@ impl Engine {
         &self,
         namespace: &Namespace,
         call: CallId,
-        standing: Standing,
+        standing: CallStanding,
         media_type: MediaType,
     ) -> Result<Upload, EngineError> {
         let draft = match standing {
-            Standing::Open => {
+            CallStanding::Open => {
                 let permit = self.inner.drafts.begin(namespace, call)?;
                 Some((self.inner.blobs.begin().await?, permit))
             }
-            Standing::Resolved | Standing::Expired | Standing::Cancelled | Standing::Unknown => None,
+            CallStanding::Resolved | CallStanding::Expired | CallStanding::Cancelled | CallStanding::Unknown => None,
         };
         let check = ContentCheck::new(&media_type);
-        Ok(Upload { media_type, check, description: Description::default(), draft, step: BytesMut::new() })
+        Ok(Upload { media_type, check, description: ContentDescription::default(), draft, step: BytesMut::new() })
     }
 
     /// Removes blobs that no query refers to and that are older than [`BLOB_GRACE`], and returns how many.

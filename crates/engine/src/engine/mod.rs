@@ -29,11 +29,11 @@ pub(crate) mod upload_limits;
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Event, Head, Limits, Namespace, Timestamp, Transcript,
-    audit::Arguments,
+    Event, Head, Namespace, QueryLimits, Timestamp, Transcript,
+    audit::ArgumentsInAudit,
     ceiling::SCHEMA_CACHE_BYTES,
     json,
-    machine::Verdict,
+    machine::DeliveryVerdict,
     schema::SchemaCache,
     tool::definition::{DefinitionCache, Rules},
 };
@@ -50,7 +50,7 @@ use crate::{
     background::offload::Offload,
     background::retention,
     engine::resources::Resources,
-    engine::upload_limits::Drafts,
+    engine::upload_limits::UploadDrafts,
     fault,
     metrics::Metrics,
     queries::watch::Watch,
@@ -60,17 +60,17 @@ use crate::{
         state::QueryState,
     },
     resource::Assemble,
-    store::{Listed, Page, Position, has_work},
-    turns::driver::{self, Found},
+    store::{ListedQueries, Position, QueryPage, has_work},
+    turns::driver::{self, FoundAs},
     turns::isolation::Isolation,
     turns::toolset_cache::Toolsets,
 };
 
 /// The configuration of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct EngineSettings {
     /// Upper bounds of the limits of every query.
-    pub limits: Limits,
+    pub limits: QueryLimits,
     /// How many queries run at the same time; the others are queued.
     pub max_running: usize,
     /// The maximum length of the queue; beyond it new queries are refused.
@@ -78,20 +78,20 @@ pub struct Settings {
     /// The percentage of both that one namespace may use of what the other namespaces leave free.
     pub namespace_share: u8,
     /// What the audit log records of the arguments of calls.
-    pub audited_arguments: Arguments,
+    pub audited_arguments: ArgumentsInAudit,
     /// Whether spans are exported: then they have more fields, and models get our span as parent instead of the
     /// caller's.
     pub exports_spans: bool,
 }
 
-impl Default for Settings {
+impl Default for EngineSettings {
     fn default() -> Self {
         Self {
-            limits: Limits::default(),
+            limits: QueryLimits::default(),
             max_running: 256,
             max_queued: 10_000,
             namespace_share: 90,
-            audited_arguments: Arguments::default(),
+            audited_arguments: ArgumentsInAudit::default(),
             exports_spans: false,
         }
     }
@@ -115,7 +115,7 @@ pub struct Snapshot {
 /// The verdict on each delivered result, and the query after the delivery.
 #[derive(Clone, Debug)]
 pub struct DeliverReport {
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<DeliveryVerdict>,
     pub snapshot: Snapshot,
 }
 
@@ -128,10 +128,10 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) blobs: Arc<dyn Blobs>,
-    pub(crate) drafts: Arc<Drafts>,
+    pub(crate) drafts: Arc<UploadDrafts>,
     pub(crate) resources: Resources,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: EngineSettings,
     pub(crate) live_queries: Arc<LiveQueries>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) toolsets: Toolsets,
@@ -166,7 +166,7 @@ impl Engine {
         blobs: Arc<dyn Blobs>,
         assembler: impl Into<Arc<dyn Assemble>>,
         clock: Arc<dyn Clock>,
-        settings: Settings,
+        settings: EngineSettings,
     ) -> Result<Self, EngineError> {
         let metrics = Arc::new(Metrics::default());
         let resources = Resources::new(assembler.into(), &store.resources(None).await?);
@@ -238,7 +238,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, EngineError> {
+    pub async fn list(&self, namespace: &Namespace, page: &QueryPage) -> Result<ListedQueries, EngineError> {
         Ok(self.inner.store.list(namespace, page).await?)
     }
 
@@ -262,7 +262,7 @@ impl Engine {
     }
 
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &EngineSettings {
         &self.inner.settings
     }
 
@@ -418,7 +418,7 @@ impl Inner {
             && locked.claim()
         {
             let cause = self.settings.exports_spans.then(Span::current);
-            self.tasks.spawn(driver::drive(Arc::clone(live), permit, Found::Due, cause));
+            self.tasks.spawn(driver::drive(Arc::clone(live), permit, FoundAs::Due, cause));
         }
     }
 

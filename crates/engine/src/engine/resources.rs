@@ -13,7 +13,7 @@ use std::{
 
 use bosun_core::{
     Actor, Namespace, Timestamp,
-    audit::{Action, Record},
+    audit::{Action, AuditRecord},
     ceiling::{RESOURCE_BYTES, RESOURCE_MEMORY_BYTES},
     json::{compact_size, escaped_size, memory},
 };
@@ -23,8 +23,8 @@ use crate::{
     engine::Inner,
     fault,
     resource::{
-        Amendment, Assemble, Change, ChangedResource, Description, Kind, Manifest, ManifestFault, ManifestFaults,
-        Origin, Resource, ResourceChange, ResourceError, ResourceKey, StoredResource,
+        Amendment, Assemble, ChangedResource, Manifest, ManifestBody, ManifestChange, ManifestFault, ManifestFaults,
+        Resource, ResourceChange, ResourceError, ResourceKey, ResourceKind, ResourceOrigin, StoredResource,
     },
 };
 
@@ -151,7 +151,7 @@ impl Engine {
         &self,
         by: Actor,
         key: ResourceKey,
-        change: impl FnOnce(&mut Description) + Send + 'static,
+        change: impl FnOnce(&mut ManifestBody) + Send + 'static,
     ) -> Result<ChangedResource, EngineError> {
         self.detached(async move |inner| {
             let _changing = inner.resources.lock(&key.namespace).await;
@@ -174,7 +174,7 @@ impl Engine {
         self.detached(async move |inner| {
             let _changing = inner.resources.lock(&key.namespace).await;
             changeable(&inner.resources.registry(), &key)?;
-            inner.change_resources(&by, Action::ResourceDeleted, Change::Remove(key)).await?;
+            inner.change_resources(&by, Action::ResourceDeleted, ManifestChange::Remove(key)).await?;
             Ok(())
         })
         .await
@@ -182,7 +182,7 @@ impl Engine {
 }
 
 /// Limits the size of a resource. Changes are merged field by field, so it could otherwise grow with every change.
-fn too_large(Description { labels, annotations, spec }: &Description) -> Option<ManifestFault> {
+fn too_large(ManifestBody { labels, annotations, spec }: &ManifestBody) -> Option<ManifestFault> {
     let texts = labels.iter().chain(annotations).map(|(name, text)| name.len() + escaped_size(text));
     let fields = spec.iter().map(|(name, value)| name.len() + compact_size(value));
     let bytes: usize = texts.chain(fields).sum();
@@ -209,18 +209,23 @@ impl Inner {
             let key = key.clone();
             ResourceError::Invalid { key, faults, omitted }
         })?;
-        let registry = self.change_resources(by, action, Change::Keep(Box::new(stored))).await?;
+        let registry = self.change_resources(by, action, ManifestChange::Keep(Box::new(stored))).await?;
         let resource = find(&registry, &key).ok_or(ResourceError::NotFound(key))?;
         Ok(ChangedResource { resource, warnings: checked.warnings, registry })
     }
 
     /// Durable first, then in effect. If the store does not know whether the change was committed, what it holds when
     /// it can be read again decides.
-    async fn change_resources(&self, by: &Actor, action: Action, what: Change) -> Result<Arc<Registry>, StoreError> {
+    async fn change_resources(
+        &self,
+        by: &Actor,
+        action: Action,
+        what: ManifestChange,
+    ) -> Result<Arc<Registry>, StoreError> {
         let ResourceKey { kind, name, namespace } = what.key();
         let namespace = namespace.clone();
         let detail = format!("{} {name}", kind.as_str());
-        let record = Record::of_act(self.clock.now(), action, Some(by), Some(detail));
+        let record = AuditRecord::of_act(self.clock.now(), action, Some(by), Some(detail));
         let changed = self.store.change_resource(ResourceChange { what, record }).await;
         fault::point("resource.durable");
         let stored = self.store.resources(Some(&namespace)).await?;
@@ -233,7 +238,7 @@ impl Inner {
 /// Whether a client may create a resource of this name although one exists: the built-in memory is only the default for
 /// namespaces without one of their own.
 fn gives_way(resource: &Resource) -> bool {
-    resource.origin == Origin::Builtin && resource.manifest.key.kind == Kind::Memory
+    resource.origin == ResourceOrigin::Builtin && resource.manifest.key.kind == ResourceKind::Memory
 }
 
 fn find(registry: &Registry, key: &ResourceKey) -> Option<Arc<Resource>> {
@@ -243,8 +248,8 @@ fn find(registry: &Registry, key: &ResourceKey) -> Option<Arc<Resource>> {
 fn changeable(registry: &Registry, key: &ResourceKey) -> Result<(Arc<Resource>, u64, Timestamp), ResourceError> {
     let resource = find(registry, key).ok_or_else(|| ResourceError::NotFound(key.clone()))?;
     match &resource.origin {
-        Origin::Stored { generation, created_at, .. } => Ok((Arc::clone(&resource), *generation, *created_at)),
-        Origin::File(file) => Err(ResourceError::ManagedByFile { key: key.clone(), file: file.clone() }),
-        Origin::Builtin => Err(ResourceError::ManagedByServer(key.clone())),
+        ResourceOrigin::Stored { generation, created_at, .. } => Ok((Arc::clone(&resource), *generation, *created_at)),
+        ResourceOrigin::File(file) => Err(ResourceError::ManagedByFile { key: key.clone(), file: file.clone() }),
+        ResourceOrigin::Builtin => Err(ResourceError::ManagedByServer(key.clone())),
     }
 }

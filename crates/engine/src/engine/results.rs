@@ -4,7 +4,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use bosun_core::{
     CallId, Content, ContentHash, Transcript,
-    content::{Large, MediaType, Page, Window},
+    content::{ContentPage, ContentWindow, Large, MediaType},
 };
 use bytes::Bytes;
 
@@ -28,11 +28,11 @@ pub struct ResultContent {
     pub size: u64,
     /// Of the bytes.
     pub hash: ContentHash,
-    source: Source,
+    source: ContentSource,
 }
 
 #[derive(Clone)]
-enum Source {
+enum ContentSource {
     Inline(Bytes),
     Blob(Arc<dyn Blobs>),
 }
@@ -64,10 +64,10 @@ impl Results {
     ///
     /// # Errors
     /// If this query has no such result, or it cannot be read right now.
-    pub async fn page(&self, handle: &str, offset: u64, limit: u64) -> Result<Page, PageError> {
+    pub async fn page(&self, handle: &str, offset: u64, limit: u64) -> Result<ContentPage, PageError> {
         let call = handle.parse().ok();
         let content = call.and_then(|call| self.content(call)).ok_or_else(|| PageError::Unknown(handle.to_owned()))?;
-        let window = Window::new(content.size, offset, limit);
+        let window = ContentWindow::new(content.size, offset, limit);
         Ok(window.cut(&content.read(window.bytes()).await?))
     }
 }
@@ -83,10 +83,10 @@ impl ResultContent {
         match content {
             Content::Inline(value) => {
                 let (Large { hash, size, media_type, .. }, text) = Large::of(value);
-                Self { media_type, size, hash, source: Source::Inline(text.into_owned().into()) }
+                Self { media_type, size, hash, source: ContentSource::Inline(text.into_owned().into()) }
             }
             Content::Large(Large { hash, size, media_type, .. }) => {
-                let (media_type, source) = (media_type.clone(), Source::Blob(Arc::clone(blobs)));
+                let (media_type, source) = (media_type.clone(), ContentSource::Blob(Arc::clone(blobs)));
                 Self { media_type, size: *size, hash: *hash, source }
             }
         }
@@ -99,11 +99,11 @@ impl ResultContent {
     pub async fn read(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         let read = match &self.source {
-            Source::Inline(bytes) => {
+            ContentSource::Inline(bytes) => {
                 let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(bytes.len());
                 Some(bytes.slice(start..start.saturating_add(length).min(bytes.len())))
             }
-            Source::Blob(blobs) => blobs.read(self.hash, range.start, length).await?,
+            ContentSource::Blob(blobs) => blobs.read(self.hash, range.start, length).await?,
         };
         // A truncated blob counts as missing.
         read.filter(|bytes| bytes.len() == length).ok_or(StoreError::MissingBlob(self.hash))

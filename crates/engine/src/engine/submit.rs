@@ -12,24 +12,24 @@ use crate::{
         append::CreationParts,
         live::{LiveQuery, LockedQuery},
     },
-    store::{Document, Request, RequestKey},
+    store::{IdempotentRequest, RequestKey, StoredDocument},
 };
 
 /// What identifies a request for idempotency: its name or key, and its fingerprint.
-pub(crate) struct Asked {
+pub(crate) struct AskedBefore {
     name: Option<QueryName>,
     key: Option<RequestKey>,
     fingerprint: Option<ContentHash>,
 }
 
-impl Asked {
+impl AskedBefore {
     pub(crate) fn new(submission: &Submission, fingerprint: Option<ContentHash>) -> Self {
         Self { name: submission.name.clone(), key: submission.request.clone(), fingerprint }
     }
 
     /// What the store keeps of it.
-    pub(crate) fn into_request(self) -> Option<Request> {
-        self.key.zip(self.fingerprint).map(|(key, fingerprint)| Request { key, fingerprint })
+    pub(crate) fn into_request(self) -> Option<IdempotentRequest> {
+        self.key.zip(self.fingerprint).map(|(key, fingerprint)| IdempotentRequest { key, fingerprint })
     }
 }
 
@@ -59,7 +59,7 @@ impl Engine {
             let fingerprint = lasting_name.is_some().then(|| submission.fingerprint());
             let key = (submission.namespace.clone(), lasting_name.unwrap_or_else(|| QueryName::for_uid(uid)));
             let live = inner.live_queries.entry(&key);
-            let asked = Asked::new(&submission, fingerprint);
+            let asked = AskedBefore::new(&submission, fingerprint);
             if !is_new && let Earlier::Answer(earlier) = inner.earlier(&live, &asked, wait).await? {
                 return Ok(earlier);
             }
@@ -80,7 +80,7 @@ impl Engine {
                     Earlier::None(locked) => locked,
                 }
             };
-            let toolset = Document { hash: toolset.hash(), body: toolset.to_document() };
+            let toolset = StoredDocument { hash: toolset.hash(), body: toolset.to_document() };
             let brings = CreationParts { toolset, request: asked.into_request(), joins };
             let event = Event::Created { spec: Arc::new(spec), by };
             // Only the store knows whether a query is alone in its conversation, and no model is asked before that. And
@@ -115,7 +115,7 @@ impl Inner {
     pub(crate) async fn earlier<'a>(
         self: &Arc<Self>,
         live: &'a Arc<LiveQuery>,
-        asked: &Asked,
+        asked: &AskedBefore,
         wait: Option<Duration>,
     ) -> Result<Earlier<'a>, EngineError> {
         let locked = live.lock(&*self.store).await?;

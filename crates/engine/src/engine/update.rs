@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
-    Actor, Limits, Namespace, QueryUid,
+    Actor, Namespace, QueryLimits, QueryUid,
     event::Changed,
     machine,
     query::{AskedLimits, TargetKind},
@@ -56,26 +56,26 @@ impl Engine {
 
     /// Upper bounds of a query's limits: those of the server, or those of its agent where they are lower.
     #[must_use]
-    pub fn bounds(&self, namespace: &Namespace, target: TargetKind, name: &str) -> Limits {
+    pub fn bounds(&self, namespace: &Namespace, target: TargetKind, name: &str) -> QueryLimits {
         self.inner.bounds(namespace, target, name)
     }
 }
 
 impl Inner {
-    fn bounds(&self, namespace: &Namespace, target: TargetKind, name: &str) -> Limits {
+    fn bounds(&self, namespace: &Namespace, target: TargetKind, name: &str) -> QueryLimits {
         let (server, registry) = (self.settings.limits, self.resources.registry());
         let agent = (target == TargetKind::Agent).then(|| registry.agent(namespace, name)).flatten();
         agent.map_or(server, |agent| agent.limits.narrow(server))
     }
 
-    fn bounds_of(&self, state: &QueryState) -> Limits {
+    fn bounds_of(&self, state: &QueryState) -> QueryLimits {
         self.bounds(&state.head.namespace, state.transcript.spec.target_kind, &state.head.target)
     }
 }
 
 impl Update {
     /// The requested changes that differ from the current state.
-    fn compare(&self, state: &QueryState, wide: Limits, by: &Actor) -> Changed {
+    fn compare(&self, state: &QueryState, wide: QueryLimits, by: &Actor) -> Changed {
         let (head, spec) = (&state.head, &state.transcript.spec);
         let other = |wanted: &Option<BTreeMap<_, _>>, is: &BTreeMap<_, _>| wanted.clone().filter(|wanted| wanted != is);
         Changed {

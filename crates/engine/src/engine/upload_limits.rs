@@ -18,7 +18,7 @@ use crate::EngineError;
 
 /// The open drafts of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Drafts {
+pub(crate) struct UploadDrafts {
     counted: Mutex<Counted>,
 }
 
@@ -31,13 +31,13 @@ struct Counted {
 /// The permit of one draft.
 #[derive(Debug)]
 pub(crate) struct DraftPermit {
-    drafts: Arc<Drafts>,
+    drafts: Arc<UploadDrafts>,
     call: CallId,
     namespace: Namespace,
     bytes: usize,
 }
 
-impl Drafts {
+impl UploadDrafts {
     /// # Errors
     /// If the call has reached its limit of drafts.
     pub(crate) fn begin(self: &Arc<Self>, namespace: &Namespace, call: CallId) -> Result<DraftPermit, EngineError> {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn drafts_are_limited_per_call() {
-        let drafts = Arc::new(Drafts::default());
+        let drafts = Arc::new(UploadDrafts::default());
         let namespace = Namespace::default();
         let mut held: Vec<_> = (0..CALL_DRAFTS).map(|_| drafts.begin(&namespace, call(1)).unwrap()).collect();
         assert!(drafts.begin(&namespace, call(1)).is_err());
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_total_size_of_drafts_is_limited_per_namespace() {
-        let drafts = Arc::new(Drafts::default());
+        let drafts = Arc::new(UploadDrafts::default());
         let namespace = Namespace::default();
         let (mut first, mut second) =
             (drafts.begin(&namespace, call(1)).unwrap(), drafts.begin(&namespace, call(2)).unwrap());

@@ -1,18 +1,21 @@
 //! Conversations in memory.
 
 use async_trait::async_trait;
-use bosun_core::{Namespace, QueryUid, Timestamp, audit::Record, conversation::ConversationKey, message};
+use bosun_core::{Namespace, QueryUid, Timestamp, audit::AuditRecord, conversation::ConversationKey, message};
 
-use super::{Memory, MemoryState};
+use super::{MemoryState, MemoryStore};
 use crate::store::{
     PAGE_BYTES, StoreError,
-    conversations::{Conversation, Conversations, Exchange, Frame, Joining, Listing, Said, Size, Wanted, outdated},
+    conversations::{
+        Conversation, Conversations, Exchange, Frame, Joining, Listing, SaidInConversation, Size, WantedConversations,
+        outdated,
+    },
 };
 
 /// Conversations and their messages, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(super) struct MemoryConversations {
-    said: Vec<(Namespace, Said, Size)>,
+    said: Vec<(Namespace, SaidInConversation, Size)>,
     /// How many messages a conversation ever had, and when its retention ends.
     known: std::collections::BTreeMap<(Namespace, ConversationKey), (u64, Timestamp)>,
 }
@@ -26,7 +29,7 @@ impl MemoryConversations {
         let first = *count + 1;
         *count += messages.len() as u64;
         *until = kept_until.max(*until);
-        self.said.push((namespace.clone(), Said { key, query, name, at, first, messages }, size));
+        self.said.push((namespace.clone(), SaidInConversation { key, query, name, at, first, messages }, size));
     }
 
     /// The namespace of each conversation.
@@ -37,15 +40,15 @@ impl MemoryConversations {
     fn of<'a>(
         &'a self,
         namespace: &'a Namespace,
-        wanted: &'a Wanted,
-    ) -> impl Iterator<Item = &'a (Namespace, Said, Size)> {
+        wanted: &'a WantedConversations,
+    ) -> impl Iterator<Item = &'a (Namespace, SaidInConversation, Size)> {
         self.said.iter().filter(move |(owner, said, _)| {
             owner == namespace && wanted.includes(&said.key) && wanted.includes_query(&said.name, said.query)
         })
     }
 
     /// Deletes what is wanted; returns how many conversations, or how many queries of one, that were.
-    pub(super) fn forget(&mut self, namespace: &Namespace, wanted: &Wanted) -> usize {
+    pub(super) fn forget(&mut self, namespace: &Namespace, wanted: &WantedConversations) -> usize {
         let conversations: std::collections::BTreeSet<_> =
             self.of(namespace, wanted).map(|(_, said, _)| said.key.clone()).collect();
         let queries = self.of(namespace, wanted).count();
@@ -57,7 +60,7 @@ impl MemoryConversations {
     }
 
     /// Deletes conversations past their retention, and returns the audit records of that.
-    pub(super) fn forget_outdated(&mut self, now: Timestamp) -> Vec<(Namespace, Record)> {
+    pub(super) fn forget_outdated(&mut self, now: Timestamp) -> Vec<(Namespace, AuditRecord)> {
         let mut acts = Vec::new();
         self.known.retain(|(namespace, key), (_, until)| {
             let stays = *until > now;
@@ -78,7 +81,7 @@ impl MemoryConversations {
             .retain(|(owner, key), _| said.iter().any(|(namespace, said, _)| namespace == owner && said.key == *key));
     }
 
-    fn listed(&self, namespace: &Namespace, wanted: &Wanted) -> Vec<Conversation> {
+    fn listed(&self, namespace: &Namespace, wanted: &WantedConversations) -> Vec<Conversation> {
         let mut listed: Vec<Conversation> = Vec::new();
         for (_, said, _) in self.of(namespace, wanted).collect::<Vec<_>>().into_iter().rev() {
             let count = said.messages.len() as u64;
@@ -126,15 +129,15 @@ fn behind<T>(
 }
 
 #[async_trait]
-impl Conversations for Memory {
+impl Conversations for MemoryStore {
     async fn history(
         &self,
         namespace: &Namespace,
         key: &ConversationKey,
         mut frame: Frame,
-    ) -> Result<Vec<Said>, StoreError> {
+    ) -> Result<Vec<SaidInConversation>, StoreError> {
         let state = self.lock();
-        let wanted = Wanted { memory: Some(key.memory.clone()), id: Some(key.id.clone()), query: None };
+        let wanted = WantedConversations { memory: Some(key.memory.clone()), id: Some(key.id.clone()), query: None };
         let all: Vec<_> = state.conversations.of(namespace, &wanted).collect();
         let mut taken: Vec<_> = all
             .into_iter()
@@ -149,7 +152,7 @@ impl Conversations for Memory {
     async fn conversations(
         &self,
         namespace: &Namespace,
-        wanted: &Wanted,
+        wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
     ) -> Result<Listing<Conversation>, StoreError> {
@@ -162,10 +165,10 @@ impl Conversations for Memory {
     async fn said(
         &self,
         namespace: &Namespace,
-        wanted: &Wanted,
+        wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<Said>, StoreError> {
+    ) -> Result<Listing<SaidInConversation>, StoreError> {
         let state = self.lock();
         let all: Vec<_> = state.conversations.of(namespace, wanted).collect();
         let total = all.iter().map(|(_, said, _)| said.messages.len() as u64).sum();

@@ -40,14 +40,14 @@ impl Gauge {
 
 /// A histogram. Its bounds are constants that are passed with each use.
 #[derive(Debug)]
-pub struct Histogram<const BUCKETS: usize> {
+pub struct MetricHistogram<const BUCKETS: usize> {
     buckets: [AtomicU64; BUCKETS],
     above: AtomicU64,
     /// In millionths, so that a sum of seconds can be updated without a lock.
     millionths: AtomicU64,
 }
 
-impl<const BUCKETS: usize> Default for Histogram<BUCKETS> {
+impl<const BUCKETS: usize> Default for MetricHistogram<BUCKETS> {
     fn default() -> Self {
         Self {
             buckets: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -57,7 +57,7 @@ impl<const BUCKETS: usize> Default for Histogram<BUCKETS> {
     }
 }
 
-impl<const BUCKETS: usize> Histogram<BUCKETS> {
+impl<const BUCKETS: usize> MetricHistogram<BUCKETS> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

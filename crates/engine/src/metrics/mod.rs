@@ -8,8 +8,8 @@ mod figure;
 mod process;
 mod text;
 
-pub use figure::{Counter, Gauge, Histogram, HistogramCounts, SECONDS, SIZES};
-pub use text::{Family, Kind, Text};
+pub use figure::{Counter, Gauge, HistogramCounts, MetricHistogram, SECONDS, SIZES};
+pub use text::{Family, FamilyKind, MetricsText};
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use std::{
 
 use bosun_core::{
     Binding, Outcome,
-    audit::{Action, Record, SUCCESS},
+    audit::{Action, AuditRecord, SUCCESS},
     query::Usage,
     tool::BindingKind,
 };
@@ -28,61 +28,66 @@ use crate::{EngineError, engine::Engine, model::ModelReply};
 
 /// Every family that the engine itself reports, in the order in which they are written.
 pub const FAMILIES: &[Family] = &[
-    Family::new("bosun_build_info", Kind::Gauge, &["version"], "1, with the version of the program"),
-    Family::new("bosun_queries_created_total", Kind::Counter, &[], "Queries that were created"),
+    Family::new("bosun_build_info", FamilyKind::Gauge, &["version"], "1, with the version of the program"),
+    Family::new("bosun_queries_created_total", FamilyKind::Counter, &[], "Queries that were created"),
     Family::new(
         "bosun_queries_ended_total",
-        Kind::Counter,
+        FamilyKind::Counter,
         &["state"],
         "Queries that ended: completed, failed or cancelled",
     ),
     Family::new(
         "bosun_queries",
-        Kind::Gauge,
+        FamilyKind::Gauge,
         &["state"],
         "Queries that run, wait for a permit (queued), or wait for a client (waiting, also held)",
     ),
     Family::new(
         "bosun_calls_total",
-        Kind::Counter,
+        FamilyKind::Counter,
         &["kind", "outcome"],
         "Calls that have their outcome, by what runs the tool: success, failure, or expired",
     ),
     Family::new(
         "bosun_call_seconds",
-        Kind::Histogram,
+        FamilyKind::Histogram,
         &["kind"],
         "From start to end of an inside call, from hand-out to result of an outside one",
     ),
-    Family::new("bosun_deliveries_refused_total", Kind::Counter, &[], "Results that were refused"),
+    Family::new("bosun_deliveries_refused_total", FamilyKind::Counter, &[], "Results that were refused"),
     Family::new(
         "bosun_model_requests_total",
-        Kind::Counter,
+        FamilyKind::Counter,
         &["model", "outcome"],
         "Turns of models: success or failure",
     ),
     Family::new(
         "bosun_model_request_seconds",
-        Kind::Histogram,
+        FamilyKind::Histogram,
         &["model"],
         "From a request to a model to its whole answer",
     ),
     Family::new(
         "bosun_model_tokens_total",
-        Kind::Counter,
+        FamilyKind::Counter,
         &["model", "kind"],
         "Tokens that model APIs reported: prompt, completion, and those of the prompt that were cached",
     ),
-    Family::new("bosun_model_retries_total", Kind::Counter, &["model"], "Turns that were retried after they broke off"),
-    Family::new("bosun_sse_streams", Kind::Gauge, &[], "Open event streams"),
-    Family::new("bosun_store_appends_total", Kind::Counter, &[], "Appends that were handed to the store"),
-    Family::new("bosun_store_commits_total", Kind::Counter, &[], "Commits that reached the disk"),
-    Family::new("bosun_store_awaited_commits_total", Kind::Counter, &[], "Commits that a caller waited for"),
-    Family::new("bosun_store_commit_seconds", Kind::Histogram, &[], "Duration of a commit, with its flush"),
-    Family::new("bosun_store_commit_appends", Kind::Histogram, &[], "Appends per commit"),
-    Family::new("process_resident_memory_bytes", Kind::Gauge, &[], "Memory of the process"),
-    Family::new("process_cpu_seconds_total", Kind::Counter, &[], "CPU time of the process"),
-    Family::new("process_open_fds", Kind::Gauge, &[], "Open file descriptors"),
+    Family::new(
+        "bosun_model_retries_total",
+        FamilyKind::Counter,
+        &["model"],
+        "Turns that were retried after they broke off",
+    ),
+    Family::new("bosun_sse_streams", FamilyKind::Gauge, &[], "Open event streams"),
+    Family::new("bosun_store_appends_total", FamilyKind::Counter, &[], "Appends that were handed to the store"),
+    Family::new("bosun_store_commits_total", FamilyKind::Counter, &[], "Commits that reached the disk"),
+    Family::new("bosun_store_awaited_commits_total", FamilyKind::Counter, &[], "Commits that a caller waited for"),
+    Family::new("bosun_store_commit_seconds", FamilyKind::Histogram, &[], "Duration of a commit, with its flush"),
+    Family::new("bosun_store_commit_appends", FamilyKind::Histogram, &[], "Appends per commit"),
+    Family::new("process_resident_memory_bytes", FamilyKind::Gauge, &[], "Memory of the process"),
+    Family::new("process_cpu_seconds_total", FamilyKind::Counter, &[], "CPU time of the process"),
+    Family::new("process_open_fds", FamilyKind::Gauge, &[], "Open file descriptors"),
 ];
 
 /// At most this many models have metrics of their own; further ones share one name.
@@ -93,7 +98,7 @@ struct OfKind {
     success: Counter,
     failure: Counter,
     expired: Counter,
-    seconds: Histogram<{ SECONDS.len() }>,
+    seconds: MetricHistogram<{ SECONDS.len() }>,
 }
 
 #[derive(Debug, Default)]
@@ -105,7 +110,7 @@ struct OfModel {
     completion: Counter,
     cached: Counter,
     cache_write: Counter,
-    seconds: Histogram<{ SECONDS.len() }>,
+    seconds: MetricHistogram<{ SECONDS.len() }>,
 }
 
 /// All metrics of one engine.
@@ -127,7 +132,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Counts what has just been appended. Inside calls are counted where they run, by their binding.
-    pub(crate) fn note(&self, records: &[Record]) {
+    pub(crate) fn note(&self, records: &[AuditRecord]) {
         for record in records {
             match record.action {
                 Action::QueryCreated => self.created.add(1),
@@ -215,7 +220,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store cannot count the queries.
-    pub async fn write_metrics(&self, text: &mut Text) -> Result<(), EngineError> {
+    pub async fn write_metrics(&self, text: &mut MetricsText) -> Result<(), EngineError> {
         let (metrics, store) = (&self.inner.metrics, &self.inner.store);
         let waiting = store.count_waiting().await?;
         // Counted from the rows: a query with work that does not run is queued, whether or not admission knows of it.
@@ -258,7 +263,7 @@ impl Engine {
         Ok(())
     }
 
-    fn write_models(&self, text: &mut Text) {
+    fn write_models(&self, text: &mut MetricsText) {
         let models = self.inner.metrics.models.read().unwrap_or_else(PoisonError::into_inner);
         let mut family = text.family(FAMILIES, "bosun_model_requests_total");
         for (model, figures) in &*models {

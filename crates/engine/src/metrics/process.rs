@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use super::{FAMILIES, Text};
+use super::{FAMILIES, MetricsText};
 
 /// The clock ticks in which Linux counts CPU time; it has been 100 on every platform for decades.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-pub(super) fn write(text: &mut Text) {
+pub(super) fn write(text: &mut MetricsText) {
     if let Some(kibibytes) = resident_kibibytes() {
         text.family(FAMILIES, "process_resident_memory_bytes").count(&[], kibibytes.saturating_mul(1024));
     }

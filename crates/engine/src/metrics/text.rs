@@ -8,13 +8,13 @@ use super::HistogramCounts;
 
 /// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FamilyKind {
     Counter,
     Gauge,
     Histogram,
 }
 
-impl Kind {
+impl FamilyKind {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,14 +29,19 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Family {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: FamilyKind,
     pub labels: &'static [&'static str],
     pub help: &'static str,
 }
 
 impl Family {
     #[must_use]
-    pub const fn new(name: &'static str, kind: Kind, labels: &'static [&'static str], help: &'static str) -> Self {
+    pub const fn new(
+        name: &'static str,
+        kind: FamilyKind,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Self {
         Self { name, kind, labels, help }
     }
 
@@ -50,7 +55,7 @@ impl Family {
 
 /// The text that is being written.
 #[derive(Debug, Default)]
-pub struct Text(String);
+pub struct MetricsText(String);
 
 /// A family that is being written.
 #[derive(Debug)]
@@ -59,7 +64,7 @@ pub struct Samples<'a> {
     family: Family,
 }
 
-impl Text {
+impl MetricsText {
     /// Begins the family of this name. A name that is not in the list is a bug; it is written without a description,
     /// and a test finds it.
     pub fn family(&mut self, families: &[Family], name: &'static str) -> Samples<'_> {
@@ -68,7 +73,7 @@ impl Text {
             // Writing into a string cannot fail.
             let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {}\n", kind.as_str());
         }
-        Samples { text: &mut self.0, family: known.unwrap_or(Family::new(name, Kind::Gauge, &[], "")) }
+        Samples { text: &mut self.0, family: known.unwrap_or(Family::new(name, FamilyKind::Gauge, &[], "")) }
     }
 
     #[must_use]

@@ -19,10 +19,10 @@ use super::{
     state::{QueryState, Recent, Started},
 };
 use crate::{
-    background::clock_step::Reading,
+    background::clock_step::ClockReading,
     store::{
-        Append, Document, Encoded, Position, Request, Store, StoreError,
-        conversations::{Exchange, Joining, Part},
+        Append, Encoded, IdempotentRequest, Position, Store, StoreError, StoredDocument,
+        conversations::{ConversationPart, Exchange, Joining},
     },
 };
 
@@ -35,13 +35,13 @@ const STEP_COUNTED_MS: i64 = 1_000;
 
 /// What is to be appended.
 #[derive(Default)]
-pub(crate) struct Change {
+pub(crate) struct QueryChange {
     pub(crate) events: Vec<Event>,
     /// Added to the query's conversation if this append completes the query.
     pub(crate) said: Option<Arc<[Message]>>,
 }
 
-impl From<Vec<Event>> for Change {
+impl From<Vec<Event>> for QueryChange {
     fn from(events: Vec<Event>) -> Self {
         Self { events, said: None }
     }
@@ -49,8 +49,8 @@ impl From<Vec<Event>> for Change {
 
 /// What a creation has in addition to its entries.
 pub(crate) struct CreationParts {
-    pub(crate) toolset: Document,
-    pub(crate) request: Option<Request>,
+    pub(crate) toolset: StoredDocument,
+    pub(crate) request: Option<IdempotentRequest>,
     pub(crate) joins: Option<Joining>,
 }
 
@@ -137,7 +137,7 @@ impl LockedQuery<'_> {
             toolset: Some(toolset),
             request,
             records,
-            conversation: joins.map(Part::Joins),
+            conversation: joins.map(ConversationPart::Joins),
         })?;
         let runs = head.clock.running_since.is_some();
         self.slot.state = Some(QueryState {
@@ -145,7 +145,7 @@ impl LockedQuery<'_> {
             transcript: Arc::new(transcript),
             position,
             first: Some(position),
-            read: runs.then(|| Reading::of(&*self.live.clock)),
+            read: runs.then(|| ClockReading::of(&*self.live.clock)),
             size,
             started,
             recent,
@@ -170,15 +170,15 @@ impl LockedQuery<'_> {
         &mut self,
         store: &dyn Store,
         now: Timestamp,
-        change: impl Into<Change>,
+        change: impl Into<QueryChange>,
         may_advance: impl FnOnce(&Head) -> bool,
     ) -> Result<Position, StoreError> {
-        let Change { mut events, said } = change.into();
+        let QueryChange { mut events, said } = change.into();
         let Some(state) = self.slot.state.as_mut() else { return Ok(Position::default()) };
         if events.is_empty() {
             return Ok(state.position);
         }
-        let reading = Reading::of(&*self.live.clock);
+        let reading = ClockReading::of(&*self.live.clock);
         let stepped = state.read.map_or(0, |read| reading.stepped_since(read));
         if stepped.abs() >= STEP_COUNTED_MS {
             events.splice(0..0, machine::clock_stepped(&state.head, stepped));
@@ -204,7 +204,7 @@ impl LockedQuery<'_> {
         let completes = matches!(entries.last().map(|entry| &entry.event), Some(Event::Completed));
         let joined = transcript.spec.conversation.as_ref().filter(|_| completes);
         let conversation = joined.zip(said).map(|(conversation, messages)| {
-            Part::Adds(Exchange {
+            ConversationPart::Adds(Exchange {
                 key: conversation.key.clone(),
                 query: head.uid,
                 name: head.name.clone(),

@@ -4,7 +4,7 @@
 //! one, the call. A failed query is logged at `info`, everything else at `debug` (`RUST_LOG=bosun_engine=debug`).
 //! Prompts, arguments, results and messages are never logged.
 
-use bosun_core::{Entry, Event, Head, Outcome, event::Route};
+use bosun_core::{Entry, Event, Head, Outcome, event::CallRoute};
 
 /// Logs entries that have just been folded into `head`.
 pub(crate) fn log<'a>(head: &Head, entries: impl IntoIterator<Item = &'a Entry>) {
@@ -25,10 +25,10 @@ fn log_one(head: &Head, event: &Event) {
         Event::CallAsked(asked) => {
             let (call, tool) = (&asked.call, &*asked.tool);
             match &asked.route {
-                Route::Inside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was requested"),
-                Route::Outside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was handed out"),
+                CallRoute::Inside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was requested"),
+                CallRoute::Outside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was handed out"),
                 // The name of the tool may be anything here: it comes from the model.
-                Route::Refused { code, .. } => tracing::debug!(%namespace, %query, %call, code, "call was refused"),
+                CallRoute::Refused { code, .. } => tracing::debug!(%namespace, %query, %call, code, "call was refused"),
             }
         }
         Event::CallStarted { call, attempt } => {

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use bosun_core::{Namespace, QueryName, QueryUid, audit::Arguments, ceiling::WAITING_CACHE_BYTES};
+use bosun_core::{Namespace, QueryName, QueryUid, audit::ArgumentsInAudit, ceiling::WAITING_CACHE_BYTES};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, Notify, futures::Notified, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +32,7 @@ pub type QueryKey = (Namespace, QueryName);
 
 pub(crate) struct LiveQueries {
     /// What the audit log records of the arguments of calls.
-    arguments: Arguments,
+    arguments: ArgumentsInAudit,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     open: Mutex<HashMap<QueryKey, Weak<LiveQuery>>>,
@@ -55,7 +55,7 @@ struct WaitingQueries {
 pub(crate) struct LiveQuery {
     pub(crate) key: QueryKey,
     pub(super) live_queries: Weak<LiveQueries>,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: ArgumentsInAudit,
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Arc<dyn Clock>,
     slot: AsyncMutex<QuerySlot>,
@@ -101,7 +101,12 @@ pub(crate) enum DraftText {
 }
 
 impl LiveQueries {
-    pub(crate) fn new(arguments: Arguments, metrics: Arc<Metrics>, clock: Arc<dyn Clock>, max_waiting: usize) -> Self {
+    pub(crate) fn new(
+        arguments: ArgumentsInAudit,
+        metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
+        max_waiting: usize,
+    ) -> Self {
         Self { arguments, metrics, clock, open: Mutex::default(), waiting: Mutex::default(), max_waiting }
     }
 

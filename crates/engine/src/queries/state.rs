@@ -7,7 +7,7 @@ use bosun_core::{
 };
 
 use crate::{
-    background::clock_step::Reading,
+    background::clock_step::ClockReading,
     store::{Position, StoreError, Stored},
 };
 
@@ -24,7 +24,7 @@ pub(crate) struct QueryState {
     /// Of the first append since the query was created or loaded, if any.
     pub(super) first: Option<Position>,
     /// Both clocks at the last append of this process, while the query runs.
-    pub(super) read: Option<Reading>,
+    pub(super) read: Option<ClockReading>,
     pub(crate) size: JournalSize,
     /// Work that was started in an append, for the next driver to take.
     pub(super) started: Started,

@@ -38,18 +38,18 @@ pub struct Watch {
     is_caught_up: bool,
     ahead: VecDeque<Arc<Entry>>,
     /// The turn that is being written, as far as this subscriber has seen it.
-    draft: Draft,
+    draft: WatchedDraft,
     ended: bool,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Draft {
+struct WatchedDraft {
     turn: u32,
     attempt: u32,
     offset: usize,
 }
 
-impl Draft {
+impl WatchedDraft {
     /// The draft of the turn that `entry` begins, if it begins one.
     fn begun_by(entry: &Entry) -> Option<Self> {
         match entry.event {
@@ -69,7 +69,7 @@ impl Watch {
     pub(crate) fn new(inner: Arc<Inner>, live: Arc<LiveQuery>, seen: Seq) -> Self {
         let news = live.told().subscribe();
         fan_out::ensure_running(&inner, &live);
-        let draft = Draft::default();
+        let draft = WatchedDraft::default();
         Self { inner, live, news, seen, is_caught_up: false, ahead: VecDeque::new(), draft, ended: false }
     }
 
@@ -134,7 +134,7 @@ impl Watch {
             let joined = (self.draft.turn, self.draft.attempt) != (state.head.turn, state.head.attempt);
             if state.head.phase == Phase::Thinking && joined {
                 // The subscriber joined in the middle of a turn: it gets the text from its beginning.
-                self.draft = Draft { turn: state.head.turn, attempt: state.head.attempt, offset: 0 };
+                self.draft = WatchedDraft { turn: state.head.turn, attempt: state.head.attempt, offset: 0 };
             }
             return Ok(false);
         }
@@ -154,7 +154,7 @@ impl Watch {
                     .into_iter()
                     .partition(|entry| entry.seq <= self.seen);
                 if comes_back {
-                    self.draft = seen.iter().rev().find_map(Draft::begun_by).unwrap_or_default();
+                    self.draft = seen.iter().rev().find_map(WatchedDraft::begun_by).unwrap_or_default();
                 }
                 self.ahead.extend(ahead.into_iter().map(Arc::new));
             }
@@ -171,12 +171,12 @@ impl Watch {
     }
 
     fn more_text(&self) -> DraftText {
-        let Draft { turn, attempt, offset } = self.draft;
+        let WatchedDraft { turn, attempt, offset } = self.draft;
         self.live.draft_from(turn, attempt, offset)
     }
 
     fn delta(&mut self, text: String) -> Watched {
-        let Draft { turn, attempt, offset } = self.draft;
+        let WatchedDraft { turn, attempt, offset } = self.draft;
         self.draft.offset += text.len();
         Watched::Delta { turn, attempt, offset, text }
     }
@@ -184,6 +184,6 @@ impl Watch {
     fn see(&mut self, entry: &Entry) {
         self.seen = entry.seq;
         self.ended |= entry.event.is_final();
-        self.draft = Draft::begun_by(entry).unwrap_or(self.draft);
+        self.draft = WatchedDraft::begun_by(entry).unwrap_or(self.draft);
     }
 }

@@ -10,16 +10,16 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use bosun_core::{
     Namespace, QueryName, QueryUid, Timestamp,
-    audit::{Action, Record},
+    audit::{Action, AuditRecord},
     conversation::{ConversationKey, estimate_tokens},
     transcript::Message,
 };
 
-use super::{Document, StoreError};
+use super::{StoreError, StoredDocument};
 
 /// What an append does to a conversation.
 #[derive(Clone, Debug)]
-pub enum Part {
+pub enum ConversationPart {
     /// A creation that joins it.
     Joins(Joining),
     /// A completion that adds to it.
@@ -35,7 +35,7 @@ pub struct Joining {
     /// The query that had added to it last when `history` was read.
     pub after: Option<QueryUid>,
     /// The earlier messages; retained as long as the query.
-    pub history: Option<Document>,
+    pub history: Option<StoredDocument>,
 }
 
 /// What one query adds to its conversation.
@@ -52,7 +52,7 @@ pub struct Exchange {
 
 /// What one query has added to its conversation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+pub struct SaidInConversation {
     pub key: ConversationKey,
     pub query: QueryUid,
     pub name: QueryName,
@@ -112,7 +112,7 @@ impl Frame {
 
 /// A filter of conversations; absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedConversations {
     pub memory: Option<String>,
     pub id: Option<String>,
     /// A query by its name or its uid: only its messages.
@@ -120,7 +120,7 @@ pub struct Wanted {
 }
 
 /// `<memory>/<conversation>`, with `*` for all of them, and the query if the filter names one.
-impl fmt::Display for Wanted {
+impl fmt::Display for WantedConversations {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A value that was never validated may be as long as a URL.
         let clip = |text: &Option<String>| text.as_deref().unwrap_or("*").chars().take(256).collect::<String>();
@@ -134,13 +134,13 @@ impl fmt::Display for Wanted {
 
 /// The audit record of a conversation that was deleted at the end of its retention, which has no actor.
 #[must_use]
-pub fn outdated(key: &ConversationKey, at: Timestamp) -> Record {
+pub fn outdated(key: &ConversationKey, at: Timestamp) -> AuditRecord {
     let ConversationKey { memory, id } = key.clone();
-    let detail = Wanted { memory: Some(memory), id: Some(id), query: None }.to_string();
-    Record::of_act(at, Action::ConversationDeleted, None, Some(detail))
+    let detail = WantedConversations { memory: Some(memory), id: Some(id), query: None }.to_string();
+    AuditRecord::of_act(at, Action::ConversationDeleted, None, Some(detail))
 }
 
-impl Wanted {
+impl WantedConversations {
     #[must_use]
     pub fn includes(&self, key: &ConversationKey) -> bool {
         self.memory.as_ref().is_none_or(|memory| *memory == key.memory)
@@ -190,13 +190,13 @@ pub trait Conversations: Send + Sync {
         namespace: &Namespace,
         key: &ConversationKey,
         frame: Frame,
-    ) -> Result<Vec<Said>, StoreError>;
+    ) -> Result<Vec<SaidInConversation>, StoreError>;
 
     /// Conversations, most recently extended first; from after the one that `after` added to last.
     async fn conversations(
         &self,
         namespace: &Namespace,
-        wanted: &Wanted,
+        wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
     ) -> Result<Listing<Conversation>, StoreError>;
@@ -206,10 +206,10 @@ pub trait Conversations: Send + Sync {
     async fn said(
         &self,
         namespace: &Namespace,
-        wanted: &Wanted,
+        wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<Said>, StoreError>;
+    ) -> Result<Listing<SaidInConversation>, StoreError>;
 }
 
 #[cfg(test)]

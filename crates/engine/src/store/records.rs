@@ -9,15 +9,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bosun_core::{
     Namespace, QueryName, Timestamp,
-    audit::{Action, Record},
-    usage::{Hour, Usage},
+    audit::{Action, AuditRecord},
+    usage::{Hour, UsageTotals},
 };
 
 use super::{Position, StoreError};
 
 /// A search of the audit log, newest first. Absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Search {
+pub struct RecordSearch {
     pub actor: Option<String>,
     pub tool: Option<String>,
     pub query: Option<QueryName>,
@@ -31,9 +31,9 @@ pub struct Search {
     pub limit: usize,
 }
 
-impl Search {
+impl RecordSearch {
     #[must_use]
-    pub fn wants(&self, record: &Record) -> bool {
+    pub fn wants(&self, record: &AuditRecord) -> bool {
         let is = |wanted: &Option<String>, value: &Option<Arc<str>>| {
             wanted.is_none() || wanted.as_deref() == value.as_deref()
         };
@@ -51,14 +51,14 @@ impl Search {
 pub struct Numbered {
     /// Counts up from 1 in each namespace, without a gap.
     pub seq: u64,
-    pub record: Record,
+    pub record: AuditRecord,
     /// The MAC that chains it to the previous record; absent in a store that proves nothing.
     pub mac: Option<[u8; 32]>,
 }
 
 /// A page of matching records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundRecords {
     pub records: Vec<Numbered>,
     /// Where to continue. There may be fewer records than wanted, or none, and still more to come: a search takes a
     /// bounded time.
@@ -69,10 +69,10 @@ pub struct Found {
 #[async_trait]
 pub trait Records: Send + Sync {
     /// Orders `records` of `namespace` behind all earlier appends, like an append.
-    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError>;
+    fn record(&self, namespace: &Namespace, records: Vec<AuditRecord>) -> Result<Position, StoreError>;
 
     /// Searches the committed log of a namespace.
-    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError>;
+    async fn search(&self, namespace: &Namespace, search: &RecordSearch) -> Result<FoundRecords, StoreError>;
 
     /// Does a little maintenance of the log, if any is due: indexing, and deletion of records past their retention.
     /// False when there is nothing to do.
@@ -81,5 +81,5 @@ pub trait Records: Send + Sync {
     }
 
     /// How the tools of a namespace were used since the given hour.
-    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError>;
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<UsageTotals, StoreError>;
 }

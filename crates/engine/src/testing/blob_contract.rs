@@ -13,7 +13,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 use crate::blob::Blobs;
 
 /// Persistent storage for blobs.
-pub trait Place: Send {
+pub trait BlobPlace: Send {
     /// Opens it. The first time it is empty; after that it contains what was sealed.
     fn open(&mut self) -> Arc<dyn Blobs>;
 
@@ -21,9 +21,9 @@ pub trait Place: Send {
     fn age(&mut self, hash: ContentHash, age: Duration);
 }
 
-type Clause = fn(Box<dyn Place>) -> BoxFuture<'static, ()>;
+type BlobClause = fn(Box<dyn BlobPlace>) -> BoxFuture<'static, ()>;
 
-const CLAUSES: &[Clause] = &[
+const CLAUSES: &[BlobClause] = &[
     |place| what_was_sealed_is_read(place).boxed(),
     |place| any_range_can_be_read(place).boxed(),
     |place| a_missing_blob_is_none(place).boxed(),
@@ -40,7 +40,7 @@ const CLAUSES: &[Clause] = &[
 ///
 /// # Panics
 /// If it breaks a promise; the line says which.
-pub async fn blob_contract(new_place: impl Fn() -> Box<dyn Place>) {
+pub async fn blob_contract(new_place: impl Fn() -> Box<dyn BlobPlace>) {
     for clause in CLAUSES {
         clause(new_place()).await;
     }
@@ -63,14 +63,14 @@ async fn read(blobs: &dyn Blobs, hash: ContentHash, offset: u64, length: usize) 
     blobs.read(hash, offset, length).await.expect("blobs are readable").map(|bytes| bytes.to_vec())
 }
 
-async fn what_was_sealed_is_read(mut place: Box<dyn Place>) {
+async fn what_was_sealed_is_read(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let hash = seal(&*blobs, &[b"one ", b"two ", b"", b"three"]).await;
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(13));
     assert_eq!(read(&*blobs, hash, 0, 100).await.as_deref(), Some(&b"one two three"[..]));
 }
 
-async fn any_range_can_be_read(mut place: Box<dyn Place>) {
+async fn any_range_can_be_read(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let bytes: Vec<u8> = (0..700_000_u32).map(|number| (number % 251) as u8).collect();
     let pieces: Vec<&[u8]> = bytes.chunks(100_001).collect();
@@ -83,7 +83,7 @@ async fn any_range_can_be_read(mut place: Box<dyn Place>) {
     assert_eq!(read(&*blobs, hash, u64::MAX, 5).await.as_deref(), Some(&b""[..]));
 }
 
-async fn a_missing_blob_is_none(mut place: Box<dyn Place>) {
+async fn a_missing_blob_is_none(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let hash = ContentHash::of(b"nothing");
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), None);
@@ -92,7 +92,7 @@ async fn a_missing_blob_is_none(mut place: Box<dyn Place>) {
     assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable"), []);
 }
 
-async fn a_draft_that_was_not_sealed_is_no_blob(mut place: Box<dyn Place>) {
+async fn a_draft_that_was_not_sealed_is_no_blob(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let mut draft = blobs.begin().await.expect("a draft");
     draft.write(Bytes::from_static(b"half")).await.expect("room for a piece");
@@ -102,14 +102,14 @@ async fn a_draft_that_was_not_sealed_is_no_blob(mut place: Box<dyn Place>) {
     assert_eq!(blobs.size(ContentHash::of(b"half")).await.expect("blobs are readable"), None);
 }
 
-async fn a_blob_may_be_empty(mut place: Box<dyn Place>) {
+async fn a_blob_may_be_empty(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let hash = seal(&*blobs, &[]).await;
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(0));
     assert_eq!(read(&*blobs, hash, 0, 9).await.as_deref(), Some(&b""[..]));
 }
 
-async fn the_same_bytes_are_one_blob(mut place: Box<dyn Place>) {
+async fn the_same_bytes_are_one_blob(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let first = seal(&*blobs, &[b"same"]).await;
     let second = seal(&*blobs, &[b"sa", b"me"]).await;
@@ -118,12 +118,12 @@ async fn the_same_bytes_are_one_blob(mut place: Box<dyn Place>) {
     assert_eq!(read(&*blobs, first, 0, 9).await.as_deref(), Some(&b"same"[..]));
 }
 
-async fn blobs_survive_a_reopening(mut place: Box<dyn Place>) {
+async fn blobs_survive_a_reopening(mut place: Box<dyn BlobPlace>) {
     let hash = seal(&*place.open(), &[b"kept"]).await;
     assert_eq!(read(&*place.open(), hash, 0, 9).await.as_deref(), Some(&b"kept"[..]));
 }
 
-async fn only_old_blobs_are_listed_and_removed(mut place: Box<dyn Place>) {
+async fn only_old_blobs_are_listed_and_removed(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let (old, young) = (seal(&*blobs, &[b"old"]).await, seal(&*blobs, &[b"young"]).await);
     place.age(old, HOUR);
@@ -135,7 +135,7 @@ async fn only_old_blobs_are_listed_and_removed(mut place: Box<dyn Place>) {
     assert_eq!(read(&*blobs, young, 0, 9).await.as_deref(), Some(&b"young"[..]));
 }
 
-async fn sealing_a_blob_again_renews_its_age(mut place: Box<dyn Place>) {
+async fn sealing_a_blob_again_renews_its_age(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let hash = seal(&*blobs, &[b"again"]).await;
     place.age(hash, HOUR);
@@ -145,7 +145,7 @@ async fn sealing_a_blob_again_renews_its_age(mut place: Box<dyn Place>) {
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(5));
 }
 
-async fn concurrent_writers_all_succeed(mut place: Box<dyn Place>) {
+async fn concurrent_writers_all_succeed(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let texts: Vec<String> = (0..32).map(|number| format!("blob {}", number % 8).repeat(1_000)).collect();
     let seal_text = async |text: &String| seal(&*blobs, &[text.as_bytes()]).await;

@@ -6,20 +6,20 @@ use std::{collections::HashSet, sync::Arc};
 
 use bosun_core::{
     Actor, Content, ContentHash, Event, Outcome, Spec, Timestamp,
-    audit::{Action, Record},
+    audit::{Action, AuditRecord},
     content::Large,
 };
 
 use super::{
     scribe::{Scribe, document, spec},
-    store_contract::{LONG, Place, conflicts, durable, fold, load, namespace, page},
+    store_contract::{LONG, StorePlace, conflicts, durable, fold, load, namespace, page},
 };
 use crate::{
-    resource::{Change, Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource},
-    store::{Search, Store},
+    resource::{Manifest, ManifestBody, ManifestChange, ResourceChange, ResourceKey, ResourceKind, StoredResource},
+    store::{RecordSearch, Store},
 };
 
-pub(super) async fn a_document_is_stored_once(mut place: Box<dyn Place>) {
+pub(super) async fn a_document_is_stored_once(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let shared = document(r#"[{"name":"look_up"}]"#);
     for number in 1..=3 {
@@ -34,7 +34,7 @@ pub(super) async fn a_document_is_stored_once(mut place: Box<dyn Place>) {
     assert_eq!(store.document(ContentHash::of(b"never")).await.expect("readable"), None);
 }
 
-pub(super) async fn a_later_process_loads_the_same_and_can_fold_it(mut place: Box<dyn Place>) {
+pub(super) async fn a_later_process_loads_the_same_and_can_fold_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribes: Vec<_> = (1..=24).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
     for scribe in &mut scribes {
@@ -93,7 +93,7 @@ fn hostile_spec(text: &str) -> Spec {
     }
 }
 
-pub(super) async fn hostile_texts_are_read_back_unchanged(mut place: Box<dyn Place>) {
+pub(super) async fn hostile_texts_are_read_back_unchanged(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribes = Vec::new();
     for (number, text) in (1..).zip(HOSTILE) {
@@ -129,7 +129,7 @@ pub(super) async fn hostile_texts_are_read_back_unchanged(mut place: Box<dyn Pla
     assert_eq!(listed.total, HOSTILE.len() as u64);
 }
 
-pub(super) async fn large_values_are_read_back_unchanged(mut place: Box<dyn Place>) {
+pub(super) async fn large_values_are_read_back_unchanged(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let text = "x\"\\\n中".repeat((1 << 20) / 7);
     let mut scribe = Scribe::new("default", &"a".repeat(253), 1);
@@ -148,7 +148,7 @@ pub(super) async fn large_values_are_read_back_unchanged(mut place: Box<dyn Plac
     assert!(store.document(document(&text).hash).await.expect("readable").as_deref() == Some(&*text));
 }
 
-pub(super) async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dyn Place>) {
+pub(super) async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let large = |text: &str| Large::of(&text.into()).0;
     let refer = |scribe: &mut Scribe, store: &dyn Store, text: &str| {
@@ -181,11 +181,11 @@ pub(super) async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dy
     assert_eq!(store.referred(&all).await.expect("the store is readable"), expect);
 }
 
-pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn Place>) {
-    let stored = |kind: Kind, namespace_of: &str, name: &str, generation: u64| StoredResource {
+pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn StorePlace>) {
+    let stored = |kind: ResourceKind, namespace_of: &str, name: &str, generation: u64| StoredResource {
         manifest: Manifest {
             key: ResourceKey::new(kind, namespace(namespace_of), name),
-            description: Description {
+            description: ManifestBody {
                 labels: [("team".to_owned(), "r\u{0}ed \u{1f980}".to_owned())].into(),
                 annotations: [("a/b".to_owned(), generation.to_string())].into(),
                 spec: serde_json::json!({"z": 1, "a": {"n": 18_446_744_073_709_551_615_u64, "f": 0.1}})
@@ -198,17 +198,17 @@ pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn P
         created_at: Timestamp(7),
         updated_at: Timestamp(7 + generation as i64),
     };
-    let change = |what: Change| ResourceChange {
-        record: Record::of_act(Timestamp(9), Action::ResourceUpdated, None, Some(what.key().name.clone())),
+    let change = |what: ManifestChange| ResourceChange {
+        record: AuditRecord::of_act(Timestamp(9), Action::ResourceUpdated, None, Some(what.key().name.clone())),
         what,
     };
-    let keep = |resource: &StoredResource| change(Change::Keep(Box::new(resource.clone())));
-    let remove = |resource: &StoredResource| change(Change::Remove(resource.manifest.key.clone()));
+    let keep = |resource: &StoredResource| change(ManifestChange::Keep(Box::new(resource.clone())));
+    let remove = |resource: &StoredResource| change(ManifestChange::Remove(resource.manifest.key.clone()));
     let store = place.open();
     assert_eq!(store.resources(None).await.expect("readable"), []);
-    let first = stored(Kind::Agent, "default", "a", 1);
-    let other_kind = stored(Kind::Model, "default", "a", 1);
-    let other_namespace = stored(Kind::Agent, "other", "a", 1);
+    let first = stored(ResourceKind::Agent, "default", "a", 1);
+    let other_kind = stored(ResourceKind::Model, "default", "a", 1);
+    let other_namespace = stored(ResourceKind::Agent, "other", "a", 1);
     for resource in [&other_kind, &other_namespace, &first] {
         store.change_resource(keep(resource)).await.expect("kept");
     }
@@ -217,7 +217,7 @@ pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn P
     for (name, expect) in [("default", &[first.clone(), other_kind.clone()][..]), ("nowhere", &[])] {
         assert_eq!(store.resources(Some(&namespace(name))).await.expect("readable"), expect);
     }
-    let second = stored(Kind::Agent, "default", "a", 2);
+    let second = stored(ResourceKind::Agent, "default", "a", 2);
     store.change_resource(keep(&second)).await.expect("replaced");
     store.change_resource(remove(&other_kind)).await.expect("removed");
     // Removing what does not exist is not an error.
@@ -227,7 +227,7 @@ pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn P
     drop(store);
     let store = place.open();
     assert_eq!(store.resources(None).await.expect("readable"), left);
-    let found = store.search(&namespace("default"), &Search { limit: 10, ..Search::default() }).await;
+    let found = store.search(&namespace("default"), &RecordSearch { limit: 10, ..RecordSearch::default() }).await;
     // Each change has its record, in the log of its namespace.
     assert_eq!(found.expect("readable").records.len(), 5);
     store.close().await.expect("closed");

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
     Actor, QueryUid, Timestamp,
-    audit::{Action, Record},
+    audit::{Action, AuditRecord},
     conversation::ConversationKey,
     machine,
     transcript::Message,
@@ -14,11 +14,13 @@ use bosun_core::{
 
 use super::{
     scribe::{Scribe, document},
-    store_contract::{Place, conflicts, durable, namespace, removal},
+    store_contract::{StorePlace, conflicts, durable, namespace, removal},
 };
 use crate::store::{
-    Append, PAGE_BYTES, Position, Removal, Search, Store, StoreError,
-    conversations::{Exchange, Frame, Joining, Listing, Part, Said, Size, Wanted, outdated},
+    Append, PAGE_BYTES, Position, RecordSearch, Removal, Store, StoreError,
+    conversations::{
+        ConversationPart, Exchange, Frame, Joining, Listing, SaidInConversation, Size, WantedConversations, outdated,
+    },
 };
 
 const KEPT: Duration = Duration::from_secs(60);
@@ -27,8 +29,8 @@ fn key(memory: &str, id: &str) -> ConversationKey {
     ConversationKey { memory: memory.into(), id: id.into() }
 }
 
-fn joining(key: ConversationKey, alone: bool, after: Option<QueryUid>) -> Option<Part> {
-    Some(Part::Joins(Joining { key, alone, after, history: None }))
+fn joining(key: ConversationKey, alone: bool, after: Option<QueryUid>) -> Option<ConversationPart> {
+    Some(ConversationPart::Joins(Joining { key, alone, after, history: None }))
 }
 
 /// A question and its answer.
@@ -69,7 +71,7 @@ fn complete(store: &dyn Store, scribe: &mut Scribe, key: ConversationKey, answer
     scribe.append(store, machine::advance(scribe.head()));
     let append = scribe.write(scribe.reply(Vec::new()));
     let said = exchange(scribe, key, answer);
-    scribe.send(store, Append { conversation: Some(Part::Adds(said)), ..append })
+    scribe.send(store, Append { conversation: Some(ConversationPart::Adds(said)), ..append })
 }
 
 /// A whole query of a conversation.
@@ -85,8 +87,8 @@ fn all() -> Frame {
     Frame::new(Size { messages: u64::MAX, tokens: u64::MAX, bytes: u64::MAX })
 }
 
-fn answers(said: &[Said]) -> Vec<String> {
-    let text = |said: &Said| match said.messages.last() {
+fn answers(said: &[SaidInConversation]) -> Vec<String> {
+    let text = |said: &SaidInConversation| match said.messages.last() {
         Some(Message::Assistant { text: Some(text), .. }) => text.clone(),
         other => format!("{other:?}"),
     };
@@ -97,11 +99,11 @@ async fn history(store: &dyn Store, key: &ConversationKey, frame: Frame) -> Vec<
     answers(&store.history(&namespace("default"), key, frame).await.expect("readable"))
 }
 
-async fn said(store: &dyn Store, wanted: Wanted) -> Listing<Said> {
+async fn said(store: &dyn Store, wanted: WantedConversations) -> Listing<SaidInConversation> {
     store.said(&namespace("default"), &wanted, None, 100).await.expect("readable")
 }
 
-pub(super) async fn messages_are_in_the_order_in_which_their_queries_completed(mut place: Box<dyn Place>) {
+pub(super) async fn messages_are_in_the_order_in_which_their_queries_completed(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let talk = key("default", "talk");
     let mut scribes: Vec<_> = (1..=3).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
@@ -118,7 +120,7 @@ pub(super) async fn messages_are_in_the_order_in_which_their_queries_completed(m
     assert_eq!(history(&*store, &talk, all()).await, ["third", "first"]);
     drop(store);
     let store = place.open();
-    let listed = said(&*store, Wanted::default()).await;
+    let listed = said(&*store, WantedConversations::default()).await;
     assert_eq!((answers(&listed.items), listed.total), (vec!["third".into(), "first".into()], 4));
     assert_eq!(listed.items.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3]);
     assert_eq!(listed.items[0].messages, exchange(&scribes[2], talk.clone(), "third").messages);
@@ -127,7 +129,7 @@ pub(super) async fn messages_are_in_the_order_in_which_their_queries_completed(m
     assert!(elsewhere.is_empty(), "namespaces are separate");
 }
 
-pub(super) async fn an_append_that_is_not_kept_adds_no_messages(mut place: Box<dyn Place>) {
+pub(super) async fn an_append_that_is_not_kept_adds_no_messages(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let talk = key("default", "talk");
     let mut scribe = Scribe::new("default", "q", 1);
@@ -139,7 +141,7 @@ pub(super) async fn an_append_that_is_not_kept_adds_no_messages(mut place: Box<d
     assert_eq!(history(&*store, &talk, all()).await, ["kept"]);
 }
 
-pub(super) async fn a_history_is_cut_between_queries(mut place: Box<dyn Place>) {
+pub(super) async fn a_history_is_cut_between_queries(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let key = key("default", "talk");
     for number in 1..=4 {
@@ -157,7 +159,7 @@ pub(super) async fn a_history_is_cut_between_queries(mut place: Box<dyn Place>) 
     assert_eq!(history(&*store, &key, bytes).await, ["answer 4"], "the last query is always included");
 }
 
-pub(super) async fn a_query_that_must_be_alone_in_a_conversation_is(mut place: Box<dyn Place>) {
+pub(super) async fn a_query_that_must_be_alone_in_a_conversation_is(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (talk, other) = (key("default", "talk"), key("other", "talk"));
     let scribe = |number: u32| Scribe::new("default", &format!("q{number}"), number);
@@ -202,100 +204,109 @@ pub(super) async fn a_query_that_must_be_alone_in_a_conversation_is(mut place: B
     assert!(matches!(store.durable(lost).await, Err(StoreError::ConversationBusy(id)) if id == "talk"));
 }
 
-pub(super) async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<dyn Place>) {
+pub(super) async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let keys = [key("default", "a"), key("default", "b"), key("other", "a")];
     for (number, key) in (1..).zip(&keys) {
         talk(&*store, number, key.clone(), "one").await;
     }
     let latest = talk(&*store, 4, keys[0].clone(), "two").await;
-    let list = async |wanted: &Wanted, after: Option<QueryUid>, limit: usize| {
+    let list = async |wanted: &WantedConversations, after: Option<QueryUid>, limit: usize| {
         store.conversations(&namespace("default"), wanted, after, limit).await.expect("readable")
     };
-    let everything = list(&Wanted::default(), None, 10).await;
+    let everything = list(&WantedConversations::default(), None, 10).await;
     let found: Vec<_> = everything.items.iter().map(|item| item.key.clone()).collect();
     assert_eq!(found, [keys[0].clone(), keys[2].clone(), keys[1].clone()]);
     assert_eq!((everything.items[0].messages, everything.items[0].latest), (4, latest));
     assert_eq!((everything.more, everything.total), (false, 3));
-    let first = list(&Wanted::default(), None, 2).await;
+    let first = list(&WantedConversations::default(), None, 2).await;
     assert_eq!((first.items.len(), first.more, first.total), (2, true, 3));
-    let rest = list(&Wanted::default(), first.items.last().map(|item| item.latest), 2).await;
+    let rest = list(&WantedConversations::default(), first.items.last().map(|item| item.latest), 2).await;
     assert_eq!((rest.items[0].key.clone(), rest.items.len(), rest.more), (keys[1].clone(), 1, false));
-    let of_other = list(&Wanted { memory: Some("other".into()), ..Wanted::default() }, None, 10).await;
+    let of_other =
+        list(&WantedConversations { memory: Some("other".into()), ..WantedConversations::default() }, None, 10).await;
     assert_eq!((of_other.items.len(), of_other.total), (1, 1));
-    let called_a = list(&Wanted { id: Some("a".into()), ..Wanted::default() }, None, 10).await;
+    let called_a =
+        list(&WantedConversations { id: Some("a".into()), ..WantedConversations::default() }, None, 10).await;
     assert_eq!(called_a.items.len(), 2);
 
     // And so are messages, in their order.
     let page = async |after: Option<QueryUid>| {
-        store.said(&namespace("default"), &Wanted::default(), after, 3).await.expect("readable")
+        store.said(&namespace("default"), &WantedConversations::default(), after, 3).await.expect("readable")
     };
     let first = page(None).await;
     assert_eq!((first.items.len(), first.more, first.total), (3, true, 8));
     let rest = page(first.items.last().map(|said| said.query)).await;
     assert_eq!((answers(&rest.items), rest.more), (vec!["two".into()], false));
     for query in ["q4".to_owned(), latest.to_string()] {
-        let of_query = said(&*store, Wanted { query: Some(query), ..Wanted::default() }).await;
+        let of_query =
+            said(&*store, WantedConversations { query: Some(query), ..WantedConversations::default() }).await;
         assert_eq!((of_query.items.len(), of_query.total), (1, 2));
     }
 }
 
-pub(super) async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box<dyn Place>) {
+pub(super) async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (a, b) = (key("default", "a"), key("default", "b"));
     for (number, key) in (1..).zip([&a, &a, &a, &b]) {
         talk(&*store, number, key.clone(), &format!("answer {number}")).await;
     }
-    let forget = async |wanted: Wanted| {
-        let record = Record::of_act(Timestamp(0), Action::ConversationDeleted, None, None);
+    let forget = async |wanted: WantedConversations| {
+        let record = AuditRecord::of_act(Timestamp(0), Action::ConversationDeleted, None, None);
         let removal = Removal::Conversations(namespace("default"), wanted, Some(Box::new(record)));
         store.remove(removal, Timestamp(0)).await.expect("writable")
     };
-    let of_a = |query: &str| Wanted { id: Some("a".into()), query: Some(query.into()), ..Wanted::default() };
+    let of_a = |query: &str| WantedConversations {
+        id: Some("a".into()),
+        query: Some(query.into()),
+        ..WantedConversations::default()
+    };
     assert_eq!(forget(of_a("q4")).await, 0, "it belongs to another conversation");
     assert_eq!(forget(of_a("q3")).await, 1);
     assert_eq!(history(&*store, &a, all()).await, ["answer 1", "answer 2"]);
     talk(&*store, 5, a.clone(), "answer 5").await;
-    let numbers: Vec<_> = said(&*store, Wanted { id: Some("a".into()), ..Wanted::default() }).await.items;
+    let numbers: Vec<_> =
+        said(&*store, WantedConversations { id: Some("a".into()), ..WantedConversations::default() }).await.items;
     assert_eq!(numbers.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3, 7]);
-    assert_eq!(forget(Wanted { id: Some("b".into()), ..Wanted::default() }).await, 1);
-    assert_eq!(forget(Wanted { id: Some("b".into()), ..Wanted::default() }).await, 0);
-    assert_eq!(forget(Wanted { memory: Some("other".into()), ..Wanted::default() }).await, 0);
-    assert_eq!(forget(Wanted::default()).await, 1);
-    assert_eq!(said(&*store, Wanted::default()).await, Listing::default());
+    assert_eq!(forget(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 1);
+    assert_eq!(forget(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 0);
+    assert_eq!(forget(WantedConversations { memory: Some("other".into()), ..WantedConversations::default() }).await, 0);
+    assert_eq!(forget(WantedConversations::default()).await, 1);
+    assert_eq!(said(&*store, WantedConversations::default()).await, Listing::default());
     // A conversation is removed with its last exchange.
     talk(&*store, 6, b.clone(), "answer 6").await;
-    assert_eq!(forget(Wanted { query: Some("q6".into()), ..Wanted::default() }).await, 1);
-    let left = store.conversations(&namespace("default"), &Wanted::default(), None, 9).await.expect("readable");
+    assert_eq!(forget(WantedConversations { query: Some("q6".into()), ..WantedConversations::default() }).await, 1);
+    let left =
+        store.conversations(&namespace("default"), &WantedConversations::default(), None, 9).await.expect("readable");
     assert_eq!(left, Listing::default());
-    let search = Search { action: Some(Action::ConversationDeleted), limit: 9, ..Search::default() };
+    let search = RecordSearch { action: Some(Action::ConversationDeleted), limit: 9, ..RecordSearch::default() };
     let recorded = store.search(&namespace("default"), &search).await.expect("readable").records;
     assert_eq!(recorded.len(), 4, "only what was deleted is recorded");
 }
 
-pub(super) async fn a_conversation_is_deleted_at_the_end_of_its_retention(mut place: Box<dyn Place>) {
+pub(super) async fn a_conversation_is_deleted_at_the_end_of_its_retention(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (old, young) = (key("default", "old"), key("default", "young"));
     for (number, key) in [(1, &old), (2, &old), (9, &young)] {
         talk(&*store, number, key.clone(), "x").await;
     }
-    let listed = said(&*store, Wanted::default()).await.items;
+    let listed = said(&*store, WantedConversations::default()).await.items;
     let until = |index: usize| listed[index].at.after(KEPT);
     let left = async |now: Timestamp| {
         while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
-        said(&*store, Wanted::default()).await.items.len()
+        said(&*store, WantedConversations::default()).await.items.len()
     };
     assert_eq!(left(until(0)).await, 3, "the second query has extended its retention");
     assert_eq!(left(until(1)).await, 1);
     assert_eq!(left(until(2)).await, 0);
-    let search = Search { action: Some(Action::ConversationDeleted), limit: 9, ..Search::default() };
+    let search = RecordSearch { action: Some(Action::ConversationDeleted), limit: 9, ..RecordSearch::default() };
     let found = store.search(&namespace("default"), &search).await.expect("readable").records;
     let recorded: Vec<_> = found.into_iter().rev().map(|numbered| numbered.record).collect();
     assert_eq!(recorded, [outdated(&old, until(1)), outdated(&young, until(2))], "it is recorded");
 }
 
 pub(super) async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_conversation(
-    mut place: Box<dyn Place>,
+    mut place: Box<dyn StorePlace>,
 ) {
     let store = place.open();
     let talk = key("default", "talk");
@@ -306,12 +317,12 @@ pub(super) async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_
         scribe.append(&*store, machine::advance(scribe.head()));
         let append = scribe.write(scribe.reply(Vec::new()));
         let said = Exchange { kept_until, ..exchange(scribe, talk.clone(), "x") };
-        let position = scribe.send(&*store, Append { conversation: Some(Part::Adds(said)), ..append });
+        let position = scribe.send(&*store, Append { conversation: Some(ConversationPart::Adds(said)), ..append });
         durable(&*store, position).await;
     }
     let left = async |store: &dyn Store, now: Timestamp| {
         while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
-        said(store, Wanted::default()).await.items.len()
+        said(store, WantedConversations::default()).await.items.len()
     };
     let before = Timestamp(kept_until.0 - 1);
     assert_eq!(left(&*store, before).await, 2);
@@ -321,7 +332,7 @@ pub(super) async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_
     assert_eq!(left(&*store, kept_until).await, 0);
 }
 
-pub(super) async fn a_page_of_large_messages_is_short(mut place: Box<dyn Place>) {
+pub(super) async fn a_page_of_large_messages_is_short(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (long, text) = (key("default", "talk"), "a".repeat(PAGE_BYTES / 3));
     for number in 1..=7 {
@@ -329,7 +340,8 @@ pub(super) async fn a_page_of_large_messages_is_short(mut place: Box<dyn Place>)
     }
     let (mut pages, mut after) = (Vec::new(), None);
     loop {
-        let page = store.said(&namespace("default"), &Wanted::default(), after, 100).await.expect("readable");
+        let page =
+            store.said(&namespace("default"), &WantedConversations::default(), after, 100).await.expect("readable");
         assert_eq!(page.total, 14);
         pages.push(page.items.len());
         after = page.items.last().map(|said| said.query);
@@ -340,13 +352,13 @@ pub(super) async fn a_page_of_large_messages_is_short(mut place: Box<dyn Place>)
     assert_eq!(pages, [3, 3, 1], "none is missing, and none is too large to be listed");
 }
 
-pub(super) async fn a_history_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn Place>) {
+pub(super) async fn a_history_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let shared = document("{\"messages\":[]}");
     let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
     for scribe in &mut scribes {
         let joins = Joining { key: key("default", "talk"), alone: false, after: None, history: Some(shared.clone()) };
-        let append = Append { conversation: Some(Part::Joins(joins)), ..scribe.create() };
+        let append = Append { conversation: Some(ConversationPart::Joins(joins)), ..scribe.create() };
         scribe.send(&*store, append);
     }
     for (scribe, left) in scribes.iter().zip([true, false]) {
@@ -355,7 +367,7 @@ pub(super) async fn a_history_is_deleted_with_the_last_query_that_refers_to_it(m
     }
 }
 
-pub(super) async fn a_namespace_is_in_use_while_a_conversation_is_in_it(mut place: Box<dyn Place>) {
+pub(super) async fn a_namespace_is_in_use_while_a_conversation_is_in_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "q1", 1);
     open(&*store, &mut scribe, key("default", "talk"), false);
@@ -370,7 +382,7 @@ pub(super) async fn a_namespace_is_in_use_while_a_conversation_is_in_it(mut plac
     assert!(used().await);
     store.remove(removal(&scribe), Timestamp(1)).await.expect("writable");
     assert!(used().await, "its messages can still be listed");
-    let all = Removal::Conversations(namespace("default"), Wanted::default(), None);
+    let all = Removal::Conversations(namespace("default"), WantedConversations::default(), None);
     store.remove(all, Timestamp(1)).await.expect("writable");
     assert!(!used().await);
 }

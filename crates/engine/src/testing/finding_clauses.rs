@@ -7,17 +7,17 @@ use std::time::Duration;
 use bosun_core::{
     Actor, CallId, Entry, Event, Head, Namespace, Outcome, Status, Timestamp,
     event::Changed,
-    machine::{self, Reply, Takeover, Way},
+    machine::{self, CallWay, ModelTurnReply, Takeover},
     query::AskedLimits,
 };
 
 use super::{
     scribe::Scribe,
-    store_contract::{LONG, Place, durable, namespace},
+    store_contract::{LONG, StorePlace, durable, namespace},
 };
-use crate::store::{PAGE_BYTES, Page, Runnable, Store, Wanted};
+use crate::store::{PAGE_BYTES, QueryPage, Runnable, Store, WantedQueries};
 
-pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<dyn Place>) {
+pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     // Created out of order: the id decides which one is newer.
     for number in [3, 1, 5, 2, 4] {
@@ -26,7 +26,7 @@ pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut plac
         let position = if number % 2 == 0 { scribe.resolve_and_complete(&*store) } else { scribe.position() };
         durable(&*store, position).await;
     }
-    let names = async |page: Page| {
+    let names = async |page: QueryPage| {
         let listed = store.list(&namespace("default"), &page).await.expect("readable");
         let names: Vec<_> = listed.queries.iter().map(|(head, _)| head.name.to_string()).collect();
         for (head, entries) in &listed.queries {
@@ -57,7 +57,7 @@ pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut plac
         (9, None, done, ("q4 q2", false, 2)),
     ];
     for (limit, before, status, (expect, more, total)) in cases {
-        let page = Page { limit, before, status };
+        let page = QueryPage { limit, before, status };
         assert_eq!(names(page.clone()).await, (expect.to_owned(), more, total), "{page:?}");
     }
 }
@@ -71,17 +71,17 @@ fn has_all_open_calls(head: &Head, latest: &[Entry]) -> bool {
     head.waiting().all(|(call, _)| asked(call.id))
 }
 
-pub(super) async fn a_list_shows_every_open_call(mut place: Box<dyn Place>) {
+pub(super) async fn a_list_shows_every_open_call(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     for (number, calls) in (1..).zip([1, 2, 7, 8, 10]) {
         let mut scribe = Scribe::new("default", &format!("q{number}"), number);
         scribe.start(&*store);
         scribe.append(&*store, machine::advance(scribe.head()));
-        let events = scribe.reply(vec![Way::Outside { timeout: LONG }; calls]);
+        let events = scribe.reply(vec![CallWay::Outside { timeout: LONG }; calls]);
         let position = scribe.append(&*store, events);
         durable(&*store, position).await;
     }
-    let page = Page { limit: 9, before: None, status: None };
+    let page = QueryPage { limit: 9, before: None, status: None };
     let listed = store.list(&namespace("default"), &page).await.expect("readable");
     let waiting: Vec<_> = listed.queries.iter().map(|(head, _)| head.waiting().count()).collect();
     assert_eq!(waiting, [10, 8, 7, 2, 1]);
@@ -91,18 +91,18 @@ pub(super) async fn a_list_shows_every_open_call(mut place: Box<dyn Place>) {
     }
 }
 
-pub(super) async fn a_page_of_large_answers_is_short(mut place: Box<dyn Place>) {
+pub(super) async fn a_page_of_large_answers_is_short(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let text = Some("a".repeat(PAGE_BYTES / 3));
     for number in 1..=7 {
         let mut scribe = Scribe::new("default", &format!("q{number}"), number);
         scribe.start(&*store);
         scribe.append(&*store, machine::advance(scribe.head()));
-        let reply = Reply { text: text.clone(), ..Reply::default() };
+        let reply = ModelTurnReply { text: text.clone(), ..ModelTurnReply::default() };
         let position = scribe.append(&*store, machine::end_turn(scribe.head(), Timestamp(1), reply));
         durable(&*store, position).await;
     }
-    let mut page = Page { limit: 100, before: None, status: None };
+    let mut page = QueryPage { limit: 100, before: None, status: None };
     let mut pages = Vec::new();
     loop {
         let listed = store.list(&namespace("default"), &page).await.expect("readable");
@@ -116,7 +116,7 @@ pub(super) async fn a_page_of_large_answers_is_short(mut place: Box<dyn Place>) 
     assert_eq!(pages, [3, 3, 1], "none is missing, and none is too large to be listed");
 }
 
-pub(super) async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<dyn Place>) {
+pub(super) async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     assert!(!store.is_in_use(&namespace("default")).await.expect("readable"));
     assert_eq!(store.namespaces().await.expect("readable"), []);
@@ -131,7 +131,7 @@ pub(super) async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<
     }
 }
 
-pub(super) async fn due_queries_are_listed_most_overdue_first(mut place: Box<dyn Place>) {
+pub(super) async fn due_queries_are_listed_most_overdue_first(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     assert_eq!(store.next_deadline().await.expect("readable"), None);
     let mut scribes: Vec<_> = [(1, 300), (2, 100), (3, 200)]
@@ -173,28 +173,28 @@ pub(super) async fn due_queries_are_listed_most_overdue_first(mut place: Box<dyn
     assert_eq!(due(Timestamp(i64::MAX), 9).await, "");
 }
 
-pub(super) async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn Place>) {
+pub(super) async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start(&*store);
     scribe.append(&*store, machine::advance(scribe.head()));
-    let ways = vec![Way::Outside { timeout: LONG }, Way::Inside { repeatable: true }];
+    let ways = vec![CallWay::Outside { timeout: LONG }, CallWay::Inside { repeatable: true }];
     let position = scribe.append(&*store, scribe.reply(ways));
     durable(&*store, position).await;
     drop(store);
     let store = place.open();
     assert_eq!(store.next_deadline().await.expect("readable"), scribe.head().deadline());
-    assert_eq!(runnable(&*store, Wanted { limit: 9, ..Wanted::default() }).await, "a*");
+    assert_eq!(runnable(&*store, WantedQueries { limit: 9, ..WantedQueries::default() }).await, "a*");
 }
 
 /// The names in order; a star marks those that are inherited.
-async fn runnable(store: &dyn Store, wanted: Wanted) -> String {
+async fn runnable(store: &dyn Store, wanted: WantedQueries) -> String {
     let found = store.runnable(wanted).await.expect("readable");
     let word = |Runnable { key, inherited }| format!("{}{}", key.1, if inherited { "*" } else { "" });
     found.into_iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-pub(super) async fn a_query_with_work_is_runnable_and_marked_if_inherited(mut place: Box<dyn Place>) {
+pub(super) async fn a_query_with_work_is_runnable_and_marked_if_inherited(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut queued: Vec<_> = [3, 1, 2].map(|number| Scribe::new("default", &format!("q{number}"), number)).into();
     for scribe in &mut queued {
@@ -209,7 +209,7 @@ pub(super) async fn a_query_with_work_is_runnable_and_marked_if_inherited(mut pl
     thinking.start(&*store);
     let position = thinking.append(&*store, machine::advance(thinking.head()));
     durable(&*store, position).await;
-    let wanted = |limit: usize, except: &[&Scribe]| Wanted {
+    let wanted = |limit: usize, except: &[&Scribe]| WantedQueries {
         limit,
         except: except.iter().map(|scribe| (scribe.head().namespace.clone(), scribe.head().name.clone())).collect(),
         after: None,
@@ -239,7 +239,7 @@ pub(super) async fn a_query_with_work_is_runnable_and_marked_if_inherited(mut pl
     assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3 thinking* new");
 }
 
-pub(super) async fn namespaces_are_served_round_robin(mut place: Box<dyn Place>) {
+pub(super) async fn namespaces_are_served_round_robin(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     for (namespace, name, number) in
         [("a", "a1", 1), ("a", "a2", 2), ("a", "a3", 3), ("a", "a4", 4), ("b", "b1", 5), ("c", "c1", 6), ("c", "c2", 7)]
@@ -259,7 +259,8 @@ pub(super) async fn namespaces_are_served_round_robin(mut place: Box<dyn Place>)
         (Some("z"), 1, "a1"),
     ];
     for (after, limit, expect) in cases {
-        let found = runnable(&*store, Wanted { after: after.map(namespace), limit, ..Wanted::default() }).await;
+        let found =
+            runnable(&*store, WantedQueries { after: after.map(namespace), limit, ..WantedQueries::default() }).await;
         assert_eq!(found, expect, "{after:?} {limit}");
     }
 }

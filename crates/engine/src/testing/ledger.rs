@@ -11,7 +11,7 @@ use crate::runner::{InsideCall, Runner};
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct LedgerRun {
     pub call: CallId,
     pub tool: String,
     pub attempt: u32,
@@ -21,13 +21,13 @@ pub struct Run {
 /// Runs every builtin call and records it. A gated ledger ends a call only when it is let through, so that a test can
 /// inspect the world while calls are running.
 #[derive(Debug)]
-pub struct Ledger {
-    runs: Mutex<Vec<Run>>,
+pub struct CallLedger {
+    runs: Mutex<Vec<LedgerRun>>,
     gate: Option<Semaphore>,
     gives: Option<Value>,
 }
 
-impl Ledger {
+impl CallLedger {
     #[must_use]
     pub fn open() -> Self {
         Self { runs: Mutex::default(), gate: None, gives: None }
@@ -53,15 +53,15 @@ impl Ledger {
 
     /// All runs, in order.
     #[must_use]
-    pub fn runs(&self) -> Vec<Run> {
+    pub fn runs(&self) -> Vec<LedgerRun> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 #[async_trait]
-impl Runner for Ledger {
+impl Runner for CallLedger {
     async fn run(&self, call: &InsideCall) -> Outcome {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner).push(Run {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).push(LedgerRun {
             call: call.id,
             tool: call.tool.name.clone(),
             attempt: call.attempt,

@@ -1,6 +1,6 @@
 //! Test kit, and the contracts of the back ends.
 //!
-//! Nothing here is a mock: [`ScriptedModel`] and [`Ledger`] are real implementations of the traits that follow a script
+//! Nothing here is a mock: [`ScriptedModel`] and [`CallLedger`] are real implementations of the traits that follow a script
 //! and record what they did.
 
 mod append_clauses;
@@ -17,5 +17,5 @@ mod scripted_model;
 pub mod store_contract;
 
 pub use clock::TokioClock;
-pub use ledger::{Ledger, Run};
-pub use scripted_model::{ScriptedModel, Turn};
+pub use ledger::{CallLedger, LedgerRun};
+pub use scripted_model::{ScriptedModel, ScriptedTurn};

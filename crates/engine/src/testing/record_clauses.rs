@@ -6,33 +6,33 @@ use std::sync::Arc;
 
 use bosun_core::{
     Timestamp,
-    audit::{Action, Record, SUCCESS, Source},
-    usage::{Hour, Sample, Usage},
+    audit::{Action, AuditRecord, CallSource, SUCCESS},
+    usage::{Hour, Sample, UsageTotals},
 };
 
 use super::{
     scribe::Scribe,
-    store_contract::{LONG, Place, conflicts, durable, namespace, removal},
+    store_contract::{LONG, StorePlace, conflicts, durable, namespace, removal},
 };
-use crate::store::{Append, Found, Search, Store};
+use crate::store::{Append, FoundRecords, RecordSearch, Store};
 
-async fn search(store: &dyn Store, of: &str, search: Search) -> Found {
+async fn search(store: &dyn Store, of: &str, search: RecordSearch) -> FoundRecords {
     store.search(&namespace(of), &search).await.expect("the log is readable")
 }
 
-fn all() -> Search {
-    Search { limit: 1_000, ..Search::default() }
+fn all() -> RecordSearch {
+    RecordSearch { limit: 1_000, ..RecordSearch::default() }
 }
 
-fn actions(found: &Found) -> Vec<Action> {
+fn actions(found: &FoundRecords) -> Vec<Action> {
     found.records.iter().rev().map(|numbered| numbered.record.action).collect()
 }
 
-async fn usage(store: &dyn Store, of: &str) -> Usage {
+async fn usage(store: &dyn Store, of: &str) -> UsageTotals {
     store.usage(&namespace(of), Hour(0)).await.expect("usage is readable")
 }
 
-pub(super) async fn what_is_appended_is_audited_and_counted(mut place: Box<dyn Place>) {
+pub(super) async fn what_is_appended_is_audited_and_counted(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start_and_pause(&*store, LONG);
@@ -46,7 +46,7 @@ pub(super) async fn what_is_appended_is_audited_and_counted(mut place: Box<dyn P
     assert_eq!(found.next, None);
     let used = usage(&*store, "default").await;
     let ((tool, source), tally) = used.by_tool().into_iter().next().expect("a tool was used");
-    assert_eq!((source, tally.calls, tally.errors, tally.latency.count()), (Source::Outside, 1, 0, 1), "{tool}");
+    assert_eq!((source, tally.calls, tally.errors, tally.latency.count()), (CallSource::Outside, 1, 0, 1), "{tool}");
     assert_eq!((used.all_queries().queries, used.all_queries().with_outside), (1, 1));
     assert!(search(&*store, "other", all()).await.records.is_empty(), "namespaces are separate");
     assert!(usage(&*store, "other").await.is_empty());
@@ -54,7 +54,7 @@ pub(super) async fn what_is_appended_is_audited_and_counted(mut place: Box<dyn P
     assert!(store.usage(&namespace("default"), later).await.expect("readable").is_empty());
 }
 
-pub(super) async fn what_is_rejected_leaves_no_record(mut place: Box<dyn Place>) {
+pub(super) async fn what_is_rejected_leaves_no_record(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     let mut twin = scribe.clone();
@@ -67,12 +67,12 @@ pub(super) async fn what_is_rejected_leaves_no_record(mut place: Box<dyn Place>)
 }
 
 /// An act that concerns no query.
-fn act(at: i64, actor: &str, detail: &str) -> Record {
-    let record = Record::of_act(Timestamp(at), Action::ResourceCreated, None, Some(detail.to_owned()));
-    Record { actor: Some(actor.into()), ..record }
+fn act(at: i64, actor: &str, detail: &str) -> AuditRecord {
+    let record = AuditRecord::of_act(Timestamp(at), Action::ResourceCreated, None, Some(detail.to_owned()));
+    AuditRecord { actor: Some(actor.into()), ..record }
 }
 
-pub(super) async fn records_are_searched_newest_first_in_pages(mut place: Box<dyn Place>) {
+pub(super) async fn records_are_searched_newest_first_in_pages(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start_and_pause(&*store, LONG);
@@ -82,21 +82,21 @@ pub(super) async fn records_are_searched_newest_first_in_pages(mut place: Box<dy
     }
     let position = store.record(&namespace("elsewhere"), vec![act(0, "ann", "other")]).expect("the store is open");
     durable(&*store, position).await;
-    let details = |found: &Found| -> Vec<String> {
+    let details = |found: &FoundRecords| -> Vec<String> {
         found.records.iter().filter_map(|numbered| numbered.record.detail.clone()).collect()
     };
-    let ann = Search { actor: Some("ann".into()), ..all() };
+    let ann = RecordSearch { actor: Some("ann".into()), ..all() };
     assert_eq!(details(&search(&*store, "default", ann.clone()).await), ["4", "2", "0"]);
-    let window = Search { from: Some(Timestamp(10)), to: Some(Timestamp(40)), ..all() };
+    let window = RecordSearch { from: Some(Timestamp(10)), to: Some(Timestamp(40)), ..all() };
     assert_eq!(details(&search(&*store, "default", window).await), ["3", "2", "1"], "from is in, to is out");
-    let of_query = Search { query: Some(scribe.head().name.clone()), ..all() };
+    let of_query = RecordSearch { query: Some(scribe.head().name.clone()), ..all() };
     assert_eq!(search(&*store, "default", of_query).await.records.len(), 2);
     let tool = scribe.head().calls.first().map(|call| call.tool.to_string());
-    let of_tool = search(&*store, "default", Search { tool, ..all() }).await;
+    let of_tool = search(&*store, "default", RecordSearch { tool, ..all() }).await;
     assert_eq!(actions(&of_tool), [Action::CallHandedOut]);
     let (mut paged, mut before) = (Vec::new(), None);
     loop {
-        let page = search(&*store, "default", Search { limit: 1, before, ..ann.clone() }).await;
+        let page = search(&*store, "default", RecordSearch { limit: 1, before, ..ann.clone() }).await;
         assert!(page.records.len() <= 1);
         paged.extend(details(&page));
         before = page.next;
@@ -107,7 +107,7 @@ pub(super) async fn records_are_searched_newest_first_in_pages(mut place: Box<dy
     assert_eq!(paged, ["4", "2", "0"], "the pages are complete");
 }
 
-pub(super) async fn the_log_outlives_its_queries_and_processes(mut place: Box<dyn Place>) {
+pub(super) async fn the_log_outlives_its_queries_and_processes(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start_and_pause(&*store, LONG);
@@ -123,7 +123,7 @@ pub(super) async fn the_log_outlives_its_queries_and_processes(mut place: Box<dy
     let store: Arc<dyn Store> = place.open();
     assert_eq!(search(&*store, "default", all()).await, log, "a later process finds the same log");
     assert_eq!(usage(&*store, "default").await, used, "and the same counts");
-    let mut recount = Usage::default();
+    let mut recount = UsageTotals::default();
     log.records.iter().filter_map(|numbered| Sample::of(&numbered.record)).for_each(|sample| recount.add(sample));
     assert_eq!(used, recount, "counts match the log");
     let mut heir = Scribe::new("default", "a", 2);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bosun_core::{
     Actor, ContentHash, Event, Timestamp,
-    audit::{Action, Record},
+    audit::{Action, AuditRecord},
     event::Changed,
     machine,
     query::AskedLimits,
@@ -14,18 +14,18 @@ use bosun_core::{
 
 use super::{
     scribe::{Scribe, document, spec},
-    store_contract::{LONG, Place, conflicts, durable, load, namespace, page, removal},
+    store_contract::{LONG, StorePlace, conflicts, durable, load, namespace, page, removal},
 };
-use crate::store::{Answered, Append, REQUESTS_KEPT, Removal, Request, RequestKey, Search, StoreError};
+use crate::store::{Answered, Append, IdempotentRequest, REQUESTS_KEPT, RecordSearch, Removal, RequestKey, StoreError};
 
-fn request(key: &str, body: &str) -> Request {
+fn request(key: &str, body: &str) -> IdempotentRequest {
     let key = RequestKey { actor: "an actor".into(), route: "queries", key: key.into() };
-    Request { key, fingerprint: ContentHash::of(body.as_bytes()) }
+    IdempotentRequest { key, fingerprint: ContentHash::of(body.as_bytes()) }
 }
 
-pub(super) async fn a_request_is_answered_once_under_its_idempotency_key(mut place: Box<dyn Place>) {
+pub(super) async fn a_request_is_answered_once_under_its_idempotency_key(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let create = |scribe: &mut Scribe, request: Request| {
+    let create = |scribe: &mut Scribe, request: IdempotentRequest| {
         let append = Append { request: Some(request), ..scribe.create() };
         scribe.send(&*store, append)
     };
@@ -61,7 +61,7 @@ pub(super) async fn a_request_is_answered_once_under_its_idempotency_key(mut pla
     assert_eq!(store.answered(&namespace("default"), &request("k3", "").key).await.expect("readable"), None);
 }
 
-pub(super) async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Place>) {
+pub(super) async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (mut deleted, mut other) = (Scribe::new("default", "a", 1), Scribe::new("default", "b", 2));
     let append = Append { request: Some(request("k", "body")), ..deleted.create() };
@@ -99,7 +99,7 @@ pub(super) async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<
     assert!(!answered(forgotten).await, "and deleted in time");
 }
 
-pub(super) async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut place: Box<dyn Place>) {
+pub(super) async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut waiting = Scribe::new("default", "waiting", 1);
     waiting.start_and_pause(&*store, LONG);
@@ -124,11 +124,11 @@ pub(super) async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut 
     assert_eq!(left(Timestamp(i64::MAX)).await, 1, "what has not ended stays");
     assert!(load(&*store, &waiting).await.is_some());
     // Retention has no actor, and it is recorded: each once, when it was done.
-    let search = Search { action: Some(Action::QueryDeleted), limit: 1_000, ..Search::default() };
+    let search = RecordSearch { action: Some(Action::QueryDeleted), limit: 1_000, ..RecordSearch::default() };
     let found = store.search(&namespace("default"), &search).await.expect("readable").records;
     let recorded = |scribe: &Scribe| {
         let head = scribe.head();
-        let of = |at| Record::of_outdated(head.uid, Some(head.name.clone()), Some(head.target.clone()), at);
+        let of = |at| AuditRecord::of_outdated(head.uid, Some(head.name.clone()), Some(head.target.clone()), at);
         found.iter().filter(|numbered| numbered.record == of(numbered.record.at)).count()
     };
     assert!(ended.iter().all(|scribe| recorded(scribe) == 1));
@@ -139,7 +139,7 @@ pub(super) async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut 
     );
 }
 
-pub(super) async fn the_latest_retention_of_an_ended_query_counts(mut place: Box<dyn Place>) {
+pub(super) async fn the_latest_retention_of_an_ended_query_counts(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribes: Vec<_> = (1..=3).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
     let change = |seconds| {
@@ -169,7 +169,7 @@ pub(super) async fn the_latest_retention_of_an_ended_query_counts(mut place: Box
     }
 }
 
-pub(super) async fn a_toolset_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn Place>) {
+pub(super) async fn a_toolset_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let shared = document("shared");
     let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();

@@ -8,14 +8,14 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, ContentHash, Entry, Event, Head, Limits, Outcome, QueryUid, Spec, Timestamp, Transcript,
-    audit::{self, Arguments},
+    Actor, ContentHash, Entry, Event, Head, Outcome, QueryLimits, QueryUid, Spec, Timestamp, Transcript,
+    audit::{self, ArgumentsInAudit},
     head::{CallState, Phase},
-    machine::{self, Asked, Delivery, Next, Reply, Takeover, Target, Way},
+    machine::{self, AskedByModel, CallWay, Delivery, DeliveryTarget, ModelTurnReply, Next, Takeover},
     query::{Usage, View},
 };
 
-use crate::store::{Append, Document, Encoded, Position, Store};
+use crate::store::{Append, Encoded, Position, Store, StoredDocument};
 
 /// When the first scribe's time begins.
 const BEGINNING: i64 = 1_700_000_000_000;
@@ -61,7 +61,7 @@ impl Scribe {
         let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Arc::new(spec), by: Actor::local() } };
         let head = Arc::new(Head::new(self.uid, namespace, name, &entry).expect("the first entry is a creation"));
         let transcript = Transcript::new(&entry).expect("the first entry is a creation");
-        let records = audit::of_entries(&head, &transcript, [&entry].into_iter(), Arguments::Redacted);
+        let records = audit::of_entries(&head, &transcript, [&entry].into_iter(), ArgumentsInAudit::Redacted);
         self.head = Some(Arc::clone(&head));
         self.transcript = Some(transcript);
         Append {
@@ -92,7 +92,8 @@ impl Scribe {
             })
             .collect();
         let head = Arc::new(head);
-        let records = audit::of_entries(&head, &transcript, entries.iter().map(|entry| &**entry), Arguments::Redacted);
+        let records =
+            audit::of_entries(&head, &transcript, entries.iter().map(|entry| &**entry), ArgumentsInAudit::Redacted);
         self.head = Some(Arc::clone(&head));
         self.transcript = Some(transcript);
         Append { head, seen, after: self.position, entries, toolset: None, request: None, records, conversation: None }
@@ -125,7 +126,7 @@ impl Scribe {
     /// The model is asked and calls one outside tool: two appends.
     pub fn ask_outside(&mut self, store: &dyn Store, timeout: Duration) -> Position {
         self.append(store, machine::advance(self.head()));
-        let events = self.reply(vec![Way::Outside { timeout }]);
+        let events = self.reply(vec![CallWay::Outside { timeout }]);
         self.append(store, events)
     }
 
@@ -142,11 +143,11 @@ impl Scribe {
 
     /// The events that end the current turn with these calls.
     #[must_use]
-    pub fn reply(&self, ways: Vec<Way>) -> Vec<Event> {
+    pub fn reply(&self, ways: Vec<CallWay>) -> Vec<Event> {
         let text = ways.is_empty().then(|| "That is all.".to_owned());
         let calls = ways
             .into_iter()
-            .map(|way| Asked {
+            .map(|way| AskedByModel {
                 provider_id: "toolu_1".into(),
                 tool: "look_up".into(),
                 alias: "look_up".into(),
@@ -158,24 +159,26 @@ impl Scribe {
             })
             .collect();
         let usage = Usage { prompt_tokens: 90, completion_tokens: 9, ..Usage::default() };
-        machine::end_turn(self.head(), self.now, Reply { text, calls, usage, ..Reply::default() })
+        machine::end_turn(self.head(), self.now, ModelTurnReply { text, calls, usage, ..ModelTurnReply::default() })
     }
 
     /// The events of delivering `outcome` to every waiting call.
     #[must_use]
     pub fn deliver(&self, outcome: &Outcome, hold: bool) -> Vec<Event> {
         let waiting: Vec<_> = self.head().waiting().map(|(call, _)| call.id).collect();
-        let deliveries =
-            waiting.into_iter().map(|call| Delivery { target: Target::Call(call), outcome: outcome.clone() }).collect();
+        let deliveries = waiting
+            .into_iter()
+            .map(|call| Delivery { target: DeliveryTarget::Call(call), outcome: outcome.clone() })
+            .collect();
         machine::deliver(self.head(), self.now, deliveries, hold, &Actor::local()).events
     }
 
     /// One of the possible next steps, picked by `choice`; `None` if there is none.
     pub fn step(&mut self, choice: u32) -> Option<Append> {
         let head = self.head();
-        let outside = Way::Outside { timeout: Duration::from_millis(u64::from(choice)) };
-        let inside = Way::Inside { repeatable: choice.is_multiple_of(2) };
-        let refused = Way::Refused { code: "invalid_arguments".into(), message: "no".into() };
+        let outside = CallWay::Outside { timeout: Duration::from_millis(u64::from(choice)) };
+        let inside = CallWay::Inside { repeatable: choice.is_multiple_of(2) };
+        let refused = CallWay::Refused { code: "invalid_arguments".into(), message: "no".into() };
         let events = match machine::next(head) {
             _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into()), &Actor::local()),
             _ if choice.is_multiple_of(13) => machine::recover(head, Takeover::Inherited),
@@ -261,7 +264,7 @@ pub fn spec() -> Spec {
         output_schema: None,
         conversation: None,
         toolset: toolset().hash,
-        limits: Limits::default(),
+        limits: QueryLimits::default(),
         view: View::Rfc,
         session_id: None,
         labels: [("team".to_owned(), "blue".to_owned())].into(),
@@ -272,11 +275,11 @@ pub fn spec() -> Spec {
     }
 }
 
-fn toolset() -> Document {
+fn toolset() -> StoredDocument {
     document("[]")
 }
 
 #[must_use]
-pub fn document(body: &str) -> Document {
-    Document { hash: ContentHash::of(body.as_bytes()), body: body.into() }
+pub fn document(body: &str) -> StoredDocument {
+    StoredDocument { hash: ContentHash::of(body.as_bytes()), body: body.into() }
 }

@@ -13,7 +13,7 @@ use crate::model::{Deltas, Model, ModelCall, ModelError, ModelReply, ModelReques
 
 /// One answer of the script.
 #[derive(Clone, Debug, Default)]
-pub struct Turn {
+pub struct ScriptedTurn {
     text: Option<String>,
     deltas: Vec<String>,
     calls: Vec<(String, String)>,
@@ -23,7 +23,7 @@ pub struct Turn {
     panics: bool,
 }
 
-impl Turn {
+impl ScriptedTurn {
     /// Answers `text`, not streamed.
     #[must_use]
     pub fn say(text: &str) -> Self {
@@ -84,8 +84,8 @@ impl Turn {
 /// middle changes nothing.
 #[derive(Debug, Default)]
 pub struct ScriptedModel {
-    scripts: HashMap<String, Vec<Turn>>,
-    otherwise: Vec<Turn>,
+    scripts: HashMap<String, Vec<ScriptedTurn>>,
+    otherwise: Vec<ScriptedTurn>,
     /// A turn that broke off once succeeds the next time.
     broken: Mutex<Vec<(bosun_core::QueryUid, u32)>>,
     requests: Mutex<Vec<ModelRequest>>,
@@ -94,13 +94,13 @@ pub struct ScriptedModel {
 impl ScriptedModel {
     /// Plays `turns` for every query.
     #[must_use]
-    pub fn always(turns: Vec<Turn>) -> Self {
+    pub fn always(turns: Vec<ScriptedTurn>) -> Self {
         Self { otherwise: turns, ..Self::default() }
     }
 
     /// Plays `turns` for queries with this input.
     #[must_use]
-    pub fn on(mut self, input: &str, turns: Vec<Turn>) -> Self {
+    pub fn on(mut self, input: &str, turns: Vec<ScriptedTurn>) -> Self {
         self.scripts.insert(input.into(), turns);
         self
     }
@@ -111,7 +111,7 @@ impl ScriptedModel {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn turn(&self, request: &ModelRequest) -> Result<Turn, ModelError> {
+    fn turn(&self, request: &ModelRequest) -> Result<ScriptedTurn, ModelError> {
         let users = request.messages.iter().rev().filter_map(|message| match message {
             Message::User(text) => Some(text.as_str()),
             _ => None,

@@ -1,32 +1,32 @@
 //! The specification of [`Store`], as a test that every back end runs.
 //!
 //! Each clause is one function, in one of the modules `…_clauses`, and begins with a store of its own. A back end
-//! implements [`Place`]: a store that can be opened, and opened again as a later process would find it. What is special
+//! implements [`StorePlace`]: a store that can be opened, and opened again as a later process would find it. What is special
 //! to a back end (locks, files, full disks) is tested next to it.
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
 use std::{sync::Arc, time::Duration};
 
-use bosun_core::{Actor, Head, Namespace, Timestamp, audit::Record};
+use bosun_core::{Actor, Head, Namespace, Timestamp, audit::AuditRecord};
 use futures_util::future::{BoxFuture, FutureExt as _};
 
 use super::{
     append_clauses, content_clauses, conversation_clauses, finding_clauses, record_clauses, removal_clauses,
     scribe::Scribe,
 };
-use crate::store::{Page, Position, Removal, Store, StoreError, Stored};
+use crate::store::{Position, QueryPage, Removal, Store, StoreError, Stored};
 
 /// Persistent storage for a store.
-pub trait Place: Send {
+pub trait StorePlace: Send {
     /// Opens it. The first time it is empty; after that it contains what was stored, and the handle that had it open
     /// before is fenced.
     fn open(&mut self) -> Arc<dyn Store>;
 }
 
-type Clause = fn(Box<dyn Place>) -> BoxFuture<'static, ()>;
+type StoreClause = fn(Box<dyn StorePlace>) -> BoxFuture<'static, ()>;
 
-const CLAUSES: &[Clause] = &[
+const CLAUSES: &[StoreClause] = &[
     |place| append_clauses::what_was_appended_is_loaded(place).boxed(),
     |place| append_clauses::positions_ascend_and_durable_implies_all_earlier_ones(place).boxed(),
     |place| append_clauses::appends_without_a_waiter_are_batched(place).boxed(),
@@ -84,7 +84,7 @@ const CLAUSES: &[Clause] = &[
 ///
 /// # Panics
 /// If it breaks a promise; the line says which.
-pub async fn store_contract(new_place: impl Fn() -> Box<dyn Place>) {
+pub async fn store_contract(new_place: impl Fn() -> Box<dyn StorePlace>) {
     for clause in CLAUSES {
         clause(new_place()).await;
     }
@@ -124,12 +124,12 @@ pub fn fold(stored: &Stored) -> Head {
     head
 }
 
-pub(super) fn page(limit: usize) -> Page {
-    Page { limit, before: None, status: None }
+pub(super) fn page(limit: usize) -> QueryPage {
+    QueryPage { limit, before: None, status: None }
 }
 
 /// The deletion of this query of the default namespace.
 pub(super) fn removal(scribe: &Scribe) -> Removal {
-    let record = Record::of_deletion(scribe.head(), Timestamp(1_000), &Actor::local());
+    let record = AuditRecord::of_deletion(scribe.head(), Timestamp(1_000), &Actor::local());
     Removal::Query(namespace("default"), scribe.uid(), Box::new(record))
 }

@@ -5,29 +5,30 @@ use std::time::Duration;
 use bosun_core::{Actor, Namespace, Status};
 use serde_json::json;
 
-use super::world::{PATIENCE, World, accepted, assert_completed, call, delivery, key, outside, submission};
+use super::world::{EngineWorld, PATIENCE, accepted, assert_completed, call, delivery, key, outside, submission};
 use crate::{
-    EngineError, QueryKey, Settings, Submission,
-    testing::{Ledger, ScriptedModel, Turn},
+    EngineError, EngineSettings, QueryKey, Submission,
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
 };
 
 /// A world with few permits.
-async fn narrow(script: ScriptedModel, ledger: Ledger, max_running: usize, max_queued: usize) -> World {
-    World::with_settings(script, ledger, Settings { max_running, max_queued, ..Settings::default() }).await
+async fn narrow(script: ScriptedModel, ledger: CallLedger, max_running: usize, max_queued: usize) -> EngineWorld {
+    EngineWorld::with_settings(script, ledger, EngineSettings { max_running, max_queued, ..EngineSettings::default() })
+        .await
 }
 
 /// A tool that does not end until it is let through, and then an answer.
 fn slow() -> ScriptedModel {
-    ScriptedModel::always(vec![Turn::call("again", &json!({"n": 1})), Turn::say("done")])
+    ScriptedModel::always(vec![ScriptedTurn::call("again", &json!({"n": 1})), ScriptedTurn::say("done")])
 }
 
-async fn state(world: &World, key: &QueryKey) -> Status {
+async fn state(world: &EngineWorld, key: &QueryKey) -> Status {
     world.engine.get(key, None).await.unwrap().head.status()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_query_without_a_permit_is_queued_and_takes_no_memory() {
-    let world = narrow(slow(), Ledger::gated(), 2, 100).await;
+    let world = narrow(slow(), CallLedger::gated(), 2, 100).await;
     for name in ["a", "b", "c", "d"] {
         world.engine.submit(submission(name, vec![]), Some(Duration::from_millis(10))).await.unwrap();
     }
@@ -42,9 +43,9 @@ async fn a_query_without_a_permit_is_queued_and_takes_no_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn when_the_queue_is_full_new_queries_are_refused_and_results_are_not() {
-    let asks = vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")];
-    let script = ScriptedModel::always(vec![Turn::default().hanging()]).on("ask first", asks);
-    let world = narrow(script, Ledger::open(), 1, 2).await;
+    let asks = vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::say("thanks")];
+    let script = ScriptedModel::always(vec![ScriptedTurn::default().hanging()]).on("ask first", asks);
+    let world = narrow(script, CallLedger::open(), 1, 2).await;
     let asking = Submission { input: "ask first".into(), ..submission("asked", vec![outside("ask")]) };
     let asked = world.engine.submit(asking, PATIENCE).await.unwrap().snapshot;
     for name in ["a", "b", "c"] {
@@ -70,7 +71,7 @@ async fn when_the_queue_is_full_new_queries_are_refused_and_results_are_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_busy_namespace_does_not_block_a_quiet_one() {
-    let world = narrow(slow(), Ledger::gated(), 1, 100).await;
+    let world = narrow(slow(), CallLedger::gated(), 1, 100).await;
     let busy: Namespace = "default".parse().unwrap();
     let quiet: Namespace = "quiet".parse().unwrap();
     for number in 0..20 {
@@ -94,7 +95,7 @@ async fn a_busy_namespace_does_not_block_a_quiet_one() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_crash_running_and_queued_queries_continue() {
-    let world = narrow(slow(), Ledger::gated(), 2, 100).await;
+    let world = narrow(slow(), CallLedger::gated(), 2, 100).await;
     for number in 0..10 {
         world.engine.submit(submission(&format!("q{number}"), vec![]), None).await.unwrap();
     }
@@ -109,8 +110,9 @@ async fn after_a_crash_running_and_queued_queries_continue() {
 
 #[tokio::test(start_paused = true)]
 async fn deadlines_that_pass_at_once_do_not_flood_the_model() {
-    let script = ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::default().hanging()]);
-    let world = narrow(script, Ledger::open(), 2, 3).await;
+    let script =
+        ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::default().hanging()]);
+    let world = narrow(script, CallLedger::open(), 2, 3).await;
     for number in 0..30 {
         world.engine.submit(submission(&format!("q{number}"), vec![outside("ask")]), PATIENCE).await.unwrap();
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bosun_core::{
-    Actor, Event, Limits, Namespace, Outcome, Status,
+    Actor, Event, Namespace, Outcome, QueryLimits, Status,
     ceiling::{
         ARGUMENT_BYTES, CALL_NAME_BYTES, CHANGES_BYTES, ENTRY_BYTES, JOURNAL_BYTES, PARAMETERS_BYTES,
         RECENT_ENTRIES_BYTES, RENDERED_BYTES, REPLY_BYTES, REPLY_CALLS, REPLY_TEXT_BYTES, REQUEST_PATTERN_BYTES,
@@ -18,16 +18,16 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::world::{
-    PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, registry, submission,
+    EngineWorld, PATIENCE, assert_completed, assert_failed, call, key, limited, outside, registry, submission,
 };
 use crate::{
-    Engine, EngineError, Model, Registry, Settings, Snapshot, Store, StoreError, Submission, Update, Watched,
+    Engine, EngineError, EngineSettings, Model, Registry, Snapshot, Store, StoreError, Submission, Update, Watched,
     blob::MemoryBlobs,
-    memory::Memory,
+    memory::MemoryStore,
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
-    parameters::Parameter,
+    parameters::QueryParameter,
     submission::Input,
-    testing::{Ledger, ScriptedModel, TokioClock, Turn},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock},
 };
 
 /// A stateless model that answers by a function of the turn.
@@ -42,7 +42,7 @@ impl<Answer: Fn(u32) -> ModelReply + Send + Sync + 'static> Model for Answering<
     }
 }
 
-async fn engine(answer: impl Fn(u32) -> ModelReply + Send + Sync + 'static) -> (Engine, Arc<Memory>) {
+async fn engine(answer: impl Fn(u32) -> ModelReply + Send + Sync + 'static) -> (Engine, Arc<MemoryStore>) {
     engine_with(answer, |_| {}).await
 }
 
@@ -50,14 +50,14 @@ async fn engine(answer: impl Fn(u32) -> ModelReply + Send + Sync + 'static) -> (
 async fn engine_with(
     answer: impl Fn(u32) -> ModelReply + Send + Sync + 'static,
     describe: impl FnOnce(&mut Registry),
-) -> (Engine, Arc<Memory>) {
-    let store = Arc::new(Memory::new());
+) -> (Engine, Arc<MemoryStore>) {
+    let store = Arc::new(MemoryStore::new());
     let model: Arc<dyn Model> = Arc::new(Answering(answer));
-    let mut registry = registry(&model, &Arc::new(Ledger::open()));
+    let mut registry = registry(&model, &Arc::new(CallLedger::open()));
     describe(&mut registry);
     let (blobs, clock) = (Arc::new(MemoryBlobs::new()), Arc::new(TokioClock::new()));
-    let limits = Limits { max_tool_calls: 1_000, ..Limits::default() };
-    let settings = Settings { limits, ..Settings::default() };
+    let limits = QueryLimits { max_tool_calls: 1_000, ..QueryLimits::default() };
+    let settings = EngineSettings { limits, ..EngineSettings::default() };
     let engine = Engine::start(Arc::clone(&store) as _, blobs, registry, clock, settings).await.unwrap();
     (engine, store)
 }
@@ -122,7 +122,7 @@ async fn the_text_of_a_reply_is_counted_as_json_writes_it() {
 async fn a_reader_is_sent_no_more_text_than_a_reply_may_have() {
     let piece = "x".repeat(REPLY_TEXT_BYTES / 4);
     let pieces: Vec<&str> = std::iter::repeat_n(piece.as_str(), 6).collect();
-    let world = World::new(ScriptedModel::always(vec![Turn::stream(&pieces)])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::stream(&pieces)])).await;
     let submitted = world.engine.submit(submission("q", vec![]), None).await.unwrap();
     let mut watch = world.engine.watch(&key("q"), submitted.snapshot.head.seq).await.unwrap();
     let mut received = 0;
@@ -181,8 +181,8 @@ async fn the_message_about_invalid_arguments_is_bounded() {
 #[tokio::test(start_paused = true)]
 async fn the_model_is_shown_a_result_up_to_its_ceiling() {
     for (bytes, shown) in [(RESULT_SHOWN_BYTES, RESULT_SHOWN_BYTES), (RESULT_SHOWN_BYTES + 1, RESULT_SHOWN_BYTES)] {
-        let script = ScriptedModel::always(vec![Turn::call("once", &json!({})), Turn::say("done")]);
-        let world = World::with(script, Ledger::giving("x".repeat(bytes))).await;
+        let script = ScriptedModel::always(vec![ScriptedTurn::call("once", &json!({})), ScriptedTurn::say("done")]);
+        let world = EngineWorld::with(script, CallLedger::giving("x".repeat(bytes))).await;
         assert_completed(&world.submit(vec![]).await, "done");
         let requests = world.model.requests();
         let Some(Message::Tool { content, .. }) = requests[1].messages.last() else { panic!("a result") };
@@ -192,7 +192,8 @@ async fn the_model_is_shown_a_result_up_to_its_ceiling() {
 }
 
 fn with_parameters(input: &str, parameters: &[(&str, usize)]) -> Submission {
-    let parameters = parameters.iter().map(|(name, bytes)| ((*name).to_owned(), Parameter::Value("x".repeat(*bytes))));
+    let parameters =
+        parameters.iter().map(|(name, bytes)| ((*name).to_owned(), QueryParameter::Value("x".repeat(*bytes))));
     Submission { input: input.into(), parameters: parameters.collect(), ..submission("q", vec![]) }
 }
 
@@ -205,7 +206,7 @@ async fn an_input_is_rendered_up_to_its_ceiling_and_nothing_larger_is_built() {
         // 40 GB, if they were rendered.
         ("{{.a}}".repeat(80_000), false),
     ] {
-        let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
+        let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("done")])).await;
         let submitted = world.engine.submit(with_parameters(&input, &[("a", half)]), PATIENCE).await;
         match submitted {
             Ok(submitted) => assert!(taken && submitted.snapshot.transcript.spec.input.len() == RENDERED_BYTES),
@@ -217,7 +218,7 @@ async fn an_input_is_rendered_up_to_its_ceiling_and_nothing_larger_is_built() {
 
 #[tokio::test(start_paused = true)]
 async fn the_values_of_all_parameters_have_a_ceiling() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("done")])).await;
     let half = PARAMETERS_BYTES / 2;
     let most = with_parameters("go", &[("a", half), ("b", half)]);
     world.engine.submit(most, PATIENCE).await.unwrap();
@@ -228,7 +229,7 @@ async fn the_values_of_all_parameters_have_a_ceiling() {
 
 #[tokio::test(start_paused = true)]
 async fn the_entry_that_creates_a_query_has_a_ceiling() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("done")])).await;
     let noted = |name: &str, bytes: usize| {
         let annotations = BTreeMap::from([("note".to_owned(), "x".repeat(bytes))]);
         Submission { annotations, ..submission(name, vec![]) }
@@ -269,8 +270,8 @@ fn note(bytes: usize, letter: &str) -> Update {
 
 #[tokio::test(start_paused = true)]
 async fn changes_of_a_query_have_a_ceiling_below_that_of_its_journal() {
-    let script = ScriptedModel::always(vec![Turn::call("ask", &json!({})), Turn::say("done")]);
-    let world = World::new(script).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({})), ScriptedTurn::say("done")]);
+    let world = EngineWorld::new(script).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let bytes = 250 * 1024;
     let mut made = 0;
@@ -317,8 +318,8 @@ async fn a_result_that_does_not_fit_into_the_journal_is_refused_and_the_query_fa
 
 #[tokio::test(start_paused = true)]
 async fn waiting_queries_are_cached_up_to_a_total_size() {
-    let script = ScriptedModel::always(vec![Turn::call("ask", &json!({})), Turn::say("done")]);
-    let world = World::new(script).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({})), ScriptedTurn::say("done")]);
+    let world = EngineWorld::new(script).await;
     let noted = |name: &str| {
         let annotations = BTreeMap::from([("note".to_owned(), "x".repeat(4 << 20))]);
         Submission { annotations, ..submission(name, vec![outside("ask")]) }
@@ -345,8 +346,9 @@ async fn waiting_queries_are_cached_up_to_a_total_size() {
 
 #[tokio::test(start_paused = true)]
 async fn recent_entries_are_cached_up_to_a_total_size_and_all_reach_the_reader() {
-    let turns: Vec<Turn> = (0..8).map(|n| Turn::call("again", &json!({"n": n}))).chain([Turn::say("done")]).collect();
-    let world = World::with(ScriptedModel::always(turns), Ledger::giving("x".repeat(200 * 1024))).await;
+    let turns: Vec<ScriptedTurn> =
+        (0..8).map(|n| ScriptedTurn::call("again", &json!({"n": n}))).chain([ScriptedTurn::say("done")]).collect();
+    let world = EngineWorld::with(ScriptedModel::always(turns), CallLedger::giving("x".repeat(200 * 1024))).await;
     let ended = world.submit(vec![]).await;
     assert_completed(&ended, "done");
     let live = world.engine.inner.live_queries.entry(&key("q"));

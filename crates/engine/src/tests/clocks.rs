@@ -5,10 +5,12 @@ use std::time::Duration;
 use bosun_core::{Actor, Status, query::AskedLimits};
 use serde_json::json;
 
-use super::world::{PATIENCE, World, accepted, assert_completed, assert_failed, call, delivery, key, limited, outside};
+use super::world::{
+    EngineWorld, PATIENCE, accepted, assert_completed, assert_failed, call, delivery, key, limited, outside,
+};
 use crate::{
     EngineError, Snapshot,
-    testing::{Ledger, ScriptedModel, Turn},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
 };
 
 const DAY: i64 = 24 * 3_600;
@@ -20,8 +22,12 @@ async fn pass(seconds: u64) {
 /// A query of two inside calls, each in a turn of its own and each three seconds long. The wall clock steps by `step`
 /// seconds in the middle of the first.
 async fn run_with_step(step: i64, query_timeout: u64) -> Snapshot {
-    let calls = [Turn::call("again", &json!({"n": 1})), Turn::call("again", &json!({"n": 2})), Turn::say("done")];
-    let world = World::with(ScriptedModel::always(calls.into()), Ledger::gated()).await;
+    let calls = [
+        ScriptedTurn::call("again", &json!({"n": 1})),
+        ScriptedTurn::call("again", &json!({"n": 2})),
+        ScriptedTurn::say("done"),
+    ];
+    let world = EngineWorld::with(ScriptedModel::always(calls.into()), CallLedger::gated()).await;
     let limits = AskedLimits { query_timeout: Some(Duration::from_secs(query_timeout)), ..AskedLimits::default() };
     world.engine.submit(limited(vec![], limits), Some(Duration::from_secs(1))).await.unwrap();
     world.clock.step(step);
@@ -54,7 +60,7 @@ async fn a_step_back_grants_no_running_time() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_while_the_clock_is_not_steady() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("hello")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("hello")])).await;
     assert_completed(&world.submit(vec![]).await, "hello");
     pass(5).await;
     world.clock.step(31 * DAY);
@@ -70,9 +76,9 @@ async fn nothing_is_deleted_while_the_clock_is_not_steady() {
     assert!(matches!(world.engine.get(&key("q"), None).await, Err(EngineError::QueryNotFound(..))));
 }
 
-async fn waiting() -> (World, Snapshot) {
-    let script = ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")]);
-    let world = World::new(script).await;
+async fn waiting() -> (EngineWorld, Snapshot) {
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::say("thanks")]);
+    let world = EngineWorld::new(script).await;
     let paused = world.submit(vec![outside("ask")]).await;
     pass(5).await;
     (world, paused)

@@ -13,20 +13,20 @@ use bosun_core::{Namespace, Outcome, QueryName, Status};
 use serde_json::json;
 
 use super::{
-    faulty::{Faults, Faulty},
-    world::{PATIENCE, World, assert_completed, call, key, outside, submission},
+    faulty::{Faulty, StoreFaults},
+    world::{EngineWorld, PATIENCE, assert_completed, call, key, outside, submission},
 };
 use crate::{
     AskedConversation, Store, StoreError, Submission,
-    memory::Memory,
+    memory::MemoryStore,
     store::{Append, Conversations, Position, Stored},
-    testing::{Ledger, ScriptedModel, Turn},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
 };
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_query_continues_in_the_next_process_with_its_exact_transcript() {
-    let script = ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")]);
-    let world = World::new(script).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::say("thanks")]);
+    let world = EngineWorld::new(script).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let world = world.crash().await;
     assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "thanks");
@@ -38,7 +38,7 @@ async fn a_waiting_query_continues_in_the_next_process_with_its_exact_transcript
 
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_turn_is_retried() {
-    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
     let world = world.crash().await;
     let snapshot = world.engine.get(&key("q"), Some(Duration::from_secs(1))).await.unwrap();
@@ -48,8 +48,9 @@ async fn an_interrupted_turn_is_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_call_runs_again_only_if_it_may() {
-    let turn = Turn::call("once", &json!({"n": 1})).and_call("again", r#"{"n":2}"#);
-    let world = World::with(ScriptedModel::always(vec![turn, Turn::say("done")]), Ledger::gated()).await;
+    let turn = ScriptedTurn::call("once", &json!({"n": 1})).and_call("again", r#"{"n":2}"#);
+    let world =
+        EngineWorld::with(ScriptedModel::always(vec![turn, ScriptedTurn::say("done")]), CallLedger::gated()).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
     assert_eq!(world.ledger.runs().len(), 2);
     let world = world.crash().await;
@@ -70,7 +71,7 @@ struct Dying {
 }
 
 impl Dying {
-    fn after(writes: u64, keeps_last: bool, memory: &Memory) -> Arc<Faulty<Self>> {
+    fn after(writes: u64, keeps_last: bool, memory: &MemoryStore) -> Arc<Faulty<Self>> {
         let faults = Self { writes_left: AtomicU64::new(writes), keeps_last };
         Arc::new(Faulty { memory: memory.reopen(), faults })
     }
@@ -85,8 +86,8 @@ fn gone() -> StoreError {
 }
 
 #[async_trait]
-impl Faults for Dying {
-    fn append(&self, memory: &Memory, append: Append) -> Result<Position, StoreError> {
+impl StoreFaults for Dying {
+    fn append(&self, memory: &MemoryStore, append: Append) -> Result<Position, StoreError> {
         match self.writes_left.load(Ordering::SeqCst) {
             0 => Err(gone()),
             1 => {
@@ -103,13 +104,13 @@ impl Faults for Dying {
         }
     }
 
-    async fn durable(&self, memory: &Memory, position: Position) -> Result<(), StoreError> {
+    async fn durable(&self, memory: &MemoryStore, position: Position) -> Result<(), StoreError> {
         if self.dead() { Err(gone()) } else { memory.durable(position).await }
     }
 
     async fn load(
         &self,
-        memory: &Memory,
+        memory: &MemoryStore,
         namespace: &Namespace,
         name: &QueryName,
     ) -> Result<Option<Stored>, StoreError> {
@@ -124,14 +125,16 @@ async fn dying_at_every_write_loses_nothing_acknowledged_and_repeats_nothing_for
     for keeps_last in [false, true] {
         for writes in 1..=16 {
             let script = Arc::new(ScriptedModel::always(vec![
-                Turn::call("ask", &json!({"n": 1})).and_call("once", r#"{"n":2}"#).and_call("again", r#"{"n":3}"#),
-                Turn::say("done"),
+                ScriptedTurn::call("ask", &json!({"n": 1}))
+                    .and_call("once", r#"{"n":2}"#)
+                    .and_call("again", r#"{"n":3}"#),
+                ScriptedTurn::say("done"),
             ]));
-            let ledger = Arc::new(Ledger::open());
-            let memory = Arc::new(Memory::new());
+            let ledger = Arc::new(CallLedger::open());
+            let memory = Arc::new(MemoryStore::new());
             let dying = Dying::after(writes, keeps_last, &memory);
             let world =
-                World::on_store(Arc::clone(&dying) as _, memory, Arc::clone(&script), Arc::clone(&ledger)).await;
+                EngineWorld::on_store(Arc::clone(&dying) as _, memory, Arc::clone(&script), Arc::clone(&ledger)).await;
             let acknowledged = tokio::time::timeout(
                 Duration::from_secs(60),
                 world.engine.submit(submission("q", vec![outside("ask")]), PATIENCE),
@@ -168,11 +171,11 @@ async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies
     };
     for writes in 0..6 {
         for keeps_last in [false, true] {
-            let memory = Arc::new(Memory::new());
-            let script = Arc::new(ScriptedModel::always(vec![Turn::say("hello")]));
+            let memory = Arc::new(MemoryStore::new());
+            let script = Arc::new(ScriptedModel::always(vec![ScriptedTurn::say("hello")]));
             let dying = Dying::after(writes, keeps_last, &memory);
-            let ledger = Arc::new(Ledger::open());
-            let world = World::on_store(Arc::clone(&dying) as _, memory, script, ledger).await;
+            let ledger = Arc::new(CallLedger::open());
+            let world = EngineWorld::on_store(Arc::clone(&dying) as _, memory, script, ledger).await;
             for name in ["first", "second"] {
                 let submitted = world.engine.submit(in_conversation(name), PATIENCE);
                 let _ = tokio::time::timeout(Duration::from_secs(60), submitted).await;
@@ -192,9 +195,9 @@ async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies
     }
 }
 
-async fn after_death(world: World, dying: &Faulty<Dying>) -> World {
+async fn after_death(world: EngineWorld, dying: &Faulty<Dying>) -> EngineWorld {
     let memory = Arc::new(dying.memory.reopen());
     let model = Arc::clone(&world.model);
     let ledger = Arc::clone(&world.ledger);
-    World::on_store(Arc::clone(&memory) as _, memory, model, ledger).await
+    EngineWorld::on_store(Arc::clone(&memory) as _, memory, model, ledger).await
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bosun_core::{Status, machine::CRASHES_TOGETHER};
 use serde_json::json;
 
-use super::world::{PATIENCE, World, assert_completed, assert_failed, key, submission};
+use super::world::{EngineWorld, PATIENCE, assert_completed, assert_failed, key, submission};
 use crate::{
-    Settings, Submission,
-    testing::{Ledger, ScriptedModel, Turn},
+    EngineSettings, Submission,
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
 };
 
 async fn pass(seconds: u64) {
@@ -21,7 +21,7 @@ fn asking(name: &str, input: &str) -> Submission {
 
 #[tokio::test(start_paused = true)]
 async fn orderly_restarts_in_one_long_turn_poison_nothing() {
-    let mut world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let mut world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
     for restart in 1..=20 {
         world.engine.shut_down(Duration::from_secs(1)).await.unwrap();
@@ -35,7 +35,7 @@ async fn orderly_restarts_in_one_long_turn_poison_nothing() {
 #[tokio::test(start_paused = true)]
 async fn crashes_with_another_cause_poison_none_of_many() {
     const QUERIES: usize = 51;
-    let mut world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let mut world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     for number in 0..QUERIES {
         world.engine.submit(submission(&format!("q{number}"), vec![]), None).await.unwrap();
     }
@@ -50,7 +50,7 @@ async fn crashes_with_another_cause_poison_none_of_many() {
 }
 
 /// How often the model was asked for the query that crashes the process.
-fn kills(world: &World) -> usize {
+fn kills(world: &EngineWorld) -> usize {
     let requests = world.model.requests();
     requests.iter().filter(|request| format!("{:?}", request.messages).contains("boom")).count()
 }
@@ -58,11 +58,11 @@ fn kills(world: &World) -> usize {
 #[tokio::test(start_paused = true)]
 async fn the_query_that_crashes_servers_is_found_and_the_others_continue() {
     const OTHERS: usize = 8;
-    let script = ScriptedModel::always(vec![Turn::call("again", &json!({"n": 1})), Turn::say("done")])
-        .on("boom", vec![Turn::default().hanging()])
-        .on("new", vec![Turn::say("hello")]);
-    let settings = Settings { max_running: 4 * OTHERS, ..Settings::default() };
-    let mut world = World::with_settings(script, Ledger::gated(), settings).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("again", &json!({"n": 1})), ScriptedTurn::say("done")])
+        .on("boom", vec![ScriptedTurn::default().hanging()])
+        .on("new", vec![ScriptedTurn::say("hello")]);
+    let settings = EngineSettings { max_running: 4 * OTHERS, ..EngineSettings::default() };
+    let mut world = EngineWorld::with_settings(script, CallLedger::gated(), settings).await;
     world.engine.submit(asking("killer", "boom"), None).await.unwrap();
     for number in 0..OTHERS {
         world.engine.submit(asking(&format!("q{number}"), "go"), None).await.unwrap();
@@ -96,9 +96,10 @@ async fn the_query_that_crashes_servers_is_found_and_the_others_continue() {
 
 #[tokio::test(start_paused = true)]
 async fn new_work_is_not_delayed_by_retries_in_isolation() {
-    let script = ScriptedModel::always(vec![Turn::default().hanging()]).on("new", vec![Turn::say("hello")]);
-    let settings = Settings { max_running: 3, ..Settings::default() };
-    let mut world = World::with_settings(script, Ledger::open(), settings).await;
+    let script =
+        ScriptedModel::always(vec![ScriptedTurn::default().hanging()]).on("new", vec![ScriptedTurn::say("hello")]);
+    let settings = EngineSettings { max_running: 3, ..EngineSettings::default() };
+    let mut world = EngineWorld::with_settings(script, CallLedger::open(), settings).await;
     for number in 0..3 {
         world.engine.submit(submission(&format!("q{number}"), vec![]), None).await.unwrap();
     }

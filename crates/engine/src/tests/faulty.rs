@@ -1,6 +1,6 @@
 //! A store in memory with injected faults.
 //!
-//! [`Faults`] has the operations that can fail; everything else is the memory's own. So a test only writes what is
+//! [`StoreFaults`] has the operations that can fail; everything else is the memory's own. So a test only writes what is
 //! special about its store.
 
 use std::{collections::HashSet, sync::Arc};
@@ -8,91 +8,91 @@ use std::{collections::HashSet, sync::Arc};
 use async_trait::async_trait;
 use bosun_core::{
     ContentHash, Namespace, QueryName, QueryUid, Timestamp,
-    audit::Record,
+    audit::AuditRecord,
     conversation::ConversationKey,
-    usage::{Hour, Usage},
+    usage::{Hour, UsageTotals},
 };
 
 use crate::{
     Store, StoreError,
-    memory::Memory,
+    memory::MemoryStore,
     resource::{ResourceChange, StoredResource},
     store::{
-        Answered, Append, Conversations, Found, Listed, Page, Position, Records, Removal, RequestKey, Runnable, Search,
-        StoreStats, Stored, Wanted,
-        conversations::{self, Conversation, Frame, Listing, Said},
+        Answered, Append, Conversations, FoundRecords, ListedQueries, Position, QueryPage, RecordSearch, Records,
+        Removal, RequestKey, Runnable, StoreStats, Stored, WantedQueries,
+        conversations::{self, Conversation, Frame, Listing, SaidInConversation},
     },
 };
 
 /// The faults; none by default.
 #[async_trait]
-pub(super) trait Faults: Send + Sync + 'static {
-    fn append(&self, memory: &Memory, append: Append) -> Result<Position, StoreError> {
+pub(super) trait StoreFaults: Send + Sync + 'static {
+    fn append(&self, memory: &MemoryStore, append: Append) -> Result<Position, StoreError> {
         memory.append(append)
     }
 
-    async fn durable(&self, memory: &Memory, position: Position) -> Result<(), StoreError> {
+    async fn durable(&self, memory: &MemoryStore, position: Position) -> Result<(), StoreError> {
         memory.durable(position).await
     }
 
-    fn last_position(&self, memory: &Memory) -> Position {
+    fn last_position(&self, memory: &MemoryStore) -> Position {
         memory.last_position()
     }
 
     async fn load(
         &self,
-        memory: &Memory,
+        memory: &MemoryStore,
         namespace: &Namespace,
         name: &QueryName,
     ) -> Result<Option<Stored>, StoreError> {
         memory.load(namespace, name).await
     }
 
-    async fn document(&self, memory: &Memory, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
+    async fn document(&self, memory: &MemoryStore, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         memory.document(hash).await
     }
 
-    async fn runnable(&self, memory: &Memory, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
+    async fn runnable(&self, memory: &MemoryStore, wanted: WantedQueries) -> Result<Vec<Runnable>, StoreError> {
         memory.runnable(wanted).await
     }
 }
 
 /// The store with its faults.
 pub(super) struct Faulty<F> {
-    pub(super) memory: Memory,
+    pub(super) memory: MemoryStore,
     pub(super) faults: F,
 }
 
 #[async_trait]
-impl<F: Faults> Records for Faulty<F> {
-    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+impl<F: StoreFaults> Records for Faulty<F> {
+    fn record(&self, namespace: &Namespace, records: Vec<AuditRecord>) -> Result<Position, StoreError> {
         self.memory.record(namespace, records)
     }
 
-    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<Found, StoreError> {
+    async fn search(&self, namespace: &Namespace, search: &RecordSearch) -> Result<FoundRecords, StoreError> {
         self.memory.search(namespace, search).await
     }
 
-    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<UsageTotals, StoreError> {
         self.memory.usage(namespace, since).await
     }
 }
 
 #[async_trait]
-impl<F: Faults> Conversations for Faulty<F> {
+impl<F: StoreFaults> Conversations for Faulty<F> {
     async fn history(
         &self,
         namespace: &Namespace,
         key: &ConversationKey,
         frame: Frame,
-    ) -> Result<Vec<Said>, StoreError> {
+    ) -> Result<Vec<SaidInConversation>, StoreError> {
         self.memory.history(namespace, key, frame).await
     }
 
     async fn conversations(
         &self,
         namespace: &Namespace,
-        wanted: &conversations::Wanted,
+        wanted: &conversations::WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
     ) -> Result<Listing<Conversation>, StoreError> {
@@ -102,16 +102,16 @@ impl<F: Faults> Conversations for Faulty<F> {
     async fn said(
         &self,
         namespace: &Namespace,
-        wanted: &conversations::Wanted,
+        wanted: &conversations::WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<Said>, StoreError> {
+    ) -> Result<Listing<SaidInConversation>, StoreError> {
         self.memory.said(namespace, wanted, after, limit).await
     }
 }
 
 #[async_trait]
-impl<F: Faults> Store for Faulty<F> {
+impl<F: StoreFaults> Store for Faulty<F> {
     fn append(&self, append: Append) -> Result<Position, StoreError> {
         self.faults.append(&self.memory, append)
     }
@@ -152,7 +152,7 @@ impl<F: Faults> Store for Faulty<F> {
         self.memory.referred(blobs).await
     }
 
-    async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
+    async fn list(&self, namespace: &Namespace, page: &QueryPage) -> Result<ListedQueries, StoreError> {
         self.memory.list(namespace, page).await
     }
 
@@ -164,7 +164,7 @@ impl<F: Faults> Store for Faulty<F> {
         self.memory.namespaces().await
     }
 
-    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
+    async fn runnable(&self, wanted: WantedQueries) -> Result<Vec<Runnable>, StoreError> {
         self.faults.runnable(&self.memory, wanted).await
     }
 

@@ -5,28 +5,28 @@ use std::{sync::Arc, time::Duration};
 use bosun_core::{
     Actor, CallId, Content, Namespace, Outcome, QueryUid, Status,
     content::{INLINE_BYTES, LARGEST_BYTES, Large, MediaType},
-    machine::{Delivery, Standing, Target, Verdict},
+    machine::{CallStanding, Delivery, DeliveryTarget, DeliveryVerdict},
     transcript::Message,
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::world::{PATIENCE, World, accepted, assert_completed, call, key, outside, submission};
+use super::world::{EngineWorld, PATIENCE, accepted, assert_completed, call, key, outside, submission};
 use crate::{
     BLOB_GRACE, Blobs as _, DeliverReport, EngineError, PageError, Results, Snapshot, Store as _, StoreError, Upload,
     UploadError,
     blob::MemoryBlobs,
     engine::large_results::LargeResults,
-    testing::{Ledger, ScriptedModel, Turn},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
 };
 
 fn asking() -> ScriptedModel {
-    ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")])
+    ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::say("thanks")])
 }
 
 /// A query that waits for one outside call.
-async fn paused() -> (World, CallId) {
-    let world = World::new(asking()).await;
+async fn paused() -> (EngineWorld, CallId) {
+    let world = EngineWorld::new(asking()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let id = call(&paused, 0);
     (world, id)
@@ -36,8 +36,8 @@ fn long_text() -> String {
     "wörter ".repeat(INLINE_BYTES / 4)
 }
 
-async fn deliver(world: &World, call: CallId, outcome: Outcome) -> Result<DeliverReport, EngineError> {
-    let delivery = Delivery { target: Target::Call(call), outcome };
+async fn deliver(world: &EngineWorld, call: CallId, outcome: Outcome) -> Result<DeliverReport, EngineError> {
+    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome };
     world.engine.deliver(Actor::local(), key("q"), vec![delivery], false, PATIENCE).await
 }
 
@@ -45,12 +45,12 @@ fn recorded(snapshot: &Snapshot) -> &Outcome {
     &snapshot.transcript.calls().next().unwrap().result.as_ref().unwrap().outcome
 }
 
-async fn blob(world: &World, large: &Large) -> Option<Bytes> {
+async fn blob(world: &EngineWorld, large: &Large) -> Option<Bytes> {
     world.blobs.read(large.hash, 0, usize::MAX).await.unwrap()
 }
 
 /// What the model was sent as the result of the first call.
-fn result_shown(world: &World) -> String {
+fn result_shown(world: &EngineWorld) -> String {
     let requests = world.model.requests();
     let mut messages = requests.last().unwrap().messages.iter();
     messages
@@ -91,24 +91,25 @@ async fn the_same_large_result_is_a_replay_and_another_one_is_refused_and_not_ke
     let (world, id) = paused().await;
     let outcome = Outcome::success(long_text());
     assert!(accepted(&deliver(&world, id, outcome.clone()).await.unwrap()));
-    assert_eq!(deliver(&world, id, outcome).await.unwrap().verdicts, [Verdict::Replayed(id)]);
+    assert_eq!(deliver(&world, id, outcome).await.unwrap().verdicts, [DeliveryVerdict::Replayed(id)]);
     for other in [long_text() + "!", "small".to_owned()] {
         let report = deliver(&world, id, Outcome::success(other)).await.unwrap();
-        assert_eq!(report.verdicts, [Verdict::AlreadyResolved(id)]);
+        assert_eq!(report.verdicts, [DeliveryVerdict::AlreadyResolved(id)]);
     }
     assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn large_results_of_a_failure_and_of_a_batch_are_stored_too() {
-    let turn = Turn::call("ask", &json!({"n": 1})).and_call("ask", r#"{"n":2}"#);
-    let world = World::new(ScriptedModel::always(vec![turn, Turn::say("done")])).await;
+    let turn = ScriptedTurn::call("ask", &json!({"n": 1})).and_call("ask", r#"{"n":2}"#);
+    let world = EngineWorld::new(ScriptedModel::always(vec![turn, ScriptedTurn::say("done")])).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let rows: Vec<Value> = (0..60_000).map(|row| json!({"id": row})).collect();
     let failed = Outcome::Failure { code: "c".into(), message: "no".into(), content: Some(json!(long_text()).into()) };
     let deliveries = [failed, Outcome::success(rows.clone())].into_iter().enumerate();
-    let deliveries =
-        deliveries.map(|(index, outcome)| Delivery { target: Target::Call(call(&paused, index)), outcome }).collect();
+    let deliveries = deliveries
+        .map(|(index, outcome)| Delivery { target: DeliveryTarget::Call(call(&paused, index)), outcome })
+        .collect();
     let report = world.engine.deliver(Actor::local(), key("q"), deliveries, false, PATIENCE).await.unwrap();
     let kept: Vec<_> =
         report.snapshot.transcript.calls().filter_map(|call| call.result.as_ref()?.outcome.large()).collect();
@@ -133,7 +134,7 @@ async fn a_model_that_cannot_page_gets_what_fits_and_its_size() {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_can_page_gets_the_beginning_and_the_handle() {
-    let world = World::new(asking()).await;
+    let world = EngineWorld::new(asking()).await;
     let mut submission = submission("q", vec![outside("ask")]);
     submission.target = "pager".into();
     let paused = world.engine.submit(submission, PATIENCE).await.unwrap().snapshot;
@@ -150,8 +151,8 @@ async fn a_model_that_can_page_gets_the_beginning_and_the_handle() {
 #[tokio::test(start_paused = true)]
 async fn an_inside_call_may_return_a_large_result() {
     let text = long_text();
-    let script = ScriptedModel::always(vec![Turn::call("again", &json!({"n": 1})), Turn::say("done")]);
-    let world = World::with(script, Ledger::giving(text.as_str())).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("again", &json!({"n": 1})), ScriptedTurn::say("done")]);
+    let world = EngineWorld::with(script, CallLedger::giving(text.as_str())).await;
     let snapshot = world.submit(vec![]).await;
     assert_completed(&snapshot, "done");
     assert_eq!(blob(&world, recorded(&snapshot).large().unwrap()).await.as_deref(), Some(text.as_bytes()));
@@ -162,8 +163,8 @@ async fn an_inside_call_may_return_a_large_result() {
 
 #[tokio::test(start_paused = true)]
 async fn an_inside_result_that_is_too_large_becomes_a_failure() {
-    let script = ScriptedModel::always(vec![Turn::call("again", &json!({"n": 1})), Turn::say("done")]);
-    let world = World::with(script, Ledger::giving("x".repeat(LARGEST_BYTES as usize + 1))).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("again", &json!({"n": 1})), ScriptedTurn::say("done")]);
+    let world = EngineWorld::with(script, CallLedger::giving("x".repeat(LARGEST_BYTES as usize + 1))).await;
     let snapshot = world.submit(vec![]).await;
     let outcome = recorded(&snapshot);
     assert!(matches!(outcome, Outcome::Failure { code, .. } if code == "result_too_large"), "{outcome:?}");
@@ -183,8 +184,8 @@ fn some_call() -> CallId {
 }
 
 async fn upload(
-    world: &World,
-    standing: Standing,
+    world: &EngineWorld,
+    standing: CallStanding,
     media_type: MediaType,
     pieces: &[&[u8]],
 ) -> Result<Large, UploadError> {
@@ -201,28 +202,28 @@ async fn an_upload_is_the_same_result_as_its_text() {
     let (world, id) = paused().await;
     let text = long_text();
     let standing = world.engine.standing(&key("q"), id).await.unwrap();
-    assert_eq!(standing, Standing::Open);
+    assert_eq!(standing, CallStanding::Open);
     let pieces: Vec<&[u8]> = text.as_bytes().chunks(10_007).collect();
     let large = upload(&world, standing, MediaType::plain_text(), &pieces).await.unwrap();
     let uploaded = Outcome::Success { content: Content::Large(large) };
     assert!(accepted(&deliver(&world, id, uploaded.clone()).await.unwrap()));
     let report = deliver(&world, id, Outcome::success(text)).await.unwrap();
-    assert_eq!(report.verdicts, [Verdict::Replayed(id)]);
+    assert_eq!(report.verdicts, [DeliveryVerdict::Replayed(id)]);
     assert_eq!(recorded(&report.snapshot), &uploaded);
-    assert_eq!(world.engine.standing(&key("q"), id).await.unwrap(), Standing::Resolved);
+    assert_eq!(world.engine.standing(&key("q"), id).await.unwrap(), CallStanding::Resolved);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_is_only_compared_is_not_stored() {
     let (world, _) = paused().await;
-    upload(&world, Standing::Resolved, MediaType::plain_text(), &[b"text"]).await.unwrap();
+    upload(&world, CallStanding::Resolved, MediaType::plain_text(), &[b"text"]).await.unwrap();
     assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_upload_that_is_invalid_for_its_media_type_is_refused() {
     let (world, _) = paused().await;
-    let refused = async |media_type, pieces: &[&[u8]]| upload(&world, Standing::Open, media_type, pieces).await;
+    let refused = async |media_type, pieces: &[&[u8]]| upload(&world, CallStanding::Open, media_type, pieces).await;
     assert!(matches!(refused(MediaType::json(), &[b"{\"a\":", b"}"]).await, Err(UploadError::Bad(_))));
     assert!(matches!(refused(MediaType::json(), &[b"{\"a\":"]).await, Err(UploadError::Bad(_))));
     assert!(matches!(refused(MediaType::plain_text(), &[b"\xff"]).await, Err(UploadError::Bad(_))));
@@ -236,7 +237,7 @@ async fn an_upload_that_is_invalid_for_its_media_type_is_refused() {
 async fn a_sweep_removes_unreferenced_blobs_and_nothing_else() {
     let (world, id) = paused().await;
     // A crash between blob and entry leaves an unreferenced blob.
-    let orphan = upload(&world, Standing::Open, MediaType::plain_text(), &[b"orphan"]).await.unwrap();
+    let orphan = upload(&world, CallStanding::Open, MediaType::plain_text(), &[b"orphan"]).await.unwrap();
     let world = world.crash().await;
     let report = deliver(&world, id, Outcome::success(long_text())).await.unwrap();
     let large = recorded(&report.snapshot).large().unwrap();
@@ -250,7 +251,7 @@ async fn a_sweep_removes_unreferenced_blobs_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn blobs_are_swept_periodically() {
     let (world, _) = paused().await;
-    let orphan = upload(&world, Standing::Open, MediaType::plain_text(), &[b"orphan"]).await.unwrap();
+    let orphan = upload(&world, CallStanding::Open, MediaType::plain_text(), &[b"orphan"]).await.unwrap();
     tokio::time::sleep(2 * BLOB_GRACE + Duration::from_secs(1)).await;
     assert_eq!(blob(&world, &orphan).await, None);
 }
@@ -300,7 +301,7 @@ async fn a_result_is_found_by_its_call() {
     assert_eq!(result.read(1..4).await.unwrap(), &br#""b""#[..]);
 }
 
-async fn call_owner(world: &World) -> QueryUid {
+async fn call_owner(world: &EngineWorld) -> QueryUid {
     world.get().await.head.uid
 }
 
@@ -309,16 +310,16 @@ async fn a_result_that_is_first_refused_and_then_accepted_is_sealed_first() {
     let blobs = MemoryBlobs::new();
     let id = CallId::derive(QueryUid::new(1, [0; 10]), 1, 0);
     let outcome = Outcome::success(long_text());
-    let mut deliveries = vec![Delivery { target: Target::Call(id), outcome }];
+    let mut deliveries = vec![Delivery { target: DeliveryTarget::Call(id), outcome }];
     let mut large = LargeResults::put_aside(&mut deliveries);
     let hash = deliveries[0].outcome.large().unwrap().hash;
     // A cancellation precedes it.
-    assert!(large.are_kept(&[Verdict::Cancelled(id)]));
-    large.keep(&blobs, &[Verdict::Cancelled(id)]).await.unwrap();
+    assert!(large.are_kept(&[DeliveryVerdict::Cancelled(id)]));
+    large.keep(&blobs, &[DeliveryVerdict::Cancelled(id)]).await.unwrap();
     assert_eq!(blobs.size(hash).await.unwrap(), None, "a refused result is not written");
     // The cancellation was not kept.
-    assert!(!large.are_kept(&[Verdict::Accepted(id)]), "it must be sealed first");
-    large.keep(&blobs, &[Verdict::Accepted(id)]).await.unwrap();
-    assert!(large.are_kept(&[Verdict::Accepted(id)]));
+    assert!(!large.are_kept(&[DeliveryVerdict::Accepted(id)]), "it must be sealed first");
+    large.keep(&blobs, &[DeliveryVerdict::Accepted(id)]).await.unwrap();
+    assert!(large.are_kept(&[DeliveryVerdict::Accepted(id)]));
     assert!(blobs.size(hash).await.unwrap().is_some());
 }

@@ -14,7 +14,7 @@ use std::{
 use async_trait::async_trait;
 use bosun_core::{
     Actor, ContentHash, Namespace, Outcome, QueryName, Status,
-    machine::{Delivery, Target, Verdict},
+    machine::{Delivery, DeliveryTarget, DeliveryVerdict},
     query::AskedLimits,
     transcript::Message,
 };
@@ -23,14 +23,14 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{
-    faulty::{Faults, Faulty},
-    world::{PATIENCE, World, outside, submission},
+    faulty::{Faulty, StoreFaults},
+    world::{EngineWorld, PATIENCE, outside, submission},
 };
 use crate::{
-    AskedConversation, EngineError, QueryKey, Settings, Store, StoreError, Submission,
-    memory::Memory,
-    store::{Position, Runnable, Stored, Wanted},
-    testing::{Ledger, ScriptedModel, Turn},
+    AskedConversation, EngineError, EngineSettings, QueryKey, Store, StoreError, Submission,
+    memory::MemoryStore,
+    store::{Position, Runnable, Stored, WantedQueries},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
 };
 
 /// A store that yields to other tasks before it answers, and fails every n-th read.
@@ -68,24 +68,29 @@ impl Slow {
 }
 
 #[async_trait]
-impl Faults for Arc<Slow> {
-    async fn durable(&self, memory: &Memory, position: Position) -> Result<(), StoreError> {
+impl StoreFaults for Arc<Slow> {
+    async fn durable(&self, memory: &MemoryStore, position: Position) -> Result<(), StoreError> {
         self.linger().await;
         memory.durable(position).await
     }
 
-    async fn load(&self, memory: &Memory, space: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
+    async fn load(
+        &self,
+        memory: &MemoryStore,
+        space: &Namespace,
+        name: &QueryName,
+    ) -> Result<Option<Stored>, StoreError> {
         self.linger().await;
         self.may_fail()?;
         memory.load(space, name).await
     }
 
-    async fn document(&self, memory: &Memory, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
+    async fn document(&self, memory: &MemoryStore, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         self.linger().await;
         memory.document(hash).await
     }
 
-    async fn runnable(&self, memory: &Memory, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
+    async fn runnable(&self, memory: &MemoryStore, wanted: WantedQueries) -> Result<Vec<Runnable>, StoreError> {
         self.linger().await;
         self.may_fail()?;
         memory.runnable(wanted).await
@@ -93,22 +98,27 @@ impl Faults for Arc<Slow> {
 }
 
 /// A world with such a store.
-async fn slow_world(script: ScriptedModel, slow: &Arc<Slow>, memory: Memory, settings: Settings) -> World {
+async fn slow_world(
+    script: ScriptedModel,
+    slow: &Arc<Slow>,
+    memory: MemoryStore,
+    settings: EngineSettings,
+) -> EngineWorld {
     let shared = Arc::new(memory.clone());
     let store = Faulty { memory, faults: Arc::clone(slow) };
-    World::on_store_with(Arc::new(store), shared, Arc::new(script), Arc::new(Ledger::open()), settings).await
+    EngineWorld::on_store_with(Arc::new(store), shared, Arc::new(script), Arc::new(CallLedger::open()), settings).await
 }
 
-fn few(max_running: usize) -> Settings {
-    Settings { max_running, max_queued: 1_000, ..Settings::default() }
+fn few(max_running: usize) -> EngineSettings {
+    EngineSettings { max_running, max_queued: 1_000, ..EngineSettings::default() }
 }
 
 fn asks_once() -> ScriptedModel {
-    ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")])
+    ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::say("thanks")])
 }
 
 fn answer() -> Delivery {
-    Delivery { target: Target::Tool("ask".into()), outcome: Outcome::success("42") }
+    Delivery { target: DeliveryTarget::Tool("ask".into()), outcome: Outcome::success("42") }
 }
 
 fn in_namespace(namespace: &Namespace, name: &str) -> Submission {
@@ -116,10 +126,14 @@ fn in_namespace(namespace: &Namespace, name: &str) -> Submission {
 }
 
 /// Posts the result of the one call until it is accepted, like a client that does not wait for the call's id.
-async fn post_until_taken(world: &World, key: &QueryKey) {
+async fn post_until_taken(world: &EngineWorld, key: &QueryKey) {
     for _ in 0..1_000 {
         match world.engine.deliver(Actor::local(), key.clone(), vec![answer()], false, None).await {
-            Ok(report) if matches!(report.verdicts[..], [Verdict::Accepted(_) | Verdict::Replayed(_)]) => return,
+            Ok(report)
+                if matches!(report.verdicts[..], [DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_)]) =>
+            {
+                return;
+            }
             Ok(report) if report.snapshot.head.status().is_final() => return,
             Err(EngineError::QueryNotFound(..)) => return,
             // Time is paused: a millisecond passes when nothing else can happen.
@@ -128,7 +142,7 @@ async fn post_until_taken(world: &World, key: &QueryKey) {
     }
 }
 
-async fn ends(world: &World, key: &QueryKey) -> Status {
+async fn ends(world: &EngineWorld, key: &QueryKey) -> Status {
     loop {
         match world.engine.get(key, PATIENCE).await {
             Ok(snapshot) => return snapshot.head.status(),
@@ -141,7 +155,7 @@ async fn ends(world: &World, key: &QueryKey) -> Status {
 /// More clients than permits, each of which posts its result as early as it can.
 async fn race(seed: u64) -> Duration {
     let slow = Arc::new(Slow::new(seed, 0));
-    let world = slow_world(asks_once(), &slow, Memory::new(), few(2)).await;
+    let world = slow_world(asks_once(), &slow, MemoryStore::new(), few(2)).await;
     let began = tokio::time::Instant::now();
     let client = async |client: usize| {
         for round in 0..8 {
@@ -170,7 +184,7 @@ async fn a_result_that_arrives_while_its_driver_waits_for_the_disk_is_processed_
 
 /// One step of a client in the model test.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum ClientStep {
     Submit,
     Post,
     /// A whole cycle, with the result posted as early as it is accepted.
@@ -180,42 +194,48 @@ enum Step {
     Pause(u8),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ClientStep> {
     prop_oneof![
-        4 => Just(Step::Submit),
-        2 => Just(Step::Post),
-        12 => Just(Step::Cycle),
-        1 => Just(Step::Cancel),
-        1 => Just(Step::Delete),
-        3 => (0..20_u8).prop_map(Step::Pause),
+        4 => Just(ClientStep::Submit),
+        2 => Just(ClientStep::Post),
+        12 => Just(ClientStep::Cycle),
+        1 => Just(ClientStep::Cancel),
+        1 => Just(ClientStep::Delete),
+        3 => (0..20_u8).prop_map(ClientStep::Pause),
     ]
 }
 
 /// Takes the steps of one client, and collects the names that it has used.
-async fn take(world: &World, namespace: &Namespace, client: usize, steps: &[Step], keys: &mut Vec<QueryKey>) {
+async fn take(
+    world: &EngineWorld,
+    namespace: &Namespace,
+    client: usize,
+    steps: &[ClientStep],
+    keys: &mut Vec<QueryKey>,
+) {
     for (number, step) in steps.iter().enumerate() {
         let key = keys.last().cloned();
         match (step, key) {
-            (Step::Submit | Step::Cycle, _) => {
+            (ClientStep::Submit | ClientStep::Cycle, _) => {
                 let name = format!("q{client}-{number}-{}", keys.len());
                 let key: QueryKey = (namespace.clone(), name.parse().unwrap());
                 if world.engine.submit(in_namespace(namespace, &name), None).await.is_ok() {
                     keys.push(key.clone());
                 }
-                if matches!(step, Step::Cycle) {
+                if matches!(step, ClientStep::Cycle) {
                     post_until_taken(world, &key).await;
                 }
             }
-            (Step::Post, Some(key)) => {
+            (ClientStep::Post, Some(key)) => {
                 let _ = world.engine.deliver(Actor::local(), key, vec![answer()], false, None).await;
             }
-            (Step::Cancel, Some(key)) => {
+            (ClientStep::Cancel, Some(key)) => {
                 let _ = world.engine.cancel(Actor::local(), key, None).await;
             }
-            (Step::Delete, Some(key)) => {
+            (ClientStep::Delete, Some(key)) => {
                 let _ = world.engine.delete(Actor::local(), key).await;
             }
-            (Step::Pause(yields), _) => {
+            (ClientStep::Pause(yields), _) => {
                 for _ in 0..*yields {
                     tokio::task::yield_now().await;
                 }
@@ -226,9 +246,9 @@ async fn take(world: &World, namespace: &Namespace, client: usize, steps: &[Step
 }
 
 /// Clients of two namespaces, a store whose reads fail, few permits, and a restart in the middle.
-async fn model_of_admission(seed: u64, fails: u32, permits: usize, clients: Vec<Vec<Step>>, restarts: usize) {
+async fn model_of_admission(seed: u64, fails: u32, permits: usize, clients: Vec<Vec<ClientStep>>, restarts: usize) {
     let slow = Arc::new(Slow::new(seed, fails));
-    let memory = Memory::new();
+    let memory = MemoryStore::new();
     let mut keys: Vec<Vec<QueryKey>> = vec![Vec::new(); clients.len()];
     let namespaces: Vec<Namespace> = vec![Namespace::default(), "quiet".parse().unwrap()];
     let mut world = slow_world(asks_once(), &slow, memory, few(permits)).await;
@@ -279,12 +299,14 @@ fn paused(test: impl Future<Output = ()>) {
 #[tokio::test(start_paused = true)]
 async fn metrics_count_a_query_with_work_that_admission_does_not_know() {
     let slow = Arc::new(Slow::new(1, 0));
-    let world = slow_world(ScriptedModel::always(vec![Turn::default().hanging()]), &slow, Memory::new(), few(1)).await;
+    let world =
+        slow_world(ScriptedModel::always(vec![ScriptedTurn::default().hanging()]), &slow, MemoryStore::new(), few(1))
+            .await;
     for name in ["a", "b", "c"] {
         world.engine.submit(submission(name, vec![]), None).await.unwrap();
     }
     tokio::time::sleep(Duration::from_millis(10)).await;
-    let mut text = crate::metrics::Text::default();
+    let mut text = crate::metrics::MetricsText::default();
     world.engine.write_metrics(&mut text).await.unwrap();
     let text = text.finish();
     assert!(text.contains("bosun_queries{state=\"running\"} 1\n"), "{text}");
@@ -295,10 +317,10 @@ async fn metrics_count_a_query_with_work_that_admission_does_not_know() {
 /// answered.
 async fn reuse_a_name(seed: u64, yields: u32) {
     let slow = Arc::new(Slow::new(seed, 0));
-    let script = ScriptedModel::always(vec![Turn::say("to an earlier one")])
-        .on("first", vec![Turn::call("again", &json!({"n": 1})), Turn::say("to the first")])
-        .on("second", vec![Turn::call("again", &json!({"n": 2})), Turn::say("to the second")]);
-    let world = slow_world(script, &slow, Memory::new(), few(4)).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::say("to an earlier one")])
+        .on("first", vec![ScriptedTurn::call("again", &json!({"n": 1})), ScriptedTurn::say("to the first")])
+        .on("second", vec![ScriptedTurn::call("again", &json!({"n": 2})), ScriptedTurn::say("to the second")]);
+    let world = slow_world(script, &slow, MemoryStore::new(), few(4)).await;
     let key = super::world::key("x");
     // With a history, which the driver reads before it asks the model.
     let asked = |name: &str, input: &str| {
@@ -333,11 +355,11 @@ async fn a_name_that_is_reused_at_any_step_gets_its_own_question_and_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_expire_while_the_queue_is_full() {
-    let script = ScriptedModel::always(vec![Turn::default().hanging()])
-        .on("ask", vec![Turn::call("ask", &json!({"n": 1})), Turn::say("too late")]);
+    let script = ScriptedModel::always(vec![ScriptedTurn::default().hanging()])
+        .on("ask", vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::say("too late")]);
     let slow = Arc::new(Slow::new(3, 0));
-    let settings = Settings { max_running: 1, max_queued: 4, ..Settings::default() };
-    let world = slow_world(script, &slow, Memory::new(), settings).await;
+    let settings = EngineSettings { max_running: 1, max_queued: 4, ..EngineSettings::default() };
+    let world = slow_world(script, &slow, MemoryStore::new(), settings).await;
     let limits = AskedLimits { external_timeout: Some(Duration::from_secs(3)), ..AskedLimits::default() };
     let asking = Submission { input: "ask".into(), limits, ..submission("asked", vec![outside("ask")]) };
     world.engine.submit(asking, PATIENCE).await.unwrap();

@@ -12,21 +12,21 @@ use std::{
 use async_trait::async_trait;
 use bosun_core::{
     Actor, ContentHash, Event, Namespace, Outcome, QueryName, Status, Timestamp,
-    audit::Arguments,
-    machine::{Delivery, Target},
+    audit::ArgumentsInAudit,
+    machine::{Delivery, DeliveryTarget},
 };
 use serde_json::json;
 
 use super::{
-    faulty::{Faults, Faulty},
-    world::{PATIENCE, World, assert_completed, call, key, outside, submission},
+    faulty::{Faulty, StoreFaults},
+    world::{EngineWorld, PATIENCE, assert_completed, call, key, outside, submission},
 };
 use crate::{
     AskedConversation, EngineError, Store, StoreError, Submission, Update,
-    memory::Memory,
+    memory::MemoryStore,
     queries::live::LiveQueries,
-    store::{Append, Position, Stored, conversations::Part},
-    testing::{Ledger, ScriptedModel, TokioClock, Turn, scribe::Scribe},
+    store::{Append, Position, Stored, conversations::ConversationPart},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock, scribe::Scribe},
 };
 
 /// The faults of a full disk.
@@ -63,11 +63,11 @@ impl Refusing {
 }
 
 #[async_trait]
-impl Faults for Refusing {
-    fn append(&self, memory: &Memory, append: Append) -> Result<Position, StoreError> {
+impl StoreFaults for Refusing {
+    fn append(&self, memory: &MemoryStore, append: Append) -> Result<Position, StoreError> {
         let created = (append.seen == 0).then(|| append.head.name.clone());
         let history = match &append.conversation {
-            Some(Part::Joins(joining)) => joining.history.as_ref().map(|history| history.hash),
+            Some(ConversationPart::Joins(joining)) => joining.history.as_ref().map(|history| history.hash),
             _ => None,
         };
         let place = match self.place(append.after) {
@@ -82,7 +82,7 @@ impl Faults for Refusing {
         Ok(position)
     }
 
-    async fn durable(&self, memory: &Memory, position: Position) -> Result<(), StoreError> {
+    async fn durable(&self, memory: &MemoryStore, position: Position) -> Result<(), StoreError> {
         // A disk takes its time to fail, and longer for later appends; meanwhile the query continues in memory.
         tokio::time::sleep(Duration::from_millis(position.0)).await;
         match self.place(position) {
@@ -95,13 +95,13 @@ impl Faults for Refusing {
         }
     }
 
-    fn last_position(&self, _: &Memory) -> Position {
+    fn last_position(&self, _: &MemoryStore) -> Position {
         Position(self.kept.lock().unwrap().len() as u64)
     }
 
     async fn load(
         &self,
-        memory: &Memory,
+        memory: &MemoryStore,
         namespace: &Namespace,
         name: &QueryName,
     ) -> Result<Option<Stored>, StoreError> {
@@ -111,7 +111,7 @@ impl Faults for Refusing {
         memory.load(namespace, name).await
     }
 
-    async fn document(&self, memory: &Memory, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
+    async fn document(&self, memory: &MemoryStore, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
         if self.brought.lock().unwrap().contains_key(&hash) {
             return Ok(None);
         }
@@ -119,16 +119,16 @@ impl Faults for Refusing {
     }
 }
 
-async fn world(turns: Vec<Turn>) -> (World, Arc<Faulty<Refusing>>) {
-    let store = Arc::new(Faulty { memory: Memory::new(), faults: Refusing::default() });
+async fn world(turns: Vec<ScriptedTurn>) -> (EngineWorld, Arc<Faulty<Refusing>>) {
+    let store = Arc::new(Faulty { memory: MemoryStore::new(), faults: Refusing::default() });
     store.faults.make_room(PLENTY);
-    let (model, ledger) = (Arc::new(ScriptedModel::always(turns)), Arc::new(Ledger::open()));
-    let world = World::on_store(Arc::clone(&store) as _, Arc::new(Memory::new()), model, ledger).await;
+    let (model, ledger) = (Arc::new(ScriptedModel::always(turns)), Arc::new(CallLedger::open()));
+    let world = EngineWorld::on_store(Arc::clone(&store) as _, Arc::new(MemoryStore::new()), model, ledger).await;
     (world, store)
 }
 
-fn calling() -> Vec<Turn> {
-    vec![Turn::call("ask", &json!({"n": 1})), Turn::say("done")]
+fn calling() -> Vec<ScriptedTurn> {
+    vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::say("done")]
 }
 
 #[track_caller]
@@ -151,7 +151,7 @@ async fn a_query_that_was_not_kept_is_not_acknowledged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_query_that_was_not_kept_releases_its_permit_although_the_model_hangs() {
-    let (world, store) = world(vec![Turn::default().hanging()]).await;
+    let (world, store) = world(vec![ScriptedTurn::default().hanging()]).await;
     store.faults.make_room(0);
     assert_unavailable(world.engine.submit(submission("q", vec![]), None).await);
     store.faults.make_room(PLENTY);
@@ -163,11 +163,12 @@ async fn a_query_that_was_not_kept_releases_its_permit_although_the_model_hangs(
 /// not affect the second.
 #[tokio::test]
 async fn only_state_that_was_built_on_a_failed_write_is_discarded() {
-    let store = Memory::new();
+    let store = MemoryStore::new();
     let mut scribe = Scribe::new("default", "q", 1);
     let created = scribe.create();
     scribe.send(&store, created);
-    let live_queries = Arc::new(LiveQueries::new(Arguments::default(), Arc::default(), Arc::new(TokioClock::new()), 1));
+    let live_queries =
+        Arc::new(LiveQueries::new(ArgumentsInAudit::default(), Arc::default(), Arc::new(TokioClock::new()), 1));
     let live = live_queries.entry(&key("q"));
     let before = store.last_position();
     let position = {
@@ -192,7 +193,7 @@ async fn a_result_that_was_not_kept_is_not_acknowledged() {
         let (world, store) = world(calling()).await;
         let paused = world.submit(vec![outside("ask")]).await;
         let post = async || {
-            let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+            let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42") };
             world.engine.deliver(Actor::local(), key("q"), vec![delivery], false, wait).await
         };
         store.faults.make_room(0);
@@ -229,7 +230,7 @@ async fn an_end_that_was_not_kept_is_retried() {
     for _ in 0..20 {
         let (world, store) = world(calling()).await;
         let paused = world.submit(vec![outside("ask")]).await;
-        let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+        let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42") };
         world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, None).await.unwrap();
         // The resumption is kept; what comes after it is not.
         store.faults.make_room(1);
@@ -250,7 +251,11 @@ async fn an_end_that_was_not_kept_is_retried() {
 /// outcome is not unknown.
 #[tokio::test(start_paused = true)]
 async fn an_outcome_that_was_not_kept_is_appended_again_however_far_the_query_is() {
-    let turns = vec![Turn::call("once", &json!({"n": 1})), Turn::call("again", &json!({"n": 2})), Turn::say("done")];
+    let turns = vec![
+        ScriptedTurn::call("once", &json!({"n": 1})),
+        ScriptedTurn::call("again", &json!({"n": 2})),
+        ScriptedTurn::say("done"),
+    ];
     // Everything up to the start of the first call, then one more at a time.
     for kept in 3..=6 {
         let (world, store) = world(turns.clone()).await;
@@ -269,7 +274,7 @@ async fn an_outcome_that_was_not_kept_is_appended_again_however_far_the_query_is
 /// The first turn does not wait for the disk, and its history is not in the store before the commit.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_ahead_of_the_commit_waits_for_its_history() {
-    let (world, _store) = world(vec![Turn::say("hello")]).await;
+    let (world, _store) = world(vec![ScriptedTurn::say("hello")]).await;
     for name in ["first", "second"] {
         let conversation =
             AskedConversation { memory: Some("notes".into()), id: Some("talk".into()), ..AskedConversation::default() };

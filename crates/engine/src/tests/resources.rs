@@ -10,11 +10,12 @@ use bosun_core::{Actor, Namespace};
 use tokio::sync::Notify;
 
 use crate::{
-    Engine, Registry, Settings,
+    Engine, EngineSettings, Registry,
     blob::MemoryBlobs,
-    memory::Memory,
+    memory::MemoryStore,
     resource::{
-        Assemble, Checked, Description, Kind, Manifest, ManifestFaults, Origin, Resource, ResourceKey, StoredResource,
+        Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFaults, Resource, ResourceKey, ResourceKind,
+        ResourceOrigin, StoredResource,
     },
     testing::TokioClock,
 };
@@ -28,14 +29,14 @@ struct Describing {
     slow: Notify,
 }
 
-struct Shared(Arc<Describing>);
+struct SharedStore(Arc<Describing>);
 
 fn registry(stored: &[StoredResource]) -> Registry {
     let mut registry = Registry::default();
     for StoredResource { manifest, generation, created_at, updated_at } in stored.iter().cloned() {
         registry.add_resource(Resource {
             manifest,
-            origin: Origin::Stored { generation, created_at, updated_at },
+            origin: ResourceOrigin::Stored { generation, created_at, updated_at },
             needs: Vec::new(),
             not_served: None,
             faults: Vec::new(),
@@ -46,12 +47,12 @@ fn registry(stored: &[StoredResource]) -> Registry {
 }
 
 #[async_trait]
-impl Assemble for Shared {
-    async fn check(&self, manifest: &Manifest) -> Result<Checked, ManifestFaults> {
+impl Assemble for SharedStore {
+    async fn check(&self, manifest: &Manifest) -> Result<CheckedManifest, ManifestFaults> {
         if manifest.key.namespace.as_str() == "slow" {
             self.0.slow.notified().await;
         }
-        Ok(Checked::default())
+        Ok(CheckedManifest::default())
     }
 
     fn assemble(&self, stored: &[StoredResource]) -> Registry {
@@ -66,15 +67,15 @@ impl Assemble for Shared {
 
 impl Describing {
     async fn start(self: &Arc<Self>) -> Engine {
-        let assembler = Arc::new(Shared(Arc::clone(self))) as Arc<dyn Assemble>;
-        let (store, blobs) = (Arc::new(Memory::new()), Arc::new(MemoryBlobs::new()));
-        Engine::start(store, blobs, assembler, Arc::new(TokioClock::new()), Settings::default()).await.unwrap()
+        let assembler = Arc::new(SharedStore(Arc::clone(self))) as Arc<dyn Assemble>;
+        let (store, blobs) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlobs::new()));
+        Engine::start(store, blobs, assembler, Arc::new(TokioClock::new()), EngineSettings::default()).await.unwrap()
     }
 }
 
 fn manifest(namespace: &str, name: &str) -> Manifest {
-    let key = ResourceKey::new(Kind::Agent, namespace.parse().unwrap(), name);
-    Manifest { key, description: Description::default() }
+    let key = ResourceKey::new(ResourceKind::Agent, namespace.parse().unwrap(), name);
+    Manifest { key, description: ManifestBody::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,7 +89,7 @@ async fn storing_a_resource_reads_its_own_namespace_and_keeps_the_others() {
     assert_eq!(*assembler.assembled.lock().unwrap(), expect);
     let registry = engine.registry();
     let names = |namespace: &str| -> Vec<String> {
-        let resources = registry.resources(Kind::Agent, &namespace.parse().unwrap());
+        let resources = registry.resources(ResourceKind::Agent, &namespace.parse().unwrap());
         resources.iter().map(|resource| resource.manifest.key.name.clone()).collect()
     };
     assert_eq!((names("a"), names("b")), (vec!["one".to_owned(), "three".into()], vec!["two".to_owned()]));

@@ -4,28 +4,28 @@ use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
     Actor, CallId, Event, Outcome, Status, Tool,
-    machine::{self, Asked, Reply, Way},
+    machine::{self, AskedByModel, CallWay, ModelTurnReply},
     query::AskedLimits,
     tool::Deprecation,
     transcript::Message,
 };
 use serde_json::json;
 
-use super::world::{PATIENCE, World, assert_completed, assert_failed, call, key, limited, outside, submission};
+use super::world::{EngineWorld, PATIENCE, assert_completed, assert_failed, call, key, limited, outside, submission};
 use crate::{
     EngineError, Store as _, Submission,
     admission::Admission,
-    testing::{Ledger, ScriptedModel, Turn},
-    turns::driver::{Driver, Found},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
+    turns::driver::{Driver, FoundAs},
 };
 
-fn call_three() -> Turn {
-    Turn::call("again", &json!({"n": 1})).and_call("once", r#"{"n":2}"#).and_call("again", r#"{"n":3}"#)
+fn call_three() -> ScriptedTurn {
+    ScriptedTurn::call("again", &json!({"n": 1})).and_call("once", r#"{"n":2}"#).and_call("again", r#"{"n":3}"#)
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_without_calls_completes_the_query() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("hello")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("hello")])).await;
     let snapshot = world.submit(vec![]).await;
     assert_completed(&snapshot, "hello");
     assert_eq!(snapshot.head.usage.total(), 15);
@@ -33,8 +33,8 @@ async fn an_answer_without_calls_completes_the_query() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_of_a_turn_run_concurrently_and_are_answered_in_request_order() {
-    let script = ScriptedModel::always(vec![call_three(), Turn::say("done")]);
-    let world = World::with(script, Ledger::gated()).await;
+    let script = ScriptedModel::always(vec![call_three(), ScriptedTurn::say("done")]);
+    let world = EngineWorld::with(script, CallLedger::gated()).await;
     let submitted = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap().snapshot;
     assert_eq!(submitted.head.status(), Status::Running);
     assert_eq!(world.ledger.runs().len(), 3, "all three have started, none has ended");
@@ -54,7 +54,7 @@ async fn calls_of_a_turn_run_concurrently_and_are_answered_in_request_order() {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_turn_begins_in_the_append_that_finishes_the_last_call() {
-    let world = World::new(ScriptedModel::always(vec![call_three(), Turn::say("done")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![call_three(), ScriptedTurn::say("done")])).await;
     assert_completed(&world.submit(vec![]).await, "done");
     // Created and begun, asked and two of three started, the third one started, three times finished, ended.
     assert_eq!(world.store.stats().appends, 7);
@@ -62,7 +62,7 @@ async fn the_next_turn_begins_in_the_append_that_finishes_the_last_call() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_that_may_run_twice_start_in_the_append_that_requests_them() {
-    let world = World::new(ScriptedModel::always(vec![call_three(), Turn::say("done")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![call_three(), ScriptedTurn::say("done")])).await;
     assert_completed(&world.submit(vec![]).await, "done");
     let (namespace, name) = key("q");
     let journal = world.store.load(&namespace, &name).await.unwrap().unwrap().entries;
@@ -82,14 +82,14 @@ async fn calls_that_may_run_twice_start_in_the_append_that_requests_them() {
 /// Ids follow from turn and index: a turn that was lost and is retried has the ids of the first attempt.
 #[tokio::test(start_paused = true)]
 async fn an_outcome_is_not_mistaken_for_that_of_another_call_with_the_same_id() {
-    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     let asking = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap().snapshot;
     let live = world.engine.inner.live_queries.entry(&key("q"));
     let permit = Admission::enter_again(&world.engine.inner, &key("q"));
-    let mut driver = Driver::new(permit, live, Found::Due);
+    let mut driver = Driver::new(permit, live, FoundAs::Due);
     let id = CallId::derive(asking.head.uid, 1, 0);
     driver.finished.push((id, Arc::new(Outcome::success("of the turn that was lost"))));
-    let asked = Asked {
+    let asked = AskedByModel {
         provider_id: "call-1-0".into(),
         tool: "again".into(),
         alias: "again".into(),
@@ -97,9 +97,9 @@ async fn an_outcome_is_not_mistaken_for_that_of_another_call_with_the_same_id() 
         written: None,
         dropped: Vec::new(),
         deprecated: None,
-        way: Way::Inside { repeatable: true },
+        way: CallWay::Inside { repeatable: true },
     };
-    let reply = Reply { calls: vec![asked], ..Reply::default() };
+    let reply = ModelTurnReply { calls: vec![asked], ..ModelTurnReply::default() };
     driver.end_turn(None, |head, now| machine::end_turn(head, now, reply)).await.unwrap();
     assert_eq!(driver.finished, []);
     assert_eq!(driver.live.lock_new().await.take_started().calls, [id]);
@@ -107,9 +107,9 @@ async fn an_outcome_is_not_mistaken_for_that_of_another_call_with_the_same_id() 
 
 #[tokio::test(start_paused = true)]
 async fn a_name_can_be_reused_while_readers_and_the_driver_of_its_last_query_remain() {
-    let script = ScriptedModel::always(vec![Turn::default().hanging()])
-        .on("another", vec![Turn::call("once", &json!({"n": 1})), Turn::say("hello")]);
-    let world = World::with(script, Ledger::gated()).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::default().hanging()])
+        .on("another", vec![ScriptedTurn::call("once", &json!({"n": 1})), ScriptedTurn::say("hello")]);
+    let world = EngineWorld::with(script, CallLedger::gated()).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
     let _reader = world.engine.watch(&key("q"), 0).await.unwrap();
     world.engine.delete(Actor::local(), key("q")).await.unwrap();
@@ -137,8 +137,9 @@ async fn a_call_that_does_not_match_its_schema_is_reported_to_the_model_and_neve
         ("never_heard_of", "{}", "there is no tool `never_heard_of`"),
     ];
     for (tool, arguments, sentence) in bad {
-        let script = ScriptedModel::always(vec![Turn::default().and_call(tool, arguments), Turn::say("sorry")]);
-        let world = World::new(script).await;
+        let script =
+            ScriptedModel::always(vec![ScriptedTurn::default().and_call(tool, arguments), ScriptedTurn::say("sorry")]);
+        let world = EngineWorld::new(script).await;
         assert_completed(&world.submit(vec![]).await, "sorry");
         assert_eq!(world.ledger.runs(), [], "{arguments}");
         let requests = world.model.requests();
@@ -149,8 +150,8 @@ async fn a_call_that_does_not_match_its_schema_is_reported_to_the_model_and_neve
 
 #[tokio::test(start_paused = true)]
 async fn the_journal_warns_that_a_tool_is_deprecated() {
-    let script = ScriptedModel::always(vec![Turn::call("old", &json!({"n": 1})), Turn::say("ok")]);
-    let world = World::new(script).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("old", &json!({"n": 1})), ScriptedTurn::say("ok")]);
+    let world = EngineWorld::new(script).await;
     let deprecated = Deprecation { since: Some("2.0".into()), message: None, replaced_by: Some("new".into()) };
     let snapshot = world.submit(vec![Tool { deprecated: Some(deprecated), ..outside("old") }]).await;
     assert_eq!(
@@ -161,8 +162,11 @@ async fn the_journal_warns_that_a_tool_is_deprecated() {
 
 #[tokio::test(start_paused = true)]
 async fn a_null_for_an_optional_parameter_is_dropped_and_recorded() {
-    let script = ScriptedModel::always(vec![Turn::call("once", &json!({"n": 1, "note": null})), Turn::say("ok")]);
-    let world = World::new(script).await;
+    let script = ScriptedModel::always(vec![
+        ScriptedTurn::call("once", &json!({"n": 1, "note": null})),
+        ScriptedTurn::say("ok"),
+    ]);
+    let world = EngineWorld::new(script).await;
     let snapshot = world.submit(vec![]).await;
     assert_eq!(world.ledger.runs()[0].arguments, json!({"n": 1}));
     assert_eq!(snapshot.transcript.call(call(&snapshot, 0)).unwrap().asked.dropped, ["note"]);
@@ -173,8 +177,8 @@ async fn a_null_for_an_optional_parameter_is_dropped_and_recorded() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_hangs_times_out_and_the_model_continues() {
-    let script = ScriptedModel::always(vec![Turn::call("once", &json!({})), Turn::say("moving on")]);
-    let world = World::with(script, Ledger::gated()).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("once", &json!({})), ScriptedTurn::say("moving on")]);
+    let world = EngineWorld::with(script, CallLedger::gated()).await;
     let limits = AskedLimits { tool_timeout: Some(Duration::from_secs(5)), ..AskedLimits::default() };
     let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap().snapshot;
     assert_completed(&snapshot, "moving on");
@@ -184,7 +188,7 @@ async fn a_tool_that_hangs_times_out_and_the_model_continues() {
 
 #[tokio::test(start_paused = true)]
 async fn a_query_that_runs_too_long_fails() {
-    let world = World::new(ScriptedModel::always(vec![Turn::stream(&["hm"]).hanging()])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::stream(&["hm"]).hanging()])).await;
     let limits = AskedLimits { query_timeout: Some(Duration::from_secs(10)), ..AskedLimits::default() };
     let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap().snapshot;
     assert_failed(&snapshot, "query_timeout");
@@ -192,7 +196,10 @@ async fn a_query_that_runs_too_long_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_fails_one_query_and_no_other() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("fine")]).on("boom", vec![Turn::panicking()])).await;
+    let world = EngineWorld::new(
+        ScriptedModel::always(vec![ScriptedTurn::say("fine")]).on("boom", vec![ScriptedTurn::panicking()]),
+    )
+    .await;
     let mut bomb = submission("bomb", vec![]);
     bomb.input = "boom".into();
     assert_failed(&world.engine.submit(bomb, PATIENCE).await.unwrap().snapshot, "internal_error");
@@ -201,15 +208,17 @@ async fn a_panic_fails_one_query_and_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_refuses_fails_the_query_with_its_reason() {
-    let world = World::new(ScriptedModel::always(vec![Turn::refuse(401, "no such key")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::refuse(401, "no such key")])).await;
     assert_failed(&world.submit(vec![]).await, "model_refused");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_breaks_off_runs_no_tool_and_is_retried() {
-    let script =
-        ScriptedModel::always(vec![Turn::stream(&["let me"]).and_call("once", "{}").breaking_off(), Turn::say("ok")]);
-    let world = World::new(script).await;
+    let script = ScriptedModel::always(vec![
+        ScriptedTurn::stream(&["let me"]).and_call("once", "{}").breaking_off(),
+        ScriptedTurn::say("ok"),
+    ]);
+    let world = EngineWorld::new(script).await;
     let snapshot = world.submit(vec![]).await;
     assert_completed(&snapshot, "ok");
     assert_eq!(world.ledger.runs().len(), 1, "only the whole answer counted");
@@ -217,8 +226,8 @@ async fn a_stream_that_breaks_off_runs_no_tool_and_is_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelling_stops_a_model_that_hangs_and_a_call_that_runs() {
-    for turn in [Turn::default().hanging(), Turn::call("once", &json!({}))] {
-        let world = World::with(ScriptedModel::always(vec![turn]), Ledger::gated()).await;
+    for turn in [ScriptedTurn::default().hanging(), ScriptedTurn::call("once", &json!({}))] {
+        let world = EngineWorld::with(ScriptedModel::always(vec![turn]), CallLedger::gated()).await;
         world.engine.submit(submission("q", vec![]), None).await.unwrap();
         let snapshot = world.engine.cancel(Actor::local(), key("q"), Some("enough".into())).await.unwrap();
         assert_eq!(snapshot.head.status(), Status::Cancelled);
@@ -230,7 +239,7 @@ async fn cancelling_stops_a_model_that_hangs_and_a_call_that_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_references_are_refused_before_anything_is_stored() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("hello")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("hello")])).await;
     let mut unknown = submission("q", vec![]);
     unknown.target = "missing".into();
     let error = world.engine.submit(unknown, None).await.unwrap_err();
@@ -244,7 +253,7 @@ async fn missing_references_are_refused_before_anything_is_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_is_unique_and_a_retried_request_gets_its_query() {
-    let world = World::new(ScriptedModel::always(vec![Turn::call("ask", &json!({}))])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({}))])).await;
     let both = tokio::join!(
         world.engine.submit(submission("q", vec![outside("ask")]), PATIENCE),
         world.engine.submit(submission("q", vec![outside("ask")]), PATIENCE),
@@ -259,7 +268,7 @@ async fn a_name_is_unique_and_a_retried_request_gets_its_query() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_goes_away_cancels_nothing() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("hello")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("hello")])).await;
     {
         // It waits for the answer. Polled once, so that the change is under way, and dropped.
         let submitted = world.engine.submit(submission("q", vec![]), PATIENCE);

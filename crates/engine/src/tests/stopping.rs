@@ -5,19 +5,19 @@ use std::time::Duration;
 use bosun_core::{Outcome, Status};
 use serde_json::json;
 
-use super::world::{PATIENCE, World, assert_completed, key, outside, submission};
+use super::world::{EngineWorld, PATIENCE, assert_completed, key, outside, submission};
 use crate::{
     EngineError,
-    testing::{Ledger, ScriptedModel, Turn},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
 };
 
 /// Less than a call may take.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A world in which the call of a tool that must not run twice has begun.
-async fn running_a_call() -> World {
-    let script = ScriptedModel::always(vec![Turn::call("once", &json!({"n": 1})), Turn::say("done")]);
-    let world = World::with(script, Ledger::gated()).await;
+async fn running_a_call() -> EngineWorld {
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("once", &json!({"n": 1})), ScriptedTurn::say("done")]);
+    let world = EngineWorld::with(script, CallLedger::gated()).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
     assert_eq!(world.ledger.runs().len(), 1);
     world
@@ -56,7 +56,7 @@ async fn a_call_that_does_not_end_in_time_is_left_with_an_unknown_outcome() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_is_not_awaited_and_is_retried_in_the_next_process() {
-    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
     let before = tokio::time::Instant::now();
     world.engine.shut_down(GRACE).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_turn_is_not_awaited_and_is_retried_in_the_next_process() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_callers_are_answered_with_the_current_state() {
-    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     let submitted = world.engine.submit(submission("q", vec![]), PATIENCE);
     let asked = async {
         tokio::time::sleep(Duration::from_secs(1)).await;

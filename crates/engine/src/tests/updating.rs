@@ -5,18 +5,18 @@ use std::{sync::Arc, time::Duration};
 use bosun_core::{
     Actor, Event, QueryUid, Status,
     machine::outcome_code,
-    query::{AskedLimits, Limits},
+    query::{AskedLimits, QueryLimits},
 };
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::world::{
-    PATIENCE, World, accepted, assert_completed, assert_failed, call, key, limited, outside, submission,
+    EngineWorld, PATIENCE, accepted, assert_completed, assert_failed, call, key, limited, outside, submission,
 };
 use crate::{
-    EngineError, Settings, Snapshot, Store, StoreError, Update,
+    EngineError, EngineSettings, Snapshot, Store, StoreError, Update,
     store::{Removal, shown_from},
-    testing::{Ledger, ScriptedModel, Turn, scribe::Scribe},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn, scribe::Scribe},
 };
 
 const NONE: AskedLimits = AskedLimits {
@@ -32,7 +32,7 @@ fn seconds(seconds: u64) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-impl World {
+impl EngineWorld {
     async fn update(&self, update: Update) -> Snapshot {
         self.engine.update(Actor::local(), key("q"), update).await.unwrap()
     }
@@ -49,7 +49,7 @@ impl World {
 }
 
 /// Runs a query with a limit of ten seconds, changes that after five, and returns when it failed.
-async fn fails_after(world: World, change: AskedLimits) -> u64 {
+async fn fails_after(world: EngineWorld, change: AskedLimits) -> u64 {
     let began = Instant::now();
     let asked = limited(vec![], AskedLimits { query_timeout: seconds(10), ..NONE });
     let running = world.engine.submit(asked, seconds(5)).await.unwrap().snapshot;
@@ -68,19 +68,19 @@ async fn a_running_query_has_its_latest_timeout() {
         (AskedLimits { query_timeout: seconds(7), ..NONE }, 7),
         (AskedLimits { query_timeout: seconds(2), ..NONE }, 5),
     ] {
-        let thinking = World::new(ScriptedModel::always(vec![Turn::stream(&["hm"]).hanging()])).await;
+        let thinking = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::stream(&["hm"]).hanging()])).await;
         assert_eq!(fails_after(thinking, change).await, expect, "the model: {change:?}");
-        let script = ScriptedModel::always(vec![Turn::call("once", &json!({})), Turn::say("done")]);
-        let acting = World::with(script, Ledger::gated()).await;
+        let script = ScriptedModel::always(vec![ScriptedTurn::call("once", &json!({})), ScriptedTurn::say("done")]);
+        let acting = EngineWorld::with(script, CallLedger::gated()).await;
         assert_eq!(fails_after(acting, change).await, expect, "an inside call: {change:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_queued_query_is_queued_once_however_often_it_is_changed() {
-    let settings = Settings { max_running: 1, max_queued: 3, ..Settings::default() };
-    let script = ScriptedModel::always(vec![Turn::call("again", &json!({})), Turn::say("done")]);
-    let world = World::with_settings(script, Ledger::gated(), settings).await;
+    let settings = EngineSettings { max_running: 1, max_queued: 3, ..EngineSettings::default() };
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("again", &json!({})), ScriptedTurn::say("done")]);
+    let world = EngineWorld::with_settings(script, CallLedger::gated(), settings).await;
     for name in ["running", "q"] {
         world.engine.submit(submission(name, vec![]), seconds(1)).await.unwrap();
     }
@@ -95,10 +95,10 @@ async fn a_queued_query_is_queued_once_however_often_it_is_changed() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_are_clamped_to_their_bounds() {
-    let limits = Limits { query_timeout: Duration::from_secs(30), ..Limits::default() };
-    let settings = Settings { limits, ..Settings::default() };
-    let script = ScriptedModel::always(vec![Turn::say("done")]);
-    let world = World::with_settings(script, Ledger::open(), settings).await;
+    let limits = QueryLimits { query_timeout: Duration::from_secs(30), ..QueryLimits::default() };
+    let settings = EngineSettings { limits, ..EngineSettings::default() };
+    let script = ScriptedModel::always(vec![ScriptedTurn::say("done")]);
+    let world = EngineWorld::with_settings(script, CallLedger::open(), settings).await;
     world.submit(vec![]).await;
     for (asked, expect) in [(20, 20), (40, 30)] {
         let changed = world.limit(AskedLimits { query_timeout: seconds(asked), ..NONE }).await;
@@ -108,8 +108,9 @@ async fn limits_are_clamped_to_their_bounds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_limits_applies_to_later_calls_and_not_to_open_ones() {
-    let asks = || Turn::call("ask", &json!({}));
-    let world = World::new(ScriptedModel::always(vec![asks(), asks(), asks(), Turn::say("enough")])).await;
+    let asks = || ScriptedTurn::call("ask", &json!({}));
+    let world =
+        EngineWorld::new(ScriptedModel::always(vec![asks(), asks(), asks(), ScriptedTurn::say("enough")])).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let deadline = |snapshot: &Snapshot| snapshot.head.deadline().unwrap().since(snapshot.head.updated_at);
     assert_eq!(deadline(&paused), Duration::from_secs(600));
@@ -128,7 +129,9 @@ async fn a_change_of_limits_applies_to_later_calls_and_not_to_open_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn changes_survive_a_crash_and_are_possible_after_the_end() {
-    let world = World::new(ScriptedModel::always(vec![Turn::call("ask", &json!({})), Turn::say("done")])).await;
+    let world =
+        EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({})), ScriptedTurn::say("done")]))
+            .await;
     let paused = world.submit(vec![outside("ask")]).await;
     let labels = |text: &str| Some([("team".to_owned(), text.to_owned())].into());
     world.update(Update { labels: labels("blue"), ..Update::default() }).await;
@@ -148,7 +151,7 @@ async fn changes_survive_a_crash_and_are_possible_after_the_end() {
 #[tokio::test(start_paused = true)]
 async fn an_ended_query_has_its_latest_retention() {
     for (ttl, early, late) in [(10, 9, 10), (3_600 * 719, 3_600 * 718, 3_600 * 719)] {
-        let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
+        let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("done")])).await;
         let ended = world.submit(vec![]).await.head.updated_at;
         world.limit(AskedLimits { ttl: seconds(ttl), ..NONE }).await;
         let removed = async |after| {
@@ -161,7 +164,7 @@ async fn an_ended_query_has_its_latest_retention() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_and_a_cancellation_are_one_append_and_neither_repeats() {
-    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     world.engine.submit(limited(vec![], NONE), None).await.unwrap();
     let ttl = AskedLimits { ttl: seconds(60), ..NONE };
     let update = Update { limits: ttl, cancel: true, may_shorten: true, ..Update::default() };
@@ -180,7 +183,7 @@ async fn a_change_and_a_cancellation_are_one_append_and_neither_repeats() {
 
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_sees_the_end_even_if_the_query_was_changed_since() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("done")])).await;
     let ended = world.submit(vec![]).await;
     let mut present = world.engine.watch(&key("q"), ended.head.seq).await.unwrap();
     world.limit(AskedLimits { ttl: seconds(60), ..NONE }).await;
@@ -202,7 +205,9 @@ async fn a_subscriber_sees_the_end_even_if_the_query_was_changed_since() {
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_changes_all_count() {
-    let world = World::new(ScriptedModel::always(vec![Turn::call("ask", &json!({})), Turn::say("done")])).await;
+    let world =
+        EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({})), ScriptedTurn::say("done")]))
+            .await;
     world.submit(vec![outside("ask")]).await;
     let engine = Arc::new(world.engine.clone());
     let changes = (1..=20_u32).map(|calls| {
@@ -245,7 +250,7 @@ fn a_list_shows_how_a_query_ended_and_not_what_was_changed_since() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_may_not_shorten_the_retention_of_a_query_may_extend_it() {
-    let world = World::new(ScriptedModel::always(vec![Turn::say("done")])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("done")])).await;
     let asked = limited(vec![], AskedLimits { ttl: seconds(100), ..NONE });
     world.engine.submit(asked, PATIENCE).await.unwrap();
     let update = async |ttl: u64, may_shorten: bool| {

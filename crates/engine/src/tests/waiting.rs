@@ -4,28 +4,28 @@ use std::time::Duration;
 
 use bosun_core::{
     Actor, Event, Outcome, Status,
-    machine::{Delivery, Target, Verdict},
+    machine::{Delivery, DeliveryTarget, DeliveryVerdict},
     query::AskedLimits,
     transcript::Message,
 };
 use serde_json::json;
 
 use super::world::{
-    PATIENCE, World, accepted, assert_completed, assert_failed, call, defaults, delivery, key, limited, outside,
+    EngineWorld, PATIENCE, accepted, assert_completed, assert_failed, call, defaults, delivery, key, limited, outside,
     submission,
 };
 use crate::{
-    EngineError, Settings, Store, Submission,
-    testing::{Ledger, ScriptedModel, Turn},
+    EngineError, EngineSettings, Store, Submission,
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
 };
 
 fn ask_then_say() -> ScriptedModel {
-    ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::say("thanks")])
+    ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::say("thanks")])
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_query_pauses_for_an_outside_tool_and_continues_with_its_result() {
-    let world = World::new(ask_then_say()).await;
+    let world = EngineWorld::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     assert_eq!(paused.head.status(), Status::Waiting);
     let report = world.deliver(call(&paused, 0), "42").await;
@@ -39,7 +39,7 @@ async fn a_query_pauses_for_an_outside_tool_and_continues_with_its_result() {
 
 #[tokio::test(start_paused = true)]
 async fn a_whole_cycle_waits_for_the_disk_twice() {
-    let world = World::new(ask_then_say()).await;
+    let world = EngineWorld::new(ask_then_say()).await;
     let before = world.store.stats().awaited_commits;
     let paused = world.submit(vec![outside("ask")]).await;
     world.deliver(call(&paused, 0), "42").await;
@@ -49,7 +49,7 @@ async fn a_whole_cycle_waits_for_the_disk_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_begins_in_the_append_that_gives_the_query_work() {
-    let world = World::new(ask_then_say()).await;
+    let world = EngineWorld::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     assert_eq!(world.store.stats().appends, 2, "created and begun; asked");
     assert_completed(&world.deliver(call(&paused, 0), "42").await.snapshot, "thanks");
@@ -58,7 +58,7 @@ async fn a_turn_begins_in_the_append_that_gives_the_query_work() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_query_is_not_in_use() {
-    let world = World::new(ask_then_say()).await;
+    let world = EngineWorld::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(world.engine.busy(), 0);
@@ -67,8 +67,8 @@ async fn a_waiting_query_is_not_in_use() {
 
 #[tokio::test(start_paused = true)]
 async fn at_most_max_running_waiting_queries_are_cached() {
-    let settings = Settings { max_running: 2, ..Settings::default() };
-    let world = World::with_settings(ask_then_say(), Ledger::open(), settings).await;
+    let settings = EngineSettings { max_running: 2, ..EngineSettings::default() };
+    let world = EngineWorld::with_settings(ask_then_say(), CallLedger::open(), settings).await;
     let queries = &world.engine.inner.live_queries;
     // Time is paused except for this: everything that needs no time happens first.
     let all_are_done = || tokio::time::sleep(Duration::from_millis(1));
@@ -92,24 +92,24 @@ async fn at_most_max_running_waiting_queries_are_cached() {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_result_again_is_a_replay_and_another_one_a_conflict() {
-    let world = World::new(ask_then_say()).await;
+    let world = EngineWorld::new(ask_then_say()).await;
     let id = call(&world.submit(vec![outside("ask")]).await, 0);
-    assert_eq!(world.deliver(id, "42").await.verdicts, [Verdict::Accepted(id)]);
-    assert_eq!(world.deliver(id, "42").await.verdicts, [Verdict::Replayed(id)]);
-    assert_eq!(world.deliver(id, "43").await.verdicts, [Verdict::AlreadyResolved(id)]);
+    assert_eq!(world.deliver(id, "42").await.verdicts, [DeliveryVerdict::Accepted(id)]);
+    assert_eq!(world.deliver(id, "42").await.verdicts, [DeliveryVerdict::Replayed(id)]);
+    assert_eq!(world.deliver(id, "43").await.verdicts, [DeliveryVerdict::AlreadyResolved(id)]);
     assert_eq!(world.model.requests().len(), 2, "the model was asked once for the result");
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_posts_of_one_result_are_accepted_once() {
     for round in 0..50 {
-        let world = World::new(ask_then_say()).await;
+        let world = EngineWorld::new(ask_then_say()).await;
         let id = call(&world.submit(vec![outside("ask")]).await, 0);
         let posts = (0..8).map(|post| {
             let content = if round % 2 == 0 { "same".to_owned() } else { format!("{post}") };
             let engine = world.engine.clone();
             tokio::task::spawn_local(async move {
-                let delivery = Delivery { target: Target::Call(id), outcome: Outcome::success(content) };
+                let delivery = Delivery { target: DeliveryTarget::Call(id), outcome: Outcome::success(content) };
                 engine.deliver(Actor::local(), key("q"), vec![delivery], false, None).await.unwrap().verdicts[0]
             })
         });
@@ -117,7 +117,7 @@ async fn concurrent_posts_of_one_result_are_accepted_once() {
         let verdicts = local
             .run_until(futures_util::future::join_all(local.run_until(async { posts.collect::<Vec<_>>() }).await))
             .await;
-        let accepted = verdicts.iter().filter(|verdict| matches!(verdict, Ok(Verdict::Accepted(_)))).count();
+        let accepted = verdicts.iter().filter(|verdict| matches!(verdict, Ok(DeliveryVerdict::Accepted(_)))).count();
         assert_eq!(accepted, 1, "{verdicts:?}");
         assert_completed(&world.get().await, "thanks");
         assert_eq!(world.model.requests().len(), 2);
@@ -127,10 +127,10 @@ async fn concurrent_posts_of_one_result_are_accepted_once() {
 #[tokio::test(start_paused = true)]
 async fn a_partial_delivery_answers_at_once_and_the_last_one_wakes_the_model() {
     let script = ScriptedModel::always(vec![
-        Turn::call("ask", &json!({"n": 1})).and_call("ask", r#"{"n":2}"#),
-        Turn::say("both"),
+        ScriptedTurn::call("ask", &json!({"n": 1})).and_call("ask", r#"{"n":2}"#),
+        ScriptedTurn::say("both"),
     ]);
-    let world = World::new(script).await;
+    let world = EngineWorld::new(script).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let report = world.deliver(call(&paused, 1), "second").await;
     assert_eq!(report.snapshot.head.status(), Status::Waiting);
@@ -149,11 +149,14 @@ async fn a_partial_delivery_answers_at_once_and_the_last_one_wakes_the_model() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mixed_turn_hands_out_and_runs_at_the_same_time() {
-    let script = ScriptedModel::always(vec![Turn::call("ask", &json!({})).and_call("once", "{}"), Turn::say("both")]);
-    let world = World::with(script, Ledger::gated()).await;
+    let script = ScriptedModel::always(vec![
+        ScriptedTurn::call("ask", &json!({})).and_call("once", "{}"),
+        ScriptedTurn::say("both"),
+    ]);
+    let world = EngineWorld::with(script, CallLedger::gated()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     assert_eq!(paused.head.status(), Status::Waiting, "though an inside call still runs");
-    let delivery = Delivery { target: Target::Tool("ask".into()), outcome: Outcome::success("42") };
+    let delivery = Delivery { target: DeliveryTarget::Tool("ask".into()), outcome: Outcome::success("42") };
     let report = world
         .engine
         .deliver(Actor::local(), key("q"), vec![delivery], false, Some(Duration::from_secs(1)))
@@ -166,12 +169,12 @@ async fn a_mixed_turn_hands_out_and_runs_at_the_same_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_result_expires_and_the_model_is_informed() {
-    let world = World::new(ask_then_say()).await;
+    let world = EngineWorld::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let id = call(&paused, 0);
     tokio::time::sleep(defaults().external_timeout + Duration::from_secs(2)).await;
     assert_completed(&world.get().await, "thanks");
-    assert_eq!(world.deliver(id, "42").await.verdicts, [Verdict::Expired(id)]);
+    assert_eq!(world.deliver(id, "42").await.verdicts, [DeliveryVerdict::Expired(id)]);
     let requests = world.model.requests();
     let Some(Message::Tool { content, .. }) = requests[1].messages.last() else { panic!("no result") };
     assert!(content.contains("External tool execution timeout"), "{content}");
@@ -179,7 +182,7 @@ async fn a_call_without_a_result_expires_and_the_model_is_informed() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_outside_costs_no_running_time() {
-    let world = World::new(ask_then_say()).await;
+    let world = EngineWorld::new(ask_then_say()).await;
     let limits = AskedLimits { query_timeout: Some(Duration::from_secs(2)), ..AskedLimits::default() };
     let paused = world.engine.submit(limited(vec![outside("ask")], limits), PATIENCE).await.unwrap().snapshot;
     tokio::time::sleep(Duration::from_secs(300)).await;
@@ -188,9 +191,9 @@ async fn waiting_outside_costs_no_running_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_held_query_waits_until_it_is_resumed() {
-    let world = World::new(ask_then_say()).await;
+    let world = EngineWorld::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
-    let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+    let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42") };
     let report = world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, PATIENCE).await.unwrap();
     assert_eq!(report.snapshot.head.status(), Status::Held);
     assert_completed(&world.engine.resume(Actor::local(), key("q"), PATIENCE).await.unwrap(), "thanks");
@@ -199,9 +202,9 @@ async fn a_held_query_waits_until_it_is_resumed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_not_ended_fails_the_query() {
-    let world = World::new(ask_then_say()).await;
+    let world = EngineWorld::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
-    let delivery = Delivery { target: Target::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+    let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42") };
     world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, None).await.unwrap();
     tokio::time::sleep(defaults().external_timeout + Duration::from_secs(2)).await;
     assert_failed(&world.get().await, "hold_expired");
@@ -209,27 +212,30 @@ async fn a_hold_that_is_not_ended_fails_the_query() {
 
 #[tokio::test(start_paused = true)]
 async fn a_result_for_a_cancelled_query_is_refused() {
-    let world = World::new(ask_then_say()).await;
+    let world = EngineWorld::new(ask_then_say()).await;
     let id = call(&world.submit(vec![outside("ask")]).await, 0);
     world.engine.cancel(Actor::local(), key("q"), None).await.unwrap();
-    assert_eq!(world.deliver(id, "42").await.verdicts, [Verdict::Cancelled(id)]);
+    assert_eq!(world.deliver(id, "42").await.verdicts, [DeliveryVerdict::Cancelled(id)]);
     assert_eq!(world.model.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_long_poll_ends_after_its_time_with_the_current_state() {
-    let world = World::new(ScriptedModel::always(vec![Turn::default().hanging()])).await;
+    let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     let snapshot = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(3))).await.unwrap().snapshot;
     assert_eq!(snapshot.head.status(), Status::Running);
 }
 
 fn ask_twice() -> ScriptedModel {
-    ScriptedModel::always(vec![Turn::call("ask", &json!({"n": 1})), Turn::call("ask", &json!({"n": 2}))])
+    ScriptedModel::always(vec![
+        ScriptedTurn::call("ask", &json!({"n": 1})),
+        ScriptedTurn::call("ask", &json!({"n": 2})),
+    ])
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_journal_records_the_actor_of_each_act() {
-    let world = World::new(ask_twice()).await;
+    let world = EngineWorld::new(ask_twice()).await;
     let named = |user: &str| Actor::of_key("ci").unwrap().acting_for(user).unwrap();
     let submission = Submission { by: named("alice"), ..submission("q", vec![outside("ask")]) };
     let paused = world.engine.submit(submission.clone(), PATIENCE).await.unwrap().snapshot;

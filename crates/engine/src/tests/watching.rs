@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use bosun_core::{Entry, Event};
 use serde_json::json;
 
-use super::world::{World, call, key, outside, submission};
+use super::world::{EngineWorld, call, key, outside, submission};
 use crate::{
     Store, Watch, Watched,
-    testing::{ScriptedModel, Turn},
+    testing::{ScriptedModel, ScriptedTurn},
 };
 
 async fn rest(mut watch: Watch) -> Vec<Watched> {
@@ -39,19 +39,19 @@ fn text(seen: &[Watched]) -> String {
 
 fn script() -> ScriptedModel {
     ScriptedModel::always(vec![
-        Turn::stream(&["Let me ", "ask."]).and_call("ask", "{}"),
-        Turn::stream(&["It is ", "42."]),
+        ScriptedTurn::stream(&["Let me ", "ask."]).and_call("ask", "{}"),
+        ScriptedTurn::stream(&["It is ", "42."]),
     ])
 }
 
-async fn journal(world: &World) -> Vec<Entry> {
+async fn journal(world: &EngineWorld) -> Vec<Entry> {
     let (namespace, name) = key("q");
     world.store.load(&namespace, &name).await.unwrap().unwrap().entries
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_sees_the_journal_and_the_text_between_calls() {
-    let world = World::new(script()).await;
+    let world = EngineWorld::new(script()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     let watch = world.engine.watch(&key("q"), 0).await.unwrap();
     let (seen, _) = tokio::join!(rest(watch), world.deliver(call(&paused, 0), "42"));
@@ -62,7 +62,7 @@ async fn a_watcher_sees_the_journal_and_the_text_between_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_starts_at_any_entry_sees_exactly_the_rest() {
-    let world = World::new(script()).await;
+    let world = EngineWorld::new(script()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     world.deliver(call(&paused, 0), "42").await;
     let whole = journal(&world).await;
@@ -74,7 +74,7 @@ async fn a_watcher_that_starts_at_any_entry_sees_exactly_the_rest() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_reconnects_after_a_turn_began_gets_its_text_too() {
-    let world = World::new(script()).await;
+    let world = EngineWorld::new(script()).await;
     world.submit(vec![outside("ask")]).await;
     let whole = journal(&world).await;
     let began = whole.iter().find(|entry| matches!(entry.event, Event::TurnStarted { .. })).unwrap();
@@ -85,8 +85,8 @@ async fn a_watcher_that_reconnects_after_a_turn_began_gets_its_text_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_joins_in_the_middle_of_a_turn_gets_its_text_as_one_delta() {
-    let script = ScriptedModel::always(vec![Turn::stream(&["one ", "two ", "three"]).hanging()]);
-    let world = World::new(script).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::stream(&["one ", "two ", "three"]).hanging()]);
+    let world = EngineWorld::new(script).await;
     world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap();
     let entries_so_far = journal(&world).await.len() as u64;
     for seen in [0, entries_so_far] {
@@ -103,8 +103,8 @@ async fn a_watcher_that_joins_in_the_middle_of_a_turn_gets_its_text_as_one_delta
 
 #[tokio::test(start_paused = true)]
 async fn a_retried_turn_makes_its_readers_discard_the_first_attempt() {
-    let script = ScriptedModel::always(vec![Turn::stream(&["so", "rry"]).breaking_off()]);
-    let world = World::new(script).await;
+    let script = ScriptedModel::always(vec![ScriptedTurn::stream(&["so", "rry"]).breaking_off()]);
+    let world = EngineWorld::new(script).await;
     let mut submitted = world.submit(vec![]).await;
     let watch = world.engine.watch(&key("q"), 0).await.unwrap();
     let attempts: Vec<_> = entries(&rest(watch).await)
@@ -120,8 +120,9 @@ async fn a_retried_turn_makes_its_readers_discard_the_first_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_reads_nothing_blocks_no_query() {
-    let turns = (0..9).map(|n| Turn::call("again", &json!({"n": n}))).chain([Turn::say("done")]).collect();
-    let world = World::new(ScriptedModel::always(turns)).await;
+    let turns =
+        (0..9).map(|n| ScriptedTurn::call("again", &json!({"n": n}))).chain([ScriptedTurn::say("done")]).collect();
+    let world = EngineWorld::new(ScriptedModel::always(turns)).await;
     world.engine.submit(submission("q", vec![]), None).await.unwrap();
     let idle = world.engine.watch(&key("q"), 0).await.unwrap();
     super::world::assert_completed(&world.get().await, "done");

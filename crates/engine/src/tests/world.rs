@@ -3,31 +3,31 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, Binding, CallId, Limits, Namespace, Outcome, Status, Tool,
-    machine::{Delivery, Target, Verdict},
+    Actor, Binding, CallId, Namespace, Outcome, QueryLimits, Status, Tool,
+    machine::{Delivery, DeliveryTarget, DeliveryVerdict},
     query::{AskedLimits, View},
     tool::Annotations,
 };
 use serde_json::json;
 
 use crate::{
-    Agent, DeliverReport, Engine, Model, QueryKey, Registry, Settings, Snapshot, Store, Submission,
+    Agent, DeliverReport, Engine, EngineSettings, Model, QueryKey, Registry, Snapshot, Store, Submission,
     blob::MemoryBlobs,
     engine::results::READ_RESULT,
-    memory::Memory,
+    memory::MemoryStore,
     registry::AgentTool,
-    testing::{Ledger, ScriptedModel, TokioClock},
+    testing::{CallLedger, ScriptedModel, TokioClock},
 };
 
 /// Long enough for anything that is not stuck; time is paused, so it costs nothing.
 pub(super) const PATIENCE: Option<Duration> = Some(Duration::from_secs(25));
 
-pub(super) struct World {
+pub(super) struct EngineWorld {
     pub(super) engine: Engine,
-    pub(super) store: Arc<Memory>,
+    pub(super) store: Arc<MemoryStore>,
     pub(super) blobs: MemoryBlobs,
     pub(super) model: Arc<ScriptedModel>,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) ledger: Arc<CallLedger>,
     pub(super) clock: TokioClock,
 }
 
@@ -65,7 +65,7 @@ fn inside(name: &str, idempotent: bool) -> Tool {
 }
 
 /// The same agent in two namespaces.
-pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<Ledger>) -> Registry {
+pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<CallLedger>) -> Registry {
     let mut registry = Registry::default();
     for namespace in [Namespace::default(), "quiet".parse().unwrap()] {
         for tool in [inside("once", false), inside("again", true), inside(READ_RESULT, true)] {
@@ -86,11 +86,11 @@ pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<Ledger>) -> Registry
                 annotations: BTreeMap::new(),
             });
         }
-        registry.add_memory(crate::registry::Memory {
+        registry.add_memory(crate::registry::DescribedMemory {
             namespace: namespace.clone(),
             name: "notes".into(),
             description: None,
-            window: crate::registry::Window::default(),
+            window: crate::registry::MemoryWindow::default(),
         });
         registry.add_model(namespace, "default", Arc::clone(model));
     }
@@ -98,17 +98,17 @@ pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<Ledger>) -> Registry
     registry
 }
 
-impl World {
+impl EngineWorld {
     pub(super) async fn new(model: ScriptedModel) -> Self {
-        Self::with(model, Ledger::open()).await
+        Self::with(model, CallLedger::open()).await
     }
 
-    pub(super) async fn with(model: ScriptedModel, ledger: Ledger) -> Self {
-        Self::with_settings(model, ledger, Settings::default()).await
+    pub(super) async fn with(model: ScriptedModel, ledger: CallLedger) -> Self {
+        Self::with_settings(model, ledger, EngineSettings::default()).await
     }
 
-    pub(super) async fn with_settings(model: ScriptedModel, ledger: Ledger, settings: Settings) -> Self {
-        let (model, ledger, store) = (Arc::new(model), Arc::new(ledger), Arc::new(Memory::new()));
+    pub(super) async fn with_settings(model: ScriptedModel, ledger: CallLedger, settings: EngineSettings) -> Self {
+        let (model, ledger, store) = (Arc::new(model), Arc::new(ledger), Arc::new(MemoryStore::new()));
         let (clock, blobs) = (TokioClock::new(), MemoryBlobs::new());
         let engine = Self::start(Arc::clone(&store) as _, &blobs, &model, &ledger, &clock, settings).await;
         Self { engine, store, blobs, model, ledger, clock }
@@ -118,9 +118,9 @@ impl World {
         store: Arc<dyn Store>,
         blobs: &MemoryBlobs,
         model: &Arc<ScriptedModel>,
-        ledger: &Arc<Ledger>,
+        ledger: &Arc<CallLedger>,
         clock: &TokioClock,
-        settings: Settings,
+        settings: EngineSettings,
     ) -> Engine {
         let registry = registry(&(Arc::clone(model) as _), ledger);
         Engine::start(store, Arc::new(blobs.clone()), registry, Arc::new(clock.clone()), settings).await.unwrap()
@@ -137,19 +137,19 @@ impl World {
     /// The same parts with another store around or instead of the memory.
     pub(super) async fn on_store(
         store: Arc<dyn Store>,
-        memory: Arc<Memory>,
+        memory: Arc<MemoryStore>,
         model: Arc<ScriptedModel>,
-        ledger: Arc<Ledger>,
+        ledger: Arc<CallLedger>,
     ) -> Self {
-        Self::on_store_with(store, memory, model, ledger, Settings::default()).await
+        Self::on_store_with(store, memory, model, ledger, EngineSettings::default()).await
     }
 
     pub(super) async fn on_store_with(
         store: Arc<dyn Store>,
-        memory: Arc<Memory>,
+        memory: Arc<MemoryStore>,
         model: Arc<ScriptedModel>,
-        ledger: Arc<Ledger>,
-        settings: Settings,
+        ledger: Arc<CallLedger>,
+        settings: EngineSettings,
     ) -> Self {
         let (clock, blobs) = (TokioClock::new(), MemoryBlobs::new());
         let engine = Self::start(store, &blobs, &model, &ledger, &clock, settings).await;
@@ -170,7 +170,7 @@ impl World {
 }
 
 pub(super) fn delivery(call: CallId, content: &str) -> Delivery {
-    Delivery { target: Target::Call(call), outcome: Outcome::success(content) }
+    Delivery { target: DeliveryTarget::Call(call), outcome: Outcome::success(content) }
 }
 
 pub(super) fn key(name: &str) -> QueryKey {
@@ -208,10 +208,10 @@ pub(super) fn assert_failed(snapshot: &Snapshot, expected: &str) {
 }
 
 pub(super) fn accepted(report: &DeliverReport) -> bool {
-    matches!(report.verdicts[..], [Verdict::Accepted(_)])
+    matches!(report.verdicts[..], [DeliveryVerdict::Accepted(_)])
 }
 
 /// The defaults, for tests that count against them.
-pub(super) fn defaults() -> Limits {
-    Limits::default()
+pub(super) fn defaults() -> QueryLimits {
+    QueryLimits::default()
 }

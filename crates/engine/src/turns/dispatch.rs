@@ -21,7 +21,7 @@ use crate::{
     turns::turn,
 };
 
-struct Prepared {
+struct PreparedCall {
     call: InsideCall,
     repeatable: bool,
     timeout: std::time::Duration,
@@ -83,9 +83,9 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
         Err(error) => return (None, Err(error)),
     };
     let outcome = match started {
-        Started::Run(prepared) => perform(driver, *prepared).await,
-        Started::Refused(outcome) => outcome,
-        Started::Nothing => return (None, Ok(())),
+        CallStart::Run(prepared) => perform(driver, *prepared).await,
+        CallStart::Refused(outcome) => outcome,
+        CallStart::Nothing => return (None, Ok(())),
     };
     fault::point("call.ran");
     let outcome = Arc::new(outcome);
@@ -97,8 +97,8 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
     (Some((id, outcome)), recorded)
 }
 
-enum Started {
-    Run(Box<Prepared>),
+enum CallStart {
+    Run(Box<PreparedCall>),
     /// It cannot be run at all; the model gets the reason.
     Refused(Outcome),
     /// It is no longer ready.
@@ -106,11 +106,11 @@ enum Started {
 }
 
 /// Marks the call as started, durably if it must never be started twice.
-async fn start(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
+async fn start(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
     fault::point("call.starting");
     let position = driver.append(|head| bosun_core::machine::start_call(head, id)).await?;
     let prepared = prepare(driver, id).await?;
-    if let Started::Run(prepared) = &prepared
+    if let CallStart::Run(prepared) = &prepared
         && !prepared.repeatable
     {
         driver.inner.make_durable(&driver.live, position).await?;
@@ -119,26 +119,26 @@ async fn start(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
     Ok(prepared)
 }
 
-async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
+async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
     let (head, transcript) = {
         let locked = driver.lock().await?;
-        let Some(state) = locked.as_ref().and_then(LockedQuery::state) else { return Ok(Started::Nothing) };
+        let Some(state) = locked.as_ref().and_then(LockedQuery::state) else { return Ok(CallStart::Nothing) };
         (state.head.clone(), state.transcript.clone())
     };
     let (Some(asked), Some(bosun_core::head::CallState::Started { repeatable, attempt })) =
         (transcript.call(id).map(|call| &call.asked), head.call(id).map(|call| call.state))
     else {
-        return Ok(Started::Nothing);
+        return Ok(CallStart::Nothing);
     };
     let toolset = match turn::toolset(driver, &transcript).await? {
         Ok(toolset) => toolset,
-        Err(error) => return Ok(Started::Refused(Outcome::failure(error.code(), error.to_string()))),
+        Err(error) => return Ok(CallStart::Refused(Outcome::failure(error.code(), error.to_string()))),
     };
     let Some(tool) = toolset.get(&asked.tool).map(|member| &member.tool) else {
         let message = format!("tool `{}` is not in the query's toolset", asked.tool);
-        return Ok(Started::Refused(Outcome::failure(outcome_code::UNKNOWN_TOOL, message)));
+        return Ok(CallStart::Refused(Outcome::failure(outcome_code::UNKNOWN_TOOL, message)));
     };
-    Ok(Started::Run(Box::new(Prepared {
+    Ok(CallStart::Run(Box::new(PreparedCall {
         repeatable,
         timeout: tool.timeout.unwrap_or(head.limits.tool_timeout).min(head.limits.tool_timeout),
         call: InsideCall {
@@ -152,7 +152,7 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<Started, StoreError> {
     })))
 }
 
-async fn perform(driver: &Driver, prepared: Prepared) -> Outcome {
+async fn perform(driver: &Driver, prepared: PreparedCall) -> Outcome {
     let span = spans::call(&driver.inner, &driver.live, &prepared.call);
     let collected = driver.inner.settings.exports_spans.then(|| span.clone());
     let outcome = run_inside(driver, prepared).instrument(span).await;
@@ -162,8 +162,8 @@ async fn perform(driver: &Driver, prepared: Prepared) -> Outcome {
     outcome
 }
 
-async fn run_inside(driver: &Driver, prepared: Prepared) -> Outcome {
-    let Prepared { call, timeout, .. } = prepared;
+async fn run_inside(driver: &Driver, prepared: PreparedCall) -> Outcome {
+    let PreparedCall { call, timeout, .. } = prepared;
     let began = Instant::now();
     let runner = driver.inner.resources.registry().runner(&call.tool.binding).cloned();
     let outcome = match runner {

@@ -27,7 +27,7 @@ use crate::{
     engine::large_results,
     fault,
     queries::{
-        append::{Change, never},
+        append::{QueryChange, never},
         live::{LiveQuery, LockedQuery},
         state::QueryState,
     },
@@ -42,7 +42,7 @@ pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 
 /// How a driver finds its query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FoundAs {
     /// With work to do, or with work that was started for it.
     Due,
     /// As an earlier process left it: perhaps in the middle of a step.
@@ -56,17 +56,17 @@ pub(crate) enum Found {
 pub(crate) fn drive(
     live: Arc<LiveQuery>,
     mut permit: Permit,
-    found: Found,
+    found: FoundAs,
     cause: Option<Span>,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let retry = match found {
-            Found::Inherited => match Isolation::admit(&mut permit, &live).await {
+            FoundAs::Inherited => match Isolation::admit(&mut permit, &live).await {
                 Admitted::Freely => None,
                 Admitted::Retried(retry) => Some(retry),
                 Admitted::Refused => return live.release().await,
             },
-            Found::Due => None,
+            FoundAs::Due => None,
         };
         let span = spans::run(permit.inner(), &live, cause).await;
         let driver = Driver { retry, ..Driver::new(permit, live, found) };
@@ -115,7 +115,7 @@ pub(crate) struct Driver {
 }
 
 /// The next step of a driver.
-enum Step {
+enum DriverStep {
     /// This turn has begun: ask the model.
     Turn(Begun),
     Run(Calls),
@@ -139,7 +139,7 @@ pub(crate) struct Calls {
 }
 
 impl Driver {
-    pub(crate) fn new(permit: Permit, live: Arc<LiveQuery>, found: Found) -> Self {
+    pub(crate) fn new(permit: Permit, live: Arc<LiveQuery>, found: FoundAs) -> Self {
         Self {
             inner: Arc::clone(permit.inner()),
             live,
@@ -149,7 +149,7 @@ impl Driver {
             finished: Vec::new(),
             failed_turns: 0,
             told: Told::default(),
-            recovering: (found == Found::Inherited).then_some(Takeover::Inherited),
+            recovering: (found == FoundAs::Inherited).then_some(Takeover::Inherited),
             retry: None,
         }
     }
@@ -210,24 +210,24 @@ impl Driver {
             self.recover(takeover).await?;
         }
         match self.look().await? {
-            Step::Turn(begun) => turn::take(self, begun).await.map(|()| true),
-            Step::Run(calls) => dispatch::run(self, calls).await.map(|()| true),
-            Step::Recover => {
+            DriverStep::Turn(begun) => turn::take(self, begun).await.map(|()| true),
+            DriverStep::Run(calls) => dispatch::run(self, calls).await.map(|()| true),
+            DriverStep::Recover => {
                 self.recovering = Some(Takeover::FailedWrite);
                 Ok(true)
             }
-            Step::Rest => Ok(false),
+            DriverStep::Rest => Ok(false),
         }
     }
 
     /// Decides with the lock held whether to continue, so that no result is missed.
-    async fn look(&mut self) -> Result<Step, StoreError> {
+    async fn look(&mut self) -> Result<DriverStep, StoreError> {
         let (inner, live) = (Arc::clone(&self.inner), Arc::clone(&self.live));
         let mut locked = live.lock(&*inner.store).await?;
         let Some(state) = locked.state() else {
             locked.release();
             self.permit = None;
-            return Ok(Step::Rest);
+            return Ok(DriverStep::Rest);
         };
         let (next, position, weight) = (machine::next(&state.head), state.position, state.size.memory);
         self.bind(state.head.uid, live.ended());
@@ -254,16 +254,16 @@ impl Driver {
             // Another driver may have claimed the query in the meantime; repeating is then up to that one. The claim
             // does not load the query: a second failure here must not leave this driver running without the claim.
             if !live.claim().await {
-                return Ok(Step::Rest);
+                return Ok(DriverStep::Rest);
             }
             self.permit = Some(Admission::enter_again(&inner, &live.key));
             return Err(error);
         }
-        Ok(Step::Rest)
+        Ok(DriverStep::Rest)
     }
 
     /// Takes the work that was started for this driver, and starts the rest.
-    fn take_up(&self, locked: &mut LockedQuery<'_>) -> Result<Step, StoreError> {
+    fn take_up(&self, locked: &mut LockedQuery<'_>) -> Result<DriverStep, StoreError> {
         let mut started = locked.take_started();
         if started.turn.is_none() {
             locked.advance(&*self.inner.store, self.inner.clock.now())?;
@@ -271,15 +271,19 @@ impl Driver {
             started.turn = further.turn;
             started.calls.extend(further.calls);
         }
-        let Some(QueryState { head, transcript, .. }) = locked.state() else { return Ok(Step::Rest) };
+        let Some(QueryState { head, transcript, .. }) = locked.state() else { return Ok(DriverStep::Rest) };
         if started.turn.is_some() {
             self.live.start_draft(head.turn, head.attempt);
             let (head, transcript) = (Arc::clone(head), Arc::clone(transcript));
-            return Ok(Step::Turn(Begun { head, transcript, ended: self.ended.clone() }));
+            return Ok(DriverStep::Turn(Begun { head, transcript, ended: self.ended.clone() }));
         }
         let ready = if let Next::Calls(ready) = machine::next(head) { ready } else { Vec::new() };
         let calls = Calls { ready, started: started.calls };
-        Ok(if calls.ready.is_empty() && calls.started.is_empty() { Step::Recover } else { Step::Run(calls) })
+        Ok(if calls.ready.is_empty() && calls.started.is_empty() {
+            DriverStep::Recover
+        } else {
+            DriverStep::Run(calls)
+        })
     }
 
     async fn recover(&mut self, takeover: Takeover) -> Result<(), StoreError> {
@@ -335,7 +339,7 @@ impl Driver {
         let now = self.inner.clock.now();
         let earlier = locked.state().map_or(0, |state| state.head.calls.len());
         let events = locked.state().map(|state| decide(&state.head, now)).unwrap_or_default();
-        locked.append(store, now, Change { events, said }, |_| self.may_advance())?;
+        locked.append(store, now, QueryChange { events, said }, |_| self.may_advance())?;
         // A turn that was lost and repeated may ask for other calls, under the same ids.
         let asked = locked.state().and_then(|state| state.head.calls.get(earlier..)).unwrap_or_default();
         self.finished.retain(|(id, _)| asked.iter().all(|call| call.id != *id));

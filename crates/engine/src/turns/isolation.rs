@@ -47,7 +47,7 @@ pub(crate) struct Retry {
 }
 
 /// The guard of a query that waits for isolation.
-struct Waiting<'a> {
+struct WaitingRetry<'a> {
     isolation: &'a Isolation,
     rank: Rank,
 }
@@ -94,7 +94,7 @@ impl Isolation {
     async fn enter(inner: &Arc<Inner>, rank: Rank) -> Retry {
         let isolation = &inner.isolation;
         isolation.retries().waiting.insert(rank);
-        let _waiting = Waiting { isolation, rank };
+        let _waiting = WaitingRetry { isolation, rank };
         tokio::time::sleep(SETTLES).await;
         loop {
             let changed = isolation.changed.notified();
@@ -118,7 +118,7 @@ impl Retries {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRetry<'_> {
     fn drop(&mut self) {
         self.isolation.retries().waiting.remove(&self.rank);
         self.isolation.changed.notify_waiters();

@@ -7,7 +7,7 @@
 
 use bosun_core::{
     Outcome, Transcript,
-    json::{self, Limits},
+    json::{self, JsonLimits},
     machine::failure_code,
     showing::Showing,
     tool::toolset::Toolset,
@@ -16,34 +16,39 @@ use bosun_core::{
 use crate::model::{ModelCall, ModelReply};
 
 /// The outcome of a turn without a model.
-pub(crate) enum Answer {
+pub(crate) enum ToolTargetAnswer {
     Reply(ModelReply),
     Failed { code: String, message: String },
 }
 
 /// The arguments for an input: the input itself if it is an object; otherwise an object with the one member `input`.
 pub(crate) fn arguments(input: &str) -> String {
-    match json::parse(input, Limits::ARGUMENTS) {
+    match json::parse(input, JsonLimits::ARGUMENTS) {
         Ok(value) if value.is_object() => input.to_owned(),
         _ => serde_json::json!({ "input": input }).to_string(),
     }
 }
 
 /// The turn that is due.
-pub(crate) fn answer(transcript: &Transcript, toolset: &Toolset, showing: &Showing) -> Answer {
+pub(crate) fn answer(transcript: &Transcript, toolset: &Toolset, showing: &Showing) -> ToolTargetAnswer {
     let Some(call) = transcript.calls().last() else {
         let alias = toolset.tools().first().map(|member| member.alias.to_string()).unwrap_or_default();
         let call = ModelCall { provider_id: "direct".into(), alias, arguments: arguments(&transcript.spec.input) };
-        return Answer::Reply(ModelReply { calls: vec![call], ..ModelReply::default() });
+        return ToolTargetAnswer::Reply(ModelReply { calls: vec![call], ..ModelReply::default() });
     };
     match call.result.as_ref().map(|recorded| &*recorded.outcome) {
         Some(outcome @ Outcome::Success { .. }) => {
             let text = Some(showing.show(call.asked.call, outcome));
-            Answer::Reply(ModelReply { text, ..ModelReply::default() })
+            ToolTargetAnswer::Reply(ModelReply { text, ..ModelReply::default() })
         }
-        Some(Outcome::Failure { code, message, .. }) => Answer::Failed { code: code.clone(), message: message.clone() },
+        Some(Outcome::Failure { code, message, .. }) => {
+            ToolTargetAnswer::Failed { code: code.clone(), message: message.clone() }
+        }
         // The machine begins a turn only when every call has its outcome.
-        None => Answer::Failed { code: failure_code::INTERNAL_ERROR.into(), message: "the call has no outcome".into() },
+        None => ToolTargetAnswer::Failed {
+            code: failure_code::INTERNAL_ERROR.into(),
+            message: "the call has no outcome".into(),
+        },
     }
 }
 

@@ -11,10 +11,10 @@ use std::{
 use bosun_core::{ContentHash, cache::WeightedCache, ceiling::TOOLSET_CACHE_BYTES, tool::toolset::Toolset};
 
 pub(crate) struct Toolsets {
-    known: Mutex<Known>,
+    known: Mutex<CachedToolset>,
 }
 
-struct Known {
+struct CachedToolset {
     by_hash: WeightedCache<ContentHash, Arc<Toolset>>,
     /// The same toolsets by content: finding an equal one costs less than hashing.
     by_content: HashSet<Arc<Toolset>>,
@@ -29,7 +29,7 @@ impl Default for Toolsets {
 impl Toolsets {
     /// A cache of at most `capacity` bytes.
     fn new(capacity: usize) -> Self {
-        let known = Known { by_hash: WeightedCache::new(capacity), by_content: HashSet::new() };
+        let known = CachedToolset { by_hash: WeightedCache::new(capacity), by_content: HashSet::new() };
         Self { known: Mutex::new(known) }
     }
 
@@ -54,12 +54,12 @@ impl Toolsets {
         toolset
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CachedToolset> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl CachedToolset {
     /// The toolset that is cached under this hash now, and those that were evicted.
     fn keep(&mut self, hash: ContentHash, toolset: Arc<Toolset>, weight: usize) -> (Arc<Toolset>, Vec<Arc<Toolset>>) {
         // Not equal, but the same as JSON: `1` and `1.0`. Or another request was faster.

@@ -14,10 +14,10 @@ use bosun_core::{
     ceiling::{ARGUMENT_BYTES, REPLY_TEXT_BYTES},
     conversation::History,
     json,
-    machine::{self, Asked, Output, Reply, Way, outcome_code},
+    machine::{self, AskedByModel, CallWay, ModelTurnReply, OutputCheck, outcome_code},
     query::{Spec, TargetKind},
     schema::Schema,
-    tool::toolset::{Member, Toolset},
+    tool::toolset::{Toolset, ToolsetMember},
     transcript::{Message, Told, Turn},
 };
 use tracing::Instrument as _;
@@ -37,10 +37,10 @@ use crate::{
 /// How often a turn that breaks off after text was streamed is retried.
 const MAX_BROKEN_TURNS: u32 = 3;
 
-enum Prepared {
+enum PreparedTurn {
     Ask(Box<Question>),
     /// No model is asked.
-    Direct(tool_target::Answer, Arc<Toolset>),
+    Direct(tool_target::ToolTargetAnswer, Arc<Toolset>),
 }
 
 struct Question {
@@ -64,11 +64,11 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
     // So that the next appender does not have to copy them.
     drop((head, transcript));
     let question = match prepared {
-        Ok(Prepared::Ask(question)) => *question,
-        Ok(Prepared::Direct(tool_target::Answer::Reply(reply), toolset)) => {
+        Ok(PreparedTurn::Ask(question)) => *question,
+        Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Reply(reply), toolset)) => {
             return end(driver, reply, toolset, None, None).await;
         }
-        Ok(Prepared::Direct(tool_target::Answer::Failed { code, message }, _)) => {
+        Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Failed { code, message }, _)) => {
             return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
         }
         Err(error) => return fail(driver, &error).await,
@@ -131,7 +131,7 @@ async fn end(
         .end_turn(said, |head, now| {
             let mut reply = reply;
             for call in &mut reply.calls {
-                if let Way::Outside { timeout } = &mut call.way {
+                if let CallWay::Outside { timeout } = &mut call.way {
                     *timeout = (*timeout).min(head.limits.external_timeout);
                 }
             }
@@ -158,11 +158,11 @@ fn is_heavy(reply: &ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> b
 }
 
 /// Validates the calls and the answer of a reply.
-fn checked(reply: ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> Reply {
+fn checked(reply: ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> ModelTurnReply {
     let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
     let ModelReply { text, calls, usage, provider, answered_by } = reply;
     let calls = calls.into_iter().map(|call| check(toolset, call)).collect();
-    Reply { text, calls, usage, output, provider, answered_by }
+    ModelTurnReply { text, calls, usage, output, provider, answered_by }
 }
 
 /// The message of a failure is part of an event, too, and may quote untrusted text.
@@ -180,18 +180,18 @@ fn shortened(mut message: String) -> String {
 const SCHEMA_REPEATED: usize = 8 * 1024;
 
 /// Validates an answer against its schema.
-fn check_output(schema: &Schema, text: Option<&str>) -> Output {
+fn check_output(schema: &Schema, text: Option<&str>) -> OutputCheck {
     let text = text.map(str::trim).unwrap_or_default();
     let faults = match schema.check_arguments(text) {
         // No answer is not an empty object.
         _ if text.is_empty() => "there is no answer".to_owned(),
-        Ok(arguments) if arguments.dropped.is_empty() => return Output::Fits,
-        Ok(arguments) => return Output::FitsAs(arguments.into_value()),
+        Ok(arguments) if arguments.dropped.is_empty() => return OutputCheck::Fits,
+        Ok(arguments) => return OutputCheck::FitsAs(arguments.into_value()),
         Err(violations) => violations.iter().map(|violation| violation.message.as_str()).collect::<Vec<_>>().join("; "),
     };
     let source = schema.source().to_string();
     let repeated = if source.len() <= SCHEMA_REPEATED { format!(": {source}") } else { ".".to_owned() };
-    Output::Misfits(format!(
+    OutputCheck::Misfits(format!(
         "This answer is not what was asked for: {faults}\nAnswer again, with nothing but one JSON object that \
          fits its JSON Schema{repeated}"
     ))
@@ -220,7 +220,7 @@ async fn prepare(
     told: Told,
     head: &Head,
     transcript: &Transcript,
-) -> Result<Result<Prepared, ModelError>, StoreError> {
+) -> Result<Result<PreparedTurn, ModelError>, StoreError> {
     let inner = &driver.inner;
     let toolset = match toolset(driver, transcript).await? {
         Ok(toolset) => toolset,
@@ -229,7 +229,7 @@ async fn prepare(
     let spec = &transcript.spec;
     let showing = large_results::showing(&*inner.blobs, &head.name, &toolset, transcript).await?;
     if spec.target_kind == TargetKind::Tool {
-        return Ok(Ok(Prepared::Direct(tool_target::answer(transcript, &toolset, &showing), toolset)));
+        return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &showing), toolset)));
     }
     let history = match history(driver, transcript).await? {
         Ok(history) => history,
@@ -246,7 +246,7 @@ async fn prepare(
         },
     };
     let Told { messages, turns } = transcript.tell(told, &history.messages, &showing);
-    Ok(Ok(Prepared::Ask(Box::new(Question {
+    Ok(Ok(PreparedTurn::Ask(Box::new(Question {
         model,
         turns,
         spec: Arc::clone(spec),
@@ -307,10 +307,10 @@ async fn history(driver: &Driver, transcript: &Transcript) -> Result<Result<Hist
 }
 
 /// Validates a call: its tool must exist, and its arguments must be strict JSON that matches its parameters.
-fn check(toolset: &Toolset, call: ModelCall) -> Asked {
+fn check(toolset: &Toolset, call: ModelCall) -> AskedByModel {
     let ModelCall { provider_id, alias, arguments: written } = call;
     let provider_id: Arc<str> = provider_id.into();
-    let refused = |tool, alias, written, code: &str, message| Asked {
+    let refused = |tool, alias, written, code: &str, message| AskedByModel {
         provider_id: Arc::clone(&provider_id),
         tool,
         alias,
@@ -318,14 +318,14 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
         written: Some(written),
         dropped: Vec::new(),
         deprecated: None,
-        way: Way::Refused { code: code.into(), message },
+        way: CallWay::Refused { code: code.into(), message },
     };
     let Some(member) = toolset.by_alias(&alias) else {
         let message = format!("there is no tool `{alias}`; use one of the tools that are listed");
         let alias: Arc<str> = alias.into();
         return refused(Arc::clone(&alias), alias, written, outcome_code::UNKNOWN_TOOL, message);
     };
-    let Member { tool, name, alias, .. } = member;
+    let ToolsetMember { tool, name, alias, .. } = member;
     let (name, alias) = (Arc::clone(name), Arc::clone(alias));
     let checked = match member.schema() {
         Ok(schema) => schema.check_arguments(&written),
@@ -338,9 +338,9 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
         Ok(arguments) => {
             let way = if tool.is_external() {
                 // Clamped to the query's limit when that is known.
-                Way::Outside { timeout: tool.timeout.unwrap_or(Duration::MAX) }
+                CallWay::Outside { timeout: tool.timeout.unwrap_or(Duration::MAX) }
             } else {
-                Way::Inside { repeatable: tool.is_safe_to_repeat() }
+                CallWay::Inside { repeatable: tool.is_safe_to_repeat() }
             };
             let dropped = arguments.dropped.clone();
             let arguments = arguments.into_value();
@@ -350,7 +350,7 @@ fn check(toolset: &Toolset, call: ModelCall) -> Asked {
                 let message = format!("Arguments have more than {ARGUMENT_BYTES} bytes");
                 return refused(name, alias, text.clone(), outcome_code::INVALID_ARGUMENTS, message);
             }
-            Asked {
+            AskedByModel {
                 provider_id,
                 tool: name,
                 alias,

@@ -5,8 +5,8 @@ use std::{path::Path, sync::Arc};
 use bosun_core::{Namespace, Timestamp};
 use bosun_engine::{
     SystemClock,
-    registry::{PromptError, Window},
-    resource::{Assemble, Description, Kind, Manifest, Origin, ResourceKey, StoredResource},
+    registry::{MemoryWindow, PromptError},
+    resource::{Assemble, Manifest, ManifestBody, ResourceKey, ResourceKind, ResourceOrigin, StoredResource},
 };
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::{
     address::Reachable,
     manifests::load,
     runner::builtin::Builtins,
-    secret::{Secrets, binding::Reach},
+    secret::{Secrets, binding::SecretReach},
 };
 
 fn library() -> Library {
@@ -26,20 +26,25 @@ fn library() -> Library {
     Library::new(files, Arc::new(Secrets::default()), Reachable::default(), Arc::new(builtins))
 }
 
-fn manifest(kind: Kind, name: &str, spec: &Value) -> Manifest {
+fn manifest(kind: ResourceKind, name: &str, spec: &Value) -> Manifest {
     let spec = spec.as_object().unwrap().clone();
     Manifest {
         key: ResourceKey::new(kind, Namespace::default(), name),
-        description: Description { spec, ..Description::default() },
+        description: ManifestBody { spec, ..ManifestBody::default() },
     }
 }
 
-fn stored(kind: Kind, name: &str, spec: &Value) -> StoredResource {
+fn stored(kind: ResourceKind, name: &str, spec: &Value) -> StoredResource {
     let (created_at, updated_at) = (Timestamp(1), Timestamp(2));
     StoredResource { manifest: manifest(kind, name, spec), generation: 3, created_at, updated_at }
 }
 
-fn availability(library: &Library, stored: &[StoredResource], kind: Kind, name: &str) -> (bool, &'static str, String) {
+fn availability(
+    library: &Library,
+    stored: &[StoredResource],
+    kind: ResourceKind,
+    name: &str,
+) -> (bool, &'static str, String) {
     let registry = library.assemble(stored);
     let resource = registry.resource(kind, &Namespace::default(), name).unwrap();
     let availability = resource.availability(&registry);
@@ -56,18 +61,18 @@ fn every_kind_is_described_as_it_was_written() {
     let names = |kind| -> Vec<String> {
         registry.resources(kind, &kinds()).iter().map(|one| one.manifest.key.name.clone()).collect()
     };
-    assert_eq!(names(Kind::Agent), ["greeter"]);
-    assert_eq!(names(Kind::Team), ["inner", "pair"]);
-    assert_eq!(names(Kind::McpServer), ["files"]);
-    assert_eq!(names(Kind::Memory), ["default", "plain", "short"], "and the one that every namespace has");
-    assert_eq!(names(Kind::ConfigMap), ["settings"]);
+    assert_eq!(names(ResourceKind::Agent), ["greeter"]);
+    assert_eq!(names(ResourceKind::Team), ["inner", "pair"]);
+    assert_eq!(names(ResourceKind::McpServer), ["files"]);
+    assert_eq!(names(ResourceKind::Memory), ["default", "plain", "short"], "and the one that every namespace has");
+    assert_eq!(names(ResourceKind::ConfigMap), ["settings"]);
     let tools = "ask-greeter ask-team calculator client-search current_time fetch noop read-file read_result script";
-    assert_eq!(names(Kind::Tool).join(" "), tools);
-    let team = registry.resource(Kind::Team, &kinds(), "pair").unwrap();
+    assert_eq!(names(ResourceKind::Tool).join(" "), tools);
+    let team = registry.resource(ResourceKind::Team, &kinds(), "pair").unwrap();
     assert_eq!(team.manifest.description.spec["members"][1], json!({"name": "inner", "type": "team"}));
     assert_eq!(team.availability(&registry).reason, "NotServed");
-    assert_eq!(registry.memory(&kinds(), "short").unwrap().window, Window::Messages(20));
-    assert_eq!(registry.memory(&kinds(), "plain").unwrap().window, Window::default());
+    assert_eq!(registry.memory(&kinds(), "short").unwrap().window, MemoryWindow::Messages(20));
+    assert_eq!(registry.memory(&kinds(), "plain").unwrap().window, MemoryWindow::default());
     let namespaces: Vec<_> = registry.namespaces().iter().map(ToString::to_string).collect();
     assert_eq!(namespaces, ["default", "kinds", "team-b"]);
 }
@@ -91,23 +96,29 @@ async fn what_a_client_stores_is_checked_as_a_file_is() {
     let library = library();
     let check = async |kind, spec: Value| library.check(&manifest(kind, "x", &spec)).await;
     let asked = json!({"prompt": "Hi", "modelRef": {"name": "gone"}, "colour": "red"});
-    let checked = check(Kind::Agent, asked).await.unwrap();
+    let checked = check(ResourceKind::Agent, asked).await.unwrap();
     assert_eq!(checked.warnings, ["unknown field `spec.colour` was ignored"]);
     let codes = async |kind, spec: Value| -> Vec<&str> {
         check(kind, spec).await.unwrap_err().faults.iter().map(|fault| fault.code).collect()
     };
-    assert_eq!(codes(Kind::Agent, json!({"prompt": 5, "overrides": []})).await, ["wrong_type", "unsupported_field"]);
-    assert_eq!(codes(Kind::Tool, json!({"type": "http"})).await, ["missing_field"]);
-    assert_eq!(codes(Kind::Model, json!({})).await, ["missing_field", "missing_field"]);
+    assert_eq!(
+        codes(ResourceKind::Agent, json!({"prompt": 5, "overrides": []})).await,
+        ["wrong_type", "unsupported_field"]
+    );
+    assert_eq!(codes(ResourceKind::Tool, json!({"type": "http"})).await, ["missing_field"]);
+    assert_eq!(codes(ResourceKind::Model, json!({})).await, ["missing_field", "missing_field"]);
     let script = json!({"provider": "scripted", "config": {"scripted": {"file": "/etc/passwd"}}});
-    assert_eq!(codes(Kind::Model, script).await, ["unsupported_field"]);
-    let faults = library.check(&manifest(Kind::Agent, "Not A Name", &json!({}))).await.unwrap_err();
+    assert_eq!(codes(ResourceKind::Model, script).await, ["unsupported_field"]);
+    let faults = library.check(&manifest(ResourceKind::Agent, "Not A Name", &json!({}))).await.unwrap_err();
     assert_eq!(faults.faults[0].code, "bad_value");
-    assert!(check(Kind::ConfigMap, json!({"data": {"a": "b"}})).await.is_ok());
-    assert_eq!(codes(Kind::ConfigMap, json!({"data": {"a": 5}})).await, ["wrong_type"]);
-    let faults = library.check(&manifest(Kind::Tool, "usage", &json!({"type": "external"}))).await.unwrap_err();
+    assert!(check(ResourceKind::ConfigMap, json!({"data": {"a": "b"}})).await.is_ok());
+    assert_eq!(codes(ResourceKind::ConfigMap, json!({"data": {"a": 5}})).await, ["wrong_type"]);
+    let faults = library.check(&manifest(ResourceKind::Tool, "usage", &json!({"type": "external"}))).await.unwrap_err();
     assert_eq!(faults.faults[0].code, "reserved_name");
-    assert!(library.check(&manifest(Kind::Agent, "usage", &json!({}))).await.is_ok(), "only tools are read there");
+    assert!(
+        library.check(&manifest(ResourceKind::Agent, "usage", &json!({}))).await.is_ok(),
+        "only tools are read there"
+    );
 }
 
 /// A model as a client stores it, whose every field may be a reference to the secret `openai`.
@@ -123,7 +134,7 @@ async fn a_stored_model_sends_secrets_where_files_send_them_and_to_its_providers
     let secret = json!({"valueFrom": {"secretKeyRef": {"name": "openai", "key": "api-key"}}});
     let check = async |provider: &str, base_url: &Value, settings: Value| -> Vec<String> {
         let spec = model_of_client(provider, base_url, &settings);
-        let faults = library.check(&manifest(Kind::Model, "x", &spec)).await.err().unwrap_or_default();
+        let faults = library.check(&manifest(ResourceKind::Model, "x", &spec)).await.err().unwrap_or_default();
         faults.faults.into_iter().map(|fault| format!("{} {}", fault.code, fault.message)).collect()
     };
     let at = |url: &str| json!({"value": url});
@@ -158,7 +169,7 @@ async fn a_stored_model_calls_what_is_public_and_a_file_whatever_it_says() {
     let library = library();
     let check = async |base_url: &str| -> Vec<&str> {
         let spec = model_of_client("openai", &json!({"value": base_url}), &json!({"apiKey": {"value": "mine"}}));
-        let faults = library.check(&manifest(Kind::Model, "x", &spec)).await.err().unwrap_or_default();
+        let faults = library.check(&manifest(ResourceKind::Model, "x", &spec)).await.err().unwrap_or_default();
         faults.faults.iter().map(|fault| fault.code).collect()
     };
     for url in ["https://api.openai.com/v1", "http://models.example:8000/v1", "https://1.1.1.1/v1"] {
@@ -170,14 +181,17 @@ async fn a_stored_model_calls_what_is_public_and_a_file_whatever_it_says() {
         assert_eq!(check(url).await, ["address_not_allowed"], "{url}");
     }
     let own = library.files.models.iter().filter_map(|model| model.provider.config());
-    assert!(own.clone().count() > 0 && own.clone().all(|config| config.reach == Reach::File), "files are trusted");
+    assert!(
+        own.clone().count() > 0 && own.clone().all(|config| config.reach == SecretReach::File),
+        "files are trusted"
+    );
 }
 
 #[test]
 fn a_stored_agent_is_available_when_everything_it_names_is_there() {
     let library = library();
     let agent = stored(
-        Kind::Agent,
+        ResourceKind::Agent,
         "mine",
         &json!({
             "modelRef": {"name": "mine"},
@@ -189,13 +203,13 @@ fn a_stored_agent_is_available_when_everything_it_names_is_there() {
     let model = json!({"provider": "openai", "model": {"value": "m"},
         "config": {"openai": {"baseUrl": {"value": "http://localhost:1/v1"}}}});
     let mut all = vec![agent];
-    let message = |all: &[StoredResource]| availability(&library, all, Kind::Agent, "mine").2;
+    let message = |all: &[StoredResource]| availability(&library, all, ResourceKind::Agent, "mine").2;
     assert_eq!(message(&all), "missing: Model `mine`, Tool `gone`, ConfigMap `mine`");
-    all.push(stored(Kind::Model, "mine", &model));
-    all.push(stored(Kind::Tool, "gone", &json!({"type": "external"})));
+    all.push(stored(ResourceKind::Model, "mine", &model));
+    all.push(stored(ResourceKind::Tool, "gone", &json!({"type": "external"})));
     assert_eq!(message(&all), "missing: ConfigMap `mine`");
-    all.push(stored(Kind::ConfigMap, "mine", &json!({"data": {"k": "v"}})));
-    assert_eq!(availability(&library, &all, Kind::Agent, "mine").1, "AllDependenciesReady");
+    all.push(stored(ResourceKind::ConfigMap, "mine", &json!({"data": {"k": "v"}})));
+    assert_eq!(availability(&library, &all, ResourceKind::Agent, "mine").1, "AllDependenciesReady");
     let registry = library.assemble(&all);
     let agent = registry.agent(&Namespace::default(), "mine").unwrap();
     assert_eq!(agent.prompt_for(&std::collections::BTreeMap::new()).unwrap().unwrap(), "v");
@@ -206,17 +220,18 @@ fn a_stored_agent_is_available_when_everything_it_names_is_there() {
 #[test]
 fn a_file_wins_over_what_is_stored_and_says_so() {
     let library = library();
-    let registry = library.assemble(&[stored(Kind::Agent, "bare", &json!({"prompt": "stored"}))]);
-    let resource = registry.resource(Kind::Agent, &Namespace::default(), "bare").unwrap();
-    assert!(resource.hides_stored && matches!(resource.origin, Origin::File(_)));
+    let registry = library.assemble(&[stored(ResourceKind::Agent, "bare", &json!({"prompt": "stored"}))]);
+    let resource = registry.resource(ResourceKind::Agent, &Namespace::default(), "bare").unwrap();
+    assert!(resource.hides_stored && matches!(resource.origin, ResourceOrigin::File(_)));
     assert_eq!(registry.agent(&Namespace::default(), "bare").unwrap().prompt, None);
 }
 
 #[test]
 fn what_is_stored_and_not_readable_any_more_is_there_with_its_faults() {
     let library = library();
-    let broken = stored(Kind::Agent, "old", &json!({"prompt": ["from", "another", "version"]}));
-    let (is_available, reason, message) = availability(&library, std::slice::from_ref(&broken), Kind::Agent, "old");
+    let broken = stored(ResourceKind::Agent, "old", &json!({"prompt": ["from", "another", "version"]}));
+    let (is_available, reason, message) =
+        availability(&library, std::slice::from_ref(&broken), ResourceKind::Agent, "old");
     assert_eq!((is_available, reason), (false, "Invalid"));
     assert_eq!(message, "`spec.prompt` of Agent `old` must be text, not a list");
     assert!(library.assemble(&[broken]).agent(&Namespace::default(), "old").is_none());
@@ -231,13 +246,13 @@ fn a_namespace_is_assembled_without_the_others() {
         one
     };
     let of_kinds = [
-        in_kinds(stored(Kind::Agent, "mine", &json!({"prompt": "hello", "modelRef": {"name": "default"}}))),
-        in_kinds(stored(Kind::Agent, "greeter", &json!({"prompt": "hidden by the file"}))),
+        in_kinds(stored(ResourceKind::Agent, "mine", &json!({"prompt": "hello", "modelRef": {"name": "default"}}))),
+        in_kinds(stored(ResourceKind::Agent, "greeter", &json!({"prompt": "hidden by the file"}))),
     ];
-    let elsewhere = stored(Kind::Agent, "elsewhere", &json!({"prompt": "hello"}));
+    let elsewhere = stored(ResourceKind::Agent, "elsewhere", &json!({"prompt": "hello"}));
     let all = library.assemble(&[of_kinds.to_vec(), vec![elsewhere]].concat());
     let alone = library.assemble_namespace(&kinds(), &of_kinds);
-    for kind in Kind::ALL {
+    for kind in ResourceKind::ALL {
         assert_eq!(alone.resources(*kind, &kinds()), all.resources(*kind, &kinds()), "{kind:?}");
     }
     let agents = |registry: &bosun_engine::Registry| registry.agents(&kinds()).cloned().collect::<Vec<_>>();
@@ -250,7 +265,7 @@ fn a_namespace_is_assembled_without_the_others() {
 #[tokio::test]
 async fn faults_and_warnings_of_clients_are_listed_up_to_a_number_and_counted() {
     let library = library();
-    let manifest = |spec: Value| manifest(Kind::Agent, "a", &spec);
+    let manifest = |spec: Value| manifest(ResourceKind::Agent, "a", &spec);
     let faults = library.check(&manifest(json!({"prompt": "p", "tools": vec![0; 5_000]}))).await.unwrap_err();
     assert_eq!((faults.faults.len(), faults.omitted >= 4_900), (100, true), "{}", faults.omitted);
     let mut odd = json!({"prompt": "p"});

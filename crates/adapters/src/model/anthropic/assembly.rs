@@ -13,21 +13,21 @@ use super::{
 };
 use crate::model::{
     fields,
-    remote::{Answer, Assemble, Failure, malformed, unreadable},
+    remote::{AssembleReply, Failure, RemoteAnswer, malformed, unreadable},
 };
 
 /// Reads a non-streamed answer: the same blocks, each as a whole.
-pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure> {
+pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<RemoteAnswer, Failure> {
     let message: Message = serde_json::from_slice(body).map_err(|error| unreadable("message", &error))?;
     if let Some(error) = message.error {
         return Err(reported(&error));
     }
     let Some(content) = message.content else { return Err(malformed("the message has no `content`").into()) };
-    let mut assembly = Assembly::default();
+    let mut assembly = MessagesAssembly::default();
     assembly.begin(message.role.as_deref(), message.usage)?;
     for (index, block) in content.into_iter().enumerate() {
         assembly.start_block(index, block)?;
-        if let Some(Block { kind: Kind::Text(text), .. }) = assembly.blocks.last()
+        if let Some(ReplyBlock { kind: BlockKind::Text(text), .. }) = assembly.blocks.last()
             && !text.is_empty()
         {
             deltas.push(text);
@@ -35,7 +35,7 @@ pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure>
         assembly.end_block(index)?;
     }
     assembly.stop_reason(message.stop_reason)?;
-    assembly.progress = Progress::Stopped;
+    assembly.progress = AssemblyProgress::Stopped;
     assembly.end()
 }
 
@@ -43,7 +43,7 @@ pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure>
 const BLOCK_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Progress {
+enum AssemblyProgress {
     #[default]
     Nothing,
     Begun,
@@ -63,24 +63,24 @@ enum Stop {
 
 /// An answer in progress.
 #[derive(Debug, Default)]
-pub(super) struct Assembly {
-    progress: Progress,
-    blocks: Vec<Block>,
+pub(super) struct MessagesAssembly {
+    progress: AssemblyProgress,
+    blocks: Vec<ReplyBlock>,
     usage: Usage,
     size: ReplySize,
     stop: Option<Stop>,
 }
 
 #[derive(Debug)]
-struct Block {
+struct ReplyBlock {
     is_open: bool,
-    kind: Kind,
+    kind: BlockKind,
     /// The block as it started, without what `kind` holds, and with what its deltas have added.
     fields: Map<String, Value>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum BlockKind {
     Text(String),
     ToolUse {
         id: String,
@@ -95,15 +95,15 @@ enum Kind {
     },
 }
 
-impl Assemble for Assembly {
+impl AssembleReply for MessagesAssembly {
     fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), Failure> {
         let event = serde_json::from_str(data)
             .map_err(|error| malformed(format!("an event is not one of a message: {error}")))?;
         self.take(event, deltas)
     }
 
-    fn end(self) -> Result<Answer, Failure> {
-        if self.progress != Progress::Stopped {
+    fn end(self) -> Result<RemoteAnswer, Failure> {
+        if self.progress != AssemblyProgress::Stopped {
             return Err(ModelError::Incomplete("the stream ended without `message_stop`".into()).into());
         }
         let Some(stop) = self.stop else {
@@ -128,21 +128,23 @@ impl Assemble for Assembly {
             Stop::ToolUse | Stop::EndTurn | Stop::Pause => {}
         }
         let reply = self.reply(stop == Stop::Pause);
-        Ok(if stop == Stop::Pause { Answer::Paused(reply) } else { Answer::Whole(reply) })
+        Ok(if stop == Stop::Pause { RemoteAnswer::Paused(reply) } else { RemoteAnswer::Whole(reply) })
     }
 }
 
-impl Assembly {
+impl MessagesAssembly {
     fn take(&mut self, event: Event, deltas: &dyn Deltas) -> Result<(), Failure> {
         match (self.progress, &event) {
             (_, Event::Ping | Event::Unknown | Event::Error { .. })
-            | (Progress::Nothing, Event::MessageStart { .. }) => {}
-            (Progress::Nothing, _) => return Err(malformed("the stream does not begin with `message_start`").into()),
-            (Progress::Begun, Event::MessageStart { .. }) => {
+            | (AssemblyProgress::Nothing, Event::MessageStart { .. }) => {}
+            (AssemblyProgress::Nothing, _) => {
+                return Err(malformed("the stream does not begin with `message_start`").into());
+            }
+            (AssemblyProgress::Begun, Event::MessageStart { .. }) => {
                 return Err(malformed("a second message begins in the stream").into());
             }
-            (Progress::Begun, _) => {}
-            (Progress::Stopped, _) => return Err(malformed("something follows the end of the message").into()),
+            (AssemblyProgress::Begun, _) => {}
+            (AssemblyProgress::Stopped, _) => return Err(malformed("something follows the end of the message").into()),
         }
         match event {
             Event::MessageStart { message } => self.begin(message.role.as_deref(), message.usage)?,
@@ -158,7 +160,7 @@ impl Assembly {
                 self.usage.update(usage.unwrap_or_default());
                 self.stop_reason(delta.stop_reason)?;
             }
-            Event::MessageStop => self.progress = Progress::Stopped,
+            Event::MessageStop => self.progress = AssemblyProgress::Stopped,
             Event::Error { error } => return Err(reported(&error)),
             Event::Ping | Event::Unknown => {}
         }
@@ -169,7 +171,7 @@ impl Assembly {
         if let Some(role) = role.filter(|role| *role != "assistant") {
             return Err(malformed(format!("the answer comes from `{role}`, not from the assistant")));
         }
-        self.progress = Progress::Begun;
+        self.progress = AssemblyProgress::Begun;
         self.usage.update(usage.unwrap_or_default());
         Ok(())
     }
@@ -193,7 +195,7 @@ impl Assembly {
             Some("text") => {
                 let text = text("text").ok_or_else(|| malformed(format!("block {index} has no `text`")))?;
                 self.size.add_text(&text)?;
-                Kind::Text(text)
+                BlockKind::Text(text)
             }
             Some("tool_use") => {
                 let (id, name) = (text("id"), text("name"));
@@ -205,14 +207,14 @@ impl Assembly {
                     return Err(malformed(format!("two tool calls have the id `{id}`")));
                 }
                 let input = fields.shift_remove("input").unwrap_or(Value::Null);
-                Kind::ToolUse { id, name, input, json: String::new() }
+                BlockKind::ToolUse { id, name, input, json: String::new() }
             }
-            Some(_) => Kind::Own { json: String::new() },
+            Some(_) => BlockKind::Own { json: String::new() },
         };
-        if !matches!(kind, Kind::Own { .. }) {
+        if !matches!(kind, BlockKind::Own { .. }) {
             fields.shift_remove("type");
         }
-        self.blocks.push(Block { is_open: true, kind, fields });
+        self.blocks.push(ReplyBlock { is_open: true, kind, fields });
         Ok(())
     }
 
@@ -229,7 +231,7 @@ impl Assembly {
             self.size.add(fields::size(&delta))?;
         }
         match (&mut block.kind, kind.as_str()) {
-            (Kind::Text(so_far), "text_delta") => {
+            (BlockKind::Text(so_far), "text_delta") => {
                 let more = text("text")?;
                 self.size.add_text(&more)?;
                 if !more.is_empty() {
@@ -237,7 +239,7 @@ impl Assembly {
                     so_far.push_str(&more);
                 }
             }
-            (Kind::ToolUse { json, .. } | Kind::Own { json }, "input_json_delta") => {
+            (BlockKind::ToolUse { json, .. } | BlockKind::Own { json }, "input_json_delta") => {
                 json.push_str(&text("partial_json")?);
             }
             (_, "citations_delta") => {
@@ -245,12 +247,12 @@ impl Assembly {
                 fields::grow_members(&mut block.fields, Map::from_iter([("citations".to_owned(), json!([citation]))]));
             }
             // `thinking_delta` has `thinking`, `signature_delta` has `signature`, and so on.
-            (Kind::Own { .. }, _) => {
+            (BlockKind::Own { .. }, _) => {
                 let mut delta = delta;
                 delta.shift_remove("type");
                 fields::grow_members(&mut block.fields, delta);
             }
-            (Kind::Text(_) | Kind::ToolUse { .. }, other) => {
+            (BlockKind::Text(_) | BlockKind::ToolUse { .. }, other) => {
                 return Err(malformed(format!("a `{other}` does not belong in block {index}")));
             }
         }
@@ -264,16 +266,16 @@ impl Assembly {
         block.is_open = false;
         block.fields.retain(|_, value| !value.is_null());
         match &mut block.kind {
-            Kind::Text(_) => {}
-            Kind::ToolUse { input, json, name, .. } => match (json.is_empty(), &*input) {
+            BlockKind::Text(_) => {}
+            BlockKind::ToolUse { input, json, name, .. } => match (json.is_empty(), &*input) {
                 (true, Value::Object(_)) => *json = input.to_string(),
                 (true, _) => return Err(malformed(format!("tool call `{name}` has no arguments"))),
                 (false, Value::Null) => {}
                 (false, Value::Object(members)) if members.is_empty() => {}
                 (false, _) => return Err(malformed(format!("tool call `{name}` has its arguments twice"))),
             },
-            Kind::Own { json } if json.is_empty() => {}
-            Kind::Own { json } => {
+            BlockKind::Own { json } if json.is_empty() => {}
+            BlockKind::Own { json } => {
                 let input: Value = serde_json::from_str(json)
                     .map_err(|error| malformed(format!("the input of block {index} is not JSON: {error}")))?;
                 block.fields.insert("input".to_owned(), input);
@@ -304,26 +306,26 @@ impl Assembly {
 
     fn calls(&self) -> impl Iterator<Item = (&String, &String, &String)> {
         self.blocks.iter().filter_map(|block| match &block.kind {
-            Kind::ToolUse { id, name, json, .. } => Some((id, name, json)),
-            Kind::Text(_) | Kind::Own { .. } => None,
+            BlockKind::ToolUse { id, name, json, .. } => Some((id, name, json)),
+            BlockKind::Text(_) | BlockKind::Own { .. } => None,
         })
     }
 
     fn reply(self, keep_layout: bool) -> ModelReply {
         let (mut text, mut calls, mut layout) = (String::new(), Vec::new(), Vec::new());
-        for Block { kind, fields, .. } in self.blocks {
+        for ReplyBlock { kind, fields, .. } in self.blocks {
             match kind {
                 // The API rejects empty texts, which it sometimes sends.
-                Kind::Text(part) if part.is_empty() => {}
-                Kind::Text(part) => {
+                BlockKind::Text(part) if part.is_empty() => {}
+                BlockKind::Text(part) => {
                     layout.push(layout::text(part.len(), fields));
                     text.push_str(&part);
                 }
-                Kind::ToolUse { id, name, json, .. } => {
+                BlockKind::ToolUse { id, name, json, .. } => {
                     layout.push(layout::call(calls.len(), fields));
                     calls.push(ModelCall { provider_id: id, alias: name, arguments: json });
                 }
-                Kind::Own { .. } => layout.push(Value::Object(fields)),
+                BlockKind::Own { .. } => layout.push(Value::Object(fields)),
             }
         }
         let is_kept = keep_layout || !layout::is_plain(&layout);

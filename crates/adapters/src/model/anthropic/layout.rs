@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 /// One entry of a layout.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Place<'a> {
+pub(super) enum BlockPlace<'a> {
     /// This many bytes of the text, and the provider-specific fields.
     Text(usize, Option<&'a Map<String, Value>>),
     /// The call with this index, likewise.
@@ -38,26 +38,26 @@ fn mark(kind: &str, number: usize, own: Map<String, Value>) -> Value {
 pub(super) fn is_plain(layout: &[Value]) -> bool {
     let places: Vec<_> = layout.iter().map(read).collect();
     let calls = match places.split_first() {
-        Some((Place::Text(_, None), calls)) => calls,
+        Some((BlockPlace::Text(_, None), calls)) => calls,
         _ => &places[..],
     };
-    calls.iter().enumerate().all(|(number, place)| *place == Place::Call(number, None))
+    calls.iter().enumerate().all(|(number, place)| *place == BlockPlace::Call(number, None))
 }
 
 /// Reads one entry.
-pub(super) fn read(entry: &Value) -> Place<'_> {
+pub(super) fn read(entry: &Value) -> BlockPlace<'_> {
     let number = |name: &str| entry.get(name)?.as_u64().and_then(|number| usize::try_from(number).ok());
     let own = entry.get("own").and_then(Value::as_object);
     // The API's own blocks have a `type`, placeholders have none.
     if entry.get("type").is_none() {
         if let Some(bytes) = number("text") {
-            return Place::Text(bytes, own);
+            return BlockPlace::Text(bytes, own);
         }
         if let Some(number) = number("call") {
-            return Place::Call(number, own);
+            return BlockPlace::Call(number, own);
         }
     }
-    Place::Own(entry)
+    BlockPlace::Own(entry)
 }
 
 #[cfg(test)]
@@ -81,6 +81,6 @@ mod tests {
     #[test]
     fn a_block_of_the_api_is_never_mistaken_for_a_placeholder() {
         let block = json!({"type": "call_summary", "call": 0});
-        assert_eq!(read(&block), Place::Own(&block));
+        assert_eq!(read(&block), BlockPlace::Own(&block));
     }
 }

@@ -12,8 +12,8 @@ mod wire;
 use bosun_engine::model::Deltas;
 use url::Url;
 
-use self::assembly::Assembly;
-use super::remote::{Answer, Failure, Reader, Streamed, Turn, Wire};
+use self::assembly::MessagesAssembly;
+use super::remote::{Failure, RemoteAnswer, RemoteTurn, ReplyReader, Streamed, Wire};
 
 /// The name under which a turn stores provider-specific fields of this API.
 const WIRE: &str = "anthropic";
@@ -30,12 +30,12 @@ pub const OWN_PROPERTIES: &[&str] = &["model", "messages", "system", "tools", "t
 
 /// The messages API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Messages {
+pub struct MessagesApi {
     /// Whether to mark prefixes for the API's prompt cache.
     pub cache: bool,
 }
 
-impl Wire for Messages {
+impl Wire for MessagesApi {
     fn provider(&self) -> &'static str {
         "anthropic"
     }
@@ -54,15 +54,15 @@ impl Wire for Messages {
         headers
     }
 
-    fn body(&self, turn: &Turn<'_>) -> Result<String, serde_json::Error> {
+    fn body(&self, turn: &RemoteTurn<'_>) -> Result<String, serde_json::Error> {
         request::body(turn, self.cache)
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Streamed::<Assembly>::default())
+    fn reader(&self) -> Box<dyn ReplyReader> {
+        Box::new(Streamed::<MessagesAssembly>::default())
     }
 
-    fn plain(&self, body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure> {
+    fn plain(&self, body: &[u8], deltas: &dyn Deltas) -> Result<RemoteAnswer, Failure> {
         assembly::plain(body, deltas)
     }
 }

@@ -17,18 +17,18 @@ use serde_json::{Map, Value, json};
 
 use super::{
     MAX_TOKENS, WIRE,
-    layout::{self, Place},
+    layout::{self, BlockPlace},
 };
 use crate::model::{
     fields,
-    remote::{Body, Turn},
+    remote::{RemoteTurn, RequestBody},
 };
 
 /// Marks the prefix up to here for the prompt cache.
 const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}}";
 
-pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::Error> {
-    let mut body = Body::of(turn.model)?;
+pub(super) fn body(turn: &RemoteTurn<'_>, cache: bool) -> Result<String, serde_json::Error> {
+    let mut body = RequestBody::of(turn.model)?;
     body.settings(&options(turn), turn.properties)?;
     body.value("stream", &turn.stream)?;
     let tools = turn.request.toolset.declarations(Dialect::Anthropic);
@@ -39,7 +39,7 @@ pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::E
             body.json("tool_choice", "{\"type\":\"none\"}");
         }
     }
-    let (mut system, mut messages) = (Vec::new(), Messages::default());
+    let (mut system, mut messages) = (Vec::new(), WireMessages::default());
     for message in &turn.request.messages {
         match message {
             Message::System(text) => system.extend(text_block(text, None)),
@@ -63,7 +63,7 @@ pub(super) fn body(turn: &Turn<'_>, cache: bool) -> Result<String, serde_json::E
 }
 
 /// The options of the query, and the maximum length of an answer, which the API requires.
-fn options(turn: &Turn<'_>) -> Vec<(&'static str, Value)> {
+fn options(turn: &RemoteTurn<'_>) -> Vec<(&'static str, Value)> {
     let options = turn.request.options;
     let is_set = turn.properties.iter().any(|(name, _)| *name == "max_tokens");
     let max_tokens = options.max_tokens.or((!is_set).then_some(MAX_TOKENS.into()));
@@ -74,9 +74,9 @@ fn options(turn: &Turn<'_>) -> Vec<(&'static str, Value)> {
 
 /// Messages in the wire format: user and assistant alternate, and each one is a list of blocks.
 #[derive(Default)]
-struct Messages(Vec<(&'static str, Vec<String>)>);
+struct WireMessages(Vec<(&'static str, Vec<String>)>);
 
-impl Messages {
+impl WireMessages {
     fn add(&mut self, message: &Message) {
         let (role, blocks) = match message {
             Message::System(_) => return,
@@ -120,18 +120,18 @@ fn answer(text: &str, calls: &[MessageCall], layout: &[Value]) -> Vec<String> {
     let mut blocks = Vec::new();
     for entry in layout {
         match layout::read(entry) {
-            Place::Text(bytes, own) => {
+            BlockPlace::Text(bytes, own) => {
                 let (part, after) = rest.split_at_checked(bytes).unwrap_or((rest, ""));
                 rest = after;
                 blocks.extend(text_block(part, own));
             }
-            Place::Call(number, own) => {
+            BlockPlace::Call(number, own) => {
                 if let (Some(call), Some(told)) = (calls.get(number), told.get_mut(number)) {
                     *told = true;
                     blocks.push(call_block(call, own));
                 }
             }
-            Place::Own(block) => blocks.push(block.to_string()),
+            BlockPlace::Own(block) => blocks.push(block.to_string()),
         }
     }
     blocks.extend(text_block(rest, None));

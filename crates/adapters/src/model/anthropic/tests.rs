@@ -17,17 +17,19 @@ use bosun_engine::{
 use bosun_standin::Answer;
 use serde_json::json;
 
-use super::Messages;
+use super::MessagesApi;
 use crate::{
     golden,
     model::{
         fields,
-        remote::{self, Config, Remote, Wire},
-        testing::{self, Kept, assistant, call, conversation, hello, literal, request, result, stand_in, stream_of},
+        remote::{self, Remote, RemoteConfig, Wire},
+        testing::{
+            self, KeptDeltas, assistant, call, conversation, hello, literal, request, result, stand_in, stream_of,
+        },
     },
 };
 
-const MESSAGES: Messages = Messages { cache: true };
+const MESSAGES: MessagesApi = MessagesApi { cache: true };
 
 fn fixtures() -> PathBuf {
     testing::fixtures().join("anthropic")
@@ -37,20 +39,20 @@ fn stream(name: &str) -> Answer {
     Answer::sse(stream_of("anthropic", name))
 }
 
-fn config(url: &str) -> Config {
-    Config { model: literal("claude-sonnet-4-5"), ..testing::config(url) }
+fn config(url: &str) -> RemoteConfig {
+    RemoteConfig { model: literal("claude-sonnet-4-5"), ..testing::config(url) }
 }
 
-fn model(config: Config) -> Remote<Messages> {
+fn model(config: RemoteConfig) -> Remote<MessagesApi> {
     testing::remote(config, MESSAGES)
 }
 
 /// Asserts that the body of the request is the golden file, byte for byte.
-async fn check_request(file: &str, change: impl FnOnce(&mut Config, &mut Messages), request: ModelRequest) {
+async fn check_request(file: &str, change: impl FnOnce(&mut RemoteConfig, &mut MessagesApi), request: ModelRequest) {
     let server = stand_in(vec![stream("text-only")]).await;
     let (mut config, mut wire) = (config(&server.url()), MESSAGES);
     change(&mut config, &mut wire);
-    testing::remote(config, wire).reply(&request, &Kept::default()).await.unwrap();
+    testing::remote(config, wire).reply(&request, &KeptDeltas::default()).await.unwrap();
     let sent = server.requests().remove(0);
     assert_eq!((sent.method.as_str(), sent.path.as_str()), ("POST", "/v1/messages"));
     assert_eq!(sent.header("content-type"), Some("application/json"));
@@ -64,7 +66,7 @@ async fn requests_are_these_bytes() {
     check_request("after-results.json", |_, _| {}, request(conversation())).await;
     check_request("last-turn.json", |_, _| {}, ModelRequest { tools_allowed: false, ..hello() }).await;
     let no_tools = ModelRequest { toolset: Arc::new(Toolset::merge(Mode::Ark, vec![], vec![])), ..hello() };
-    let settings = |config: &mut Config, wire: &mut Messages| {
+    let settings = |config: &mut RemoteConfig, wire: &mut MessagesApi| {
         (config.stream, wire.cache) = (false, false);
         config.properties = [
             ("temperature", "0.2"),

@@ -21,7 +21,7 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// What a request has shown about the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum BreakerVerdict {
     /// It answered, even if it refused the request.
     Alive,
     /// It could not be reached, failed with a server error, or broke off.
@@ -39,13 +39,13 @@ pub(super) enum Pass {
 
 /// The breaker is open: no requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Open {
+pub(crate) struct OpenCircuit {
     pub(crate) failures: u32,
     pub(crate) remaining: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BreakerState {
     Closed,
     Open { until: Duration },
     HalfOpen { probing: bool },
@@ -54,7 +54,7 @@ enum State {
 /// The state of one address. Times are relative to an arbitrary origin of the caller.
 #[derive(Debug)]
 pub(super) struct Breaker {
-    state: State,
+    state: BreakerState,
     /// Consecutive failures, over all states.
     failures: u32,
     rest: Duration,
@@ -62,51 +62,53 @@ pub(super) struct Breaker {
 
 impl Default for Breaker {
     fn default() -> Self {
-        Self { state: State::Closed, failures: 0, rest: FIRST_REST }
+        Self { state: BreakerState::Closed, failures: 0, rest: FIRST_REST }
     }
 }
 
 impl Breaker {
     /// # Errors
     /// If the breaker is open, with the remaining time.
-    pub(super) fn admit(&mut self, now: Duration) -> Result<Pass, Open> {
+    pub(super) fn admit(&mut self, now: Duration) -> Result<Pass, OpenCircuit> {
         match self.state {
-            State::Closed => Ok(Pass::Normal),
-            State::Open { until } if now < until => {
-                Err(Open { failures: self.failures, remaining: until.saturating_sub(now) })
+            BreakerState::Closed => Ok(Pass::Normal),
+            BreakerState::Open { until } if now < until => {
+                Err(OpenCircuit { failures: self.failures, remaining: until.saturating_sub(now) })
             }
-            State::Open { .. } | State::HalfOpen { probing: false } => {
-                self.state = State::HalfOpen { probing: true };
+            BreakerState::Open { .. } | BreakerState::HalfOpen { probing: false } => {
+                self.state = BreakerState::HalfOpen { probing: true };
                 Ok(Pass::Probe)
             }
-            State::HalfOpen { probing: true } => Err(Open { failures: self.failures, remaining: FIRST_REST }),
+            BreakerState::HalfOpen { probing: true } => {
+                Err(OpenCircuit { failures: self.failures, remaining: FIRST_REST })
+            }
         }
     }
 
     /// Returns a pass with its verdict. `Some` if the breaker opens.
-    pub(super) fn record(&mut self, pass: Pass, verdict: Verdict, now: Duration) -> Option<Open> {
+    pub(super) fn record(&mut self, pass: Pass, verdict: BreakerVerdict, now: Duration) -> Option<OpenCircuit> {
         match (pass, verdict) {
-            (Pass::Normal, Verdict::Unknown) => None,
-            (Pass::Probe, Verdict::Unknown) => {
-                self.state = State::HalfOpen { probing: false };
+            (Pass::Normal, BreakerVerdict::Unknown) => None,
+            (Pass::Probe, BreakerVerdict::Unknown) => {
+                self.state = BreakerState::HalfOpen { probing: false };
                 None
             }
-            (Pass::Normal, Verdict::Alive) => {
+            (Pass::Normal, BreakerVerdict::Alive) => {
                 // A request that was sent before the failures says nothing about the time after them.
-                if self.state == State::Closed {
+                if self.state == BreakerState::Closed {
                     self.failures = 0;
                 }
                 None
             }
-            (Pass::Probe, Verdict::Alive) => {
+            (Pass::Probe, BreakerVerdict::Alive) => {
                 *self = Self::default();
                 None
             }
-            (Pass::Normal, Verdict::Failing) => {
+            (Pass::Normal, BreakerVerdict::Failing) => {
                 self.failures = self.failures.saturating_add(1);
-                (self.state == State::Closed && self.failures >= FAILURES).then(|| self.open(now))
+                (self.state == BreakerState::Closed && self.failures >= FAILURES).then(|| self.open(now))
             }
-            (Pass::Probe, Verdict::Failing) => {
+            (Pass::Probe, BreakerVerdict::Failing) => {
                 self.failures = self.failures.saturating_add(1);
                 self.rest = self.rest.saturating_mul(2).min(LONGEST_REST);
                 Some(self.open(now))
@@ -114,9 +116,9 @@ impl Breaker {
         }
     }
 
-    fn open(&mut self, now: Duration) -> Open {
-        self.state = State::Open { until: now.saturating_add(self.rest) };
-        Open { failures: self.failures, remaining: self.rest }
+    fn open(&mut self, now: Duration) -> OpenCircuit {
+        self.state = BreakerState::Open { until: now.saturating_add(self.rest) };
+        OpenCircuit { failures: self.failures, remaining: self.rest }
     }
 }
 
@@ -133,7 +135,7 @@ mod tests {
     fn fail(breaker: &mut Breaker, times: u32, now: u64) {
         for _ in 0..times {
             let pass = breaker.admit(seconds(now)).unwrap();
-            breaker.record(pass, Verdict::Failing, seconds(now));
+            breaker.record(pass, BreakerVerdict::Failing, seconds(now));
         }
     }
 
@@ -142,11 +144,11 @@ mod tests {
         let mut breaker = Breaker::default();
         fail(&mut breaker, 4, 0);
         let pass = breaker.admit(seconds(0)).unwrap();
-        breaker.record(pass, Verdict::Alive, seconds(0));
+        breaker.record(pass, BreakerVerdict::Alive, seconds(0));
         fail(&mut breaker, 4, 0);
         assert_eq!(breaker.admit(seconds(0)), Ok(Pass::Normal));
         fail(&mut breaker, 1, 0);
-        assert_eq!(breaker.admit(seconds(2)), Err(Open { failures: 5, remaining: seconds(3) }));
+        assert_eq!(breaker.admit(seconds(2)), Err(OpenCircuit { failures: 5, remaining: seconds(3) }));
     }
 
     #[test]
@@ -156,18 +158,22 @@ mod tests {
         assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe));
         assert!(breaker.admit(seconds(5)).is_err(), "another probe");
         // It has shown nothing: another probe is allowed.
-        breaker.record(Pass::Probe, Verdict::Unknown, seconds(5));
+        breaker.record(Pass::Probe, BreakerVerdict::Unknown, seconds(5));
         assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe));
         assert_eq!(
-            breaker.record(Pass::Probe, Verdict::Failing, seconds(6)),
-            Some(Open { failures: 6, remaining: seconds(10) })
+            breaker.record(Pass::Probe, BreakerVerdict::Failing, seconds(6)),
+            Some(OpenCircuit { failures: 6, remaining: seconds(10) })
         );
         assert!(breaker.admit(seconds(15)).is_err());
         assert_eq!(breaker.admit(seconds(16)), Ok(Pass::Probe));
-        breaker.record(Pass::Probe, Verdict::Alive, seconds(16));
+        breaker.record(Pass::Probe, BreakerVerdict::Alive, seconds(16));
         assert_eq!(breaker.admit(seconds(16)), Ok(Pass::Normal));
         fail(&mut breaker, 5, 20);
-        assert_eq!(breaker.admit(seconds(20)), Err(Open { failures: 5, remaining: FIRST_REST }), "the initial time");
+        assert_eq!(
+            breaker.admit(seconds(20)),
+            Err(OpenCircuit { failures: 5, remaining: FIRST_REST }),
+            "the initial time"
+        );
     }
 
     #[test]
@@ -175,25 +181,26 @@ mod tests {
         let mut breaker = Breaker::default();
         let late = breaker.admit(seconds(0)).unwrap();
         fail(&mut breaker, 5, 0);
-        breaker.record(late, Verdict::Alive, seconds(1));
+        breaker.record(late, BreakerVerdict::Alive, seconds(1));
         assert!(breaker.admit(seconds(1)).is_err(), "an old answer does not close it");
-        breaker.record(Pass::Normal, Verdict::Failing, seconds(4));
+        breaker.record(Pass::Normal, BreakerVerdict::Failing, seconds(4));
         assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe), "an old failure does not prolong it");
     }
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum BreakerStep {
         Ask,
-        End(usize, Verdict),
+        End(usize, BreakerVerdict),
         Wait(u64),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
-        let verdict = prop_oneof![Just(Verdict::Alive), Just(Verdict::Failing), Just(Verdict::Unknown)];
+    fn step() -> impl Strategy<Value = BreakerStep> {
+        let verdict =
+            prop_oneof![Just(BreakerVerdict::Alive), Just(BreakerVerdict::Failing), Just(BreakerVerdict::Unknown)];
         prop_oneof![
-            4 => Just(Step::Ask),
-            4 => (any::<usize>(), verdict).prop_map(|(which, verdict)| Step::End(which, verdict)),
-            1 => (0..30_u64).prop_map(Step::Wait),
+            4 => Just(BreakerStep::Ask),
+            4 => (any::<usize>(), verdict).prop_map(|(which, verdict)| BreakerStep::End(which, verdict)),
+            1 => (0..30_u64).prop_map(BreakerStep::Wait),
         ]
     }
 
@@ -207,8 +214,8 @@ mod tests {
             let (mut now, mut out, mut failing) = (Duration::ZERO, Vec::new(), 0_u32);
             for step in steps {
                 match step {
-                    Step::Wait(time) => now += seconds(time),
-                    Step::Ask => match breaker.admit(now) {
+                    BreakerStep::Wait(time) => now += seconds(time),
+                    BreakerStep::Ask => match breaker.admit(now) {
                         Ok(pass) => {
                             prop_assert!(pass == Pass::Normal || !out.contains(&Pass::Probe));
                             out.push(pass);
@@ -218,22 +225,22 @@ mod tests {
                             prop_assert!(open.remaining <= LONGEST_REST && open.remaining > Duration::ZERO);
                         }
                     },
-                    Step::End(which, verdict) if !out.is_empty() => {
+                    BreakerStep::End(which, verdict) if !out.is_empty() => {
                         let pass = out.remove(which % out.len());
-                        failing += u32::from(verdict == Verdict::Failing);
+                        failing += u32::from(verdict == BreakerVerdict::Failing);
                         let opened = breaker.record(pass, verdict, now);
                         prop_assert!(opened.is_none() || breaker.admit(now).is_err());
                     }
-                    Step::End(..) => {}
+                    BreakerStep::End(..) => {}
                 }
             }
             for pass in out {
-                breaker.record(pass, Verdict::Unknown, now);
+                breaker.record(pass, BreakerVerdict::Unknown, now);
             }
             now += LONGEST_REST;
             let pass = breaker.admit(now);
             prop_assert!(pass.is_ok());
-            breaker.record(pass.unwrap(), Verdict::Alive, now);
+            breaker.record(pass.unwrap(), BreakerVerdict::Alive, now);
             prop_assert!(breaker.admit(now) == Ok(Pass::Normal));
         }
     }

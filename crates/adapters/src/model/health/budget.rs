@@ -84,14 +84,14 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum BudgetStep {
         Request,
         Retry,
         Wait(u64),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![5 => Just(Step::Request), 10 => Just(Step::Retry), 1 => (0..20_000_u64).prop_map(Step::Wait)]
+    fn step() -> impl Strategy<Value = BudgetStep> {
+        prop_oneof![5 => Just(BudgetStep::Request), 10 => Just(BudgetStep::Retry), 1 => (0..20_000_u64).prop_map(BudgetStep::Wait)]
     }
 
     proptest! {
@@ -101,12 +101,12 @@ mod tests {
             let (mut requests, mut retries) = (0_u64, 0_u64);
             for step in steps {
                 match step {
-                    Step::Request => {
+                    BudgetStep::Request => {
                         requests += 1;
                         budget.note_request(now);
                     }
-                    Step::Retry => retries += u64::from(budget.spend(now)),
-                    Step::Wait(millis) => now += Duration::from_millis(millis),
+                    BudgetStep::Retry => retries += u64::from(budget.spend(now)),
+                    BudgetStep::Wait(millis) => now += Duration::from_millis(millis),
                 }
                 prop_assert!(retries * RETRY <= RESERVE + requests * EARNED + now.as_secs() * PER_SECOND);
             }

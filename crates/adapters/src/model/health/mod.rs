@@ -21,7 +21,7 @@ use self::{
     budget::Budget,
 };
 
-pub(crate) use breaker::{Open, Verdict};
+pub(crate) use breaker::{BreakerVerdict, OpenCircuit};
 
 /// The health of one address.
 #[derive(Debug)]
@@ -54,28 +54,28 @@ impl Endpoint {
     }
 
     /// A permit for one request, unless the breaker is open.
-    pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit, Open> {
+    pub(crate) fn admit(self: &Arc<Self>) -> Result<ModelPermit, OpenCircuit> {
         let pass = lock(&self.breaker).admit(self.now())?;
-        Ok(Permit { endpoint: Arc::clone(self), pass, verdict: Verdict::Unknown })
+        Ok(ModelPermit { endpoint: Arc::clone(self), pass, verdict: BreakerVerdict::Unknown })
     }
 }
 
 /// A permit for one request. Dropping it without a verdict counts as unknown.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub(crate) struct ModelPermit {
     endpoint: Arc<Endpoint>,
     pass: Pass,
-    verdict: Verdict,
+    verdict: BreakerVerdict,
 }
 
-impl Permit {
+impl ModelPermit {
     /// Returns the permit with its verdict.
-    pub(crate) fn end(mut self, verdict: Verdict) {
+    pub(crate) fn end(mut self, verdict: BreakerVerdict) {
         self.verdict = verdict;
     }
 }
 
-impl Drop for Permit {
+impl Drop for ModelPermit {
     fn drop(&mut self) {
         let opened = lock(&self.endpoint.breaker).record(self.pass, self.verdict, self.endpoint.now());
         if let Some(open) = opened {
@@ -90,10 +90,10 @@ const MOST_KNOWN: usize = 4_096;
 
 /// The health of the addresses that were called so far; if there are too many, those not in use are evicted.
 #[derive(Debug, Default)]
-pub(crate) struct Endpoints(Mutex<HashMap<Address, Arc<Endpoint>>>);
+pub(crate) struct Endpoints(Mutex<HashMap<ModelAddress, Arc<Endpoint>>>);
 
 /// A provider and its address: one account, as far as a server can tell.
-type Address = (&'static str, String);
+type ModelAddress = (&'static str, String);
 
 impl Endpoints {
     /// The health of a provider at this address. The query of the URL is a setting, or a secret, and not part of it.

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::WIRE;
 use crate::model::{
     fields,
-    remote::{Answer, Assemble, Failure, error_message, malformed, unreadable},
+    remote::{AssembleReply, Failure, RemoteAnswer, error_message, malformed, unreadable},
 };
 
 /// Fields of an answer that OpenAI defines and does not accept back in a conversation.
@@ -48,14 +48,14 @@ pub(super) fn plain(body: &[u8], deltas: &dyn Deltas) -> Result<ModelReply, Mode
         }
         Some(message)
     };
-    let mut assembly = Assembly { end_mark_seen: true, ..Assembly::default() };
+    let mut assembly = ChatAssembly { end_mark_seen: true, ..ChatAssembly::default() };
     assembly.chunk(chunk, message, deltas)?;
     assembly.reply()
 }
 
 /// An answer in progress.
 #[derive(Debug, Default)]
-pub(super) struct Assembly {
+pub(super) struct ChatAssembly {
     text: String,
     refusal: String,
     calls: Vec<PartialCall>,
@@ -86,7 +86,7 @@ enum Finish {
     ContentFilter,
 }
 
-impl Assemble for Assembly {
+impl AssembleReply for ChatAssembly {
     fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), Failure> {
         if self.end_mark_seen {
             return Err(malformed("something follows the end mark of the stream").into());
@@ -100,12 +100,12 @@ impl Assemble for Assembly {
         Ok(self.chunk(chunk, |choice| choice.delta, deltas)?)
     }
 
-    fn end(self) -> Result<Answer, Failure> {
-        Ok(Answer::Whole(self.reply()?))
+    fn end(self) -> Result<RemoteAnswer, Failure> {
+        Ok(RemoteAnswer::Whole(self.reply()?))
     }
 }
 
-impl Assembly {
+impl ChatAssembly {
     fn chunk(
         &mut self,
         chunk: Chunk,

@@ -7,8 +7,8 @@ mod request;
 use bosun_engine::model::Deltas;
 use url::Url;
 
-use self::assembly::Assembly;
-use super::remote::{Answer, Failure, Reader, Streamed, Turn, Wire};
+use self::assembly::ChatAssembly;
+use super::remote::{Failure, RemoteAnswer, RemoteTurn, ReplyReader, Streamed, Wire};
 
 /// The name under which a turn stores provider-specific fields of these APIs.
 const WIRE: &str = "openai";
@@ -78,16 +78,16 @@ impl Wire for ChatCompletions {
         key.map(header).into_iter().collect()
     }
 
-    fn body(&self, turn: &Turn<'_>) -> Result<String, serde_json::Error> {
+    fn body(&self, turn: &RemoteTurn<'_>) -> Result<String, serde_json::Error> {
         request::body(turn, self.echo)
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Streamed::<Assembly>::default())
+    fn reader(&self) -> Box<dyn ReplyReader> {
+        Box::new(Streamed::<ChatAssembly>::default())
     }
 
-    fn plain(&self, body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure> {
-        Ok(Answer::Whole(assembly::plain(body, deltas)?))
+    fn plain(&self, body: &[u8], deltas: &dyn Deltas) -> Result<RemoteAnswer, Failure> {
+        Ok(RemoteAnswer::Whole(assembly::plain(body, deltas)?))
     }
 }
 

@@ -8,11 +8,11 @@ use bosun_engine::model::ModelRequest;
 use serde_json::{Value, json};
 
 use super::message;
-use crate::model::remote::{Body, Turn};
+use crate::model::remote::{RemoteTurn, RequestBody};
 
-pub(super) fn body(turn: &Turn<'_>, echo: bool) -> Result<String, serde_json::Error> {
+pub(super) fn body(turn: &RemoteTurn<'_>, echo: bool) -> Result<String, serde_json::Error> {
     let messages: Vec<_> = turn.request.messages.iter().map(|message| message::of(message, echo)).collect();
-    let mut body = Body::of(turn.model)?;
+    let mut body = RequestBody::of(turn.model)?;
     body.value("messages", &messages)?;
     let tools = turn.request.toolset.declarations(Dialect::OpenAiChat);
     // The API rejects an empty list.
@@ -35,7 +35,7 @@ pub(super) fn body(turn: &Turn<'_>, echo: bool) -> Result<String, serde_json::Er
 
 /// The options of the query. OpenAI's newer models accept only `max_completion_tokens`, other servers only
 /// `max_tokens`: the manifest shows which, if it sets one.
-fn options(turn: &Turn<'_>) -> Vec<(&'static str, Value)> {
+fn options(turn: &RemoteTurn<'_>) -> Vec<(&'static str, Value)> {
     const NEWER: &str = "max_completion_tokens";
     let limit = if turn.properties.iter().any(|(name, _)| *name == NEWER) { NEWER } else { "max_tokens" };
     let options = turn.request.options;

@@ -25,9 +25,9 @@ use crate::{
     model::{
         remote::{self, Remote, Wire},
         scripted::{Script, Scripted},
-        testing::{self, Kept, conversation, hello, literal, reply, request, stand_in, stream_of},
+        testing::{self, KeptDeltas, conversation, hello, literal, reply, request, stand_in, stream_of},
     },
-    secret::{Secrets, Source},
+    secret::{SecretSource, Secrets},
 };
 
 const OPENAI: ChatCompletions = ChatCompletions { host: Host::OpenAi, echo: true };
@@ -41,20 +41,20 @@ fn stream(name: &str) -> Answer {
     Answer::sse(stream_of("openai", name))
 }
 
-fn config(url: &str) -> remote::Config {
+fn config(url: &str) -> remote::RemoteConfig {
     testing::config(&format!("{url}/v1"))
 }
 
-fn model(config: remote::Config) -> Remote<ChatCompletions> {
+fn model(config: remote::RemoteConfig) -> Remote<ChatCompletions> {
     testing::remote(config, OPENAI)
 }
 
 /// Asserts that the body of the request is the golden file, byte for byte.
-async fn check_request(file: &str, change: impl FnOnce(&mut remote::Config), request: ModelRequest) {
+async fn check_request(file: &str, change: impl FnOnce(&mut remote::RemoteConfig), request: ModelRequest) {
     let server = stand_in(vec![stream("one-word")]).await;
     let mut config = config(&server.url());
     change(&mut config);
-    model(config).reply(&request, &Kept::default()).await.unwrap();
+    model(config).reply(&request, &KeptDeltas::default()).await.unwrap();
     let sent = server.requests().remove(0);
     assert_eq!((sent.method.as_str(), sent.path.as_str()), ("POST", "/v1/chat/completions"));
     assert_eq!(sent.header("content-type"), Some("application/json"));
@@ -68,7 +68,7 @@ async fn requests_are_these_bytes() {
     let last_turn = ModelRequest { tools_allowed: false, ..hello() };
     check_request("last-turn.json", |_| {}, last_turn).await;
     let no_tools = ModelRequest { toolset: Arc::new(Toolset::merge(Mode::Ark, vec![], vec![])), ..hello() };
-    let settings = |config: &mut remote::Config| {
+    let settings = |config: &mut remote::RemoteConfig| {
         config.stream = false;
         config.properties = [
             ("temperature", "0.2"),
@@ -91,7 +91,7 @@ async fn requests_are_these_bytes() {
     };
     let with = |properties: &[(&str, &str)]| {
         let properties: Vec<_> = properties.iter().map(|(name, value)| ((*name).to_owned(), literal(value))).collect();
-        move |config: &mut remote::Config| config.properties = properties
+        move |config: &mut remote::RemoteConfig| config.properties = properties
     };
     let sum = json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]});
     let newer = [("temperature", "0.2"), ("max_completion_tokens", "500"), ("top_p", "0.9")];
@@ -107,9 +107,9 @@ async fn a_turn_begins_with_the_bytes_of_the_turn_before_it() {
     let server = stand_in(vec![stream("parallel-calls"), stream("one-word")]).await;
     let model = model(config(&server.url()));
     let mut messages: Vec<_> = conversation().drain(..2).collect();
-    let first = model.reply(&request(messages.clone()), &Kept::default()).await.unwrap();
+    let first = model.reply(&request(messages.clone()), &KeptDeltas::default()).await.unwrap();
     messages.extend(testing::follow(&first));
-    model.reply(&request(messages), &Kept::default()).await.unwrap();
+    model.reply(&request(messages), &KeptDeltas::default()).await.unwrap();
     let [first, second] = &server.requests()[..] else { panic!() };
     let (prefix, rest) = first.body.split_once("}],\"tools\":").unwrap();
     assert!(second.body.starts_with(&format!("{prefix}}},")), "{}", second.body);
@@ -123,7 +123,7 @@ async fn key_and_headers_are_resolved_for_each_request() {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     let server = stand_in(vec![stream("one-word"), stream("one-word")]).await;
     let reference = |key: &str, optional| {
-        Source::Reference(bosun_core::tool::SecretRef { name: "openai".into(), key: key.into(), optional })
+        SecretSource::Reference(bosun_core::tool::SecretRef { name: "openai".into(), key: key.into(), optional })
     };
     let mut config = config(&server.url());
     config.api_key = Some(reference("api-key", false));
@@ -158,7 +158,7 @@ async fn a_missing_secret_is_named_and_nothing_is_sent() {
     let server = stand_in(vec![]).await;
     let mut config = config(&server.url());
     let key = bosun_core::tool::SecretRef { name: "openai".into(), key: "api-key".into(), optional: false };
-    config.api_key = Some(Source::Reference(key));
+    config.api_key = Some(SecretSource::Reference(key));
     let error = reply(&model(config)).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -216,9 +216,9 @@ async fn a_scripted_api_is_understood_as_the_script_itself() {
     for stream in [true, false] {
         for input in ["one", "two", "three"] {
             let server = StandIn::recording(Plays::parse("wire.yaml", &text).unwrap()).await.unwrap();
-            let remote = model(remote::Config { stream, ..config(&server.url()) });
+            let remote = model(remote::RemoteConfig { stream, ..config(&server.url()) });
             let asked = request(vec![Message::User(input.into())]);
-            let (near, far) = (Kept::default(), Kept::default());
+            let (near, far) = (KeptDeltas::default(), KeptDeltas::default());
             let mut expect = scripted.reply(&asked, &near).await.unwrap();
             let got = remote.reply(&asked, &far).await.unwrap();
             for (expect, got) in expect.calls.iter_mut().zip(&got.calls) {

@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 use hyper::{Response, StatusCode, header::CONTENT_TYPE};
 use serde_json::Value;
 
-use super::{Answer, Failure, Wire};
+use super::{Failure, RemoteAnswer, Wire};
 use crate::{
     model::retry,
     outbound::{Body, cause},
@@ -30,7 +30,7 @@ pub(super) async fn read(
     asked_for_stream: bool,
     idle: Duration,
     deltas: &dyn Deltas,
-) -> Result<Answer, Failure> {
+) -> Result<RemoteAnswer, Failure> {
     let content_type = response.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default().to_owned());
     // Some servers do not know streaming and answer plainly.
     let is =

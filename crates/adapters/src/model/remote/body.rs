@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// A body that is being written.
-pub(crate) struct Body(String);
+pub(crate) struct RequestBody(String);
 
-impl Body {
+impl RequestBody {
     /// One that begins with the name of its model, as every one does.
     pub(crate) fn of(model: &str) -> Result<Self, serde_json::Error> {
         Ok(Self(format!("{{\"model\":{}", serde_json::to_string(model)?)))

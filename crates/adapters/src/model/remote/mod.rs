@@ -25,26 +25,26 @@ use hyper::StatusCode;
 use serde_json::Value;
 use url::Url;
 
-use self::request::{Prepared, Settings, Written};
+use self::request::{PreparedRequest, RequestSettings, WrittenRequest};
 use super::{
     fields,
-    health::Verdict,
+    health::BreakerVerdict,
     retry::{self, Backoff},
     shown::Shown,
 };
 use crate::{
     outbound::Client,
     secret::{
-        Secrets, Source,
-        binding::{Part, Reach},
+        SecretSource, Secrets,
+        binding::{HostPart, SecretReach},
     },
 };
 
 pub(crate) use answer::error_message;
-pub(crate) use body::Body;
+pub(crate) use body::RequestBody;
 pub use connections::Connections;
 pub(crate) use request::base;
-pub(crate) use streamed::{Assemble, Streamed, malformed, unreadable};
+pub(crate) use streamed::{AssembleReply, Streamed, malformed, unreadable};
 
 /// A model that pauses its turn is told to go on this often.
 const LONGEST_PAUSE: usize = 8;
@@ -64,39 +64,39 @@ pub const OWN_HEADERS: &[&str] = &[
 
 /// A model as its manifest describes it. Values are resolved at each call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct RemoteConfig {
     /// The model's name at the API.
-    pub model: Source,
+    pub model: SecretSource,
     /// The address under which the wire format has its own paths.
-    pub base_url: Source,
-    pub api_key: Option<Source>,
+    pub base_url: SecretSource,
+    pub api_key: Option<SecretSource>,
     /// The version of the API, where it has one.
-    pub version: Option<Source>,
-    pub headers: Vec<(String, Source)>,
+    pub version: Option<SecretSource>,
+    pub headers: Vec<(String, SecretSource)>,
     /// Further parameters of the request, in this order.
-    pub properties: Vec<(String, Source)>,
+    pub properties: Vec<(String, SecretSource)>,
     pub stream: bool,
     pub timeouts: Timeouts,
     /// Where its secrets may be sent.
-    pub reach: Reach,
+    pub reach: SecretReach,
 }
 
-impl Config {
+impl RemoteConfig {
     /// The address, if it is written in the manifest.
     pub(crate) fn literal_url(&self) -> Option<Url> {
         match &self.base_url {
-            Source::Literal(text) => base(text.expose()).ok(),
-            Source::Reference(_) => None,
+            SecretSource::Literal(text) => base(text.expose()).ok(),
+            SecretSource::Reference(_) => None,
         }
     }
 
     /// Everything that may be a secret and goes to the address, with the field that it stands in.
-    pub(crate) fn sent(&self) -> impl Iterator<Item = (&str, Part, &Source)> {
-        let headers = self.headers.iter().map(|(name, source)| (name.as_str(), Part::Header, source));
-        let properties = self.properties.iter().map(|(name, source)| (name.as_str(), Part::Body, source));
-        let key = self.api_key.iter().map(|source| ("apiKey", Part::Key, source));
-        let version = self.version.iter().map(|source| ("version", Part::Body, source));
-        [("model", Part::Body, &self.model)].into_iter().chain(key).chain(version).chain(headers).chain(properties)
+    pub(crate) fn sent(&self) -> impl Iterator<Item = (&str, HostPart, &SecretSource)> {
+        let headers = self.headers.iter().map(|(name, source)| (name.as_str(), HostPart::Header, source));
+        let properties = self.properties.iter().map(|(name, source)| (name.as_str(), HostPart::Body, source));
+        let key = self.api_key.iter().map(|source| ("apiKey", HostPart::Key, source));
+        let version = self.version.iter().map(|source| ("version", HostPart::Body, source));
+        [("model", HostPart::Body, &self.model)].into_iter().chain(key).chain(version).chain(headers).chain(properties)
     }
 }
 
@@ -133,17 +133,17 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync + 'static {
     fn headers(&self, key: Option<&str>, version: Option<&str>) -> Vec<(&'static str, String)>;
 
     /// The body. The same conversation must begin with the same bytes each time.
-    fn body(&self, turn: &Turn<'_>) -> Result<String, serde_json::Error>;
+    fn body(&self, turn: &RemoteTurn<'_>) -> Result<String, serde_json::Error>;
 
     /// Reads a streamed answer.
-    fn reader(&self) -> Box<dyn Reader>;
+    fn reader(&self) -> Box<dyn ReplyReader>;
 
     /// Reads a plain answer; `deltas` gets its text as well.
-    fn plain(&self, body: &[u8], deltas: &dyn Deltas) -> Result<Answer, Failure>;
+    fn plain(&self, body: &[u8], deltas: &dyn Deltas) -> Result<RemoteAnswer, Failure>;
 }
 
 /// What one request says.
-pub(crate) struct Turn<'a> {
+pub(crate) struct RemoteTurn<'a> {
     pub(crate) model: &'a str,
     pub(crate) request: &'a ModelRequest,
     pub(crate) stream: bool,
@@ -151,17 +151,17 @@ pub(crate) struct Turn<'a> {
 }
 
 /// A streamed answer, read from its bytes.
-pub(crate) trait Reader: Send {
+pub(crate) trait ReplyReader: Send {
     /// Takes the next bytes of the body; text goes to `deltas`. There is no answer after a failure.
     fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), Failure>;
 
     /// The answer, if the body that has ended was whole.
-    fn end(self: Box<Self>) -> Result<Answer, Failure>;
+    fn end(self: Box<Self>) -> Result<RemoteAnswer, Failure>;
 }
 
 /// What a request brought.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum RemoteAnswer {
     Whole(ModelReply),
     /// The API wants to be asked again with this as the model's last words. It asks for no calls, and
     /// what it keeps for its API accounts for its whole text.
@@ -186,12 +186,12 @@ impl Failure {
         Self::Passing { message, asked_wait: None, is_outage: true }
     }
 
-    fn verdict(&self) -> Verdict {
+    fn verdict(&self) -> BreakerVerdict {
         match self {
-            Self::Passing { is_outage: true, .. } | Self::Final(ModelError::Incomplete(_)) => Verdict::Failing,
+            Self::Passing { is_outage: true, .. } | Self::Final(ModelError::Incomplete(_)) => BreakerVerdict::Failing,
             Self::Passing { is_outage: false, .. }
-            | Self::Final(ModelError::Refused { .. } | ModelError::TooLong(_)) => Verdict::Alive,
-            Self::Final(_) => Verdict::Unknown,
+            | Self::Final(ModelError::Refused { .. } | ModelError::TooLong(_)) => BreakerVerdict::Alive,
+            Self::Final(_) => BreakerVerdict::Unknown,
         }
     }
 
@@ -222,9 +222,9 @@ impl From<SseError> for Failure {
 #[derive(Debug)]
 pub(crate) struct Remote<W> {
     pub(crate) namespace: Namespace,
-    pub(crate) config: Config,
+    pub(crate) config: RemoteConfig,
     /// What need not be looked up at each call.
-    written: Written,
+    written: WrittenRequest,
     pub(crate) wire: W,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) connections: Arc<Connections>,
@@ -235,17 +235,17 @@ impl<W: Wire> Remote<W> {
     /// A model of `namespace`, whose secrets alone it can use.
     pub(crate) fn new(
         namespace: Namespace,
-        config: Config,
+        config: RemoteConfig,
         wire: W,
         secrets: Arc<Secrets>,
         connections: Arc<Connections>,
     ) -> Self {
-        let written = Written::of(&config, &wire);
+        let written = WrittenRequest::of(&config, &wire);
         Self { namespace, config, written, wire, secrets, connections, backoff: Backoff::default() }
     }
 
-    async fn ask(&self, request: &ModelRequest, deltas: &Shown<'_>) -> Result<Answer, ModelError> {
-        let settings = Settings {
+    async fn ask(&self, request: &ModelRequest, deltas: &Shown<'_>) -> Result<RemoteAnswer, ModelError> {
+        let settings = RequestSettings {
             namespace: &self.namespace,
             secrets: &self.secrets,
             config: &self.config,
@@ -272,7 +272,7 @@ impl<W: Wire> Remote<W> {
             };
             attempts += 1;
             let answer = self.attempt(client, &prepared, deltas).await;
-            permit.end(answer.as_ref().map_or_else(Failure::verdict, |_| Verdict::Alive));
+            permit.end(answer.as_ref().map_or_else(Failure::verdict, |_| BreakerVerdict::Alive));
             let (message, asked_wait) = match answer {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => match prepared.redaction.clean_failure(failure) {
@@ -296,7 +296,12 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    async fn attempt(&self, client: &Client, prepared: &Prepared<'_>, deltas: &dyn Deltas) -> Result<Answer, Failure> {
+    async fn attempt(
+        &self,
+        client: &Client,
+        prepared: &PreparedRequest<'_>,
+        deltas: &dyn Deltas,
+    ) -> Result<RemoteAnswer, Failure> {
         let limit = self.config.timeouts.total;
         match tokio::time::timeout(limit, self.exchange(client, prepared, deltas)).await {
             Ok(answer) => answer,
@@ -306,7 +311,12 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    async fn exchange(&self, client: &Client, prepared: &Prepared<'_>, deltas: &dyn Deltas) -> Result<Answer, Failure> {
+    async fn exchange(
+        &self,
+        client: &Client,
+        prepared: &PreparedRequest<'_>,
+        deltas: &dyn Deltas,
+    ) -> Result<RemoteAnswer, Failure> {
         let Timeouts { first_byte, idle, .. } = self.config.timeouts;
         let limit = if self.config.stream { first_byte } else { idle };
         let response = match tokio::time::timeout(limit, client.send(prepared.request())).await {
@@ -330,8 +340,8 @@ impl<W: Wire> Model for Remote<W> {
         for _ in 0..LONGEST_PAUSE {
             let answer = self.ask(&request, &deltas).await?;
             let (reply, is_whole) = match answer {
-                Answer::Whole(reply) => (reply, true),
-                Answer::Paused(reply) => (reply, false),
+                RemoteAnswer::Whole(reply) => (reply, true),
+                RemoteAnswer::Paused(reply) => (reply, false),
             };
             if !is_whole {
                 let (text, provider) = (reply.text.clone(), reply.provider.clone());

@@ -16,10 +16,10 @@ use hyper::{
 use serde_json::Value;
 use url::Url;
 
-use super::{Config, Failure, Turn, Wire};
+use super::{Failure, RemoteConfig, RemoteTurn, Wire};
 use crate::secret::{
-    Secret, SecretError, Secrets, Source,
-    binding::{Destination, Part},
+    Secret, SecretError, SecretSource, Secrets,
+    binding::{Destination, HostPart},
 };
 
 /// W3C's: where the request stands in a trace.
@@ -27,14 +27,14 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Everything that is sent, and what must not come back in an error.
-pub(super) struct Prepared<'a> {
-    address: Cow<'a, Address>,
+pub(super) struct PreparedRequest<'a> {
+    address: Cow<'a, RequestAddress>,
     headers: HeaderMap,
     body: Bytes,
     pub(super) redaction: Redaction,
 }
 
-impl Prepared<'_> {
+impl PreparedRequest<'_> {
     pub(super) fn url(&self) -> &Url {
         &self.address.url
     }
@@ -101,12 +101,12 @@ impl Redaction {
 
 /// Where requests go, as what sends them wants it.
 #[derive(Clone)]
-struct Address {
+struct RequestAddress {
     url: Url,
     uri: Uri,
 }
 
-impl Address {
+impl RequestAddress {
     fn of(url: Url) -> Result<Self, &'static str> {
         let uri = Uri::try_from(url.as_str()).map_err(|_| "is not an address that can be called")?;
         Ok(Self { url, uri })
@@ -114,46 +114,46 @@ impl Address {
 }
 
 /// What a manifest itself says of where requests go, read once. It may hold a secret, so nobody sees it.
-pub(super) struct Written {
+pub(super) struct WrittenRequest {
     base: Option<Url>,
     /// If nothing of it is looked up at each call.
-    address: Option<Address>,
+    address: Option<RequestAddress>,
 }
 
-impl Written {
-    pub(super) fn of(config: &Config, wire: &dyn Wire) -> Self {
-        let literal = |source: &Source| match source {
-            Source::Literal(text) => Some(text.expose().to_owned()),
-            Source::Reference(_) => None,
+impl WrittenRequest {
+    pub(super) fn of(config: &RemoteConfig, wire: &dyn Wire) -> Self {
+        let literal = |source: &SecretSource| match source {
+            SecretSource::Literal(text) => Some(text.expose().to_owned()),
+            SecretSource::Reference(_) => None,
         };
         let base = config.literal_url();
         // What is wrong with one is said when it is to be called.
         let address = |base: Url| {
             let model = literal(&config.model)?;
             let version = config.version.as_ref().map(|version| literal(version).ok_or(())).transpose().ok()?;
-            Address::of(wire.address(base, &model, version.as_deref()).ok()?).ok()
+            RequestAddress::of(wire.address(base, &model, version.as_deref()).ok()?).ok()
         };
         Self { address: base.clone().and_then(address), base }
     }
 }
 
-impl fmt::Debug for Written {
+impl fmt::Debug for WrittenRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Written(..)")
     }
 }
 
 /// Where one turn's settings come from.
-pub(super) struct Settings<'a> {
+pub(super) struct RequestSettings<'a> {
     pub(super) namespace: &'a Namespace,
     pub(super) secrets: &'a Secrets,
-    pub(super) config: &'a Config,
-    pub(super) written: &'a Written,
+    pub(super) config: &'a RemoteConfig,
+    pub(super) written: &'a WrittenRequest,
     pub(super) wire: &'a dyn Wire,
 }
 
-impl<'a> Settings<'a> {
-    pub(super) async fn prepare(&self, request: &ModelRequest) -> Result<Prepared<'a>, ModelError> {
+impl<'a> RequestSettings<'a> {
+    pub(super) async fn prepare(&self, request: &ModelRequest) -> Result<PreparedRequest<'a>, ModelError> {
         let config = self.config;
         let mut redaction = Redaction::default();
         let base = self.secrets.resolve(self.namespace, &config.base_url).await;
@@ -164,15 +164,16 @@ impl<'a> Settings<'a> {
             None => Cow::Owned(self::base(base.expose()).map_err(bad_base)?),
         };
         let to = Destination { url: &written, kept_in: config.base_url.secret() };
-        let model = self.maybe("model", Some(&config.model), Part::Body, to).await?.ok_or_else(|| absent("model"))?;
-        let key = self.maybe("apiKey", config.api_key.as_ref(), Part::Key, to).await?;
-        let version = self.maybe("version", config.version.as_ref(), Part::Body, to).await?;
+        let model =
+            self.maybe("model", Some(&config.model), HostPart::Body, to).await?.ok_or_else(|| absent("model"))?;
+        let key = self.maybe("apiKey", config.api_key.as_ref(), HostPart::Key, to).await?;
+        let version = self.maybe("version", config.version.as_ref(), HostPart::Body, to).await?;
         let version = version.as_ref().map(Secret::expose);
         let address = match &self.written.address {
             Some(address) => Cow::Borrowed(address),
             None => {
                 let url = self.wire.address(written.clone().into_owned(), model.expose(), version);
-                Cow::Owned(url.and_then(Address::of).map_err(bad_base)?)
+                Cow::Owned(url.and_then(RequestAddress::of).map_err(bad_base)?)
             }
         };
         // Of the address as it was written: what the wire format adds to it is no secret.
@@ -192,7 +193,7 @@ impl<'a> Settings<'a> {
         }
         key.iter().for_each(|key| redaction.add(key));
         for (name, source) in &config.headers {
-            if let Some(value) = self.maybe(name, Some(source), Part::Header, to).await? {
+            if let Some(value) = self.maybe(name, Some(source), HostPart::Header, to).await? {
                 let spelled = HeaderName::try_from(name.as_str())
                     .map_err(|_| ModelError::Misconfigured(format!("`{name}` is not the name of a header")))?;
                 headers.insert(spelled, sensitive(name, value.expose())?);
@@ -201,29 +202,29 @@ impl<'a> Settings<'a> {
         }
         let mut properties = Vec::with_capacity(config.properties.len());
         for (name, source) in &config.properties {
-            if let Some(value) = self.maybe(name, Some(source), Part::Body, to).await? {
+            if let Some(value) = self.maybe(name, Some(source), HostPart::Body, to).await? {
                 properties.push((name.as_str(), property(value.expose())));
                 // What is written in the manifest is a setting, and an error should be able to speak of it; unless
                 // resources do not show it either.
-                if matches!(source, Source::Reference(_)) || is_secret_name(name) {
+                if matches!(source, SecretSource::Reference(_)) || is_secret_name(name) {
                     redaction.add(&value);
                 }
             }
         }
-        let turn = Turn { model: model.expose(), request, stream: config.stream, properties: &properties };
+        let turn = RemoteTurn { model: model.expose(), request, stream: config.stream, properties: &properties };
         let body = (self.wire.body(&turn))
             .map_err(|error| ModelError::Misconfigured(format!("request cannot be written as JSON: {error}")))?;
         // Last: nothing else sets them. `Host` is set by what sends, since HTTP/2 has another name for it.
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(Prepared { address, headers, body: body.into(), redaction })
+        Ok(PreparedRequest { address, headers, body: body.into(), redaction })
     }
 
     async fn maybe(
         &self,
         what: &str,
-        source: Option<&Source>,
-        part: Part,
+        source: Option<&SecretSource>,
+        part: HostPart,
         to: Destination<'_>,
     ) -> Result<Option<Secret>, ModelError> {
         let Some(source) = source else { return Ok(None) };

@@ -5,18 +5,18 @@
 use bosun_engine::model::{Deltas, ModelError};
 use bosun_reading::sse::Decoder;
 
-use super::{Answer, Failure, Reader};
+use super::{Failure, RemoteAnswer, ReplyReader};
 
 /// The longest line of a stream, and the longest data of one event.
 const LONGEST: usize = 1024 * 1024;
 
 /// Puts an answer together from the data of its events.
-pub(crate) trait Assemble: Default + Send {
+pub(crate) trait AssembleReply: Default + Send {
     /// Takes the data of the next event; text goes to `deltas`.
     fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), Failure>;
 
     /// The answer, if it is whole. To be called at the end of the body only.
-    fn end(self) -> Result<Answer, Failure>;
+    fn end(self) -> Result<RemoteAnswer, Failure>;
 }
 
 /// A stream that is still arriving.
@@ -26,12 +26,12 @@ pub(crate) struct Streamed<A> {
     assembly: A,
 }
 
-impl<A: Assemble> Reader for Streamed<A> {
+impl<A: AssembleReply> ReplyReader for Streamed<A> {
     fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<(), Failure> {
         self.decoder.feed(bytes, |event| self.assembly.event(&event.data, deltas))
     }
 
-    fn end(self: Box<Self>) -> Result<Answer, Failure> {
+    fn end(self: Box<Self>) -> Result<RemoteAnswer, Failure> {
         if !self.decoder.is_between_events() {
             return Err(ModelError::Incomplete("the stream ended in the middle of an event".into()).into());
         }

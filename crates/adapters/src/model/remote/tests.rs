@@ -7,7 +7,7 @@ use bosun_engine::model::ModelError;
 use bosun_standin::{Answer, End, Part, StandIn};
 use futures_util::FutureExt;
 
-use super::{Config, Connections, Remote};
+use super::{Connections, Remote, RemoteConfig};
 use crate::model::{
     openai::{ChatCompletions, Host},
     retry::Backoff,
@@ -107,7 +107,7 @@ async fn retries_are_a_share_of_the_requests() {
 async fn every_wait_has_its_limit() {
     let whole = stream_of("openai", "one-word");
     let drip = whole.iter().map(|byte| Part { after: Duration::from_millis(5), bytes: vec![*byte] }).collect();
-    type Change = fn(&mut Config);
+    type Change = fn(&mut RemoteConfig);
     let cases: [(Answer, Change, &str); 3] = [
         (Answer::events(drip), |config| config.timeouts.total = Duration::from_millis(60), "did not come to an end"),
         (

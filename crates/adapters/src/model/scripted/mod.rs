@@ -17,7 +17,7 @@ use bosun_engine::{
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
 };
 
-pub use script::{Line, Played, Script, ScriptError, WireFailure, WireFaults};
+pub use script::{Played, Script, ScriptError, ScriptLine, WireFailure, WireFaults};
 
 /// Plays a script.
 #[derive(Clone, Debug)]
@@ -64,13 +64,13 @@ async fn pause(duration: Duration) {
     }
 }
 
-fn lines(messages: &[Message]) -> Vec<Line<'_>> {
+fn lines(messages: &[Message]) -> Vec<ScriptLine<'_>> {
     let mut lines = Vec::with_capacity(messages.len());
     lines.extend(messages.iter().filter_map(|message| match message {
         Message::System(_) => None,
-        Message::User(text) => Some(Line::User(text)),
-        Message::Assistant { .. } => Some(Line::Assistant),
-        Message::Tool { alias, content, .. } => Some(Line::Result { alias, content }),
+        Message::User(text) => Some(ScriptLine::User(text)),
+        Message::Assistant { .. } => Some(ScriptLine::Assistant),
+        Message::Tool { alias, content, .. } => Some(ScriptLine::Result { alias, content }),
     }));
     lines
 }

@@ -22,8 +22,8 @@ use bosun_core::query::Usage;
 use bosun_reading::{Data, Fault, Faults, Fields, Node, Report, Syntax, yaml};
 
 use super::{
-    script::{Act, Scene, Script, Speech, Turn, When, WireFailure, WireFaults},
-    template::Template,
+    script::{Script, ScriptAct, ScriptScene, ScriptTurn, ScriptWhen, Speech, WireFailure, WireFaults},
+    template::ScriptTemplate,
 };
 
 pub(super) fn script(file: &Path, text: &str) -> Result<Script, Faults> {
@@ -49,15 +49,15 @@ fn read_script(fields: &Fields<'_>) -> Script {
     Script { scenes, otherwise }
 }
 
-fn read_scene(fields: &Fields<'_>) -> Option<Scene> {
+fn read_scene(fields: &Fields<'_>) -> Option<ScriptScene> {
     let when = fields.require("when", "the text that the input contains, or `{exactly: …}`").and_then(|node| {
         if let Data::Text(text) = &node.data {
-            return Some(When::Contains(text.clone()));
+            return Some(ScriptWhen::Contains(text.clone()));
         }
         let when = fields.inner(node, "when")?;
         let exactly = when.required_text("exactly", "or write the text itself, if the input need only contain it");
         when.finish();
-        exactly.map(|text| When::Exactly(text.value.to_owned()))
+        exactly.map(|text| ScriptWhen::Exactly(text.value.to_owned()))
     });
     if fields.require("turns", "a list of what the model answers").is_some_and(is_empty_list) {
         fields.fault(
@@ -69,22 +69,22 @@ fn read_scene(fields: &Fields<'_>) -> Option<Scene> {
     }
     let turns = turns(fields, "turns");
     fields.finish();
-    Some(Scene { when: when?, turns })
+    Some(ScriptScene { when: when?, turns })
 }
 
 fn is_empty_list(node: &Node) -> bool {
     matches!(&node.data, Data::List(items) if items.is_empty())
 }
 
-fn turns(fields: &Fields<'_>, name: &'static str) -> Vec<Turn> {
+fn turns(fields: &Fields<'_>, name: &'static str) -> Vec<ScriptTurn> {
     fields.entries(name).iter().filter_map(read_turn).collect()
 }
 
-fn read_turn(fields: &Fields<'_>) -> Option<Turn> {
+fn read_turn(fields: &Fields<'_>) -> Option<ScriptTurn> {
     let delay = fields.duration("delay").unwrap_or_default();
     let speech = Speech {
         think: fields.text("think").map(|text| text.value.to_owned()),
-        say: fields.text("say").and_then(|text| match Template::parse(text.value) {
+        say: fields.text("say").and_then(|text| match ScriptTemplate::parse(text.value) {
             Ok(template) => Some(template),
             Err(problem) => {
                 fields.fault(text.place, "bad_script", problem, "");
@@ -109,10 +109,10 @@ fn read_turn(fields: &Fields<'_>) -> Option<Turn> {
             fields.fault(fields.place(), "bad_script", "a turn does nothing", "give it a `say`, a `call` or a `fail`");
             None
         }
-        None => Some(Act::Speak(Box::new(speech))),
+        None => Some(ScriptAct::Speak(Box::new(speech))),
     };
     fields.finish();
-    Some(Turn { act: act?, delay, faults })
+    Some(ScriptTurn { act: act?, delay, faults })
 }
 
 fn read_call(fields: &Fields<'_>) -> Option<(String, Box<str>)> {
@@ -147,10 +147,10 @@ fn read_usage(fields: &Fields<'_>) -> Usage {
     usage
 }
 
-fn read_failure(fields: &Fields<'_>) -> Act {
+fn read_failure(fields: &Fields<'_>) -> ScriptAct {
     let (status, message) = read_error(fields);
     fields.finish();
-    Act::Fail { status, message }
+    ScriptAct::Fail { status, message }
 }
 
 fn read_error(fields: &Fields<'_>) -> (u16, String) {

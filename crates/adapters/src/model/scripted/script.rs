@@ -7,34 +7,34 @@ use bosun_reading::Faults;
 
 use super::{
     read,
-    template::{Missing, Template},
+    template::{Missing, ScriptTemplate},
 };
 
 /// Everything that a scripted model can say.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Script {
-    pub(super) scenes: Vec<Scene>,
+    pub(super) scenes: Vec<ScriptScene>,
     /// What is played for an input without a scene.
-    pub(super) otherwise: Vec<Turn>,
+    pub(super) otherwise: Vec<ScriptTurn>,
 }
 
 /// The turns for one kind of input.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Scene {
-    pub(super) when: When,
-    pub(super) turns: Vec<Turn>,
+pub(super) struct ScriptScene {
+    pub(super) when: ScriptWhen,
+    pub(super) turns: Vec<ScriptTurn>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum ScriptWhen {
     Contains(String),
     Exactly(String),
 }
 
 /// One answer of the model.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Turn {
-    pub(super) act: Act,
+pub(super) struct ScriptTurn {
+    pub(super) act: ScriptAct,
     pub(super) delay: Duration,
     pub(super) faults: Option<Box<WireFaults>>,
 }
@@ -70,7 +70,7 @@ pub struct WireFailure {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Act {
+pub(super) enum ScriptAct {
     Speak(Box<Speech>),
     Fail { status: u16, message: String },
 }
@@ -79,7 +79,7 @@ pub(super) enum Act {
 pub(super) struct Speech {
     /// Thinking before the answer, where the API supports it.
     pub(super) think: Option<String>,
-    pub(super) say: Option<Template>,
+    pub(super) say: Option<ScriptTemplate>,
     /// Tools by their real names, with arguments as compact JSON.
     pub(super) calls: Vec<(String, Box<str>)>,
     /// `Some` streams the text word by word, with this pause between two words.
@@ -89,7 +89,7 @@ pub(super) struct Speech {
 
 /// One message of the conversation, as far as a script reads it.
 #[derive(Clone, Copy, Debug)]
-pub enum Line<'a> {
+pub enum ScriptLine<'a> {
     User(&'a str),
     Assistant,
     Result { alias: &'a str, content: &'a str },
@@ -143,23 +143,28 @@ impl Script {
     ///
     /// # Errors
     /// If the script has no answer, or lets the model API fail.
-    pub fn play(&self, lines: &[Line<'_>], alias: impl Fn(&str) -> String) -> Result<Played<'_>, ScriptError> {
-        let is_input = |line: &Line<'_>| matches!(line, Line::User(_));
+    pub fn play(&self, lines: &[ScriptLine<'_>], alias: impl Fn(&str) -> String) -> Result<Played<'_>, ScriptError> {
+        let is_input = |line: &ScriptLine<'_>| matches!(line, ScriptLine::User(_));
         let start = lines.iter().rposition(is_input).ok_or(ScriptError::NoInput)?;
-        let (Line::User(input), since) = (lines[start], &lines[start + 1..]) else { return Err(ScriptError::NoInput) };
+        let (ScriptLine::User(input), since) = (lines[start], &lines[start + 1..]) else {
+            return Err(ScriptError::NoInput);
+        };
         let scene = self.scenes.iter().find(|scene| scene.when.matches(input));
         let turns = scene.map_or(&self.otherwise, |scene| &scene.turns);
         if turns.is_empty() {
             return Err(ScriptError::NoScene(clip(input)));
         }
-        let index = since.iter().filter(|line| matches!(line, Line::Assistant)).count();
+        let index = since.iter().filter(|line| matches!(line, ScriptLine::Assistant)).count();
         let Some(turn) = turns.get(index) else {
             return Err(ScriptError::NoTurn { input: clip(input), turns: turns.len(), wanted: index + 1 });
         };
         match &turn.act {
-            Act::Fail { status, message } => Err(ScriptError::Failed { status: *status, message: message.clone() }),
-            Act::Speak(speech) => {
-                let thought = |turn: &Turn| matches!(&turn.act, Act::Speak(speech) if speech.think.is_some());
+            ScriptAct::Fail { status, message } => {
+                Err(ScriptError::Failed { status: *status, message: message.clone() })
+            }
+            ScriptAct::Speak(speech) => {
+                let thought =
+                    |turn: &ScriptTurn| matches!(&turn.act, ScriptAct::Speak(speech) if speech.think.is_some());
                 let thoughts_before = turns[..index].iter().map(thought).collect();
                 Ok(Played { thoughts_before, ..speech.play(turn, input, since, alias)? })
             }
@@ -170,16 +175,16 @@ impl Script {
 impl Speech {
     fn play<'s>(
         &'s self,
-        turn: &'s Turn,
+        turn: &'s ScriptTurn,
         input: &str,
-        since: &[Line<'_>],
+        since: &[ScriptLine<'_>],
         alias: impl Fn(&str) -> String,
     ) -> Result<Played<'s>, ScriptError> {
         let results = since.iter().filter_map(|line| match line {
-            Line::Result { alias, content } => Some((*alias, *content)),
-            Line::User(_) | Line::Assistant => None,
+            ScriptLine::Result { alias, content } => Some((*alias, *content)),
+            ScriptLine::User(_) | ScriptLine::Assistant => None,
         });
-        let fill = |say: &Template| say.fill(input, &results.collect::<Vec<_>>(), &alias);
+        let fill = |say: &ScriptTemplate| say.fill(input, &results.collect::<Vec<_>>(), &alias);
         let text = self.say.as_ref().map(fill).transpose();
         Ok(Played {
             text: text.map_err(|Missing(what)| ScriptError::NoResult(what))?,
@@ -205,7 +210,7 @@ impl Played<'_> {
     }
 }
 
-impl When {
+impl ScriptWhen {
     fn matches(&self, input: &str) -> bool {
         match self {
             Self::Contains(part) => input.contains(part),

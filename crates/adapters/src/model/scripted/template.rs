@@ -5,10 +5,10 @@
 
 /// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Template(Vec<Part>);
+pub(super) struct ScriptTemplate(Vec<ScriptPart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum ScriptPart {
     Text(String),
     Input,
     /// The last result of this tool.
@@ -21,7 +21,7 @@ enum Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Missing(pub(super) String);
 
-impl Template {
+impl ScriptTemplate {
     /// # Errors
     /// With what is wrong with the text.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -29,12 +29,12 @@ impl Template {
         let mut rest = text;
         while let Some((before, inside)) = rest.split_once("{{") {
             let Some((place, after)) = inside.split_once("}}") else { return Err("`{{` has no `}}`".into()) };
-            parts.push(Part::Text(before.to_owned()));
-            parts.push(Part::parse(place.trim())?);
+            parts.push(ScriptPart::Text(before.to_owned()));
+            parts.push(ScriptPart::parse(place.trim())?);
             rest = after;
         }
-        parts.push(Part::Text(rest.to_owned()));
-        parts.retain(|part| *part != Part::Text(String::new()));
+        parts.push(ScriptPart::Text(rest.to_owned()));
+        parts.retain(|part| *part != ScriptPart::Text(String::new()));
         Ok(Self(parts))
     }
 
@@ -49,14 +49,14 @@ impl Template {
         let mut text = String::new();
         for part in &self.0 {
             text.push_str(match part {
-                Part::Text(text) => text,
-                Part::Input => input,
-                Part::ResultOf(tool) => {
+                ScriptPart::Text(text) => text,
+                ScriptPart::Input => input,
+                ScriptPart::ResultOf(tool) => {
                     let wanted = alias(tool);
                     let found = results.iter().rev().find(|(alias, _)| *alias == wanted);
                     found.map(|(_, content)| *content).ok_or_else(|| Missing(format!("`{tool}`")))?
                 }
-                Part::ResultAt(index) => {
+                ScriptPart::ResultAt(index) => {
                     results.get(*index).map(|(_, content)| *content).ok_or_else(|| Missing(format!("call {index}")))?
                 }
             });
@@ -65,7 +65,7 @@ impl Template {
     }
 }
 
-impl Part {
+impl ScriptPart {
     fn parse(place: &str) -> Result<Self, String> {
         let unknown = || format!("`{{{{ {place} }}}}` is none of `input`, `result.<tool>` and `result[<number>]`");
         if place == "input" {
@@ -89,7 +89,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expect: Result<&str, &str>) {
         let results = [("search", "one"), ("time", "noon"), ("search", "two")];
-        let filled = Template::parse(text)
+        let filled = ScriptTemplate::parse(text)
             .and_then(|template| template.fill("hello", &results, str::to_owned).map_err(|Missing(what)| what));
         assert_eq!(filled.as_deref().map_err(String::as_str), expect);
     }

@@ -6,10 +6,10 @@ use bosun_engine::{Model, model::ModelError};
 use bosun_standin::{self as standin, End};
 use serde_json::Value;
 
-use super::{Kept, assemble, fixtures, reply, shown, stand_in};
+use super::{KeptDeltas, assemble, fixtures, reply, shown, stand_in};
 use crate::{
     golden,
-    model::remote::{Answer, Failure, Wire},
+    model::remote::{Failure, RemoteAnswer, Wire},
 };
 
 /// The recorded answers of one wire format, and their reader.
@@ -20,7 +20,7 @@ pub(crate) struct Corpus<W> {
 }
 
 /// One recorded answer.
-struct Recorded {
+struct RecordedExchange {
     name: String,
     body: Vec<u8>,
     /// The file of the expected reply.
@@ -31,13 +31,13 @@ fn expected(file: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
 }
 
-fn is_incomplete(result: &Result<Answer, Failure>) -> bool {
+fn is_incomplete(result: &Result<RemoteAnswer, Failure>) -> bool {
     matches!(result, Err(Failure::Final(ModelError::Incomplete(_))))
 }
 
 impl<W: Wire> Corpus<W> {
     /// Every file of a directory, with the file of the reply next to it.
-    fn read(&self, directory: &str, extension: &str) -> Vec<Recorded> {
+    fn read(&self, directory: &str, extension: &str) -> Vec<RecordedExchange> {
         let mut recorded = Vec::new();
         for entry in fixtures().join(self.name).join(directory).read_dir().unwrap() {
             let path = entry.unwrap().path();
@@ -45,18 +45,18 @@ impl<W: Wire> Corpus<W> {
             if text.ends_with(extension) {
                 let reply = PathBuf::from(text.replace(extension, ".reply.json"));
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-                recorded.push(Recorded { name, body: std::fs::read(&path).unwrap(), reply });
+                recorded.push(RecordedExchange { name, body: std::fs::read(&path).unwrap(), reply });
             }
         }
         recorded.sort_by(|left, right| left.name.cmp(&right.name));
         recorded
     }
 
-    fn streams(&self) -> Vec<Recorded> {
+    fn streams(&self) -> Vec<RecordedExchange> {
         self.read("streams", ".sse")
     }
 
-    fn assemble(&self, parts: &[&[u8]]) -> (Result<Answer, Failure>, String) {
+    fn assemble(&self, parts: &[&[u8]]) -> (Result<RemoteAnswer, Failure>, String) {
         assemble(self.wire.reader(), parts)
     }
 
@@ -64,7 +64,7 @@ impl<W: Wire> Corpus<W> {
     pub(crate) fn check_streams(&self, at_least: usize) {
         let streams = self.streams();
         assert!(streams.len() >= at_least, "{}", streams.len());
-        for Recorded { name, body, reply } in streams {
+        for RecordedExchange { name, body, reply } in streams {
             let (answer, text) = self.assemble(&[&body]);
             let answer = shown(&answer.unwrap_or_else(|error| panic!("{name}: {error:?}")));
             golden::check(&reply, &format!("{answer:#}\n"));
@@ -74,7 +74,7 @@ impl<W: Wire> Corpus<W> {
 
     /// A stream has the same result in any two parts, and byte by byte.
     pub(crate) fn check_cuts(&self) {
-        for Recorded { name, body, reply } in self.streams() {
+        for RecordedExchange { name, body, reply } in self.streams() {
             let expect = expected(&reply);
             for cut in 0..body.len() {
                 let (answer, _) = self.assemble(&[&body[..cut], &body[cut..]]);
@@ -88,7 +88,7 @@ impl<W: Wire> Corpus<W> {
     /// A stream that ends before `whole` is incomplete; what may follow is not part of it, but must be complete as
     /// well.
     pub(crate) fn check_early_ends(&self, whole: impl Fn(&[u8]) -> usize) {
-        for Recorded { name, body, reply } in self.streams() {
+        for RecordedExchange { name, body, reply } in self.streams() {
             let whole = whole(&body);
             for cut in 0..whole {
                 let (answer, _) = self.assemble(&[&body[..cut]]);
@@ -118,13 +118,13 @@ impl<W: Wire> Corpus<W> {
     pub(crate) fn check_plain(&self, at_least: usize) {
         let bodies = self.read("plain", ".body.json");
         assert!(bodies.len() >= at_least, "{}", bodies.len());
-        for Recorded { name, body, reply } in bodies {
-            let deltas = Kept::default();
+        for RecordedExchange { name, body, reply } in bodies {
+            let deltas = KeptDeltas::default();
             let answer = self.wire.plain(&body, &deltas).unwrap_or_else(|error| panic!("{name}: {error:?}"));
             golden::check(&reply, &format!("{:#}\n", shown(&answer)));
             assert_eq!(deltas.text(), expected(&reply)["text"].as_str().unwrap_or_default(), "{name}");
             for cut in 0..body.trim_ascii_end().len() {
-                let answer = self.wire.plain(&body[..cut], &Kept::default());
+                let answer = self.wire.plain(&body[..cut], &KeptDeltas::default());
                 assert!(is_incomplete(&answer), "{name} ended at {cut}: {answer:?}");
             }
         }

@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Value) -> Outcome {
     };
     match calculate(expression) {
         Ok(value) => Outcome::success(show(value)),
-        Err(Refused { message, at }) => {
+        Err(RefusedExpression { message, at }) => {
             Outcome::failure(outcome_code::TOOL_FAILED, format!("{message} (at character {})", at + 1))
         }
     }
@@ -47,16 +47,19 @@ pub(super) fn run(arguments: &Value) -> Outcome {
 
 /// Why there is no result, and at which character.
 #[derive(Debug)]
-struct Refused {
+struct RefusedExpression {
     message: String,
     at: usize,
 }
 
-fn calculate(expression: &str) -> Result<f64, Refused> {
+fn calculate(expression: &str) -> Result<f64, RefusedExpression> {
     if expression.chars().nth(LONGEST).is_some() {
-        return Err(Refused { message: format!("the expression is longer than {LONGEST} characters"), at: LONGEST });
+        return Err(RefusedExpression {
+            message: format!("the expression is longer than {LONGEST} characters"),
+            at: LONGEST,
+        });
     }
-    let mut parser = Parser { tokens: tokens(expression)?, next: 0, depth: 0 };
+    let mut parser = ExpressionParser { tokens: tokens(expression)?, next: 0, depth: 0 };
     let value = parser.sum()?;
     match parser.peek() {
         Symbol::End => Ok(value),
@@ -80,7 +83,7 @@ struct Token {
     at: usize,
 }
 
-fn tokens(expression: &str) -> Result<Vec<Token>, Refused> {
+fn tokens(expression: &str) -> Result<Vec<Token>, RefusedExpression> {
     let letters: Vec<char> = expression.chars().collect();
     // An estimate: tokens are mostly separated by spaces.
     let mut tokens = Vec::with_capacity(letters.len() / 2 + 2);
@@ -118,7 +121,7 @@ fn tokens(expression: &str) -> Result<Vec<Token>, Refused> {
     Ok(tokens)
 }
 
-fn number(letters: &[char], at: &mut usize) -> Result<Symbol, Refused> {
+fn number(letters: &[char], at: &mut usize) -> Result<Symbol, RefusedExpression> {
     let start = *at;
     let digits =
         |from: usize| letters[from.min(letters.len())..].iter().take_while(|letter| letter.is_ascii_digit()).count();
@@ -148,19 +151,19 @@ fn number(letters: &[char], at: &mut usize) -> Result<Symbol, Refused> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && is_grouped => Ok(Symbol::Grouped(value)),
         Ok(value) if value.is_finite() => Ok(Symbol::Number(value)),
-        Ok(_) => Err(Refused { message: format!("`{text}` is too large"), at: start }),
-        Err(_) => Err(Refused { message: format!("`{text}` is not a number"), at: start }),
+        Ok(_) => Err(RefusedExpression { message: format!("`{text}` is too large"), at: start }),
+        Err(_) => Err(RefusedExpression { message: format!("`{text}` is not a number"), at: start }),
     }
 }
 
 /// A recursive-descent parser that evaluates as it parses.
-struct Parser {
+struct ExpressionParser {
     tokens: Vec<Token>,
     next: usize,
     depth: usize,
 }
 
-impl Parser {
+impl ExpressionParser {
     fn token(&self) -> &Token {
         // The last token is the end, and the parser never goes past it.
         &self.tokens[self.next.min(self.tokens.len() - 1)]
@@ -176,11 +179,11 @@ impl Parser {
         found
     }
 
-    fn refuse(&self, message: impl Into<String>) -> Refused {
-        Refused { message: message.into(), at: self.token().at }
+    fn refuse(&self, message: impl Into<String>) -> RefusedExpression {
+        RefusedExpression { message: message.into(), at: self.token().at }
     }
 
-    fn unexpected(&self) -> Refused {
+    fn unexpected(&self) -> RefusedExpression {
         self.refuse(match self.peek() {
             Symbol::End => "the expression ends too early".to_owned(),
             Symbol::Mark('%') => {
@@ -195,7 +198,7 @@ impl Parser {
         })
     }
 
-    fn sum(&mut self) -> Result<f64, Refused> {
+    fn sum(&mut self) -> Result<f64, RefusedExpression> {
         let mut value = self.product()?;
         loop {
             if self.take('+') {
@@ -209,7 +212,7 @@ impl Parser {
         }
     }
 
-    fn product(&mut self) -> Result<f64, Refused> {
+    fn product(&mut self) -> Result<f64, RefusedExpression> {
         let mut value = self.signed()?;
         loop {
             if self.take('*') {
@@ -237,7 +240,7 @@ impl Parser {
     }
 
     /// A sign binds less than a power: `-2^2` is `-(2^2)`.
-    fn signed(&mut self) -> Result<f64, Refused> {
+    fn signed(&mut self) -> Result<f64, RefusedExpression> {
         if self.take('-') {
             Ok(-self.deeper(Self::signed)?)
         } else if self.take('+') {
@@ -248,7 +251,7 @@ impl Parser {
     }
 
     /// Powers bind to the right: `2^3^2` is `2^(3^2)`.
-    fn power(&mut self) -> Result<f64, Refused> {
+    fn power(&mut self) -> Result<f64, RefusedExpression> {
         let base = self.operand()?;
         if !self.take('^') {
             return Ok(base);
@@ -260,7 +263,7 @@ impl Parser {
         self.check(base.powf(exponent))
     }
 
-    fn operand(&mut self) -> Result<f64, Refused> {
+    fn operand(&mut self) -> Result<f64, RefusedExpression> {
         match self.peek().clone() {
             Symbol::Number(value) | Symbol::Grouped(value) => {
                 self.next += 1;
@@ -276,7 +279,7 @@ impl Parser {
         }
     }
 
-    fn named(&mut self, name: &str) -> Result<f64, Refused> {
+    fn named(&mut self, name: &str) -> Result<f64, RefusedExpression> {
         match name {
             "pi" | "π" => {
                 self.next += 1;
@@ -301,20 +304,20 @@ impl Parser {
         }
         let arguments = self.arguments()?;
         let value = match (function, arguments.as_slice()) {
-            (Function::One(function), [value]) => function(*value),
-            (Function::Two(function), [left, right]) => function(*left, *right),
-            (Function::Many(function), [first, rest @ ..]) => rest.iter().copied().fold(*first, function),
-            (Function::One(_), _) => {
+            (MathFunction::One(function), [value]) => function(*value),
+            (MathFunction::Two(function), [left, right]) => function(*left, *right),
+            (MathFunction::Many(function), [first, rest @ ..]) => rest.iter().copied().fold(*first, function),
+            (MathFunction::One(_), _) => {
                 return Err(self.refuse(format!("{name} takes one number, and got {}", arguments.len())));
             }
-            (Function::Two(_) | Function::Many(_), _) => {
+            (MathFunction::Two(_) | MathFunction::Many(_), _) => {
                 return Err(self.refuse(format!("{name} does not take {} numbers", arguments.len())));
             }
         };
         self.check(value)
     }
 
-    fn arguments(&mut self) -> Result<Vec<f64>, Refused> {
+    fn arguments(&mut self) -> Result<Vec<f64>, RefusedExpression> {
         let mut arguments = Vec::new();
         loop {
             if let Symbol::Grouped(_) = self.peek() {
@@ -331,7 +334,7 @@ impl Parser {
         }
     }
 
-    fn deeper(&mut self, parse: fn(&mut Self) -> Result<f64, Refused>) -> Result<f64, Refused> {
+    fn deeper(&mut self, parse: fn(&mut Self) -> Result<f64, RefusedExpression>) -> Result<f64, RefusedExpression> {
         if self.depth == DEEPEST {
             return Err(self.refuse(format!("the expression is nested deeper than {DEEPEST} levels")));
         }
@@ -342,7 +345,7 @@ impl Parser {
     }
 
     /// An infinity or a not-a-number must not vanish in a later step: `1/(1/0)` is not 0.
-    fn check(&self, value: f64) -> Result<f64, Refused> {
+    fn check(&self, value: f64) -> Result<f64, RefusedExpression> {
         if value.is_finite() {
             Ok(value)
         } else if value.is_nan() {
@@ -354,34 +357,34 @@ impl Parser {
 }
 
 #[derive(Clone, Copy)]
-enum Function {
+enum MathFunction {
     One(fn(f64) -> f64),
     Two(fn(f64, f64) -> f64),
     /// One or more.
     Many(fn(f64, f64) -> f64),
 }
 
-const FUNCTIONS: &[(&str, Function)] = &[
-    ("abs", Function::One(f64::abs)),
-    ("sqrt", Function::One(f64::sqrt)),
-    ("cbrt", Function::One(f64::cbrt)),
-    ("round", Function::One(f64::round)),
-    ("floor", Function::One(f64::floor)),
-    ("ceil", Function::One(f64::ceil)),
-    ("exp", Function::One(f64::exp)),
-    ("ln", Function::One(f64::ln)),
-    ("log2", Function::One(f64::log2)),
-    ("log10", Function::One(f64::log10)),
-    ("sin", Function::One(f64::sin)),
-    ("cos", Function::One(f64::cos)),
-    ("tan", Function::One(f64::tan)),
-    ("asin", Function::One(f64::asin)),
-    ("acos", Function::One(f64::acos)),
-    ("atan", Function::One(f64::atan)),
+const FUNCTIONS: &[(&str, MathFunction)] = &[
+    ("abs", MathFunction::One(f64::abs)),
+    ("sqrt", MathFunction::One(f64::sqrt)),
+    ("cbrt", MathFunction::One(f64::cbrt)),
+    ("round", MathFunction::One(f64::round)),
+    ("floor", MathFunction::One(f64::floor)),
+    ("ceil", MathFunction::One(f64::ceil)),
+    ("exp", MathFunction::One(f64::exp)),
+    ("ln", MathFunction::One(f64::ln)),
+    ("log2", MathFunction::One(f64::log2)),
+    ("log10", MathFunction::One(f64::log10)),
+    ("sin", MathFunction::One(f64::sin)),
+    ("cos", MathFunction::One(f64::cos)),
+    ("tan", MathFunction::One(f64::tan)),
+    ("asin", MathFunction::One(f64::asin)),
+    ("acos", MathFunction::One(f64::acos)),
+    ("atan", MathFunction::One(f64::atan)),
     // The Euclidean remainder: that of -1 by 7 is 6.
-    ("mod", Function::Two(f64::rem_euclid)),
-    ("min", Function::Many(f64::min)),
-    ("max", Function::Many(f64::max)),
+    ("mod", MathFunction::Two(f64::rem_euclid)),
+    ("min", MathFunction::Many(f64::min)),
+    ("max", MathFunction::Many(f64::max)),
 ];
 
 /// The number with at most 15 digits, so that 0.1 + 0.2 is 0.3.

@@ -3,7 +3,7 @@
 //! The handle is in the marker at the end of a truncated result: the id of its call. A query can read its own results
 //! and no others. A page is text followed by one line with its offsets, so that a model need not count.
 
-use bosun_core::{Outcome, Tool, content::Page, machine::outcome_code};
+use bosun_core::{Outcome, Tool, content::ContentPage, machine::outcome_code};
 use bosun_engine::{PageError, READ_RESULT, Results};
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ pub(super) async fn run(arguments: &Value, results: &Results) -> Outcome {
     }
 }
 
-fn show(page: Page) -> String {
+fn show(page: ContentPage) -> String {
     let (start, end, size) = (page.start, page.end(), page.size);
     let rest = if end == size { "this is the end".to_owned() } else { format!("to read on, use offset {end}") };
     format!("{}\n[bytes {start} to {end} of {size}; {rest}]", page.text)

@@ -3,13 +3,13 @@ use std::{sync::Arc, time::Duration};
 use bosun_core::{
     Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryUid, Timestamp, Tool, Transcript,
     content::Large,
-    machine::{self, Way},
+    machine::{self, CallWay},
     schema::Schema,
 };
 use bosun_engine::{
     Clock, Results, Runner, Store as _,
     blob::{Blobs as _, MemoryBlobs},
-    memory::Memory,
+    memory::MemoryStore,
     runner::InsideCall,
     testing::scribe::Scribe,
 };
@@ -96,12 +96,12 @@ fn definitions_are_valid_and_all_may_be_repeated() {
 
 /// The results of a query whose one call returned `content`, and its handle.
 async fn results_with(content: &Value) -> (Results, String) {
-    let (memory, blobs) = (Memory::new(), MemoryBlobs::new());
+    let (memory, blobs) = (MemoryStore::new(), MemoryBlobs::new());
     let mut scribe = Scribe::new("default", "q", 1);
     let mut appends = vec![scribe.create()];
     let events = machine::advance(scribe.head());
     appends.push(scribe.write(events));
-    let events = scribe.reply(vec![Way::Outside { timeout: Duration::from_secs(600) }]);
+    let events = scribe.reply(vec![CallWay::Outside { timeout: Duration::from_secs(600) }]);
     appends.push(scribe.write(events));
     let (large, text) = Large::of(content);
     let mut draft = blobs.begin().await.unwrap();

@@ -13,14 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bosun_core::{ContentHash, Head, Namespace, Seq, Timestamp, audit::Record};
+use bosun_core::{ContentHash, Head, Namespace, Seq, Timestamp, audit::AuditRecord};
 use bosun_engine::{
-    metrics::{Histogram, SECONDS, SIZES},
+    metrics::{MetricHistogram, SECONDS, SIZES},
     resource::ResourceChange,
     store::{
-        Append, CommitFigures, Document, Encoded, Position, Rejection, Rejections, Removal, Request, StoreError,
-        StoreStats,
-        conversations::{Joining, Part},
+        Append, CommitFigures, Encoded, IdempotentRequest, Position, Rejection, Rejections, Removal, StoreError,
+        StoreStats, StoredDocument,
+        conversations::{ConversationPart, Joining},
     },
 };
 use tokio::sync::oneshot;
@@ -47,8 +47,8 @@ pub(super) struct Queued {
     pub(super) is_whole: bool,
     pub(super) moves: bool,
     pub(super) rows: Vec<Row>,
-    pub(super) toolset: Option<Document>,
-    pub(super) request: Option<Request>,
+    pub(super) toolset: Option<StoredDocument>,
+    pub(super) request: Option<IdempotentRequest>,
     /// The blobs that the entries refer to.
     pub(super) blobs: Vec<ContentHash>,
     /// The audit records of the entries.
@@ -78,7 +78,7 @@ fn unwritable(error: serde_json::Error) -> StoreError {
 }
 
 impl QueuedRecords {
-    pub(super) fn new(namespace: &Namespace, records: &[Record], audited: bool) -> Result<Self, StoreError> {
+    pub(super) fn new(namespace: &Namespace, records: &[AuditRecord], audited: bool) -> Result<Self, StoreError> {
         let records = EncodedRecords::of(records, audited).map_err(unwritable)?;
         Ok(Self { position: Position::default(), namespace: namespace.clone(), records })
     }
@@ -91,8 +91,8 @@ impl Queued {
         let row = |Encoded { entry, body }| Row { seq: entry.seq, at: entry.at, body };
         let rows = append.entries.into_iter().map(row).collect();
         let (joins, adds) = match append.conversation {
-            Some(Part::Joins(joining)) => (Some(joining), None),
-            Some(Part::Adds(exchange)) => (None, Some(QueuedExchange::new(exchange).map_err(unwritable)?)),
+            Some(ConversationPart::Joins(joining)) => (Some(joining), None),
+            Some(ConversationPart::Adds(exchange)) => (None, Some(QueuedExchange::new(exchange).map_err(unwritable)?)),
             None => (None, None),
         };
         Ok(Self {
@@ -195,8 +195,8 @@ pub(super) struct AppendQueue {
     any_rejected: AtomicBool,
     commits: AtomicU64,
     awaited_commits: AtomicU64,
-    commit_seconds: Histogram<{ SECONDS.len() }>,
-    commit_appends: Histogram<{ SIZES.len() }>,
+    commit_seconds: MetricHistogram<{ SECONDS.len() }>,
+    commit_appends: MetricHistogram<{ SIZES.len() }>,
 }
 
 #[derive(Debug, Default)]

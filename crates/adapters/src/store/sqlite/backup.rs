@@ -18,7 +18,7 @@ use rusqlite::{
 
 use super::{
     audit::{HEADS_FILE, KEY_FILE},
-    inspect::{self, BLOBS, Inspection, StoreFault},
+    inspect::{self, BLOBS, StoreFault, StoreInspection},
     open::{self, DATABASE, LOCK, OpenError},
 };
 use crate::ownership;
@@ -60,16 +60,16 @@ pub enum BackupError {
         source: rusqlite::Error,
     },
     #[error("the copy has {} faults and was not kept; the first: {}", .0.faults.len(), first(.0))]
-    Faulty(Inspection),
+    Faulty(StoreInspection),
 }
 
-fn first(inspection: &Inspection) -> String {
+fn first(inspection: &StoreInspection) -> String {
     inspection.faults.first().map(ToString::to_string).unwrap_or_default()
 }
 
 /// The progress of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum BackupProgress {
     Blobs { copied: u64 },
     Pages { copied: u64, of: u64 },
     Checking,
@@ -84,22 +84,22 @@ pub fn backup(
     from: &Path,
     to: &Path,
     replace: bool,
-    mut progress: impl FnMut(Progress),
-) -> Result<Inspection, BackupError> {
+    mut progress: impl FnMut(BackupProgress),
+) -> Result<StoreInspection, BackupError> {
     let connection =
         inspect::snapshot(from).map_err(|source| BackupError::Source { dir: from.into(), source: Box::new(source) })?;
     check_target(from, to, replace)?;
-    let draft = Draft::begin(to)?;
+    let draft = BackupDraft::begin(to)?;
     let mut blobs = 0;
-    let mut copied = |count| progress(Progress::Blobs { copied: count });
+    let mut copied = |count| progress(BackupProgress::Blobs { copied: count });
     draft.copy_blobs(from, &mut blobs, &mut copied)?;
     // Before the database: the copy must not have a head of the audit log that is not in its database.
     draft.copy_audit(from)?;
     draft.copy_database(&connection, &mut progress)?;
-    let mut copied = |count| progress(Progress::Blobs { copied: count });
+    let mut copied = |count| progress(BackupProgress::Blobs { copied: count });
     draft.copy_blobs(from, &mut blobs, &mut copied)?;
     drop(connection);
-    progress(Progress::Checking);
+    progress(BackupProgress::Checking);
     let inspection = inspect::inspect(&draft.path);
     if !inspection.faults.is_empty() {
         return Err(BackupError::Faulty(inspection));
@@ -143,13 +143,13 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 /// A backup in progress. Dropping it removes it.
-struct Draft {
+struct BackupDraft {
     path: PathBuf,
     /// Excludes a second backup to the same path.
     _lock: File,
 }
 
-impl Draft {
+impl BackupDraft {
     fn begin(to: &Path) -> Result<Self, BackupError> {
         let path = beside(to, DRAFT);
         ownership::make_private(&path).map_err(target(&path))?;
@@ -170,7 +170,7 @@ impl Draft {
         Ok(Self { path, _lock: lock })
     }
 
-    fn copy_database(&self, from: &Connection, progress: &mut impl FnMut(Progress)) -> Result<(), BackupError> {
+    fn copy_database(&self, from: &Connection, progress: &mut impl FnMut(BackupProgress)) -> Result<(), BackupError> {
         let path = self.path.join(DATABASE);
         copy_pages(from, &path, progress).map_err(|source| BackupError::Database { path: path.clone(), source })?;
         File::open(&path).and_then(|file| file.sync_all()).map_err(target(&path))
@@ -250,7 +250,7 @@ impl Draft {
     }
 }
 
-fn copy_pages(from: &Connection, to: &Path, progress: &mut impl FnMut(Progress)) -> rusqlite::Result<()> {
+fn copy_pages(from: &Connection, to: &Path, progress: &mut impl FnMut(BackupProgress)) -> rusqlite::Result<()> {
     // Held to the end: a backup that sees a change between two steps starts again, under load forever.
     let snapshot = from.unchecked_transaction()?;
     snapshot.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
@@ -263,7 +263,7 @@ fn copy_pages(from: &Connection, to: &Path, progress: &mut impl FnMut(Progress))
         let pages = backup.progress();
         let of = u64::try_from(pages.pagecount).unwrap_or_default();
         let copied = of.saturating_sub(u64::try_from(pages.remaining).unwrap_or_default());
-        progress(Progress::Pages { copied, of });
+        progress(BackupProgress::Pages { copied, of });
         match step {
             StepResult::Done => break,
             StepResult::More => {}
@@ -278,7 +278,7 @@ fn copy_pages(from: &Connection, to: &Path, progress: &mut impl FnMut(Progress))
     to.close().map_err(|(_, error)| error)
 }
 
-impl Drop for Draft {
+impl Drop for BackupDraft {
     fn drop(&mut self) {
         // After the rename there is nothing left to remove here.
         let _ = fs::remove_dir_all(&self.path);

@@ -42,7 +42,7 @@ pub(super) struct Checkpoints {
 }
 
 /// The length of the WAL and how much of it has been copied, in pages.
-struct Log {
+struct WriteAheadLog {
     pages: i64,
     copied: i64,
 }
@@ -107,11 +107,13 @@ fn copy_most(connector: &Connector, connection: &mut Option<Connection>) -> rusq
 }
 
 /// Not by the pragma: SQLite would prepare that statement each time.
-fn run(connection: &Connection, checkpoint: CheckpointMode) -> rusqlite::Result<Log> {
+fn run(connection: &Connection, checkpoint: CheckpointMode) -> rusqlite::Result<WriteAheadLog> {
     match connection.wal_checkpoint_v2(Some(MAIN_DB), checkpoint) {
-        Ok((pages, copied)) => Ok(Log { pages: pages.into(), copied: copied.into() }),
+        Ok((pages, copied)) => Ok(WriteAheadLog { pages: pages.into(), copied: copied.into() }),
         // Another checkpoint is running, and nothing is known of the WAL until it has ended.
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(Log { pages: -1, copied: -1 }),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+            Ok(WriteAheadLog { pages: -1, copied: -1 })
+        }
         Err(error) => Err(error),
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use bosun_core::{
     Namespace, QueryUid, Timestamp,
-    audit::Record,
+    audit::AuditRecord,
     conversation::{ConversationKey, History},
 };
 use bosun_engine::store::{
     PAGE_BYTES, StoreError,
-    conversations::{Conversation, Exchange, Frame, Listing, Said, Size, Wanted, outdated},
+    conversations::{Conversation, Exchange, Frame, Listing, SaidInConversation, Size, WantedConversations, outdated},
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -116,7 +116,7 @@ impl WriteConnection {
     }
 
     /// Deletes a bounded part of what is wanted, and returns how much was deleted.
-    pub(super) fn delete(&self, namespace: &Namespace, wanted: &Wanted) -> rusqlite::Result<usize> {
+    pub(super) fn delete(&self, namespace: &Namespace, wanted: &WantedConversations) -> rusqlite::Result<usize> {
         let connection = &self.connection;
         if wanted.query.is_none() {
             let sql = format!(
@@ -144,7 +144,7 @@ impl WriteConnection {
     }
 
     /// Deletes a bounded number of those past their retention, and returns the audit records of that.
-    pub(super) fn delete_outdated(&self, now: Timestamp) -> rusqlite::Result<Vec<(Namespace, Record)>> {
+    pub(super) fn delete_outdated(&self, now: Timestamp) -> rusqlite::Result<Vec<(Namespace, AuditRecord)>> {
         let mut statement = self.connection.prepare_cached(OUTDATED)?;
         let forgotten = statement.query_map(params![now.0, AT_MOST], |row| {
             let namespace = row.get_ref(0)?.as_str()?.parse().unwrap_or_else(|_| Namespace::of_server());
@@ -156,7 +156,7 @@ impl WriteConnection {
 }
 
 /// The name of the wanted query, and its uid if it can be one.
-fn query(wanted: &Wanted) -> (Option<&str>, Option<[u8; 16]>) {
+fn query(wanted: &WantedConversations) -> (Option<&str>, Option<[u8; 16]>) {
     let text = wanted.query.as_deref();
     (text, text.and_then(|text| text.parse::<QueryUid>().ok()).map(|uid| *uid.as_bytes()))
 }
@@ -166,7 +166,7 @@ pub(super) fn history(
     namespace: &Namespace,
     key: &ConversationKey,
     mut frame: Frame,
-) -> Result<Vec<Said>, StoreError> {
+) -> Result<Vec<SaidInConversation>, StoreError> {
     let mut statement = connection.prepare_cached(HISTORY).map_err(unavailable)?;
     let mut rows = statement.query(params![namespace.as_str(), key.memory, key.id]).map_err(unavailable)?;
     let mut said = Vec::new();
@@ -185,10 +185,10 @@ fn size(row: &Row<'_>) -> rusqlite::Result<Size> {
     Ok(Size { messages: row.get(4)?, tokens: row.get(5)?, bytes: row.get(6)? })
 }
 
-fn read(row: &Row<'_>, key: ConversationKey) -> Result<Said, StoreError> {
+fn read(row: &Row<'_>, key: ConversationKey) -> Result<SaidInConversation, StoreError> {
     let body = row.get_ref(7).and_then(|value| Ok(value.as_str()?)).map_err(unavailable)?;
     let history = History::from_document(body).map_err(|error| StoreError::Unavailable(Box::new(error)))?;
-    Ok(Said {
+    Ok(SaidInConversation {
         key,
         query: uid(row, 0)?,
         name: name(row, 1)?,
@@ -201,7 +201,7 @@ fn read(row: &Row<'_>, key: ConversationKey) -> Result<Said, StoreError> {
 pub(super) fn conversations(
     connection: &Connection,
     namespace: &Namespace,
-    wanted: &Wanted,
+    wanted: &WantedConversations,
     after: Option<QueryUid>,
     limit: usize,
 ) -> Result<Listing<Conversation>, StoreError> {
@@ -239,10 +239,10 @@ pub(super) fn conversations(
 pub(super) fn said(
     connection: &Connection,
     namespace: &Namespace,
-    wanted: &Wanted,
+    wanted: &WantedConversations,
     after: Option<QueryUid>,
     limit: usize,
-) -> Result<Listing<Said>, StoreError> {
+) -> Result<Listing<SaidInConversation>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
     let from = format!(
         "FROM exchanges JOIN conversations ON conversation = conversations.id WHERE {WANTED} \

@@ -27,7 +27,7 @@ pub(super) const BLOBS: &str = "blobs";
 
 /// What a store consists of, and its faults.
 #[derive(Debug, Default)]
-pub struct Inspection {
+pub struct StoreInspection {
     pub queries: u64,
     pub entries: u64,
     /// Large values in files of their own.
@@ -130,8 +130,8 @@ impl StoreFault {
 
 /// Inspects the store in `dir`.
 #[must_use]
-pub fn inspect(dir: &Path) -> Inspection {
-    let mut inspection = Inspection::default();
+pub fn inspect(dir: &Path) -> StoreInspection {
+    let mut inspection = StoreInspection::default();
     match snapshot(dir) {
         Ok(connection) => inspection.inspect_all(dir, &connection),
         Err(fault) => inspection.faults.push(fault),
@@ -158,7 +158,7 @@ pub(super) fn snapshot(dir: &Path) -> Result<Connection, StoreFault> {
 }
 
 /// A query's row, with the columns that duplicate its head.
-struct Listed {
+struct ListedFile {
     id: i64,
     uid: QueryUid,
     namespace: String,
@@ -175,7 +175,7 @@ const QUERIES: &str =
     "SELECT id, uid, namespace, name, status, seq, unfinished, deadline, bytes, head FROM queries ORDER BY id";
 const JOURNAL: &str = "SELECT seq, at, body FROM journal WHERE key > ?1 << 24 AND key < (?1 + 1) << 24 ORDER BY key";
 
-impl Inspection {
+impl StoreInspection {
     fn inspect_all(&mut self, dir: &Path, connection: &Connection) {
         // One snapshot for everything: next to a running server, heads and journals change meanwhile.
         let snapshot = match connection.unchecked_transaction() {
@@ -257,7 +257,7 @@ impl Inspection {
 
     fn check_query(
         &mut self,
-        query: &Listed,
+        query: &ListedFile,
         title: &str,
         journal: &mut Statement<'_>,
         document: &mut Statement<'_>,
@@ -301,7 +301,7 @@ impl Inspection {
     }
 
     /// Compares the row of a query with the fold of its journal.
-    fn compare(&mut self, query: &Listed, title: &str, folded: &Head, bytes: u64) {
+    fn compare(&mut self, query: &ListedFile, title: &str, folded: &Head, bytes: u64) {
         let stored = serde_json::from_str::<Head>(&query.head);
         let differs = [
             ("its head", !stored.is_ok_and(|stored| stored == *folded)),
@@ -330,8 +330,8 @@ impl Inspection {
     }
 }
 
-fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
-    Ok(Listed {
+fn listed(row: &Row<'_>) -> rusqlite::Result<ListedFile> {
+    Ok(ListedFile {
         id: row.get(0)?,
         uid: QueryUid::from_bytes(row.get(1)?),
         namespace: row.get(2)?,
@@ -345,7 +345,7 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
     })
 }
 
-fn fold(query: &Listed, entries: &[Entry]) -> Result<Head, String> {
+fn fold(query: &ListedFile, entries: &[Entry]) -> Result<Head, String> {
     let namespace = query.namespace.parse().map_err(|error: IdError| error.to_string())?;
     let name = query.name.parse().map_err(|error: IdError| error.to_string())?;
     let Some((first, rest)) = entries.split_first() else { return Err("it is empty".into()) };

@@ -35,15 +35,15 @@ use std::{
 use async_trait::async_trait;
 use bosun_core::{
     ContentHash, Namespace, QueryName, QueryUid, Timestamp,
-    audit::Record,
+    audit::AuditRecord,
     conversation::ConversationKey,
-    usage::{Hour, Usage},
+    usage::{Hour, UsageTotals},
 };
 use bosun_engine::resource::{ResourceChange, StoredResource};
 use bosun_engine::store::{
-    Answered, Append, CommitFigures, Conversations, Found as FoundRecords, Listed, Page, Position, Records, Rejection,
-    Removal, RequestKey, Runnable, Search, Store, StoreError, StoreStats, Stored, Wanted,
-    conversations::{Conversation, Frame, Listing, Said, Wanted as WantedConversations},
+    Answered, Append, CommitFigures, Conversations, FoundRecords, ListedQueries, Position, QueryPage, RecordSearch,
+    Records, Rejection, Removal, RequestKey, Runnable, Store, StoreError, StoreStats, Stored, WantedQueries,
+    conversations::{Conversation, Frame, Listing, SaidInConversation, WantedConversations},
 };
 use rusqlite::Connection;
 
@@ -52,12 +52,12 @@ use self::{
     audit::{Audit, AuditKeys, HeadExporter, Heads, Maintenance},
     checkpoint::Checkpoints,
     open::Opened,
-    read::{Found, Readers},
+    read::{FoundRow, Readers},
 };
 
 pub use self::{
-    backup::{BackupError, Progress, backup},
-    inspect::{Inspection, StoreFault, inspect},
+    backup::{BackupError, BackupProgress, backup},
+    inspect::{StoreFault, StoreInspection, inspect},
     open::OpenError,
 };
 
@@ -88,14 +88,14 @@ struct WriterThread {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the store is closed")]
-struct Closed;
+struct StoreClosed;
 
 #[derive(Debug, thiserror::Error)]
 #[error("the store crashed")]
-struct Crashed(#[source] tokio::task::JoinError);
+struct StoreCrashed(#[source] tokio::task::JoinError);
 
 fn crashed(error: tokio::task::JoinError) -> StoreError {
-    StoreError::Unavailable(Box::new(Crashed(error)))
+    StoreError::Unavailable(Box::new(StoreCrashed(error)))
 }
 
 impl Sqlite {
@@ -146,10 +146,10 @@ impl Sqlite {
     fn stop(queue: &AppendQueue, readers: &Readers, writer: WriterThread) {
         // First the readers: the last connection removes the WAL, and only the writer's can.
         readers.close();
-        queue.stop(Rejection::Unavailable(Arc::new(Closed)));
+        queue.stop(Rejection::Unavailable(Arc::new(StoreClosed)));
         if writer.thread.join().is_err() {
             tracing::error!("the store's writer crashed");
-            queue.abandon(&Rejection::Unavailable(Arc::new(Closed)));
+            queue.abandon(&Rejection::Unavailable(Arc::new(StoreClosed)));
         }
         if let Some(exporter) = writer.exporter {
             exporter.stop();
@@ -172,16 +172,16 @@ impl Sqlite {
 
 #[async_trait]
 impl Records for Sqlite {
-    fn record(&self, namespace: &Namespace, records: Vec<Record>) -> Result<Position, StoreError> {
+    fn record(&self, namespace: &Namespace, records: Vec<AuditRecord>) -> Result<Position, StoreError> {
         self.queue.push_records(QueuedRecords::new(namespace, &records, self.audited)?)
     }
 
-    async fn search(&self, namespace: &Namespace, search: &Search) -> Result<FoundRecords, StoreError> {
+    async fn search(&self, namespace: &Namespace, search: &RecordSearch) -> Result<FoundRecords, StoreError> {
         let (namespace, search) = (namespace.clone(), search.clone());
         self.read(move |connection| audit::search(connection, &namespace, &search)).await
     }
 
-    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<Usage, StoreError> {
+    async fn usage(&self, namespace: &Namespace, since: Hour) -> Result<UsageTotals, StoreError> {
         let namespace = namespace.clone();
         self.read(move |connection| audit::usage(connection, &namespace, since)).await
     }
@@ -213,7 +213,7 @@ impl Conversations for Sqlite {
         namespace: &Namespace,
         key: &ConversationKey,
         frame: Frame,
-    ) -> Result<Vec<Said>, StoreError> {
+    ) -> Result<Vec<SaidInConversation>, StoreError> {
         let (namespace, key) = (namespace.clone(), key.clone());
         self.read(move |connection| conversations::history(connection, &namespace, &key, frame)).await
     }
@@ -235,7 +235,7 @@ impl Conversations for Sqlite {
         wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<Said>, StoreError> {
+    ) -> Result<Listing<SaidInConversation>, StoreError> {
         let (namespace, wanted) = (namespace.clone(), wanted.clone());
         self.read(move |connection| conversations::said(connection, &namespace, &wanted, after, limit)).await
     }
@@ -257,14 +257,14 @@ impl Store for Sqlite {
 
     async fn load(&self, namespace: &Namespace, name: &QueryName) -> Result<Option<Stored>, StoreError> {
         match self.readers.read(|connection| read::load(connection, namespace, name, SHORT_JOURNAL))? {
-            Found::Nothing => return Ok(None),
-            Found::Query(stored) => return Ok(Some(*stored)),
-            Found::TooLong => {}
+            FoundRow::Nothing => return Ok(None),
+            FoundRow::Query(stored) => return Ok(Some(*stored)),
+            FoundRow::TooLong => {}
         }
         let (namespace, name) = (namespace.clone(), name.clone());
         match self.read(move |connection| read::load(connection, &namespace, &name, u64::MAX)).await? {
-            Found::Query(stored) => Ok(Some(*stored)),
-            Found::Nothing | Found::TooLong => Ok(None),
+            FoundRow::Query(stored) => Ok(Some(*stored)),
+            FoundRow::Nothing | FoundRow::TooLong => Ok(None),
         }
     }
 
@@ -298,7 +298,7 @@ impl Store for Sqlite {
         self.read(move |connection| read::referred(connection, &blobs)).await
     }
 
-    async fn list(&self, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
+    async fn list(&self, namespace: &Namespace, page: &QueryPage) -> Result<ListedQueries, StoreError> {
         let (namespace, page) = (namespace.clone(), page.clone());
         self.read(move |connection| read::list(connection, &namespace, &page)).await
     }
@@ -312,7 +312,7 @@ impl Store for Sqlite {
         self.read(read::namespaces).await
     }
 
-    async fn runnable(&self, wanted: Wanted) -> Result<Vec<Runnable>, StoreError> {
+    async fn runnable(&self, wanted: WantedQueries) -> Result<Vec<Runnable>, StoreError> {
         let epoch = self.epoch;
         self.read(move |connection| read::runnable(connection, epoch, &wanted)).await
     }

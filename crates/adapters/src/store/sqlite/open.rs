@@ -203,13 +203,13 @@ pub(super) fn check_header(path: &Path) -> Result<(), OpenError> {
 }
 
 /// What is wrong with the database, without its path.
-enum Fault {
+enum OpenFault {
     Newer(i64),
     Damaged(String),
     Database(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for OpenFault {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
@@ -218,7 +218,7 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-impl Fault {
+impl OpenFault {
     fn at(self, path: &Path) -> OpenError {
         let path = path.to_owned();
         match self {
@@ -230,20 +230,20 @@ impl Fault {
 }
 
 /// Checks the database, upgrades it, and raises its epoch to ours.
-fn take_over(connector: &Connector) -> Result<i64, Fault> {
+fn take_over(connector: &Connector) -> Result<i64, OpenFault> {
     // Nothing may be changed before the database is known to be ours: this connection only reads, except for the
     // recovery of a WAL, which SQLite does by itself.
     let reading = connector.read()?;
     let version = schema::version(&reading)?;
     let Some(known) = usize::try_from(version).ok().filter(|version| *version <= schema::NEWEST) else {
-        return Err(Fault::Newer(version));
+        return Err(OpenFault::Newer(version));
     };
     let pages: u64 = reading.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let page_size: u64 = reading.pragma_query_value(None, "page_size", |row| row.get(0))?;
     if pages * page_size <= CHECKED_BYTES {
         let found: String = reading.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if found != "ok" {
-            return Err(Fault::Damaged(found));
+            return Err(OpenFault::Damaged(found));
         }
     }
     drop(reading);
@@ -251,11 +251,11 @@ fn take_over(connector: &Connector) -> Result<i64, Fault> {
     let mut connection = connector.write_after_checkpoint()?;
     schema::upgrade(&mut connection, known, schema::NEWEST)?;
     if let Some(name) = schema::differences(&connection, schema::NEWEST)?.first() {
-        return Err(Fault::Damaged(format!("`{name}` is missing or differs from the schema")));
+        return Err(OpenFault::Damaged(format!("`{name}` is missing or differs from the schema")));
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if transaction.execute("UPDATE writer SET epoch = epoch + 1", [])? != 1 {
-        return Err(Fault::Damaged("it has no writer's epoch".into()));
+        return Err(OpenFault::Damaged("it has no writer's epoch".into()));
     }
     let epoch = transaction.query_row("SELECT epoch FROM writer", [], |row| row.get(0))?;
     fault::point("open.commit");

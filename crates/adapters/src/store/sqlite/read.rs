@@ -13,7 +13,8 @@ use bosun_core::{
     journal::JournalSize,
 };
 use bosun_engine::store::{
-    Answered, ENDING, Listed, PAGE_BYTES, Page, RequestKey, Runnable, StoreError, Stored, Wanted, shown_from,
+    Answered, ENDING, ListedQueries, PAGE_BYTES, QueryPage, RequestKey, Runnable, StoreError, Stored, WantedQueries,
+    shown_from,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -104,7 +105,7 @@ pub(super) const DUE: &str = "SELECT namespace, name FROM queries WHERE deadline
 pub(super) const NEXT_DEADLINE: &str = "SELECT min(deadline) FROM queries WHERE deadline IS NOT NULL";
 
 /// The result of a bounded load.
-pub(super) enum Found {
+pub(super) enum FoundRow {
     Nothing,
     Query(Box<Stored>),
     /// The journal has more bytes than the caller allows.
@@ -117,13 +118,13 @@ pub(super) fn load(
     namespace: &Namespace,
     name: &QueryName,
     longest: u64,
-) -> Result<Found, StoreError> {
+) -> Result<FoundRow, StoreError> {
     let mut statement = connection.prepare_cached(LOAD).map_err(unavailable)?;
     let mut rows = statement.query(params![namespace.as_str(), name.as_str()]).map_err(unavailable)?;
-    let Some(first) = rows.next().map_err(unavailable)? else { return Ok(Found::Nothing) };
+    let Some(first) = rows.next().map_err(unavailable)? else { return Ok(FoundRow::Nothing) };
     let uid = uid(first, 0)?;
     if first.get::<_, u64>(1).map_err(unavailable)? > longest {
-        return Ok(Found::TooLong);
+        return Ok(FoundRow::TooLong);
     }
     let head = head(uid, first, 2);
     let mut size = JournalSize::default();
@@ -135,7 +136,7 @@ pub(super) fn load(
         Ok(head) => head,
         Err(error) => fold(uid, namespace, name, &entries, error)?,
     };
-    Ok(Found::Query(Box::new(Stored { head, entries, size })))
+    Ok(FoundRow::Query(Box::new(Stored { head, entries, size })))
 }
 
 /// The head is a cache of the fold of the journal. If it cannot be read, the journal is folded again.
@@ -191,7 +192,11 @@ pub(super) fn referred(connection: &Connection, blobs: &[ContentHash]) -> Result
     Ok(referred)
 }
 
-pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) -> Result<Listed, StoreError> {
+pub(super) fn list(
+    connection: &Connection,
+    namespace: &Namespace,
+    page: &QueryPage,
+) -> Result<ListedQueries, StoreError> {
     let status = page.status.map(bosun_core::Status::as_str);
     let before = page.before.as_ref().map_or(AFTER_ALL, |uid| uid.as_bytes());
     let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
@@ -214,7 +219,7 @@ pub(super) fn list(connection: &Connection, namespace: &Namespace, page: &Page) 
         queries.extend(readable(uid, head(uid, row, 1).and_then(|head| Ok((head, vec![entry(uid, row, 2)?]))))?);
     }
     add_latest(&snapshot, namespace, &mut queries, before, status)?;
-    Ok(Listed { queries, next, total })
+    Ok(ListedQueries { queries, next, total })
 }
 
 /// Adds the last entries of the journals of a page, whose youngest query is before `before`. One statement reads them,
@@ -304,7 +309,11 @@ fn each_namespace(connection: &Connection, next: &str) -> Result<Vec<Namespace>,
     }
 }
 
-pub(super) fn runnable(connection: &Connection, epoch: i64, wanted: &Wanted) -> Result<Vec<Runnable>, StoreError> {
+pub(super) fn runnable(
+    connection: &Connection,
+    epoch: i64,
+    wanted: &WantedQueries,
+) -> Result<Vec<Runnable>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
     let namespaces = wanted.in_turn(each_namespace(&snapshot, NEXT_NAMESPACE_WITH_WORK)?);
     let share = wanted.share(namespaces.len());

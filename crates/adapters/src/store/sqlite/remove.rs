@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use bosun_core::{ContentHash, Namespace, QueryName, QueryUid, Timestamp, audit::Record};
+use bosun_core::{ContentHash, Namespace, QueryName, QueryUid, Timestamp, audit::AuditRecord};
 use bosun_engine::{
     fault,
     store::{REQUESTS_KEPT, Rejection, Removal},
@@ -53,20 +53,20 @@ impl RemovedQuery {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         /// The fields of a head that a record needs.
         #[derive(serde::Deserialize)]
-        struct Target {
+        struct RemovalTarget {
             agent: Arc<str>,
         }
         // An unreadable row must not prevent a deletion: then the record says less, and belongs to the server's own
         // namespace if the row's is not known.
         let namespace = row.get_ref(5)?.as_str()?.parse().unwrap_or_else(|_| Namespace::of_server());
         let name = row.get_ref(6)?.as_str()?.parse().ok();
-        let agent = serde_json::from_str(row.get_ref(7)?.as_str()?).ok().map(|Target { agent }| agent);
+        let agent = serde_json::from_str(row.get_ref(7)?.as_str()?).ok().map(|RemovalTarget { agent }| agent);
         let (toolset, history, bytes) = (row.get(2)?, row.get(3)?, row.get(4)?);
         Ok(Self { id: row.get(0)?, uid: row.get(1)?, toolset, history, bytes, namespace, name, agent })
     }
 
-    fn record(&self, now: Timestamp) -> Record {
-        Record::of_outdated(QueryUid::from_bytes(self.uid), self.name.clone(), self.agent.clone(), now)
+    fn record(&self, now: Timestamp) -> AuditRecord {
+        AuditRecord::of_outdated(QueryUid::from_bytes(self.uid), self.name.clone(), self.agent.clone(), now)
     }
 }
 
@@ -119,13 +119,17 @@ impl WriteConnection {
     pub(super) fn write_record(
         &self,
         namespace: &Namespace,
-        record: &Record,
+        record: &AuditRecord,
         changes: &mut AuditChanges,
     ) -> rusqlite::Result<()> {
         self.write_records_of(&[(namespace.clone(), record.clone())], changes)
     }
 
-    fn write_records_of(&self, records: &[(Namespace, Record)], changes: &mut AuditChanges) -> rusqlite::Result<()> {
+    fn write_records_of(
+        &self,
+        records: &[(Namespace, AuditRecord)],
+        changes: &mut AuditChanges,
+    ) -> rusqlite::Result<()> {
         let mut writer = RecordWriter::new(&self.connection)?;
         for (namespace, record) in records {
             let encoded = EncodedRecords::of(std::slice::from_ref(record), self.audit.is_audited());

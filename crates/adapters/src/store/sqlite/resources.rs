@@ -6,7 +6,7 @@
 use bosun_core::{Namespace, Timestamp};
 use bosun_engine::{
     StoreError, fault,
-    resource::{Change, Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource},
+    resource::{Manifest, ManifestBody, ManifestChange, ResourceChange, ResourceKey, ResourceKind, StoredResource},
     store::Rejection,
 };
 use rusqlite::{Connection, Row, params};
@@ -43,9 +43,9 @@ impl WriteConnection {
         Ok(())
     }
 
-    fn write_resource(&self, change: &Change) -> rusqlite::Result<()> {
+    fn write_resource(&self, change: &ManifestChange) -> rusqlite::Result<()> {
         match change {
-            Change::Keep(stored) => {
+            ManifestChange::Keep(stored) => {
                 let Manifest { key: ResourceKey { kind, namespace, name }, description } = &stored.manifest;
                 let body = serde_json::to_string(description)
                     .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
@@ -59,7 +59,7 @@ impl WriteConnection {
                     body
                 ])?;
             }
-            Change::Remove(ResourceKey { kind, namespace, name }) => {
+            ManifestChange::Remove(ResourceKey { kind, namespace, name }) => {
                 self.connection.prepare_cached(REMOVE)?.execute(params![kind.as_str(), namespace.as_str(), name])?;
             }
         }
@@ -72,7 +72,7 @@ pub(super) fn list(connection: &Connection, namespace: Option<&Namespace>) -> Re
     let unavailable = |error: rusqlite::Error| StoreError::Unavailable(Box::new(error));
     let mut statement =
         connection.prepare_cached(if namespace.is_some() { OF_NAMESPACE } else { ALL }).map_err(unavailable)?;
-    let kinds = serde_json::json!(Kind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>()).to_string();
+    let kinds = serde_json::json!(ResourceKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>()).to_string();
     let rows = match namespace {
         Some(namespace) => statement.query(params![kinds, namespace.as_str()]),
         None => statement.query([]),
@@ -98,7 +98,8 @@ pub(super) fn read_named(row: &Row<'_>) -> rusqlite::Result<Result<StoredResourc
 fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<Result<StoredResource, String>> {
     let (kind, namespace, name): (String, String, String) = (row.get(first)?, row.get(first + 1)?, row.get(first + 2)?);
     let body: String = row.get(first + 6)?;
-    let parts = (Kind::parse(&kind), namespace.parse::<Namespace>().ok(), serde_json::from_str::<Description>(&body));
+    let parts =
+        (ResourceKind::parse(&kind), namespace.parse::<Namespace>().ok(), serde_json::from_str::<ManifestBody>(&body));
     let (Some(kind), Some(namespace), Ok(description)) = parts else {
         return Ok(Err(format!("{kind} {namespace}/{name}")));
     };

@@ -7,10 +7,10 @@ mod opening;
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 use bosun_core::{Actor, Content, Outcome, audit::Action, content::Large, machine};
-use bosun_engine::resource::{Change, Kind, ResourceKey};
+use bosun_engine::resource::{ManifestChange, ResourceKey, ResourceKind};
 use bosun_engine::testing::{
     scribe::Scribe,
-    store_contract::{Place, fold, store_contract},
+    store_contract::{StorePlace, fold, store_contract},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tempfile::TempDir;
@@ -18,9 +18,9 @@ use tempfile::TempDir;
 use super::*;
 
 /// A directory that is removed after the test.
-struct Directory(TempDir);
+struct TestDirectory(TempDir);
 
-impl Directory {
+impl TestDirectory {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -43,7 +43,7 @@ impl Directory {
     }
 }
 
-impl Place for Directory {
+impl StorePlace for TestDirectory {
     fn open(&mut self) -> Arc<dyn Store> {
         Arc::new(self.store())
     }
@@ -51,12 +51,12 @@ impl Place for Directory {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keeps_the_contract() {
-    store_contract(|| Box::new(Directory::new())).await;
+    store_contract(|| Box::new(TestDirectory::new())).await;
 }
 
 #[tokio::test]
 async fn keeps_the_contract_on_one_thread() {
-    store_contract(|| Box::new(Directory::new())).await;
+    store_contract(|| Box::new(TestDirectory::new())).await;
 }
 
 /// A queue without a writer yet: what is pushed and awaited now is one batch.
@@ -66,7 +66,7 @@ struct Held {
 }
 
 impl Held {
-    fn new(directory: &Directory) -> Self {
+    fn new(directory: &TestDirectory) -> Self {
         Self { queue: Arc::default(), opened: open::open(directory.path()).unwrap() }
     }
 
@@ -88,7 +88,7 @@ impl Held {
 
 #[tokio::test]
 async fn appends_without_a_waiter_cost_no_commit_of_their_own() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let held = Held::new(&directory);
     let mut scribe = Scribe::new("default", "a", 1);
     held.push(scribe.create());
@@ -102,7 +102,7 @@ async fn appends_without_a_waiter_cost_no_commit_of_their_own() {
 
 #[tokio::test]
 async fn everything_that_is_queued_is_one_commit() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let held = Held::new(&directory);
     let waiting: Vec<_> = (1..=64)
         .map(|number| {
@@ -119,7 +119,7 @@ async fn everything_that_is_queued_is_one_commit() {
 
 #[tokio::test]
 async fn an_append_without_a_waiter_is_committed_too() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = directory.store();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start(&store);
@@ -134,7 +134,7 @@ async fn an_append_without_a_waiter_is_committed_too() {
 
 #[tokio::test]
 async fn a_conflict_within_a_batch_does_not_affect_its_other_appends() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let mut shared = Scribe::new("default", "shared", 1);
     shared.start(&directory.store());
     let mut stale = shared.clone();
@@ -160,7 +160,7 @@ async fn a_conflict_within_a_batch_does_not_affect_its_other_appends() {
 
 #[tokio::test]
 async fn a_batch_of_conflicts_only_is_not_committed() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let held = Held::new(&directory);
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.create();
@@ -173,7 +173,7 @@ async fn a_batch_of_conflicts_only_is_not_committed() {
 
 #[tokio::test]
 async fn an_append_that_sqlite_refuses_does_not_fail_its_batch() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     drop(directory.store());
     let trigger = "CREATE TRIGGER refuse BEFORE INSERT ON journal WHEN NEW.body LIKE '%refuse me%' \
                    BEGIN SELECT RAISE(ABORT, 'refused'); END";
@@ -193,13 +193,13 @@ async fn an_append_that_sqlite_refuses_does_not_fail_its_batch() {
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     assert!(matches!(builds_on_it, Err(StoreError::Unavailable(_))), "{builds_on_it:?}");
     assert_eq!(store.stats().commits, 1);
-    let listed = store.list(&Namespace::default(), &Page { limit: 9, before: None, status: None }).await.unwrap();
+    let listed = store.list(&Namespace::default(), &QueryPage { limit: 9, before: None, status: None }).await.unwrap();
     assert_eq!(listed.total, 2);
 }
 
 /// After `fault`, writes fail; after `repair`, the same store goes on.
 async fn check_failed_commit(fault: &str, repair: &str) {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = directory.store();
     let before = Scribe::new("default", "before", 1).start(&store);
     store.durable(before).await.unwrap();
@@ -237,7 +237,7 @@ async fn a_failed_commit_is_reported_to_all_waiters_and_the_store_goes_on() {
 
 #[tokio::test]
 async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let held = Held::new(&directory);
     let limit = Arc::clone(&held.opened.connector.page_limit);
     limit.store(40, Ordering::SeqCst);
@@ -273,7 +273,7 @@ async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
         Err(_) => create().await.unwrap(),
     };
     kept.push(recovered);
-    let listed = store.list(&Namespace::default(), &Page { limit: 99, before: None, status: None }).await.unwrap();
+    let listed = store.list(&Namespace::default(), &QueryPage { limit: 99, before: None, status: None }).await.unwrap();
     assert_eq!(listed.total, kept.len() as u64, "what failed left nothing behind");
     drop(store);
     let whole: String = directory.connection().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -282,7 +282,7 @@ async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
 
 #[tokio::test]
 async fn a_process_that_takes_over_the_store_fences_off_the_earlier_one() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = directory.store();
     let position = Scribe::new("default", "a", 1).start(&store);
     store.durable(position).await.unwrap();
@@ -343,8 +343,8 @@ async fn a_panic_of_the_writer_leaves_no_caller_waiting() {
     let kept = queue.push(Queued::new(Scribe::new("default", "b", 2).create(), true).unwrap()).unwrap();
     queue.settled(kept).await.unwrap();
     assert!(matches!(queue.remove(Removal::Outdated, Timestamp(0)).await, Err(StoreError::Unavailable(_))));
-    let what = Change::Remove(ResourceKey::new(Kind::Agent, Namespace::default(), "a"));
-    let record = Record::of_act(Timestamp(0), Action::ResourceDeleted, None, None);
+    let what = ManifestChange::Remove(ResourceKey::new(ResourceKind::Agent, Namespace::default(), "a"));
+    let record = AuditRecord::of_act(Timestamp(0), Action::ResourceDeleted, None, None);
     let change = ResourceChange { what, record };
     assert!(matches!(queue.change_resource(change).await, Err(StoreError::Unavailable(_))));
     queue.stop(Rejection::Fenced);
@@ -353,7 +353,7 @@ async fn a_panic_of_the_writer_leaves_no_caller_waiting() {
 
 #[tokio::test]
 async fn an_unreadable_query_hides_no_other() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = directory.store();
     let names = ["broken-head", "broken-journal", "newer", "fine"];
     let mut scribes: Vec<_> = (1..).zip(names).map(|(number, name)| Scribe::new("default", name, number)).collect();
@@ -381,7 +381,7 @@ async fn an_unreadable_query_hides_no_other() {
     let cause = std::error::Error::source(&newer).unwrap().to_string();
     assert!(cause.contains("version 99, newer"), "{cause}");
     assert!(load(3).await.unwrap().is_some());
-    let page = Page { limit: 1, before: None, status: None };
+    let page = QueryPage { limit: 1, before: None, status: None };
     let listed = store.list(&Namespace::default(), &page).await.unwrap();
     assert_eq!((listed.queries.len(), listed.total), (1, 4));
     assert_eq!(listed.queries[0].0.name.as_str(), "fine");
@@ -391,7 +391,7 @@ async fn an_unreadable_query_hides_no_other() {
 
 #[tokio::test]
 async fn pages_continue_after_a_query_whose_last_entry_cannot_be_read() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = directory.store();
     for (number, name) in (1..).zip(["oldest", "broken", "youngest"]) {
         let mut scribe = Scribe::new("default", name, number);
@@ -404,7 +404,7 @@ async fn pages_continue_after_a_query_whose_last_entry_cannot_be_read() {
          WHERE key = (SELECT (id << 24) + seq FROM queries WHERE name = 'broken')";
     assert_eq!(directory.connection().execute(broken, []).unwrap(), 1);
     let store = directory.store();
-    let mut page = Page { limit: 1, before: None, status: None };
+    let mut page = QueryPage { limit: 1, before: None, status: None };
     let mut pages = Vec::new();
     loop {
         let listed = store.list(&Namespace::default(), &page).await.unwrap();
@@ -420,7 +420,7 @@ async fn pages_continue_after_a_query_whose_last_entry_cannot_be_read() {
 
 #[tokio::test]
 async fn references_to_blobs_are_deleted_with_their_query() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = directory.store();
     let content = |text: &str| Content::Large(Large::of(&text.into()).0);
     let all = ["shared", "own"].map(|text| Large::of(&text.into()).0.hash);
@@ -445,7 +445,7 @@ async fn references_to_blobs_are_deleted_with_their_query() {
 
 #[tokio::test]
 async fn the_wal_is_checkpointed_during_writes() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = directory.store();
     let log = directory.path().join("bosun.db-wal");
     let spec = bosun_core::Spec { input: "x".repeat(256 << 10), ..bosun_engine::testing::scribe::spec() };
@@ -465,7 +465,7 @@ async fn the_wal_is_checkpointed_during_writes() {
 
 #[test]
 fn every_read_uses_an_index() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     drop(directory.store());
     let connection = directory.connection();
     let plans = [

@@ -18,7 +18,7 @@ use bosun_core::{
 use bosun_engine::{
     fault,
     resource::ResourceChange,
-    store::{Position, Rejection, Removal, Request, RequestKey, has_work},
+    store::{IdempotentRequest, Position, Rejection, Removal, RequestKey, has_work},
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Statement, params};
 
@@ -396,7 +396,7 @@ impl WriteConnection {
 
     /// Whether another creation, in this batch or before it, has used the same idempotency key.
     fn is_requested(&self, plan: &CommitPlan<'_>, append: &Queued) -> rusqlite::Result<bool> {
-        let Some(Request { key, .. }) = &append.request else { return Ok(false) };
+        let Some(IdempotentRequest { key, .. }) = &append.request else { return Ok(false) };
         let namespace = &append.head.namespace;
         if plan.requests.contains(&(namespace, key)) {
             return Ok(true);
@@ -502,7 +502,7 @@ impl WriteConnection {
 
     /// Writes what a creation brings besides its entries: its idempotency key and its documents.
     fn write_creation(&mut self, append: &Queued) -> rusqlite::Result<()> {
-        if let Some(Request { key, fingerprint }) = &append.request {
+        if let Some(IdempotentRequest { key, fingerprint }) = &append.request {
             let head = &append.head;
             self.connection.prepare_cached(ADD_REQUEST)?.execute(params![
                 head.namespace.as_str(),

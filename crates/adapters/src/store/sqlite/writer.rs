@@ -61,7 +61,7 @@ pub(super) trait CommitTarget {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the store's writer crashed")]
-struct Crashed;
+struct WriterCrashed;
 
 /// Writes until the queue is stopped.
 pub(super) fn run(queue: &AppendQueue, target: &mut impl CommitTarget) {
@@ -128,7 +128,7 @@ fn report(reason: &Rejection) {
 
 /// Turns a panic into a rejection, so that the thread goes on. A commit that did not end leaves nothing behind.
 fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Rejection> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|_| Rejection::Unavailable(Arc::new(Crashed)))
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| Rejection::Unavailable(Arc::new(WriterCrashed)))
 }
 
 /// How long to wait for a batch to fill up before a commit.

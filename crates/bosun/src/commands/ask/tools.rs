@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::Path, process::Stdio, str::FromStr};
 
 use anyhow::Context;
-use bosun_core::json::{self, Limits};
+use bosun_core::json::{self, JsonLimits};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -95,7 +95,7 @@ impl LocalTools {
 
 /// The tools of a file: an array of definitions, or an object with the array under `tools`.
 fn definitions(text: &str) -> Result<Vec<Value>, String> {
-    let value = json::parse(text, Limits::BODY).map_err(|error| {
+    let value = json::parse(text, JsonLimits::BODY).map_err(|error| {
         let place = error.position().map_or(String::new(), |(line, column)| format!(":{line}:{column}"));
         format!("{place}: {error}")
     })?;

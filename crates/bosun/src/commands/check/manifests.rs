@@ -8,7 +8,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use bosun_adapters::{manifests, runner::builtin::Builtins};
-use bosun_convert::{Checked, Problem, Severity};
+use bosun_convert::{CheckedTool, Severity, ToolProblem};
 use bosun_engine::SystemClock;
 use bosun_reading::{Fault, SourcePlace};
 use serde_json::Value;
@@ -32,7 +32,7 @@ struct Document {
 
 impl Manifests {
     /// Takes a file whose documents are resources.
-    pub(super) fn add(&mut self, path: PathBuf, shown: String, checked: &Checked<'_>) {
+    pub(super) fn add(&mut self, path: PathBuf, shown: String, checked: &CheckedTool<'_>) {
         let parts = checked.document().into_iter().flat_map(|document| document.parts());
         let documents = parts.map(|(path, value)| Document {
             begins: checked.place_of(path.as_str()),
@@ -43,7 +43,7 @@ impl Manifests {
     }
 
     /// What is wrong with agents, models and references, each with the file that it is in.
-    pub(super) fn check(&self) -> Vec<(String, Problem)> {
+    pub(super) fn check(&self) -> Vec<(String, ToolProblem)> {
         if self.files.iter().all(|file| file.documents.iter().all(|document| document.is_tool)) {
             return Vec::new();
         }
@@ -53,7 +53,7 @@ impl Manifests {
         faults.chain(notes).filter_map(|fault| self.problem(fault)).collect()
     }
 
-    fn problem(&self, fault: Fault) -> Option<(String, Problem)> {
+    fn problem(&self, fault: Fault) -> Option<(String, ToolProblem)> {
         let place = fault.place.unwrap_or(SourcePlace::START);
         let file = self.files.iter().find(|file| file.path == fault.file);
         let document = file.and_then(|file| file.documents.iter().rev().find(|document| document.begins <= place));
@@ -66,6 +66,6 @@ impl Manifests {
         };
         let shown = file.map_or_else(|| fault.file.display().to_string(), |file| file.shown.clone());
         let (code, message, hint) = (fault.code, fault.message, fault.hint);
-        Some((shown, Problem { severity, place, path: String::new(), code, message, hint }))
+        Some((shown, ToolProblem { severity, place, path: String::new(), code, message, hint }))
     }
 }

@@ -5,7 +5,7 @@
 use std::{error::Error, path::Path, process::ExitCode};
 
 use anstyle::{AnsiColor, Style};
-use bosun_adapters::store::sqlite::{self, Inspection, StoreFault};
+use bosun_adapters::store::sqlite::{self, StoreFault, StoreInspection};
 use serde_json::{Value, json};
 
 use crate::commands::report::{count, printable};
@@ -26,8 +26,8 @@ pub(super) fn check(dir: &Path, as_json: bool) -> ExitCode {
 }
 
 /// `3 queries, 17 entries`
-pub(crate) fn contents(inspection: &Inspection) -> String {
-    let Inspection { queries, entries, blobs, .. } = inspection;
+pub(crate) fn contents(inspection: &StoreInspection) -> String {
+    let StoreInspection { queries, entries, blobs, .. } = inspection;
     let counted = |number: u64, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
     let mut text = format!("{}, {}", counted(*queries, "query", "queries"), counted(*entries, "entry", "entries"));
     if *blobs > 0 {
@@ -36,7 +36,7 @@ pub(crate) fn contents(inspection: &Inspection) -> String {
     text
 }
 
-fn print(dir: &Path, inspection: &Inspection) {
+fn print(dir: &Path, inspection: &StoreInspection) {
     let faults = &inspection.faults;
     for fault in faults.iter().take(SHOWN) {
         anstream::eprintln!("{ERROR}error[{}]{ERROR:#}: {}", fault.code(), printable(&reasons(fault)));
@@ -52,7 +52,7 @@ fn print(dir: &Path, inspection: &Inspection) {
     }
 }
 
-fn to_json(inspection: &Inspection) -> Value {
+fn to_json(inspection: &StoreInspection) -> Value {
     let fault = |fault: &StoreFault| json!({ "code": fault.code(), "message": reasons(fault) });
     json!({
         "queries": inspection.queries, "entries": inspection.entries, "blobs": inspection.blobs,

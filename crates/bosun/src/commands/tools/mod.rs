@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::anyhow;
-use bosun_convert::{Options, Severity};
+use bosun_convert::{ConvertOptions, Severity};
 use bosun_core::{Binding, Tool, tool::Nango, tool::catalog::Catalog};
 
 use super::{Usage, check, input, report};
@@ -82,7 +82,7 @@ impl CatalogArguments {
         let mut is_whole = true;
         for source in input::sources(&paths)? {
             let bytes = source.read()?;
-            let checked = check::read(&bytes, Options::default());
+            let checked = check::read(&bytes, ConvertOptions::default());
             if source.is_incidental && check::is_something_else(&checked) {
                 continue;
             }

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, anyhow};
 use bosun_core::{
     Schema, Tool,
-    json::Limits,
+    json::JsonLimits,
     tool::{missing::missing_parameters, wrapper},
 };
 
@@ -65,7 +65,7 @@ impl Validate {
 
 /// What a person would have to be asked for.
 fn print_missing(tool: &Tool, schema: &Schema, text: &str) {
-    let Ok(value) = bosun_core::json::parse(text, Limits::ARGUMENTS) else { return };
+    let Ok(value) = bosun_core::json::parse(text, JsonLimits::ARGUMENTS) else { return };
     for missing in missing_parameters(schema, &value) {
         let question = missing.prompt.or(missing.description).map(|text| format!(": {text}")).unwrap_or_default();
         let options = missing.options.map(|options| format!(", one of {options}")).unwrap_or_default();
@@ -77,7 +77,7 @@ fn print_missing(tool: &Tool, schema: &Schema, text: &str) {
 fn read_stdin() -> anyhow::Result<String> {
     let mut text = String::new();
     // One byte more than arguments may have, so that too many are noticed and not cut.
-    let limit = Limits::ARGUMENTS.bytes as u64 + 1;
+    let limit = JsonLimits::ARGUMENTS.bytes as u64 + 1;
     io::stdin().lock().take(limit).read_to_string(&mut text).context("cannot read standard input")?;
     Ok(text)
 }

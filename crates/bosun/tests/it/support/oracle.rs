@@ -13,7 +13,7 @@ use std::{
 use bosun_core::{
     CallId, Content, ContentHash, Entry, Event, Head, Outcome, Status, Timestamp, Transcript,
     content::Large,
-    event::Route,
+    event::CallRoute,
     head::{CallState, FoldError},
     machine::outcome_code,
     showing::Showing,
@@ -145,7 +145,7 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     let mut outcomes: BTreeMap<CallId, u32> = BTreeMap::new();
     let mut starts: BTreeMap<CallId, u32> = BTreeMap::new();
     let mut turns: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut routes: BTreeMap<CallId, &Route> = BTreeMap::new();
+    let mut routes: BTreeMap<CallId, &CallRoute> = BTreeMap::new();
     for entry in entries {
         match &entry.event {
             Event::CallAsked(asked) => {
@@ -164,12 +164,14 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     }
     for (call, route) in &routes {
         let recorded = outcomes.get(call).copied().unwrap_or_default();
-        let wanted = u32::from(!matches!(route, Route::Refused { .. }));
+        let wanted = u32::from(!matches!(route, CallRoute::Refused { .. }));
         let cut_short = head.status() != Status::Completed && recorded == 0;
         if recorded != wanted && !cut_short {
             fault(format!("{call} has {recorded} outcomes"));
         }
-        if matches!(route, Route::Inside { repeatable: false }) && starts.get(call).is_some_and(|starts| *starts > 1) {
+        if matches!(route, CallRoute::Inside { repeatable: false })
+            && starts.get(call).is_some_and(|starts| *starts > 1)
+        {
             fault(format!("{call} must not run twice and was started {} times", starts[call]));
         }
     }

@@ -7,26 +7,26 @@ use oxc_span::GetSpan;
 
 use super::{
     super::{
-        fault::{Problem, Read},
+        fault::{ReadSchema, ZodProblem},
         globals,
-        library::Call,
+        library::ZodCall,
         probe,
-        value::{Function, LONGEST_LIST, Value},
+        value::{LONGEST_LIST, ZodFunction, ZodValue},
     },
-    Reader, computed, computed_problem, into_value,
+    ZodReader, computed, computed_problem, into_value,
 };
 
-impl<'a> Reader<'_, 'a> {
-    pub(super) fn read_arguments(&mut self, arguments: &'a [Argument<'a>]) -> Read<Vec<Value<'a>>> {
+impl<'a> ZodReader<'_, 'a> {
+    pub(super) fn read_arguments(&mut self, arguments: &'a [Argument<'a>]) -> ReadSchema<Vec<ZodValue<'a>>> {
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
             if values.len() > LONGEST_LIST {
-                return Err(Problem::new(argument.span().start, "value_too_large", "too many arguments").into());
+                return Err(ZodProblem::new(argument.span().start, "value_too_large", "too many arguments").into());
             }
             match argument {
                 Argument::SpreadElement(spread) => match self.read(&spread.argument) {
-                    Value::List(more) => values.extend(more.iter().cloned()),
-                    Value::Unreadable(problems) => return Err(problems),
+                    ZodValue::List(more) => values.extend(more.iter().cloned()),
+                    ZodValue::Unreadable(problems) => return Err(problems),
                     _ => return Err(computed_problem(spread.span, "the arguments of this spread").into()),
                 },
                 other => {
@@ -39,7 +39,7 @@ impl<'a> Reader<'_, 'a> {
         Ok(values)
     }
 
-    pub(super) fn read_call(&mut self, call: &'a CallExpression<'a>) -> Value<'a> {
+    pub(super) fn read_call(&mut self, call: &'a CallExpression<'a>) -> ZodValue<'a> {
         let (receiver, name, offset) = match &call.callee {
             Expression::StaticMemberExpression(callee) => {
                 (Some(self.read(&callee.object)), callee.property.name.as_str(), callee.property.span.start)
@@ -52,9 +52,9 @@ impl<'a> Reader<'_, 'a> {
             callee => (None, "", callee.span().start),
         };
         let receiver = match receiver {
-            Some(Value::Unreadable(problems)) => return Value::Unreadable(problems),
-            Some(Value::Zod(path)) => match self.zod_member(&path, name) {
-                Value::Zod(path) => Value::Zod(path),
+            Some(ZodValue::Unreadable(problems)) => return ZodValue::Unreadable(problems),
+            Some(ZodValue::Zod(path)) => match self.zod_member(&path, name) {
+                ZodValue::Zod(path) => ZodValue::Zod(path),
                 other => return computed(call.span, &format!("a call of {}", other.kind())),
             },
             Some(receiver) => receiver,
@@ -62,23 +62,23 @@ impl<'a> Reader<'_, 'a> {
         };
         let arguments = match self.read_arguments(&call.arguments) {
             Ok(arguments) => arguments,
-            Err(problems) => return Value::Unreadable(problems),
+            Err(problems) => return ZodValue::Unreadable(problems),
         };
         match receiver {
-            Value::Unreadable(problems) => Value::Unreadable(problems),
-            Value::Zod(path) => {
-                into_value(self.library.construct(&Call { name: &path, arguments: &arguments, offset }))
+            ZodValue::Unreadable(problems) => ZodValue::Unreadable(problems),
+            ZodValue::Zod(path) => {
+                into_value(self.library.construct(&ZodCall { name: &path, arguments: &arguments, offset }))
             }
-            Value::Schema(schema) => {
+            ZodValue::Schema(schema) => {
                 let arguments = self.called_arguments(name, arguments);
-                into_value(self.library.method(schema, &Call { name, arguments: &arguments, offset }))
+                into_value(self.library.method(schema, &ZodCall { name, arguments: &arguments, offset }))
             }
-            Value::Global(path) => {
+            ZodValue::Global(path) => {
                 let path = if name.is_empty() { path.to_owned() } else { format!("{path}.{name}") };
                 globals::call(&path, &arguments)
                     .unwrap_or_else(|| computed(call.span, &format!("the result of `{path}`")))
             }
-            Value::Function(_) | Value::Record(_) => {
+            ZodValue::Function(_) | ZodValue::Record(_) => {
                 let called =
                     if name.is_empty() { "a function of this program".to_owned() } else { format!("`{name}`") };
                 into_value(Err(computed_problem(call.span, &format!("the result of {called}"))
@@ -91,50 +91,50 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// Zod calls the argument of these if it is a function, to get the value.
-    fn called_arguments(&mut self, method: &str, mut arguments: Vec<Value<'a>>) -> Vec<Value<'a>> {
+    fn called_arguments(&mut self, method: &str, mut arguments: Vec<ZodValue<'a>>) -> Vec<ZodValue<'a>> {
         if matches!(method, "default" | "prefault" | "catch" | "_default")
             && let Some(first) = arguments.first_mut()
-            && let Value::Function(function) = *first
+            && let ZodValue::Function(function) = *first
         {
             *first = self.call_function(function);
         }
         arguments
     }
 
-    pub(super) fn read_new(&mut self, new: &'a NewExpression<'a>) -> Value<'a> {
+    pub(super) fn read_new(&mut self, new: &'a NewExpression<'a>) -> ZodValue<'a> {
         let Expression::Identifier(class) = &new.callee else { return computed(new.span, "a new object") };
         match class.name.as_str() {
             "RegExp" => match self.read_arguments(&new.arguments) {
                 Ok(arguments) => {
                     globals::call("RegExp", &arguments).unwrap_or_else(|| computed(new.span, "this regular expression"))
                 }
-                Err(problems) => Value::Unreadable(problems),
+                Err(problems) => ZodValue::Unreadable(problems),
             },
-            "Date" => Value::Instance("Date"),
-            "Map" => Value::Instance("Map"),
-            "Set" => Value::Instance("Set"),
+            "Date" => ZodValue::Instance("Date"),
+            "Map" => ZodValue::Instance("Map"),
+            "Set" => ZodValue::Instance("Set"),
             _ => computed(new.span, "a new object"),
         }
     }
 
     /// The return value of a function that is called without arguments, if it can be determined.
-    pub(in super::super) fn call_function(&mut self, function: Function<'a>) -> Value<'a> {
+    pub(in super::super) fn call_function(&mut self, function: ZodFunction<'a>) -> ZodValue<'a> {
         let result = match function {
-            Function::Global(_) => None,
-            Function::Arrow(arrow) if arrow.r#async => None,
-            Function::Arrow(arrow) => match &arrow.body {
+            ZodFunction::Global(_) => None,
+            ZodFunction::Arrow(arrow) if arrow.r#async => None,
+            ZodFunction::Arrow(arrow) => match &arrow.body {
                 ArrowFunctionBody::FunctionBody(body) => single_return(body),
                 body => body.as_expression(),
             },
-            Function::Full(full) if full.r#async || full.generator => None,
-            Function::Full(full) => full.body.as_deref().and_then(single_return),
+            ZodFunction::Full(full) if full.r#async || full.generator => None,
+            ZodFunction::Full(full) => full.body.as_deref().and_then(single_return),
         };
         match result {
             Some(expression) => self.read(expression),
             None if probe::throws(function) => {
-                into_value(
-                    Err(Problem::new(function_offset(function), "function_throws", "the function throws").into()),
-                )
+                into_value(Err(
+                    ZodProblem::new(function_offset(function), "function_throws", "the function throws").into()
+                ))
             }
             None => {
                 let span = Span::new(function_offset(function), function_offset(function));
@@ -156,15 +156,15 @@ fn single_return<'a>(body: &'a FunctionBody<'a>) -> Option<&'a Expression<'a>> {
     }
 }
 
-pub(super) fn function_offset(function: Function<'_>) -> u32 {
+pub(super) fn function_offset(function: ZodFunction<'_>) -> u32 {
     match function {
-        Function::Arrow(arrow) => arrow.span.start,
-        Function::Full(full) => full.span.start,
-        Function::Global(_) => 0,
+        ZodFunction::Arrow(arrow) => arrow.span.start,
+        ZodFunction::Full(full) => full.span.start,
+        ZodFunction::Global(_) => 0,
     }
 }
 
-fn read_require<'a>(call: &CallExpression<'a>) -> Value<'a> {
+fn read_require<'a>(call: &CallExpression<'a>) -> ZodValue<'a> {
     match call.arguments.first().and_then(|argument| argument.as_expression()) {
         Some(Expression::StringLiteral(module)) => import(module.value.as_str(), "*", module.value.as_str(), call.span),
         _ => computed(call.span, "a required module"),
@@ -172,19 +172,21 @@ fn read_require<'a>(call: &CallExpression<'a>) -> Value<'a> {
 }
 
 /// The value of an import: Zod is known, other files are not read.
-pub(super) fn import<'a>(module: &str, imported: &str, name: &str, used: Span) -> Value<'a> {
+pub(super) fn import<'a>(module: &str, imported: &str, name: &str, used: Span) -> ZodValue<'a> {
     match module {
         "zod" | "zod/v3" | "zod/v4" | "zod/index.js" => match imported {
-            "*" | "default" | "z" => Value::Zod("".into()),
-            imported => Value::Zod(imported.into()),
+            "*" | "default" | "z" => ZodValue::Zod("".into()),
+            imported => ZodValue::Zod(imported.into()),
         },
         "zod/mini" | "zod/v4-mini" | "zod/v4/mini" | "zod/v4/core" => {
-            let problem = Problem::new(used.start, "unsupported_zod", format!("`{module}` is not read"));
+            let problem = ZodProblem::new(used.start, "unsupported_zod", format!("`{module}` is not read"));
             into_value(Err(problem.hint("import from `zod`, `zod/v3` or `zod/v4`").into()))
         }
         _ => {
             let message = format!("`{name}` is imported from `{module}`, and other files are not read");
-            into_value(Err(Problem::new(used.start, "imported_value", message).hint("define it in this file").into()))
+            into_value(Err(ZodProblem::new(used.start, "imported_value", message)
+                .hint("define it in this file")
+                .into()))
         }
     }
 }

@@ -20,25 +20,25 @@ use super::super::{ZodVersion, schema_to_json};
 use crate::dialect::AnyDialect;
 
 #[derive(Deserialize)]
-struct Case {
+struct CorpusCase {
     id: String,
     source: String,
 }
 
 #[derive(Deserialize)]
-struct Recorded {
+struct RecordedZod {
     results: BTreeMap<String, Versions>,
 }
 
 #[derive(Deserialize)]
 struct Versions {
-    v3: Outcome,
-    v4: Outcome,
+    v3: CorpusOutcome,
+    v4: CorpusOutcome,
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum CorpusOutcome {
     Schema(Value),
     Throws(String),
 }
@@ -72,27 +72,27 @@ fn convert(source: &str, version: ZodVersion) -> Ours {
     }
 }
 
-fn agree(ours: &Ours, theirs: &Outcome) -> bool {
+fn agree(ours: &Ours, theirs: &CorpusOutcome) -> bool {
     match (ours, theirs) {
-        (Ours::Schema(ours), Outcome::Schema(theirs)) => {
+        (Ours::Schema(ours), CorpusOutcome::Schema(theirs)) => {
             let (ours, theirs) = (ours.to_string(), theirs.to_string());
             ours == theirs
         }
-        (Ours::Fault(_), Outcome::Throws(_)) => true,
+        (Ours::Fault(_), CorpusOutcome::Throws(_)) => true,
         _ => false,
     }
 }
 
 #[test]
 fn the_corpus_gives_what_the_real_packages_give() {
-    let corpus: Vec<Case> = fixture("corpus.json");
-    let recorded: Recorded = fixture("recorded.json");
+    let corpus: Vec<CorpusCase> = fixture("corpus.json");
+    let recorded: RecordedZod = fixture("recorded.json");
     let differences: Vec<Difference> = fixture("differences.json");
     assert!(corpus.len() >= 120, "{} schemas", corpus.len());
     assert_eq!(corpus.len(), recorded.results.len(), "record the corpus again");
 
     let mut wrong = Vec::new();
-    for Case { id, source } in &corpus {
+    for CorpusCase { id, source } in &corpus {
         let versions = &recorded.results[id];
         for (name, version, theirs) in [("v3", ZodVersion::V3, &versions.v3), ("v4", ZodVersion::V4, &versions.v4)] {
             let ours = convert(source, version);
@@ -111,7 +111,7 @@ fn the_corpus_gives_what_the_real_packages_give() {
 
 #[test]
 fn every_difference_is_about_a_schema_of_the_corpus() {
-    let corpus: Vec<Case> = fixture("corpus.json");
+    let corpus: Vec<CorpusCase> = fixture("corpus.json");
     for Difference { id, version, .. } in fixture::<Vec<Difference>>("differences.json") {
         assert!(corpus.iter().any(|case| case.id == id) && matches!(version.as_str(), "v3" | "v4"), "{id} {version}");
     }
@@ -153,10 +153,10 @@ fn derived_faults(dialect: AnyDialect, json: &str) -> impl Iterator<Item = Strin
 
 #[test]
 fn the_corpus_passes_the_definition_check() {
-    let corpus: Vec<Case> = fixture("corpus.json");
+    let corpus: Vec<CorpusCase> = fixture("corpus.json");
     let mut refused = Vec::new();
     let mut checked = 0;
-    for Case { id, source } in &corpus {
+    for CorpusCase { id, source } in &corpus {
         for version in [ZodVersion::V3, ZodVersion::V4] {
             let Ours::Schema(schema) = convert(source, version) else { continue };
             checked += 1;

@@ -1,9 +1,9 @@
 //! Malicious input: every result is a fault or a conversion, in bounded time and memory.
 
-use super::super::{Options, ZodVersion, convert, limits, schema_to_json};
+use super::super::{ZodOptions, ZodVersion, convert, limits, schema_to_json};
 
 fn codes(source: &str) -> Vec<&'static str> {
-    match convert(source, "tools.ts", Options::default()) {
+    match convert(source, "tools.ts", ZodOptions::default()) {
         Ok(converted) => converted.warnings.iter().map(|warning| warning.code).collect(),
         Err(faults) => faults.iter().map(|fault| fault.code).collect(),
     }
@@ -136,7 +136,7 @@ fn every_truncation_of_a_source_has_a_result() {
     let source = "import { z } from 'zod';\nconst s = z.object({ a: z.string().regex(/[/\"'`]/i).describe(`x ${'y'}`), get b() { return s; } });\nexport const t = tool(async ({ a }) => a / 2, { name: 'a', description: \"ä😀\", schema: s });\n";
     for (end, _) in source.char_indices() {
         for start in [0, 25] {
-            let _ = convert(source.get(start..end).unwrap_or_default(), "tools.ts", Options::default());
+            let _ = convert(source.get(start..end).unwrap_or_default(), "tools.ts", ZodOptions::default());
         }
     }
 }

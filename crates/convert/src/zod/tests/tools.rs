@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::super::{Options, ToolForm, ZodVersion, convert, schema_to_json};
+use super::super::{ToolForm, ZodOptions, ZodVersion, convert, schema_to_json};
 
 /// `line:column code` of every fault.
 fn faults(source: &str) -> Vec<String> {
-    match convert(source, "tools.ts", Options::default()) {
+    match convert(source, "tools.ts", ZodOptions::default()) {
         Ok(converted) => panic!("converted to {:?}", converted.tools),
         Err(faults) => faults.iter().map(|fault| format!("{}:{} {}", fault.line, fault.column, fault.code)).collect(),
     }
@@ -20,7 +20,7 @@ fn refuses(source: &str, expect: &[&str]) {
 /// `name form` of every tool.
 #[track_caller]
 fn finds(source: &str, expect: &[(&str, ToolForm)]) {
-    let converted = convert(source, "tools.ts", Options::default()).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap_or_else(|faults| panic!("{faults:#?}"));
     let found: Vec<(&str, ToolForm)> =
         converted.tools.iter().map(|found| (found.tool.name.as_str(), found.form)).collect();
     assert_eq!(found, expect, "{source}");
@@ -28,7 +28,7 @@ fn finds(source: &str, expect: &[(&str, ToolForm)]) {
 
 #[track_caller]
 fn warns(source: &str, expect: &[&str]) {
-    let converted = convert(source, "tools.ts", Options::default()).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap_or_else(|faults| panic!("{faults:#?}"));
     let found: Vec<String> =
         converted.warnings.iter().map(|warning| format!("{} {}", warning.path, warning.code)).collect();
     assert_eq!(found, expect, "{source}");
@@ -36,7 +36,7 @@ fn warns(source: &str, expect: &[&str]) {
 
 #[track_caller]
 fn parameters(source: &str, expect: serde_json::Value) {
-    let converted = convert(source, "tools.ts", Options::default()).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap_or_else(|faults| panic!("{faults:#?}"));
     assert_eq!(*converted.tools[0].tool.parameters, expect, "{source}");
 }
 
@@ -163,7 +163,7 @@ fn zod_is_found_however_it_is_imported() {
     ] {
         let source = format!("{import} tool(run, {{ name: 'a', description: 'A', schema: z.object({{}}) }})");
         let converted =
-            convert(&source, "tools.ts", Options::default()).unwrap_or_else(|faults| panic!("{import} {faults:?}"));
+            convert(&source, "tools.ts", ZodOptions::default()).unwrap_or_else(|faults| panic!("{import} {faults:?}"));
         assert_eq!(converted.warnings, [], "{import}");
     }
     finds(
@@ -176,7 +176,7 @@ fn zod_is_found_however_it_is_imported() {
 fn the_import_and_the_option_choose_the_version() {
     let tool = "tool(run, { name: 'a', description: 'A', schema: z.object({}) })";
     let strict = |import: &str, version: Option<ZodVersion>| {
-        let converted = convert(&format!("{import} {tool}"), "tools.ts", Options { version }).unwrap();
+        let converted = convert(&format!("{import} {tool}"), "tools.ts", ZodOptions { version }).unwrap();
         let codes: Vec<&str> = converted.warnings.iter().map(|warning| warning.code).collect();
         (converted.tools[0].tool.parameters.get("$schema").is_some(), codes.join(","))
     };
@@ -302,7 +302,7 @@ fn whole_files_give_the_recorded_tools() {
     for name in ["langchain.ts", "plain.js", "zod4.ts"] {
         let source = std::fs::read_to_string(folder.join(name)).unwrap();
         let converted =
-            convert(&source, name, Options::default()).unwrap_or_else(|faults| panic!("{name} {faults:#?}"));
+            convert(&source, name, ZodOptions::default()).unwrap_or_else(|faults| panic!("{name} {faults:#?}"));
         let tools: Vec<serde_json::Value> = converted
             .tools
             .iter()

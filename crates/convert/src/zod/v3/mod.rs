@@ -14,9 +14,9 @@ use std::{cell::Cell, collections::VecDeque, rc::Rc};
 use indexmap::IndexMap;
 
 use super::{
-    fault::{Gather, Read},
-    library::{Call, Library, Written, as_schema},
-    value::{Function, MOST_WEIGHT, Record, SchemaId, Value, too_large},
+    fault::{FaultGather, ReadSchema},
+    library::{WrittenCall, ZodCall, ZodLibrary, as_schema},
+    value::{MOST_WEIGHT, SchemaId, ZodFunction, ZodRecord, ZodValue, too_large},
 };
 
 pub(super) use strings::StringCheck;
@@ -24,8 +24,8 @@ pub(super) use strings::StringCheck;
 /// Every schema that a source made.
 #[derive(Debug, Default)]
 pub(super) struct Zod3<'a> {
-    nodes: Vec<Node<'a>>,
-    deferred: VecDeque<(SchemaId, Function<'a>)>,
+    nodes: Vec<Zod3Node<'a>>,
+    deferred: VecDeque<(SchemaId, ZodFunction<'a>)>,
     /// The weight of all schemas together: a chain of constants copies a little more every time.
     weight: usize,
     /// The number of steps taken to find out which keys are optional.
@@ -33,14 +33,14 @@ pub(super) struct Zod3<'a> {
 }
 
 #[derive(Clone, Debug)]
-struct Node<'a> {
-    kind: Kind<'a>,
+struct Zod3Node<'a> {
+    kind: Zod3Kind<'a>,
     description: Option<Rc<str>>,
     offset: u32,
 }
 
 #[derive(Clone, Debug)]
-enum Kind<'a> {
+enum Zod3Kind<'a> {
     String {
         checks: Vec<StringCheck>,
         coerce: bool,
@@ -75,7 +75,7 @@ enum Kind<'a> {
         exact: Option<f64>,
     },
     Object {
-        shape: Shape,
+        shape: Zod3Shape,
         unknown_keys: UnknownKeys,
         catchall: Option<SchemaId>,
     },
@@ -103,9 +103,9 @@ enum Kind<'a> {
         max: Option<f64>,
     },
     Lazy(SchemaId),
-    Literal(Value<'a>),
+    Literal(ZodValue<'a>),
     Enum(Vec<Rc<str>>),
-    NativeEnum(Rc<Record<'a>>),
+    NativeEnum(Rc<ZodRecord<'a>>),
     Promise(SchemaId),
     Effects {
         inner: SchemaId,
@@ -115,12 +115,12 @@ enum Kind<'a> {
     Nullable(SchemaId),
     Default {
         inner: SchemaId,
-        value: Value<'a>,
+        value: ZodValue<'a>,
     },
     /// The value is `None` if only the program knows it.
     Catch {
         inner: SchemaId,
-        value: Option<Value<'a>>,
+        value: Option<ZodValue<'a>>,
     },
     Branded(SchemaId),
     Pipeline(SchemaId, SchemaId),
@@ -128,10 +128,10 @@ enum Kind<'a> {
     /// The future result of the function of a `z.lazy` or a getter.
     Deferred,
     /// Its result.
-    Alias(Read<SchemaId>),
+    Alias(ReadSchema<SchemaId>),
 }
 
-type Shape = IndexMap<String, SchemaId>;
+type Zod3Shape = IndexMap<String, SchemaId>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UnknownKeys {
@@ -142,17 +142,17 @@ enum UnknownKeys {
 
 #[derive(Clone, Copy, Debug)]
 enum Effect<'a> {
-    Transform(Option<Function<'a>>),
+    Transform(Option<ZodFunction<'a>>),
     /// The function's result is the verdict. `None` if the function is not in this file.
     Refinement {
-        function: Option<Function<'a>>,
+        function: Option<ZodFunction<'a>>,
         is_fatal: bool,
     },
     /// The function reports to its context, and its result is ignored.
-    SuperRefinement(Option<Function<'a>>),
+    SuperRefinement(Option<ZodFunction<'a>>),
     /// `value instanceof Class`, which no plain value satisfies.
     InstanceOf,
-    Preprocess(Option<Function<'a>>),
+    Preprocess(Option<ZodFunction<'a>>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -172,23 +172,23 @@ enum BigIntCheck {
 }
 
 impl<'a> Zod3<'a> {
-    fn add(&mut self, kind: Kind<'a>, description: Option<Rc<str>>, offset: u32) -> SchemaId {
+    fn add(&mut self, kind: Zod3Kind<'a>, description: Option<Rc<str>>, offset: u32) -> SchemaId {
         self.weight += 1 + weight(&kind);
-        self.nodes.push(Node { kind, description, offset });
+        self.nodes.push(Zod3Node { kind, description, offset });
         SchemaId(self.nodes.len() - 1)
     }
 
     /// The schema behind an id, with deferred ones resolved.
-    fn node(&self, id: SchemaId) -> Read<(SchemaId, &Node<'a>)> {
+    fn node(&self, id: SchemaId) -> ReadSchema<(SchemaId, &Zod3Node<'a>)> {
         let mut id = id;
         for _ in 0..=self.nodes.len() {
             let Some(node) = self.nodes.get(id.0) else { break };
             match &node.kind {
-                Kind::Alias(target) => id = target.clone()?,
+                Zod3Kind::Alias(target) => id = target.clone()?,
                 _ => return Ok((id, node)),
             }
         }
-        Err(super::fault::Problem::new(0, "recursive_value", "a schema is defined only by itself").into())
+        Err(super::fault::ZodProblem::new(0, "recursive_value", "a schema is defined only by itself").into())
     }
 
     fn description_of(&self, id: SchemaId) -> Option<Rc<str>> {
@@ -196,20 +196,20 @@ impl<'a> Zod3<'a> {
     }
 
     /// A schema that a function will make once everything around it is known.
-    fn defer(&mut self, function: Function<'a>, offset: u32) -> SchemaId {
-        let id = self.add(Kind::Deferred, None, offset);
+    fn defer(&mut self, function: ZodFunction<'a>, offset: u32) -> SchemaId {
+        let id = self.add(Zod3Kind::Deferred, None, offset);
         self.deferred.push_back((id, function));
         id
     }
 
-    fn shape(&mut self, record: &Record<'a>) -> Read<Shape> {
-        let mut gather = Gather::default();
-        let mut shape = Shape::new();
+    fn shape(&mut self, record: &ZodRecord<'a>) -> ReadSchema<Zod3Shape> {
+        let mut gather = FaultGather::default();
+        let mut shape = Zod3Shape::new();
         for (key, member) in record.iter() {
             let schema = match &member.value {
-                Value::Function(function) if member.getter => Ok(self.defer(*function, member.offset)),
+                ZodValue::Function(function) if member.getter => Ok(self.defer(*function, member.offset)),
                 // Zod 3 skips keys without a schema; `undefined` disables a key.
-                Value::Undefined => continue,
+                ZodValue::Undefined => continue,
                 value => as_schema(value, member.offset),
             };
             if let Some(schema) = gather.take(schema) {
@@ -219,9 +219,9 @@ impl<'a> Zod3<'a> {
         gather.finish(shape)
     }
 
-    fn shape_argument(&mut self, call: &Call<'_, 'a>, index: usize) -> Read<Shape> {
+    fn shape_argument(&mut self, call: &ZodCall<'_, 'a>, index: usize) -> ReadSchema<Zod3Shape> {
         match call.argument(index) {
-            Value::Record(record) => {
+            ZodValue::Record(record) => {
                 let record = Rc::clone(record);
                 self.shape(&record)
             }
@@ -230,22 +230,22 @@ impl<'a> Zod3<'a> {
     }
 
     /// `{ description }` among the parameters of a constructor.
-    fn parameters(call: &Call<'_, 'a>, index: usize) -> Read<Option<Rc<str>>> {
+    fn parameters(call: &ZodCall<'_, 'a>, index: usize) -> ReadSchema<Option<Rc<str>>> {
         match call.option(index, "description")?.map(|member| &member.value) {
-            Some(Value::Text(text)) => Ok(Some(Rc::clone(text))),
-            Some(Value::Undefined) | None => Ok(None),
-            Some(Value::Unreadable(problems)) => Err(problems.clone()),
+            Some(ZodValue::Text(text)) => Ok(Some(Rc::clone(text))),
+            Some(ZodValue::Undefined) | None => Ok(None),
+            Some(ZodValue::Unreadable(problems)) => Err(problems.clone()),
             Some(_) => Err(call.wrong(index, "a description that is a string")),
         }
     }
 
-    fn enum_values(call: &Call<'_, 'a>, index: usize) -> Read<Vec<Rc<str>>> {
-        let Value::List(values) = call.argument(index) else { return Err(call.wrong(index, "an array of strings")) };
-        let mut gather = Gather::default();
+    fn enum_values(call: &ZodCall<'_, 'a>, index: usize) -> ReadSchema<Vec<Rc<str>>> {
+        let ZodValue::List(values) = call.argument(index) else { return Err(call.wrong(index, "an array of strings")) };
+        let mut gather = FaultGather::default();
         let texts = values.iter().filter_map(|value| {
             gather.take(match value {
-                Value::Text(text) => Ok(Rc::clone(text)),
-                Value::Unreadable(problems) => Err(problems.clone()),
+                ZodValue::Text(text) => Ok(Rc::clone(text)),
+                ZodValue::Unreadable(problems) => Err(problems.clone()),
                 other => {
                     Err(call.fail("wrong_argument", format!("an enum is made of strings, not of {}", other.kind())))
                 }
@@ -255,81 +255,81 @@ impl<'a> Zod3<'a> {
         gather.finish(texts)
     }
 
-    fn make(&mut self, call: &Call<'_, 'a>) -> Read<(Kind<'a>, Option<Rc<str>>)> {
+    fn make(&mut self, call: &ZodCall<'_, 'a>) -> ReadSchema<(Zod3Kind<'a>, Option<Rc<str>>)> {
         let first = || Self::parameters(call, 0);
         let second = || Self::parameters(call, 1);
         let third = || Self::parameters(call, 2);
         let coerces = || match call.option(0, "coerce")?.map(|member| &member.value) {
-            Some(Value::Unreadable(problems)) => Err(problems.clone()),
+            Some(ZodValue::Unreadable(problems)) => Err(problems.clone()),
             Some(value) => Ok(value.truthy().unwrap_or(false)),
             None => Ok(false),
         };
         Ok(match call.name {
-            "string" => (Kind::String { checks: Vec::new(), coerce: coerces()? }, first()?),
-            "number" => (Kind::Number { checks: Vec::new(), coerce: coerces()? }, first()?),
-            "bigint" => (Kind::BigInt { checks: Vec::new(), coerce: coerces()? }, first()?),
-            "boolean" => (Kind::Boolean { coerce: coerces()? }, first()?),
-            "date" => (Kind::Date { coerce: coerces()? }, first()?),
-            "coerce.string" => (Kind::String { checks: Vec::new(), coerce: true }, first()?),
-            "coerce.number" => (Kind::Number { checks: Vec::new(), coerce: true }, first()?),
-            "coerce.bigint" => (Kind::BigInt { checks: Vec::new(), coerce: true }, first()?),
-            "coerce.boolean" => (Kind::Boolean { coerce: true }, first()?),
-            "coerce.date" => (Kind::Date { coerce: true }, first()?),
-            "symbol" => (Kind::Symbol, first()?),
-            "undefined" => (Kind::Undefined, first()?),
-            "null" => (Kind::Null, first()?),
-            "any" => (Kind::Any, first()?),
-            "unknown" => (Kind::Unknown, first()?),
-            "never" => (Kind::Never, first()?),
-            "void" => (Kind::Void, first()?),
-            "nan" => (Kind::NaN, first()?),
-            "function" => (Kind::Function, third()?),
-            "array" => (Kind::Array { element: call.schema(0)?, min: None, max: None, exact: None }, second()?),
+            "string" => (Zod3Kind::String { checks: Vec::new(), coerce: coerces()? }, first()?),
+            "number" => (Zod3Kind::Number { checks: Vec::new(), coerce: coerces()? }, first()?),
+            "bigint" => (Zod3Kind::BigInt { checks: Vec::new(), coerce: coerces()? }, first()?),
+            "boolean" => (Zod3Kind::Boolean { coerce: coerces()? }, first()?),
+            "date" => (Zod3Kind::Date { coerce: coerces()? }, first()?),
+            "coerce.string" => (Zod3Kind::String { checks: Vec::new(), coerce: true }, first()?),
+            "coerce.number" => (Zod3Kind::Number { checks: Vec::new(), coerce: true }, first()?),
+            "coerce.bigint" => (Zod3Kind::BigInt { checks: Vec::new(), coerce: true }, first()?),
+            "coerce.boolean" => (Zod3Kind::Boolean { coerce: true }, first()?),
+            "coerce.date" => (Zod3Kind::Date { coerce: true }, first()?),
+            "symbol" => (Zod3Kind::Symbol, first()?),
+            "undefined" => (Zod3Kind::Undefined, first()?),
+            "null" => (Zod3Kind::Null, first()?),
+            "any" => (Zod3Kind::Any, first()?),
+            "unknown" => (Zod3Kind::Unknown, first()?),
+            "never" => (Zod3Kind::Never, first()?),
+            "void" => (Zod3Kind::Void, first()?),
+            "nan" => (Zod3Kind::NaN, first()?),
+            "function" => (Zod3Kind::Function, third()?),
+            "array" => (Zod3Kind::Array { element: call.schema(0)?, min: None, max: None, exact: None }, second()?),
             "object" => (self.object(call, UnknownKeys::Strip)?, second()?),
             "strictObject" => (self.object(call, UnknownKeys::Strict)?, second()?),
             "late.object" => return Err(call.fail("computed_value", "the shape of `z.late.object` is not read")),
-            "union" => (Kind::Union(call.schemas(0)?), second()?),
+            "union" => (Zod3Kind::Union(call.schemas(0)?), second()?),
             "discriminatedUnion" => (self.discriminated_union(call)?, third()?),
-            "intersection" => (Kind::Intersection(call.schema(0)?, call.schema(1)?), third()?),
-            "tuple" => (Kind::Tuple { items: call.schemas(0)?, rest: None }, second()?),
+            "intersection" => (Zod3Kind::Intersection(call.schema(0)?, call.schema(1)?), third()?),
+            "tuple" => (Zod3Kind::Tuple { items: call.schemas(0)?, rest: None }, second()?),
             "record" => match call.argument(1) {
-                Value::Schema(value) => (Kind::Record { key: call.schema(0)?, value: *value }, third()?),
-                Value::Unreadable(problems) => return Err(problems.clone()),
+                ZodValue::Schema(value) => (Zod3Kind::Record { key: call.schema(0)?, value: *value }, third()?),
+                ZodValue::Unreadable(problems) => return Err(problems.clone()),
                 _ => {
                     let value = call.schema(0)?;
-                    let key = self.add(Kind::String { checks: Vec::new(), coerce: false }, None, call.offset);
-                    (Kind::Record { key, value }, second()?)
+                    let key = self.add(Zod3Kind::String { checks: Vec::new(), coerce: false }, None, call.offset);
+                    (Zod3Kind::Record { key, value }, second()?)
                 }
             },
-            "map" => (Kind::Map { key: call.schema(0)?, value: call.schema(1)? }, third()?),
-            "set" => (Kind::Set { value: call.schema(0)?, min: None, max: None }, second()?),
+            "map" => (Zod3Kind::Map { key: call.schema(0)?, value: call.schema(1)? }, third()?),
+            "set" => (Zod3Kind::Set { value: call.schema(0)?, min: None, max: None }, second()?),
             "lazy" => {
                 let function = call.function(0)?;
-                (Kind::Lazy(self.defer(function, call.offset)), second()?)
+                (Zod3Kind::Lazy(self.defer(function, call.offset)), second()?)
             }
             "literal" => match call.argument(0) {
-                Value::Unreadable(problems) => return Err(problems.clone()),
-                value => (Kind::Literal(value.clone()), second()?),
+                ZodValue::Unreadable(problems) => return Err(problems.clone()),
+                value => (Zod3Kind::Literal(value.clone()), second()?),
             },
-            "enum" => (Kind::Enum(Self::enum_values(call, 0)?), second()?),
+            "enum" => (Zod3Kind::Enum(Self::enum_values(call, 0)?), second()?),
             "nativeEnum" => match call.argument(0) {
-                Value::Record(record) => (Kind::NativeEnum(Rc::clone(record)), second()?),
+                ZodValue::Record(record) => (Zod3Kind::NativeEnum(Rc::clone(record)), second()?),
                 _ => return Err(call.wrong(0, "an enum")),
             },
-            "promise" => (Kind::Promise(call.schema(0)?), second()?),
+            "promise" => (Zod3Kind::Promise(call.schema(0)?), second()?),
             "preprocess" => {
                 let effect = Effect::Preprocess(call.function(0).ok());
-                (Kind::Effects { inner: call.schema(1)?, effect }, third()?)
+                (Zod3Kind::Effects { inner: call.schema(1)?, effect }, third()?)
             }
-            "optional" => (Kind::Optional(call.schema(0)?), second()?),
-            "nullable" => (Kind::Nullable(call.schema(0)?), second()?),
-            "pipeline" => (Kind::Pipeline(call.schema(0)?, call.schema(1)?), None),
+            "optional" => (Zod3Kind::Optional(call.schema(0)?), second()?),
+            "nullable" => (Zod3Kind::Nullable(call.schema(0)?), second()?),
+            "pipeline" => (Zod3Kind::Pipeline(call.schema(0)?, call.schema(1)?), None),
             "custom" => {
-                let any = self.add(Kind::Any, None, call.offset);
+                let any = self.add(Zod3Kind::Any, None, call.offset);
                 match call.argument(0) {
-                    Value::Undefined => (Kind::Any, None),
+                    ZodValue::Undefined => (Zod3Kind::Any, None),
                     _ => (
-                        Kind::Effects {
+                        Zod3Kind::Effects {
                             inner: any,
                             effect: Effect::Refinement { function: call.function(0).ok(), is_fatal: true },
                         },
@@ -338,35 +338,35 @@ impl<'a> Zod3<'a> {
                 }
             }
             "instanceof" => {
-                let any = self.add(Kind::Any, None, call.offset);
-                (Kind::Effects { inner: any, effect: Effect::InstanceOf }, None)
+                let any = self.add(Zod3Kind::Any, None, call.offset);
+                (Zod3Kind::Effects { inner: any, effect: Effect::InstanceOf }, None)
             }
             "ostring" | "onumber" | "oboolean" => {
                 let inner = match call.name {
-                    "ostring" => Kind::String { checks: Vec::new(), coerce: false },
-                    "onumber" => Kind::Number { checks: Vec::new(), coerce: false },
-                    _ => Kind::Boolean { coerce: false },
+                    "ostring" => Zod3Kind::String { checks: Vec::new(), coerce: false },
+                    "onumber" => Zod3Kind::Number { checks: Vec::new(), coerce: false },
+                    _ => Zod3Kind::Boolean { coerce: false },
                 };
-                (Kind::Optional(self.add(inner, None, call.offset)), None)
+                (Zod3Kind::Optional(self.add(inner, None, call.offset)), None)
             }
             name => {
                 let problem =
-                    super::fault::Problem::new(call.offset, "unknown_function", format!("Zod 3 has no `z.{name}`"));
+                    super::fault::ZodProblem::new(call.offset, "unknown_function", format!("Zod 3 has no `z.{name}`"));
                 return Err(problem.hint("is this a source for Zod 4? then convert it with `--zod 4`").into());
             }
         })
     }
 
-    fn object(&mut self, call: &Call<'_, 'a>, unknown_keys: UnknownKeys) -> Read<Kind<'a>> {
-        Ok(Kind::Object { shape: self.shape_argument(call, 0)?, unknown_keys, catchall: None })
+    fn object(&mut self, call: &ZodCall<'_, 'a>, unknown_keys: UnknownKeys) -> ReadSchema<Zod3Kind<'a>> {
+        Ok(Zod3Kind::Object { shape: self.shape_argument(call, 0)?, unknown_keys, catchall: None })
     }
 
-    fn discriminated_union(&self, call: &Call<'_, 'a>) -> Read<Kind<'a>> {
+    fn discriminated_union(&self, call: &ZodCall<'_, 'a>) -> ReadSchema<Zod3Kind<'a>> {
         let discriminator = call.text(0)?;
         let options = call.schemas(1)?;
-        let mut seen: Vec<Value<'a>> = Vec::new();
+        let mut seen: Vec<ZodValue<'a>> = Vec::new();
         for option in &options {
-            if !matches!(self.node(*option)?.1.kind, Kind::Object { .. }) {
+            if !matches!(self.node(*option)?.1.kind, Zod3Kind::Object { .. }) {
                 return Err(call.throws("an option of a discriminated union is not an object"));
             }
             let values = self.tags(*option, discriminator);
@@ -385,61 +385,61 @@ impl<'a> Zod3<'a> {
                 seen.push(value);
             }
         }
-        Ok(Kind::DiscriminatedUnion { discriminator: discriminator.into(), options })
+        Ok(Zod3Kind::DiscriminatedUnion { discriminator: discriminator.into(), options })
     }
 
     /// The values by which an option of a discriminated union is distinguished from the others.
-    fn tags(&self, option: SchemaId, discriminator: &str) -> Vec<Value<'a>> {
+    fn tags(&self, option: SchemaId, discriminator: &str) -> Vec<ZodValue<'a>> {
         match self.node(option).map(|(_, node)| &node.kind) {
-            Ok(Kind::Object { shape, .. }) => {
+            Ok(Zod3Kind::Object { shape, .. }) => {
                 shape.get(discriminator).map_or_else(Vec::new, |field| self.discriminator_values(*field))
             }
             _ => Vec::new(),
         }
     }
 
-    fn discriminator_values(&self, schema: SchemaId) -> Vec<Value<'a>> {
+    fn discriminator_values(&self, schema: SchemaId) -> Vec<ZodValue<'a>> {
         let mut prefix = Vec::new();
         let mut schema = schema;
         for _ in 0..=self.nodes.len() {
             let Ok((_, node)) = self.node(schema) else { return prefix };
             schema = match &node.kind {
-                Kind::Lazy(inner)
-                | Kind::Effects { inner, .. }
-                | Kind::Default { inner, .. }
-                | Kind::Branded(inner)
-                | Kind::Readonly(inner)
-                | Kind::Catch { inner, .. } => *inner,
-                Kind::Optional(inner) => {
-                    prefix.push(Value::Undefined);
+                Zod3Kind::Lazy(inner)
+                | Zod3Kind::Effects { inner, .. }
+                | Zod3Kind::Default { inner, .. }
+                | Zod3Kind::Branded(inner)
+                | Zod3Kind::Readonly(inner)
+                | Zod3Kind::Catch { inner, .. } => *inner,
+                Zod3Kind::Optional(inner) => {
+                    prefix.push(ZodValue::Undefined);
                     *inner
                 }
-                Kind::Nullable(inner) => {
-                    prefix.push(Value::Null);
+                Zod3Kind::Nullable(inner) => {
+                    prefix.push(ZodValue::Null);
                     *inner
                 }
-                Kind::Literal(value) => {
+                Zod3Kind::Literal(value) => {
                     prefix.push(value.clone());
                     return prefix;
                 }
-                Kind::Enum(values) => {
-                    prefix.extend(values.iter().map(|value| Value::Text(Rc::clone(value))));
+                Zod3Kind::Enum(values) => {
+                    prefix.extend(values.iter().map(|value| ZodValue::Text(Rc::clone(value))));
                     return prefix;
                 }
-                Kind::NativeEnum(record) => {
+                Zod3Kind::NativeEnum(record) => {
                     prefix.extend(record.iter().map(|(_, member)| member.value.clone()));
                     return prefix;
                 }
-                Kind::Undefined => {
-                    prefix.push(Value::Undefined);
+                Zod3Kind::Undefined => {
+                    prefix.push(ZodValue::Undefined);
                     return prefix;
                 }
-                Kind::Null => {
-                    prefix.push(Value::Null);
+                Zod3Kind::Null => {
+                    prefix.push(ZodValue::Null);
                     return prefix;
                 }
                 // A getter is resolved later; Zod would have called it by now, and its value is some literal.
-                Kind::Deferred => return vec![Value::Instance("deferred")],
+                Zod3Kind::Deferred => return vec![ZodValue::Instance("deferred")],
                 _ => return prefix,
             };
         }
@@ -448,55 +448,55 @@ impl<'a> Zod3<'a> {
 }
 
 /// The weight of a schema's content.
-fn weight(kind: &Kind<'_>) -> usize {
+fn weight(kind: &Zod3Kind<'_>) -> usize {
     match kind {
-        Kind::String { checks, .. } => checks.len(),
-        Kind::Number { checks, .. } => checks.len(),
-        Kind::BigInt { checks, .. } => checks.len(),
-        Kind::Object { shape, .. } => 2 * shape.len(),
-        Kind::Union(options) | Kind::DiscriminatedUnion { options, .. } | Kind::Tuple { items: options, .. } => {
-            options.len()
-        }
-        Kind::Enum(values) => values.len(),
+        Zod3Kind::String { checks, .. } => checks.len(),
+        Zod3Kind::Number { checks, .. } => checks.len(),
+        Zod3Kind::BigInt { checks, .. } => checks.len(),
+        Zod3Kind::Object { shape, .. } => 2 * shape.len(),
+        Zod3Kind::Union(options)
+        | Zod3Kind::DiscriminatedUnion { options, .. }
+        | Zod3Kind::Tuple { items: options, .. } => options.len(),
+        Zod3Kind::Enum(values) => values.len(),
         _ => 0,
     }
 }
 
-impl<'a> Library<'a> for Zod3<'a> {
-    fn construct(&mut self, call: &Call<'_, 'a>) -> Read<Value<'a>> {
+impl<'a> ZodLibrary<'a> for Zod3<'a> {
+    fn construct(&mut self, call: &ZodCall<'_, 'a>) -> ReadSchema<ZodValue<'a>> {
         if self.weight > MOST_WEIGHT {
             return Err(too_large(call.offset));
         }
         let (kind, description) = self.make(call)?;
-        Ok(Value::Schema(self.add(kind, description, call.offset)))
+        Ok(ZodValue::Schema(self.add(kind, description, call.offset)))
     }
 
-    fn method(&mut self, receiver: SchemaId, call: &Call<'_, 'a>) -> Read<Value<'a>> {
+    fn method(&mut self, receiver: SchemaId, call: &ZodCall<'_, 'a>) -> ReadSchema<ZodValue<'a>> {
         if self.weight > MOST_WEIGHT {
             return Err(too_large(call.offset));
         }
         self.apply(receiver, call)
     }
 
-    fn property(&mut self, receiver: SchemaId, name: &str, offset: u32) -> Option<Value<'a>> {
+    fn property(&mut self, receiver: SchemaId, name: &str, offset: u32) -> Option<ZodValue<'a>> {
         self.member(receiver, name, offset)
     }
 
-    fn constant(&mut self, _: &str) -> Option<Value<'a>> {
+    fn constant(&mut self, _: &str) -> Option<ZodValue<'a>> {
         None
     }
 
-    fn next_deferred(&mut self) -> Option<(SchemaId, Function<'a>)> {
+    fn next_deferred(&mut self) -> Option<(SchemaId, ZodFunction<'a>)> {
         self.deferred.pop_front()
     }
 
-    fn settle(&mut self, deferred: SchemaId, schema: Read<SchemaId>) {
+    fn settle(&mut self, deferred: SchemaId, schema: ReadSchema<SchemaId>) {
         if let Some(node) = self.nodes.get_mut(deferred.0) {
-            node.kind = Kind::Alias(schema);
+            node.kind = Zod3Kind::Alias(schema);
         }
     }
 
-    fn write(&self, root: SchemaId) -> Read<Written> {
+    fn write(&self, root: SchemaId) -> ReadSchema<WrittenCall> {
         write::write(self, root)
     }
 }

@@ -9,18 +9,18 @@ use std::cell::Cell;
 use super::{
     super::{
         probe::{self, Outcome},
-        value::{Function, SchemaId, Value},
+        value::{SchemaId, ZodFunction, ZodValue},
     },
-    BigIntCheck, Effect, Kind, NumberCheck, UnknownKeys, Zod3, strings,
+    BigIntCheck, Effect, NumberCheck, UnknownKeys, Zod3, Zod3Kind, strings,
 };
 
 /// The result of parsing a value, in Zod's own terms.
 #[derive(Clone, Debug)]
 pub(super) enum Parsed<'a> {
     /// `None` is a value that only the program knows.
-    Valid(Option<Value<'a>>),
+    Valid(Option<ZodValue<'a>>),
     /// Not valid, but refinements still run on it.
-    Dirty(Option<Value<'a>>),
+    Dirty(Option<ZodValue<'a>>),
     Aborted,
     Throws,
     Unknown,
@@ -36,7 +36,7 @@ pub(super) struct Parse<'z, 'a> {
 
 /// The origin of the value that is parsed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum OptionalOrigin {
     /// `undefined`, or a value derived from it.
     Absence,
     /// A default, which is assumed to be valid for formats such as an email address.
@@ -49,12 +49,12 @@ impl<'z, 'a> Parse<'z, 'a> {
         const MOST_STEPS_OF_ALL: usize = 2_000_000;
         let steps = MOST_STEPS.min(MOST_STEPS_OF_ALL.saturating_sub(zod.steps.get()));
         let parse = Self { zod, steps: Cell::new(steps) };
-        let parsed = parse.parse(schema, &Value::Undefined, Origin::Absence, 0);
+        let parsed = parse.parse(schema, &ZodValue::Undefined, OptionalOrigin::Absence, 0);
         zod.steps.set(zod.steps.get() + steps - parse.steps.get());
         parsed
     }
 
-    fn parse(&self, schema: SchemaId, value: &Value<'a>, origin: Origin, depth: usize) -> Parsed<'a> {
+    fn parse(&self, schema: SchemaId, value: &ZodValue<'a>, origin: OptionalOrigin, depth: usize) -> Parsed<'a> {
         const DEEPEST: usize = 200;
         if depth > DEEPEST {
             return Throws;
@@ -62,52 +62,54 @@ impl<'z, 'a> Parse<'z, 'a> {
         let Some(steps) = self.steps.get().checked_sub(1) else { return Unknown };
         self.steps.set(steps);
         let Ok((_, node)) = self.zod.node(schema) else { return Unknown };
-        let inside = |inner: SchemaId, value: &Value<'a>| self.parse(inner, value, origin, depth + 1);
+        let inside = |inner: SchemaId, value: &ZodValue<'a>| self.parse(inner, value, origin, depth + 1);
         let is = |yes: bool| if yes { Valid(Some(value.clone())) } else { Aborted };
         match &node.kind {
-            Kind::String { checks, coerce } => {
-                let text = if *coerce { value.to_text().map(Value::text) } else { Some(value.clone()) };
+            Zod3Kind::String { checks, coerce } => {
+                let text = if *coerce { value.to_text().map(ZodValue::text) } else { Some(value.clone()) };
                 match &text {
-                    Some(Value::Text(written)) => {
-                        let trusted = (origin == Origin::Default).then_some(true);
+                    Some(ZodValue::Text(written)) => {
+                        let trusted = (origin == OptionalOrigin::Default).then_some(true);
                         checked(strings::accepts(checks, written).or(trusted), text)
                     }
                     Some(_) => Aborted,
                     None => Unknown,
                 }
             }
-            Kind::Number { checks, coerce } => match (value, coerce) {
-                (Value::Number(number), _) if number.is_nan() => Aborted,
-                (Value::Number(number), _) => {
+            Zod3Kind::Number { checks, coerce } => match (value, coerce) {
+                (ZodValue::Number(number), _) if number.is_nan() => Aborted,
+                (ZodValue::Number(number), _) => {
                     checked(Some(checks.iter().all(|check| number_passes(*check, *number))), Some(value.clone()))
                 }
-                (Value::Undefined, _) | (_, false) => Aborted,
+                (ZodValue::Undefined, _) | (_, false) => Aborted,
                 _ => Unknown,
             },
-            Kind::BigInt { checks, coerce } => match (value, coerce) {
-                (Value::BigInt(number), _) => {
+            Zod3Kind::BigInt { checks, coerce } => match (value, coerce) {
+                (ZodValue::BigInt(number), _) => {
                     checked(Some(checks.iter().all(|check| bigint_passes(*check, *number))), Some(value.clone()))
                 }
-                (Value::Undefined, _) | (_, false) => Aborted,
+                (ZodValue::Undefined, _) | (_, false) => Aborted,
                 _ => Unknown,
             },
-            Kind::Boolean { coerce: true } => value.truthy().map_or(Unknown, |truthy| Valid(Some(Value::Bool(truthy)))),
-            Kind::Boolean { coerce: false } => is(matches!(value, Value::Bool(_))),
-            Kind::Date { coerce } => match value {
-                Value::Instance("Date") => Valid(None),
-                Value::Undefined => Aborted,
+            Zod3Kind::Boolean { coerce: true } => {
+                value.truthy().map_or(Unknown, |truthy| Valid(Some(ZodValue::Bool(truthy))))
+            }
+            Zod3Kind::Boolean { coerce: false } => is(matches!(value, ZodValue::Bool(_))),
+            Zod3Kind::Date { coerce } => match value {
+                ZodValue::Instance("Date") => Valid(None),
+                ZodValue::Undefined => Aborted,
                 _ if *coerce => Unknown,
                 _ => Aborted,
             },
-            Kind::Undefined | Kind::Void => is(matches!(value, Value::Undefined)),
-            Kind::Null => is(matches!(value, Value::Null)),
-            Kind::Any | Kind::Unknown => Valid(Some(value.clone())),
-            Kind::Never | Kind::Promise(_) => Aborted,
-            Kind::NaN => is(matches!(value, Value::Number(number) if number.is_nan())),
-            Kind::Symbol => is(matches!(value, Value::Instance("Symbol"))),
-            Kind::Function => is(matches!(value, Value::Function(_))),
-            Kind::Array { element, min, max, exact } => match value {
-                Value::List(values) => {
+            Zod3Kind::Undefined | Zod3Kind::Void => is(matches!(value, ZodValue::Undefined)),
+            Zod3Kind::Null => is(matches!(value, ZodValue::Null)),
+            Zod3Kind::Any | Zod3Kind::Unknown => Valid(Some(value.clone())),
+            Zod3Kind::Never | Zod3Kind::Promise(_) => Aborted,
+            Zod3Kind::NaN => is(matches!(value, ZodValue::Number(number) if number.is_nan())),
+            Zod3Kind::Symbol => is(matches!(value, ZodValue::Instance("Symbol"))),
+            Zod3Kind::Function => is(matches!(value, ZodValue::Function(_))),
+            Zod3Kind::Array { element, min, max, exact } => match value {
+                ZodValue::List(values) => {
                     #[expect(clippy::cast_precision_loss, reason = "lengths of literals are far below 2^53")]
                     let length = values.len() as f64;
                     let fits = min.is_none_or(|min| length >= min)
@@ -118,8 +120,8 @@ impl<'z, 'a> Parse<'z, 'a> {
                 }
                 _ => Aborted,
             },
-            Kind::Tuple { items, rest } => match value {
-                Value::List(values) if values.len() >= items.len() => {
+            Zod3Kind::Tuple { items, rest } => match value {
+                ZodValue::List(values) if values.len() >= items.len() => {
                     let limits = checked(Some(rest.is_some() || values.len() == items.len()), Some(value.clone()));
                     let schemas =
                         items.iter().copied().chain(std::iter::repeat_n(*rest, values.len() - items.len()).flatten());
@@ -130,15 +132,15 @@ impl<'z, 'a> Parse<'z, 'a> {
                 }
                 _ => Aborted,
             },
-            Kind::Object { shape, unknown_keys, catchall } => match value {
-                Value::Record(record) => {
+            Zod3Kind::Object { shape, unknown_keys, catchall } => match value {
+                ZodValue::Record(record) => {
                     let extra = record.keys().any(|key| !shape.contains_key(key));
                     let refused = extra && *unknown_keys == UnknownKeys::Strict && catchall.is_none();
                     let limits = checked(Some(!refused), Some(value.clone()));
                     let field = |(key, schema): (&String, &SchemaId)| match record.get(key) {
                         Some(member) if member.getter => Unknown,
                         Some(member) => inside(*schema, &member.value),
-                        None => inside(*schema, &Value::Undefined),
+                        None => inside(*schema, &ZodValue::Undefined),
                     };
                     let extras = catchall.iter().flat_map(|catchall| {
                         record
@@ -150,26 +152,26 @@ impl<'z, 'a> Parse<'z, 'a> {
                 }
                 _ => Aborted,
             },
-            Kind::Record { key: keys, value: values } => match value {
-                Value::Record(record) => {
+            Zod3Kind::Record { key: keys, value: values } => match value {
+                ZodValue::Record(record) => {
                     let pairs = record.iter().flat_map(|(key, member)| {
                         let value = if member.getter { Unknown } else { inside(*values, &member.value) };
-                        [inside(*keys, &Value::text(key)), value]
+                        [inside(*keys, &ZodValue::text(key)), value]
                     });
                     all(pairs, value)
                 }
                 _ => Aborted,
             },
-            Kind::Map { .. } | Kind::Set { .. } => {
-                if matches!(value, Value::Instance(_)) {
+            Zod3Kind::Map { .. } | Zod3Kind::Set { .. } => {
+                if matches!(value, ZodValue::Instance(_)) {
                     Unknown
                 } else {
                     Aborted
                 }
             }
-            Kind::DiscriminatedUnion { discriminator, options } => match value {
-                Value::Record(record) => {
-                    let tag = record.get(discriminator).map_or(Value::Undefined, |member| member.value.clone());
+            Zod3Kind::DiscriminatedUnion { discriminator, options } => match value {
+                ZodValue::Record(record) => {
+                    let tag = record.get(discriminator).map_or(ZodValue::Undefined, |member| member.value.clone());
                     let matching = options
                         .iter()
                         .find(|option| self.zod.tags(**option, discriminator).iter().any(|value| value.same(&tag)));
@@ -177,42 +179,44 @@ impl<'z, 'a> Parse<'z, 'a> {
                 }
                 _ => Aborted,
             },
-            Kind::Union(options) => first_valid(options.iter().map(|option| inside(*option, value))),
-            Kind::Intersection(left, right) => both(inside(*left, value), inside(*right, value)),
-            Kind::Lazy(inner) | Kind::Branded(inner) | Kind::Readonly(inner) => inside(*inner, value),
-            Kind::Literal(literal) => is(literal.same(value)),
-            Kind::Enum(values) => is(matches!(value, Value::Text(text) if values.contains(text))),
-            Kind::NativeEnum(record) => match value {
-                Value::Text(_) | Value::Number(_) => is(record.iter().any(|(_, member)| member.value.same(value))),
+            Zod3Kind::Union(options) => first_valid(options.iter().map(|option| inside(*option, value))),
+            Zod3Kind::Intersection(left, right) => both(inside(*left, value), inside(*right, value)),
+            Zod3Kind::Lazy(inner) | Zod3Kind::Branded(inner) | Zod3Kind::Readonly(inner) => inside(*inner, value),
+            Zod3Kind::Literal(literal) => is(literal.same(value)),
+            Zod3Kind::Enum(values) => is(matches!(value, ZodValue::Text(text) if values.contains(text))),
+            Zod3Kind::NativeEnum(record) => match value {
+                ZodValue::Text(_) | ZodValue::Number(_) => {
+                    is(record.iter().any(|(_, member)| member.value.same(value)))
+                }
                 _ => Aborted,
             },
-            Kind::Optional(_) if matches!(value, Value::Undefined) => Valid(Some(Value::Undefined)),
-            Kind::Nullable(_) if matches!(value, Value::Null) => Valid(Some(Value::Null)),
-            Kind::Optional(inner) | Kind::Nullable(inner) => inside(*inner, value),
-            Kind::Default { inner, value: default } if matches!(value, Value::Undefined) => {
-                self.parse(*inner, default, Origin::Default, depth + 1)
+            Zod3Kind::Optional(_) if matches!(value, ZodValue::Undefined) => Valid(Some(ZodValue::Undefined)),
+            Zod3Kind::Nullable(_) if matches!(value, ZodValue::Null) => Valid(Some(ZodValue::Null)),
+            Zod3Kind::Optional(inner) | Zod3Kind::Nullable(inner) => inside(*inner, value),
+            Zod3Kind::Default { inner, value: default } if matches!(value, ZodValue::Undefined) => {
+                self.parse(*inner, default, OptionalOrigin::Default, depth + 1)
             }
-            Kind::Default { inner, .. } => inside(*inner, value),
-            Kind::Catch { inner, value: caught } => match inside(*inner, value) {
+            Zod3Kind::Default { inner, .. } => inside(*inner, value),
+            Zod3Kind::Catch { inner, value: caught } => match inside(*inner, value) {
                 Dirty(_) | Aborted => Valid(caught.clone()),
                 Unknown => Valid(None),
                 parsed => parsed,
             },
-            Kind::Pipeline(first, second) => match inside(*first, value) {
+            Zod3Kind::Pipeline(first, second) => match inside(*first, value) {
                 Valid(Some(value)) => inside(*second, &value),
                 Valid(None) => Unknown,
                 parsed => parsed,
             },
-            Kind::Effects { inner, effect: Effect::Preprocess(function) } => match (value, function) {
-                (Value::Undefined, Some(function)) => match probe::call_with_undefined(*function) {
+            Zod3Kind::Effects { inner, effect: Effect::Preprocess(function) } => match (value, function) {
+                (ZodValue::Undefined, Some(function)) => match probe::call_with_undefined(*function) {
                     Outcome::Returns(value) => inside(*inner, &value),
                     Outcome::Throws => Throws,
                     Outcome::Unknown => Unknown,
                 },
                 _ => Unknown,
             },
-            Kind::Effects { inner, effect } => after(effect, inside(*inner, value)),
-            Kind::Deferred | Kind::Alias(_) => Unknown,
+            Zod3Kind::Effects { inner, effect } => after(effect, inside(*inner, value)),
+            Zod3Kind::Deferred | Zod3Kind::Alias(_) => Unknown,
         }
     }
 }
@@ -224,9 +228,9 @@ fn after<'a>(effect: &Effect<'a>, parsed: Parsed<'a>) -> Parsed<'a> {
         Dirty(value) => (value, false),
         other => return other,
     };
-    let is_undefined = matches!(value, Some(Value::Undefined));
+    let is_undefined = matches!(value, Some(ZodValue::Undefined));
     // A function without parameters does the same for every value.
-    let decides = |function: Function<'a>| is_undefined || arity(function) == 0;
+    let decides = |function: ZodFunction<'a>| is_undefined || arity(function) == 0;
     match effect {
         Effect::InstanceOf if is_undefined => Aborted,
         Effect::Refinement { function: Some(function), .. } if is_async(*function) => Throws,
@@ -255,24 +259,24 @@ fn after<'a>(effect: &Effect<'a>, parsed: Parsed<'a>) -> Parsed<'a> {
     }
 }
 
-fn is_async(function: Function<'_>) -> bool {
+fn is_async(function: ZodFunction<'_>) -> bool {
     match function {
-        Function::Arrow(arrow) => arrow.r#async,
-        Function::Full(full) => full.r#async,
-        Function::Global(_) => false,
+        ZodFunction::Arrow(arrow) => arrow.r#async,
+        ZodFunction::Full(full) => full.r#async,
+        ZodFunction::Global(_) => false,
     }
 }
 
-fn arity(function: Function<'_>) -> usize {
+fn arity(function: ZodFunction<'_>) -> usize {
     match function {
-        Function::Arrow(arrow) => arrow.params.items.len() + usize::from(arrow.params.rest.is_some()),
-        Function::Full(full) => full.params.items.len() + usize::from(full.params.rest.is_some()),
-        Function::Global(_) => 1,
+        ZodFunction::Arrow(arrow) => arrow.params.items.len() + usize::from(arrow.params.rest.is_some()),
+        ZodFunction::Full(full) => full.params.items.len() + usize::from(full.params.rest.is_some()),
+        ZodFunction::Global(_) => 1,
     }
 }
 
 /// The verdict of the checks on a value of the right type.
-fn checked<'a>(verdict: Option<bool>, value: Option<Value<'a>>) -> Parsed<'a> {
+fn checked<'a>(verdict: Option<bool>, value: Option<ZodValue<'a>>) -> Parsed<'a> {
     match verdict {
         Some(true) => Valid(value),
         Some(false) => Dirty(value),
@@ -281,7 +285,7 @@ fn checked<'a>(verdict: Option<bool>, value: Option<Value<'a>>) -> Parsed<'a> {
 }
 
 /// All parts are parsed, so an exception in any of them takes precedence; else the worst part decides.
-fn all<'a>(parts: impl Iterator<Item = Parsed<'a>>, whole: &Value<'a>) -> Parsed<'a> {
+fn all<'a>(parts: impl Iterator<Item = Parsed<'a>>, whole: &ZodValue<'a>) -> Parsed<'a> {
     let mut result = Valid(Some(whole.clone()));
     for part in parts {
         result = match (part, result) {
@@ -329,8 +333,9 @@ fn both<'a>(left: Parsed<'a>, right: Parsed<'a>) -> Parsed<'a> {
 }
 
 /// Whether Zod can merge two values: equal ones, and two objects or two lists.
-fn merges(left: &Value<'_>, right: &Value<'_>) -> bool {
-    let containers = matches!((left, right), (Value::List(_), Value::List(_)) | (Value::Record(_), Value::Record(_)));
+fn merges(left: &ZodValue<'_>, right: &ZodValue<'_>) -> bool {
+    let containers =
+        matches!((left, right), (ZodValue::List(_), ZodValue::List(_)) | (ZodValue::Record(_), ZodValue::Record(_)));
     containers || left.same(right)
 }
 

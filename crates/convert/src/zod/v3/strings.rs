@@ -3,9 +3,9 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::super::{
-    fault::{Problem, Read},
-    library::Call,
-    value::{Value, number_json},
+    fault::{ReadSchema, ZodProblem},
+    library::ZodCall,
+    value::{ZodValue, number_json},
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +24,8 @@ pub(crate) enum StringCheck {
     StartsWith(Literal),
     EndsWith(Literal),
     Includes(Literal),
-    Ip(Version),
-    Cidr(Version),
+    Ip(UuidVersion),
+    Cidr(UuidVersion),
     Base64,
     Trim,
     ToLowerCase,
@@ -40,7 +40,7 @@ pub(crate) struct Literal {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum UuidVersion {
     Both,
     V4,
     V6,
@@ -57,16 +57,16 @@ const JWT: &str = r"^[A-Za-z0-9-_]+\.[A-Za-z0-9-_]+\.[A-Za-z0-9-_]*$";
 const IPV4_CIDR: &str = r"^(?:(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9][0-9]|[0-9])\.){3}(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9][0-9]|[0-9])\/(3[0-2]|[12]?[0-9])$";
 const IPV6_CIDR: &str = r"^(([0-9a-fA-F]{1,4}:){7,7}[0-9a-fA-F]{1,4}|([0-9a-fA-F]{1,4}:){1,7}:|([0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}|([0-9a-fA-F]{1,4}:){1,5}(:[0-9a-fA-F]{1,4}){1,2}|([0-9a-fA-F]{1,4}:){1,4}(:[0-9a-fA-F]{1,4}){1,3}|([0-9a-fA-F]{1,4}:){1,3}(:[0-9a-fA-F]{1,4}){1,4}|([0-9a-fA-F]{1,4}:){1,2}(:[0-9a-fA-F]{1,4}){1,5}|[0-9a-fA-F]{1,4}:((:[0-9a-fA-F]{1,4}){1,6})|:((:[0-9a-fA-F]{1,4}){1,7}|:)|fe80:(:[0-9a-fA-F]{0,4}){0,4}%[0-9a-zA-Z]{1,}|::(ffff(:0{1,4}){0,1}:){0,1}((25[0-5]|(2[0-4]|1{0,1}[0-9]){0,1}[0-9])\.){3,3}(25[0-5]|(2[0-4]|1{0,1}[0-9]){0,1}[0-9])|([0-9a-fA-F]{1,4}:){1,4}:((25[0-5]|(2[0-4]|1{0,1}[0-9]){0,1}[0-9])\.){3,3}(25[0-5]|(2[0-4]|1{0,1}[0-9]){0,1}[0-9]))\/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$";
 
-pub(super) fn check(call: &Call<'_, '_>) -> Read<Option<StringCheck>> {
-    let literal = || -> Read<Literal> {
+pub(super) fn check(call: &ZodCall<'_, '_>) -> ReadSchema<Option<StringCheck>> {
+    let literal = || -> ReadSchema<Literal> {
         let text = call.text(0)?.to_owned();
         Ok(Literal { pattern: escaped(&text, call.offset)?, text })
     };
     let version = || match call.option(0, "version")?.map(|member| &member.value) {
-        Some(Value::Text(version)) if &**version == "v4" => Ok(Version::V4),
-        Some(Value::Text(version)) if &**version == "v6" => Ok(Version::V6),
-        Some(Value::Unreadable(problems)) => Err(problems.clone()),
-        _ => Ok(Version::Both),
+        Some(ZodValue::Text(version)) if &**version == "v4" => Ok(UuidVersion::V4),
+        Some(ZodValue::Text(version)) if &**version == "v6" => Ok(UuidVersion::V6),
+        Some(ZodValue::Unreadable(problems)) => Err(problems.clone()),
+        _ => Ok(UuidVersion::Both),
     };
     Ok(Some(match call.name {
         "min" => StringCheck::Min(call.number(0)?),
@@ -91,7 +91,7 @@ pub(super) fn check(call: &Call<'_, '_>) -> Read<Option<StringCheck>> {
         "ip" => StringCheck::Ip(version()?),
         "cidr" => StringCheck::Cidr(version()?),
         "regex" => match call.argument(0) {
-            Value::Regex(regex) => StringCheck::Regex { source: regex.source.clone(), flags: regex.flags.clone() },
+            ZodValue::Regex(regex) => StringCheck::Regex { source: regex.source.clone(), flags: regex.flags.clone() },
             _ => return Err(call.wrong(0, "a regular expression")),
         },
         "startsWith" => StringCheck::StartsWith(literal()?),
@@ -107,12 +107,12 @@ pub(super) fn check(call: &Call<'_, '_>) -> Read<Option<StringCheck>> {
 /// zod-to-json-schema's escaping: a backslash before everything but ASCII letters and digits. Its alphabet has no `W`
 /// and no `w`, so these become the classes `\W` and `\w`; the result is weaker than the check, never stronger, and
 /// exactly what the package writes.
-fn escaped(text: &str, offset: u32) -> Read<String> {
+fn escaped(text: &str, offset: u32) -> ReadSchema<String> {
     let mut result = String::with_capacity(text.len());
     for character in text.chars() {
         if character.len_utf16() > 1 {
             let message = format!("zod-to-json-schema splits `{character}` into halves that JSON cannot hold");
-            return Err(Problem::new(offset, "lone_surrogate", message)
+            return Err(ZodProblem::new(offset, "lone_surrogate", message)
                 .hint("use `.regex(…)` for characters beyond U+FFFF")
                 .into());
         }
@@ -150,18 +150,18 @@ pub(super) fn write(checks: &[StringCheck]) -> Map<String, Json> {
             StringCheck::Includes(literal) if literal.pattern.is_empty() => add_pattern(&mut schema, "(?:)"),
             StringCheck::Includes(literal) => add_pattern(&mut schema, &literal.pattern),
             StringCheck::Ip(version) => {
-                if *version != Version::V6 {
+                if *version != UuidVersion::V6 {
                     add_format(&mut schema, "ipv4");
                 }
-                if *version != Version::V4 {
+                if *version != UuidVersion::V4 {
                     add_format(&mut schema, "ipv6");
                 }
             }
             StringCheck::Cidr(version) => {
-                if *version != Version::V6 {
+                if *version != UuidVersion::V6 {
                     add_pattern(&mut schema, IPV4_CIDR);
                 }
-                if *version != Version::V4 {
+                if *version != UuidVersion::V4 {
                     add_pattern(&mut schema, IPV6_CIDR);
                 }
             }

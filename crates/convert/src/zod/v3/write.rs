@@ -10,11 +10,11 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{
     super::{
-        fault::{Problem, Read},
-        library::{Remark, Written},
-        value::{MOST_NODES, SchemaId, Value, bigint_json, number_json, too_large, weight},
+        fault::{ReadSchema, ZodProblem},
+        library::{WrittenCall, ZodRemark},
+        value::{MOST_NODES, SchemaId, ZodValue, bigint_json, number_json, too_large, weight},
     },
-    BigIntCheck, Kind, Node, NumberCheck, UnknownKeys, Zod3,
+    BigIntCheck, NumberCheck, UnknownKeys, Zod3, Zod3Kind, Zod3Node,
     optional::{Parse, Parsed},
     strings,
 };
@@ -22,35 +22,42 @@ use super::{
 /// Maximum nesting of a JSON Schema.
 const DEEPEST: usize = 300;
 
-pub(super) fn write(zod: &Zod3<'_>, root: SchemaId) -> Read<Written> {
-    let mut writer =
-        Writer { zod, path: Vec::new(), property: None, seen: HashMap::new(), remarks: Vec::new(), nodes: 0, depth: 0 };
+pub(super) fn write(zod: &Zod3<'_>, root: SchemaId) -> ReadSchema<WrittenCall> {
+    let mut writer = Zod3Writer {
+        zod,
+        path: Vec::new(),
+        property: None,
+        seen: HashMap::new(),
+        remarks: Vec::new(),
+        nodes: 0,
+        depth: 0,
+    };
     let schema = writer.schema(root)?;
-    Ok(Written { schema: Json::Object(schema.unwrap_or_default()), remarks: writer.remarks })
+    Ok(WrittenCall { schema: Json::Object(schema.unwrap_or_default()), remarks: writer.remarks })
 }
 
-struct Writer<'z, 'a> {
+struct Zod3Writer<'z, 'a> {
     zod: &'z Zod3<'a>,
     path: Vec<String>,
     /// The length of the path at the innermost property: only directly there is `optional` silent.
     property: Option<usize>,
     /// The path at which each schema was last written.
     seen: HashMap<SchemaId, Vec<String>>,
-    remarks: Vec<Remark>,
+    remarks: Vec<ZodRemark>,
     nodes: usize,
     depth: usize,
 }
 
-type Schema = Map<String, Json>;
+type WrittenSchema = Map<String, Json>;
 
 /// An object with these keys, in this order.
-fn object<const N: usize>(members: [(&str, Json); N]) -> Schema {
+fn object<const N: usize>(members: [(&str, Json); N]) -> WrittenSchema {
     members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-impl<'a> Writer<'_, 'a> {
+impl<'a> Zod3Writer<'_, 'a> {
     /// `None` for schemas that JSON Schema cannot express: they are omitted.
-    fn schema(&mut self, id: SchemaId) -> Read<Option<Schema>> {
+    fn schema(&mut self, id: SchemaId) -> ReadSchema<Option<WrittenSchema>> {
         let (id, node) = self.zod.node(id)?;
         if let Some(before) = self.seen.get(&id)
             && before.len() < self.path.len()
@@ -58,12 +65,12 @@ impl<'a> Writer<'_, 'a> {
         {
             let message =
                 format!("the schema contains itself; at `#/{}` it is written as anything", self.path.join("/"));
-            self.remarks.push(Remark { offset: node.offset, code: "recursive_schema", message });
-            return Ok(Some(Schema::new()));
+            self.remarks.push(ZodRemark { offset: node.offset, code: "recursive_schema", message });
+            return Ok(Some(WrittenSchema::new()));
         }
         self.charge(1, node.offset)?;
         if self.depth >= DEEPEST {
-            return Err(Problem::new(
+            return Err(ZodProblem::new(
                 node.offset,
                 "nested_too_deeply",
                 format!("the schema is more than {DEEPEST} levels deep"),
@@ -89,13 +96,13 @@ impl<'a> Writer<'_, 'a> {
         Ok(schema)
     }
 
-    fn charge(&mut self, weight: usize, offset: u32) -> Read<()> {
+    fn charge(&mut self, weight: usize, offset: u32) -> ReadSchema<()> {
         self.nodes += weight;
         if self.nodes > MOST_NODES { Err(too_large(offset)) } else { Ok(()) }
     }
 
     /// The schema at a path below this one.
-    fn below(&mut self, steps: &[&str], id: SchemaId) -> Read<Option<Schema>> {
+    fn below(&mut self, steps: &[&str], id: SchemaId) -> ReadSchema<Option<WrittenSchema>> {
         let length = self.path.len();
         self.path.extend(steps.iter().map(|step| (*step).to_owned()));
         let schema = self.schema(id);
@@ -103,49 +110,49 @@ impl<'a> Writer<'_, 'a> {
         schema
     }
 
-    fn kind(&mut self, node: &Node<'a>) -> Read<Option<Schema>> {
+    fn kind(&mut self, node: &Zod3Node<'a>) -> ReadSchema<Option<WrittenSchema>> {
         Ok(Some(match &node.kind {
-            Kind::String { checks, .. } => strings::write(checks),
-            Kind::Number { checks, .. } => write_number(checks, node.offset)?,
-            Kind::BigInt { checks, .. } => write_bigint(checks, node.offset)?,
-            Kind::Boolean { .. } => object([("type", json!("boolean"))]),
-            Kind::Date { .. } => object([("type", json!("string")), ("format", json!("date-time"))]),
-            Kind::Undefined | Kind::Never | Kind::NaN => object([("not", json!({}))]),
-            Kind::Null => object([("type", json!("null"))]),
-            Kind::Any | Kind::Unknown => Schema::new(),
-            Kind::Symbol | Kind::Void | Kind::Function => return Ok(None),
-            Kind::Array { element, min, max, exact } => self.array(*element, *min, *max, *exact)?,
-            Kind::Object { .. } => self.object(node)?,
-            Kind::Union(options) | Kind::DiscriminatedUnion { options, .. } => return self.union(options),
-            Kind::Intersection(left, right) => return self.intersection(*left, *right),
-            Kind::Tuple { items, rest } => self.tuple(items, *rest)?,
-            Kind::Record { key, value } => self.record(*key, *value)?,
-            Kind::Map { key, value } => {
+            Zod3Kind::String { checks, .. } => strings::write(checks),
+            Zod3Kind::Number { checks, .. } => write_number(checks, node.offset)?,
+            Zod3Kind::BigInt { checks, .. } => write_bigint(checks, node.offset)?,
+            Zod3Kind::Boolean { .. } => object([("type", json!("boolean"))]),
+            Zod3Kind::Date { .. } => object([("type", json!("string")), ("format", json!("date-time"))]),
+            Zod3Kind::Undefined | Zod3Kind::Never | Zod3Kind::NaN => object([("not", json!({}))]),
+            Zod3Kind::Null => object([("type", json!("null"))]),
+            Zod3Kind::Any | Zod3Kind::Unknown => WrittenSchema::new(),
+            Zod3Kind::Symbol | Zod3Kind::Void | Zod3Kind::Function => return Ok(None),
+            Zod3Kind::Array { element, min, max, exact } => self.array(*element, *min, *max, *exact)?,
+            Zod3Kind::Object { .. } => self.object(node)?,
+            Zod3Kind::Union(options) | Zod3Kind::DiscriminatedUnion { options, .. } => return self.union(options),
+            Zod3Kind::Intersection(left, right) => return self.intersection(*left, *right),
+            Zod3Kind::Tuple { items, rest } => self.tuple(items, *rest)?,
+            Zod3Kind::Record { key, value } => self.record(*key, *value)?,
+            Zod3Kind::Map { key, value } => {
                 let key = self.below(&["items", "items", "0"], *key)?.unwrap_or_default();
                 let value = self.below(&["items", "items", "1"], *value)?.unwrap_or_default();
                 let pair = json!({ "type": "array", "items": [key, value], "minItems": 2, "maxItems": 2 });
                 object([("type", json!("array")), ("maxItems", json!(125)), ("items", pair)])
             }
-            Kind::Set { value, min, max } => {
+            Zod3Kind::Set { value, min, max } => {
                 let mut schema = object([("type", json!("array")), ("uniqueItems", json!(true))]);
                 insert(&mut schema, "items", self.below(&["items"], *value)?);
                 insert_number(&mut schema, "minItems", *min);
                 insert_number(&mut schema, "maxItems", *max);
                 schema
             }
-            Kind::Literal(value) => write_literal(value, node.offset)?,
-            Kind::Enum(values) => {
+            Zod3Kind::Literal(value) => write_literal(value, node.offset)?,
+            Zod3Kind::Enum(values) => {
                 let values = values.iter().map(|value| json!(&**value)).collect();
                 object([("type", json!("string")), ("enum", Json::Array(values))])
             }
-            Kind::NativeEnum(_) => write_native_enum(node)?,
-            Kind::Optional(inner) if self.property == Some(self.path.len()) => return self.schema(*inner),
-            Kind::Optional(inner) => match self.below(&["anyOf", "1"], *inner)? {
+            Zod3Kind::NativeEnum(_) => write_native_enum(node)?,
+            Zod3Kind::Optional(inner) if self.property == Some(self.path.len()) => return self.schema(*inner),
+            Zod3Kind::Optional(inner) => match self.below(&["anyOf", "1"], *inner)? {
                 Some(inner) => object([("anyOf", json!([{ "not": {} }, inner]))]),
-                None => Schema::new(),
+                None => WrittenSchema::new(),
             },
-            Kind::Nullable(inner) => return self.nullable(*inner),
-            Kind::Default { inner, value } => {
+            Zod3Kind::Nullable(inner) => return self.nullable(*inner),
+            Zod3Kind::Default { inner, value } => {
                 let mut schema = self.schema(*inner)?.unwrap_or_default();
                 match value.to_json(node.offset)? {
                     Some(value) => schema.insert("default".to_owned(), value),
@@ -153,20 +160,20 @@ impl<'a> Writer<'_, 'a> {
                 };
                 schema
             }
-            Kind::Lazy(inner)
-            | Kind::Promise(inner)
-            | Kind::Effects { inner, .. }
-            | Kind::Catch { inner, .. }
-            | Kind::Branded(inner)
-            | Kind::Readonly(inner) => return self.schema(*inner),
-            Kind::Pipeline(first, second) => {
+            Zod3Kind::Lazy(inner)
+            | Zod3Kind::Promise(inner)
+            | Zod3Kind::Effects { inner, .. }
+            | Zod3Kind::Catch { inner, .. }
+            | Zod3Kind::Branded(inner)
+            | Zod3Kind::Readonly(inner) => return self.schema(*inner),
+            Zod3Kind::Pipeline(first, second) => {
                 let first = self.below(&["allOf", "0"], *first)?;
                 let at = if first.is_some() { "1" } else { "0" };
                 let second = self.below(&["allOf", at], *second)?;
                 object([("allOf", Json::Array([first, second].into_iter().flatten().map(Json::Object).collect()))])
             }
-            Kind::Deferred | Kind::Alias(_) => {
-                return Err(Problem::new(
+            Zod3Kind::Deferred | Zod3Kind::Alias(_) => {
+                return Err(ZodProblem::new(
                     node.offset,
                     "computed_value",
                     "this schema is known only when the program runs",
@@ -176,9 +183,15 @@ impl<'a> Writer<'_, 'a> {
         }))
     }
 
-    fn array(&mut self, element: SchemaId, min: Option<f64>, max: Option<f64>, exact: Option<f64>) -> Read<Schema> {
+    fn array(
+        &mut self,
+        element: SchemaId,
+        min: Option<f64>,
+        max: Option<f64>,
+        exact: Option<f64>,
+    ) -> ReadSchema<WrittenSchema> {
         let mut schema = object([("type", json!("array"))]);
-        if !matches!(self.zod.node(element)?.1.kind, Kind::Any) {
+        if !matches!(self.zod.node(element)?.1.kind, Zod3Kind::Any) {
             insert(&mut schema, "items", self.below(&["items"], element)?);
         }
         insert_number(&mut schema, "minItems", min);
@@ -188,9 +201,9 @@ impl<'a> Writer<'_, 'a> {
         Ok(schema)
     }
 
-    fn object(&mut self, node: &Node<'a>) -> Read<Schema> {
-        let Kind::Object { shape, unknown_keys, catchall } = &node.kind else { return Ok(Schema::new()) };
-        let mut properties = Schema::new();
+    fn object(&mut self, node: &Zod3Node<'a>) -> ReadSchema<WrittenSchema> {
+        let Zod3Kind::Object { shape, unknown_keys, catchall } = &node.kind else { return Ok(WrittenSchema::new()) };
+        let mut properties = WrittenSchema::new();
         let mut required = Vec::new();
         for (key, field) in shape {
             let optional = self.is_optional(key, *field);
@@ -229,27 +242,30 @@ impl<'a> Writer<'_, 'a> {
                     "whether `{key}` may be left out depends on a function that was not run; it is taken to be optional"
                 );
                 let offset = self.zod.node(field).map_or(0, |(_, node)| node.offset);
-                self.remarks.push(Remark { offset, code: "optional_assumed", message });
+                self.remarks.push(ZodRemark { offset, code: "optional_assumed", message });
                 true
             }
         }
     }
 
-    fn union(&mut self, options: &[SchemaId]) -> Read<Option<Schema>> {
+    fn union(&mut self, options: &[SchemaId]) -> ReadSchema<Option<WrittenSchema>> {
         if options.is_empty() {
-            return Ok(Some(Schema::new()));
+            return Ok(Some(WrittenSchema::new()));
         }
-        let nodes = options.iter().map(|option| Ok(self.zod.node(*option)?.1)).collect::<Read<Vec<&Node<'a>>>>()?;
+        let nodes =
+            options.iter().map(|option| Ok(self.zod.node(*option)?.1)).collect::<ReadSchema<Vec<&Zod3Node<'a>>>>()?;
         if let Some(types) = nodes.iter().map(|node| plain_type(&node.kind)).collect::<Option<Vec<&str>>>() {
             return Ok(Some(object([("type", one_or_many(types))])));
         }
-        let literal = |node: &&Node<'a>| match &node.kind {
-            Kind::Literal(value) if node.description.as_ref().is_none_or(|text| text.is_empty()) => Some(value.clone()),
+        let literal = |node: &&Zod3Node<'a>| match &node.kind {
+            Zod3Kind::Literal(value) if node.description.as_ref().is_none_or(|text| text.is_empty()) => {
+                Some(value.clone())
+            }
             _ => None,
         };
-        if let Some(values) = nodes.iter().map(literal).collect::<Option<Vec<Value<'a>>>>() {
+        if let Some(values) = nodes.iter().map(literal).collect::<Option<Vec<ZodValue<'a>>>>() {
             if let Some(types) = values.iter().map(literal_type).collect::<Option<Vec<&str>>>() {
-                let mut distinct: Vec<&Value<'a>> = Vec::new();
+                let mut distinct: Vec<&ZodValue<'a>> = Vec::new();
                 for value in &values {
                     if !distinct.iter().any(|other| other.same(value)) {
                         distinct.push(value);
@@ -257,13 +273,13 @@ impl<'a> Writer<'_, 'a> {
                 }
                 let offset = nodes.first().map_or(0, |node| node.offset);
                 let values = distinct.into_iter().map(|value| Ok(value.to_json(offset)?.unwrap_or(Json::Null)));
-                let values = values.collect::<Read<Vec<Json>>>()?;
+                let values = values.collect::<ReadSchema<Vec<Json>>>()?;
                 return Ok(Some(object([("type", one_or_many(types)), ("enum", Json::Array(values))])));
             }
-        } else if nodes.iter().all(|node| matches!(node.kind, Kind::Enum(_))) {
+        } else if nodes.iter().all(|node| matches!(node.kind, Zod3Kind::Enum(_))) {
             let mut values: Vec<Json> = Vec::new();
             for node in &nodes {
-                if let Kind::Enum(more) = &node.kind {
+                if let Zod3Kind::Enum(more) = &node.kind {
                     // A name that one enum repeats stays repeated; only names of other enums are skipped.
                     let new: Vec<Json> =
                         more.iter().map(|value| json!(&**value)).filter(|value| !values.contains(value)).collect();
@@ -279,7 +295,7 @@ impl<'a> Writer<'_, 'a> {
         Ok((!any_of.is_empty()).then(|| object([("anyOf", Json::Array(any_of))])))
     }
 
-    fn intersection(&mut self, left: SchemaId, right: SchemaId) -> Read<Option<Schema>> {
+    fn intersection(&mut self, left: SchemaId, right: SchemaId) -> ReadSchema<Option<WrittenSchema>> {
         let sides = [self.below(&["allOf", "0"], left)?, self.below(&["allOf", "1"], right)?];
         let mut all_of = Vec::new();
         for mut side in sides.into_iter().flatten() {
@@ -296,7 +312,7 @@ impl<'a> Writer<'_, 'a> {
         Ok((!all_of.is_empty()).then(|| object([("allOf", Json::Array(all_of))])))
     }
 
-    fn tuple(&mut self, items: &[SchemaId], rest: Option<SchemaId>) -> Read<Schema> {
+    fn tuple(&mut self, items: &[SchemaId], rest: Option<SchemaId>) -> ReadSchema<WrittenSchema> {
         let length = json!(items.len());
         let mut written = Vec::new();
         for (index, item) in items.iter().enumerate() {
@@ -313,18 +329,18 @@ impl<'a> Writer<'_, 'a> {
         Ok(schema)
     }
 
-    fn record(&mut self, key: SchemaId, value: SchemaId) -> Read<Schema> {
+    fn record(&mut self, key: SchemaId, value: SchemaId) -> ReadSchema<WrittenSchema> {
         let mut schema = object([("type", json!("object"))]);
         insert(&mut schema, "additionalProperties", self.below(&["additionalProperties"], value)?);
         let (_, key_node) = self.zod.node(key)?;
         let names = match &key_node.kind {
-            Kind::String { checks, .. } if !checks.is_empty() => Some(strings::write(checks)),
-            Kind::Enum(values) => {
+            Zod3Kind::String { checks, .. } if !checks.is_empty() => Some(strings::write(checks)),
+            Zod3Kind::Enum(values) => {
                 let values = values.iter().map(|value| json!(&**value)).collect();
                 Some(object([("enum", Json::Array(values))]))
             }
-            Kind::Branded(inner) => match &self.zod.node(*inner)?.1.kind {
-                Kind::String { checks, .. } if !checks.is_empty() => self.schema(*inner)?,
+            Zod3Kind::Branded(inner) => match &self.zod.node(*inner)?.1.kind {
+                Zod3Kind::String { checks, .. } if !checks.is_empty() => self.schema(*inner)?,
                 _ => None,
             },
             _ => None,
@@ -336,7 +352,7 @@ impl<'a> Writer<'_, 'a> {
         Ok(schema)
     }
 
-    fn nullable(&mut self, inner: SchemaId) -> Read<Option<Schema>> {
+    fn nullable(&mut self, inner: SchemaId) -> ReadSchema<Option<WrittenSchema>> {
         if let Some(name) = plain_type(&self.zod.node(inner)?.1.kind) {
             return Ok(Some(object([("type", json!([name, "null"]))])));
         }
@@ -345,26 +361,26 @@ impl<'a> Writer<'_, 'a> {
     }
 }
 
-fn insert(schema: &mut Schema, keyword: &str, value: Option<Schema>) {
+fn insert(schema: &mut WrittenSchema, keyword: &str, value: Option<WrittenSchema>) {
     if let Some(value) = value {
         schema.insert(keyword.to_owned(), Json::Object(value));
     }
 }
 
-fn insert_number(schema: &mut Schema, keyword: &str, value: Option<f64>) {
+fn insert_number(schema: &mut WrittenSchema, keyword: &str, value: Option<f64>) {
     if let Some(value) = value {
         schema.insert(keyword.to_owned(), number_json(value));
     }
 }
 
 /// The type of a primitive without checks, which needs no schema of its own in a union.
-fn plain_type(kind: &Kind<'_>) -> Option<&'static str> {
+fn plain_type(kind: &Zod3Kind<'_>) -> Option<&'static str> {
     match kind {
-        Kind::String { checks, .. } if checks.is_empty() => Some("string"),
-        Kind::Number { checks, .. } if checks.is_empty() => Some("number"),
-        Kind::BigInt { checks, .. } if checks.is_empty() => Some("integer"),
-        Kind::Boolean { .. } => Some("boolean"),
-        Kind::Null => Some("null"),
+        Zod3Kind::String { checks, .. } if checks.is_empty() => Some("string"),
+        Zod3Kind::Number { checks, .. } if checks.is_empty() => Some("number"),
+        Zod3Kind::BigInt { checks, .. } if checks.is_empty() => Some("integer"),
+        Zod3Kind::Boolean { .. } => Some("boolean"),
+        Zod3Kind::Null => Some("null"),
         _ => None,
     }
 }
@@ -382,34 +398,34 @@ fn one_or_many(types: Vec<&str>) -> Json {
     }
 }
 
-fn literal_type(value: &Value<'_>) -> Option<&'static str> {
+fn literal_type(value: &ZodValue<'_>) -> Option<&'static str> {
     match value {
-        Value::Text(_) => Some("string"),
-        Value::Number(_) => Some("number"),
-        Value::Bool(_) => Some("boolean"),
-        Value::BigInt(_) => Some("integer"),
-        Value::Null => Some("null"),
+        ZodValue::Text(_) => Some("string"),
+        ZodValue::Number(_) => Some("number"),
+        ZodValue::Bool(_) => Some("boolean"),
+        ZodValue::BigInt(_) => Some("integer"),
+        ZodValue::Null => Some("null"),
         _ => None,
     }
 }
 
-fn write_literal(value: &Value<'_>, offset: u32) -> Read<Schema> {
+fn write_literal(value: &ZodValue<'_>, offset: u32) -> ReadSchema<WrittenSchema> {
     Ok(match value {
-        Value::Text(_) | Value::Number(_) | Value::Bool(_) | Value::BigInt(_) => {
+        ZodValue::Text(_) | ZodValue::Number(_) | ZodValue::Bool(_) | ZodValue::BigInt(_) => {
             let name = literal_type(value).unwrap_or_default();
             object([("type", json!(name)), ("const", value.to_json(offset)?.unwrap_or(Json::Null))])
         }
-        Value::List(_) => object([("type", json!("array"))]),
+        ZodValue::List(_) => object([("type", json!("array"))]),
         _ => object([("type", json!("object"))]),
     })
 }
 
 /// The package writes a divisor that JSON Schema forbids.
-fn no_multiple_of_zero(offset: u32) -> Problem {
-    Problem::new(offset, "not_representable", "No number is a multiple of 0")
+fn no_multiple_of_zero(offset: u32) -> ZodProblem {
+    ZodProblem::new(offset, "not_representable", "No number is a multiple of 0")
 }
 
-fn write_number(checks: &[NumberCheck], offset: u32) -> Read<Schema> {
+fn write_number(checks: &[NumberCheck], offset: u32) -> ReadSchema<WrittenSchema> {
     let mut schema = object([("type", json!("number"))]);
     for check in checks {
         let (keyword, value) = match *check {
@@ -427,7 +443,7 @@ fn write_number(checks: &[NumberCheck], offset: u32) -> Read<Schema> {
     Ok(schema)
 }
 
-fn write_bigint(checks: &[BigIntCheck], offset: u32) -> Read<Schema> {
+fn write_bigint(checks: &[BigIntCheck], offset: u32) -> ReadSchema<WrittenSchema> {
     let mut schema = object([("type", json!("integer")), ("format", json!("int64"))]);
     for check in checks {
         let (keyword, value) = match *check {
@@ -444,18 +460,18 @@ fn write_bigint(checks: &[BigIntCheck], offset: u32) -> Read<Schema> {
 }
 
 /// The values of an enum without the names that TypeScript adds for its numbers.
-fn write_native_enum(node: &Node<'_>) -> Read<Schema> {
-    let Kind::NativeEnum(record) = &node.kind else { return Ok(Schema::new()) };
+fn write_native_enum(node: &Zod3Node<'_>) -> ReadSchema<WrittenSchema> {
+    let Zod3Kind::NativeEnum(record) = &node.kind else { return Ok(WrittenSchema::new()) };
     let mut values = Vec::new();
     let mut texts = false;
     let mut others = false;
     for (_, member) in record.iter() {
         let back = member.value.to_text().and_then(|key| record.get(&key));
-        if back.is_some_and(|back| matches!(back.value, Value::Number(_))) {
+        if back.is_some_and(|back| matches!(back.value, ZodValue::Number(_))) {
             continue;
         }
         match member.value {
-            Value::Text(_) => texts = true,
+            ZodValue::Text(_) => texts = true,
             _ => others = true,
         }
         values.push(member.value.to_json(node.offset)?.unwrap_or(Json::Null));

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use super::{
     super::{
-        fault::Read,
-        library::Call,
-        value::{Member, Regex, Value},
+        fault::ReadSchema,
+        library::ZodCall,
+        value::{Regex, ZodMember, ZodValue},
     },
     Zod4, regexes,
 };
@@ -165,21 +165,26 @@ fn fresh(source: impl AsRef<str>) -> Pattern {
     Rc::new(Regex { source, flags: String::new() })
 }
 
-fn value_of<'c, 'a>(member: Option<&'c Member<'a>>) -> Read<&'c Value<'a>> {
+fn value_of<'c, 'a>(member: Option<&'c ZodMember<'a>>) -> ReadSchema<&'c ZodValue<'a>> {
     match member.map(|member| &member.value) {
-        Some(Value::Unreadable(problems)) => Err(problems.clone()),
+        Some(ZodValue::Unreadable(problems)) => Err(problems.clone()),
         Some(value) => Ok(value),
-        None => Ok(&Value::Undefined),
+        None => Ok(&ZodValue::Undefined),
     }
 }
 
 impl<'a> Zod4<'a> {
     /// `z.email()` and its like, which are also methods of `z.string()`.
-    pub(super) fn string_format(&mut self, call: &Call<'_, 'a>) -> Read<Option<Check>> {
+    pub(super) fn string_format(&mut self, call: &ZodCall<'_, 'a>) -> ReadSchema<Option<Check>> {
         self.named_format(call.name, call, 0)
     }
 
-    pub(super) fn named_format(&mut self, name: &str, call: &Call<'_, 'a>, options: usize) -> Read<Option<Check>> {
+    pub(super) fn named_format(
+        &mut self,
+        name: &str,
+        call: &ZodCall<'_, 'a>,
+        options: usize,
+    ) -> ReadSchema<Option<Check>> {
         let option = |name: &str| value_of(call.option(options, name)?);
         let format = match name {
             "uuidv4" | "uuidv6" | "uuidv7" => "uuid",
@@ -200,13 +205,13 @@ impl<'a> Zod4<'a> {
         let mut lax = false;
         let own = option("pattern")?;
         let pattern = match (own, format) {
-            (Value::Regex(pattern), _) => Some(Rc::clone(pattern)),
+            (ZodValue::Regex(pattern), _) => Some(Rc::clone(pattern)),
             (_, "uuid") => {
                 let version = match (name, option("version")?) {
-                    ("uuidv4", Value::Undefined) => Some("4".to_owned()),
-                    ("uuidv6", Value::Undefined) => Some("6".to_owned()),
-                    ("uuidv7", Value::Undefined) => Some("7".to_owned()),
-                    (_, Value::Text(version)) => match version.strip_prefix('v') {
+                    ("uuidv4", ZodValue::Undefined) => Some("4".to_owned()),
+                    ("uuidv6", ZodValue::Undefined) => Some("6".to_owned()),
+                    ("uuidv7", ZodValue::Undefined) => Some("7".to_owned()),
+                    (_, ZodValue::Text(version)) => match version.strip_prefix('v') {
                         Some(number @ ("1" | "2" | "3" | "4" | "5" | "6" | "7" | "8")) => Some(number.to_owned()),
                         _ => return Err(call.throws(format!("Invalid UUID version: \"{version}\""))),
                     },
@@ -215,15 +220,15 @@ impl<'a> Zod4<'a> {
                 Some(fresh(regexes::uuid(version.as_deref())))
             }
             (_, "nanoid") => match option("length")? {
-                Value::Number(length) if length.fract() != 0.0 || *length < 1.0 => {
+                ZodValue::Number(length) if length.fract() != 0.0 || *length < 1.0 => {
                     return Err(call.throws(format!("Invalid nanoid length: {length}")));
                 }
-                Value::Number(length) => Some(fresh(format!("^[a-zA-Z0-9_-]{{{length}}}$"))),
+                ZodValue::Number(length) => Some(fresh(format!("^[a-zA-Z0-9_-]{{{length}}}$"))),
                 _ => self.by_name("nanoid"),
             },
             (_, "mac") => {
                 let delimiter =
-                    option("delimiter")?.to_text().filter(|_| !matches!(option("delimiter"), Ok(Value::Undefined)));
+                    option("delimiter")?.to_text().filter(|_| !matches!(option("delimiter"), Ok(ZodValue::Undefined)));
                 let delimiter = escape(delimiter.as_deref().unwrap_or(":"));
                 Some(fresh(format!(
                     "^(?:[0-9A-F]{{2}}{delimiter}){{5}}[0-9A-F]{{2}}$|^(?:[0-9a-f]{{2}}{delimiter}){{5}}[0-9a-f]{{2}}$"
@@ -252,20 +257,20 @@ impl<'a> Zod4<'a> {
         Some(self.shared(name, source))
     }
 
-    fn custom_format(&mut self, call: &Call<'_, 'a>) -> Read<Check> {
+    fn custom_format(&mut self, call: &ZodCall<'_, 'a>) -> ReadSchema<Check> {
         let format = call.text(0)?.to_owned();
         let pattern = match call.argument(1) {
-            Value::Regex(pattern) => Some(Rc::clone(pattern)),
-            Value::Unreadable(problems) => return Err(problems.clone()),
+            ZodValue::Regex(pattern) => Some(Rc::clone(pattern)),
+            ZodValue::Unreadable(problems) => return Err(problems.clone()),
             _ => None,
         };
         Ok(Check::Text(TextFormat { format, pattern, lax: false }))
     }
 
-    fn hash_format(&mut self, call: &Call<'_, 'a>) -> Read<Check> {
+    fn hash_format(&mut self, call: &ZodCall<'_, 'a>) -> ReadSchema<Check> {
         let algorithm = call.text(0)?;
         let encoding = match value_of(call.option(1, "enc")?)? {
-            Value::Text(encoding) => encoding.as_ref().to_owned(),
+            ZodValue::Text(encoding) => encoding.as_ref().to_owned(),
             _ => "hex".to_owned(),
         };
         let format = format!("{algorithm}_{encoding}");
@@ -276,7 +281,7 @@ impl<'a> Zod4<'a> {
     }
 
     /// A check of a string by the name of its method.
-    pub(super) fn string_check(&mut self, call: &Call<'_, 'a>) -> Read<Option<Check>> {
+    pub(super) fn string_check(&mut self, call: &ZodCall<'_, 'a>) -> ReadSchema<Option<Check>> {
         let text_check = |format: &str, pattern: Pattern| {
             Check::Text(TextFormat { format: format.to_owned(), pattern: Some(pattern), lax: false })
         };
@@ -286,13 +291,13 @@ impl<'a> Zod4<'a> {
             "length" => Check::Exactly(call.number(0)?),
             "nonempty" => Check::Least(1.0),
             "regex" => match call.argument(0) {
-                Value::Regex(pattern) => text_check("regex", Rc::clone(pattern)),
+                ZodValue::Regex(pattern) => text_check("regex", Rc::clone(pattern)),
                 _ => return Err(call.wrong(0, "a regular expression")),
             },
             "includes" => {
                 let text = escape(call.text(0)?);
                 let source = match value_of(call.option(1, "position")?)? {
-                    Value::Number(position) => format!("^.{{{position},}}{text}"),
+                    ZodValue::Number(position) => format!("^.{{{position},}}{text}"),
                     _ => text,
                 };
                 text_check("includes", fresh(source))
@@ -313,7 +318,7 @@ impl<'a> Zod4<'a> {
     }
 
     /// `z.minLength(5)` and its like, to be passed to `.check()`.
-    pub(super) fn free_check(&mut self, call: &Call<'_, 'a>) -> Read<Option<Check>> {
+    pub(super) fn free_check(&mut self, call: &ZodCall<'_, 'a>) -> ReadSchema<Option<Check>> {
         Ok(Some(match call.name {
             "minLength" | "maxLength" | "length" | "regex" | "includes" | "startsWith" | "endsWith" | "lowercase"
             | "uppercase" | "trim" | "normalize" | "toLowerCase" | "toUpperCase" | "slugify" => {
@@ -332,18 +337,18 @@ impl<'a> Zod4<'a> {
     }
 }
 
-pub(super) fn mime(call: &Call<'_, '_>) -> Read<Check> {
-    let text = |value: &Value<'_>| match value {
-        Value::Text(text) => Ok(Rc::clone(text)),
+pub(super) fn mime(call: &ZodCall<'_, '_>) -> ReadSchema<Check> {
+    let text = |value: &ZodValue<'_>| match value {
+        ZodValue::Text(text) => Ok(Rc::clone(text)),
         _ => Err(call.wrong(0, "media types")),
     };
     match call.argument(0) {
-        Value::List(types) => types.iter().map(text).collect::<Read<_>>().map(Check::Mime),
+        ZodValue::List(types) => types.iter().map(text).collect::<ReadSchema<_>>().map(Check::Mime),
         value => Ok(Check::Mime(vec![text(value)?])),
     }
 }
 
-pub(super) fn number_check(call: &Call<'_, '_>) -> Read<Option<Check>> {
+pub(super) fn number_check(call: &ZodCall<'_, '_>) -> ReadSchema<Option<Check>> {
     Ok(Some(match call.name {
         "min" | "gte" => Check::Min { value: call.number(0)?, inclusive: true },
         "gt" => Check::Min { value: call.number(0)?, inclusive: false },
@@ -360,9 +365,9 @@ pub(super) fn number_check(call: &Call<'_, '_>) -> Read<Option<Check>> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a precision is a small number")]
-fn precision(value: &Value<'_>) -> Option<i32> {
+fn precision(value: &ZodValue<'_>) -> Option<i32> {
     match value {
-        Value::Number(precision) => Some(*precision as i32),
+        ZodValue::Number(precision) => Some(*precision as i32),
         _ => None,
     }
 }

@@ -6,18 +6,18 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{
     super::{
-        fault::{Problem, Read},
-        library::Written,
+        fault::{ReadSchema, ZodProblem},
+        library::WrittenCall,
         value::{MOST_NODES, SchemaId, array_index, too_large, weight},
     },
     Zod4,
-    write::{Body, Part, Seen, Writer, text},
+    write::{SchemaBody, SchemaPart, SeenSchemas, Zod4Writer, text},
 };
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-pub(super) fn write(zod: &Zod4<'_>, root: SchemaId) -> Read<Written> {
-    let mut writer = Writer::new(zod);
+pub(super) fn write(zod: &Zod4<'_>, root: SchemaId) -> ReadSchema<WrittenCall> {
+    let mut writer = Zod4Writer::new(zod);
     let root = writer.schema(root)?;
     writer.extract(root)?;
     let ids: Vec<SchemaId> = writer.seen.keys().copied().collect();
@@ -26,26 +26,26 @@ pub(super) fn write(zod: &Zod4<'_>, root: SchemaId) -> Read<Written> {
     }
     writer.fold_all()?;
     let schema = writer.assemble(root)?;
-    Ok(Written { schema, remarks: writer.remarks })
+    Ok(WrittenCall { schema, remarks: writer.remarks })
 }
 
 /// Copies the keys of `source`, which replace those of the same name in place.
-fn assign(target: &mut Body, source: &Body) {
+fn assign(target: &mut SchemaBody, source: &SchemaBody) {
     target.extend(source.iter().map(|(key, part)| (key.clone(), part.clone())));
 }
 
-impl Writer<'_, '_> {
-    pub(super) fn body(&self, id: SchemaId) -> Body {
+impl Zod4Writer<'_, '_> {
+    pub(super) fn body(&self, id: SchemaId) -> SchemaBody {
         self.seen.get(&id).map(|seen| seen.body.clone()).unwrap_or_default()
     }
 
     /// The content of a schema, wherever it is stored.
-    fn content(&mut self, id: SchemaId) -> Option<&mut Body> {
-        self.seen.get_mut(&id).map(|Seen { body, definition, .. }| definition.as_mut().unwrap_or(body))
+    fn content(&mut self, id: SchemaId) -> Option<&mut SchemaBody> {
+        self.seen.get_mut(&id).map(|SeenSchemas { body, definition, .. }| definition.as_mut().unwrap_or(body))
     }
 
     /// Turns the root, named schemas and recursive ones into references.
-    fn extract(&mut self, root: SchemaId) -> Read<()> {
+    fn extract(&mut self, root: SchemaId) -> ReadSchema<()> {
         let mut names: HashMap<String, SchemaId> = HashMap::new();
         let mut anonymous = 0_usize;
         let ids: Vec<SchemaId> = self.seen.keys().copied().collect();
@@ -58,7 +58,7 @@ impl Writer<'_, '_> {
                     "Duplicate schema id \"{name}\" detected during JSON Schema conversion. Two different schemas cannot share the same id when converted together."
                 );
                 let offset = self.zod.node(*id)?.1.offset;
-                return Err(Problem::new(offset, "not_representable", message).into());
+                return Err(ZodProblem::new(offset, "not_representable", message).into());
             }
         }
         let named: HashSet<SchemaId> = names.into_values().collect();
@@ -69,7 +69,7 @@ impl Writer<'_, '_> {
                 continue;
             }
             let own_id = match seen.body.get("id") {
-                Some(Part::Json(Json::String(own))) if !own.is_empty() => Some(own.clone()),
+                Some(SchemaPart::Json(Json::String(own))) if !own.is_empty() => Some(own.clone()),
                 _ => None,
             };
             let reference = if id == root && own_id.is_none() {
@@ -90,7 +90,7 @@ impl Writer<'_, '_> {
     }
 
     /// Copies the content of the schema below into a schema.
-    fn flatten(&mut self, id: SchemaId) -> Read<()> {
+    fn flatten(&mut self, id: SchemaId) -> ReadSchema<()> {
         let Some(seen) = self.seen.get_mut(&id) else { return Ok(()) };
         if std::mem::replace(&mut seen.flattened, true) {
             return Ok(());
@@ -133,7 +133,7 @@ impl Writer<'_, '_> {
     }
 
     /// Next to a `$ref`, the content of the definition need not be repeated.
-    fn drop_repeated(&mut self, id: SchemaId, definition: &Body) -> Read<()> {
+    fn drop_repeated(&mut self, id: SchemaId, definition: &SchemaBody) -> ReadSchema<()> {
         let content = self.content(id).cloned().unwrap_or_default();
         for (key, part) in &content {
             if matches!(key.as_str(), "$ref" | "allOf") {
@@ -149,7 +149,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn assemble(&self, root: SchemaId) -> Read<Json> {
+    fn assemble(&self, root: SchemaId) -> ReadSchema<Json> {
         let Some(seen) = self.seen.get(&root) else { return Ok(json!({})) };
         let top =
             if seen.definition_id.is_some() { &seen.body } else { seen.definition.as_ref().unwrap_or(&seen.body) };
@@ -180,32 +180,32 @@ impl Writer<'_, '_> {
         Ok(Json::Object(document))
     }
 
-    pub(super) fn render(&self, part: &Part) -> Read<Option<Json>> {
+    pub(super) fn render(&self, part: &SchemaPart) -> ReadSchema<Option<Json>> {
         let mut nodes = MOST_NODES;
         self.render_part(part, &mut nodes, 0)
     }
 
-    fn render_part(&self, part: &Part, nodes: &mut usize, depth: usize) -> Read<Option<Json>> {
+    fn render_part(&self, part: &SchemaPart, nodes: &mut usize, depth: usize) -> ReadSchema<Option<Json>> {
         const DEEPEST: usize = 1_000;
-        let weight = if let Part::Json(json) = part { weight(json) } else { 1 };
+        let weight = if let SchemaPart::Json(json) = part { weight(json) } else { 1 };
         *nodes = nodes.checked_sub(weight).filter(|_| depth < DEEPEST).ok_or_else(|| too_large(0))?;
         Ok(match part {
-            Part::Undefined => None,
-            Part::Json(json) => Some(json.clone()),
-            Part::Schema(id) => match self.seen.get(id) {
+            SchemaPart::Undefined => None,
+            SchemaPart::Json(json) => Some(json.clone()),
+            SchemaPart::Schema(id) => match self.seen.get(id) {
                 Some(seen) => Some(Json::Object(self.render_body(&seen.body, nodes, depth + 1)?)),
                 None => None,
             },
-            Part::List(parts) => {
+            SchemaPart::List(parts) => {
                 let items =
                     parts.iter().map(|part| Ok(self.render_part(part, nodes, depth + 1)?.unwrap_or(Json::Null)));
-                Some(Json::Array(items.collect::<Read<_>>()?))
+                Some(Json::Array(items.collect::<ReadSchema<_>>()?))
             }
-            Part::Object(body) => Some(Json::Object(self.render_body(body, nodes, depth + 1)?)),
+            SchemaPart::Object(body) => Some(Json::Object(self.render_body(body, nodes, depth + 1)?)),
         })
     }
 
-    fn render_body(&self, body: &Body, nodes: &mut usize, depth: usize) -> Read<Map<String, Json>> {
+    fn render_body(&self, body: &SchemaBody, nodes: &mut usize, depth: usize) -> ReadSchema<Map<String, Json>> {
         let mut object = Map::new();
         let index = |key: &str| array_index(key).map_or(u64::MAX, u64::from);
         let mut keys: Vec<&String> = body.keys().collect();

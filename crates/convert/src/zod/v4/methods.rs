@@ -4,38 +4,40 @@ use std::rc::Rc;
 
 use super::{
     super::{
-        fault::{Gather, Problem, Problems, Read},
-        library::Call,
-        value::{Member, Record, SchemaId, Value, array_index},
+        fault::{FaultGather, Problems, ReadSchema, ZodProblem},
+        library::ZodCall,
+        value::{SchemaId, ZodMember, ZodRecord, ZodValue, array_index},
     },
-    Kind, Meta, Node, Shape, Zod4,
+    Meta, Zod4, Zod4Kind, Zod4Node, Zod4Shape,
     checks::{self, Check},
     keys_as_enum, known,
     traits::enum_values,
 };
 
 impl<'a> Zod4<'a> {
-    pub(super) fn apply(&mut self, receiver: SchemaId, call: &Call<'_, 'a>) -> Read<Value<'a>> {
+    pub(super) fn apply(&mut self, receiver: SchemaId, call: &ZodCall<'_, 'a>) -> ReadSchema<ZodValue<'a>> {
         if let Some(schema) = self.apply_to_any(receiver, call)? {
-            return Ok(Value::Schema(schema));
+            return Ok(ZodValue::Schema(schema));
         }
         let (_, node) = self.node(receiver)?;
         let kind = node.kind.clone();
         let check = match &kind {
-            Kind::String(_) => self.string_check(call)?,
-            Kind::Number(_) if call.name == "finite" => return Ok(Value::Schema(receiver)),
-            Kind::Number(_) => checks::number_check(call)?,
-            Kind::BigInt => bigint_check(call),
-            Kind::Date => matches!(call.name, "min" | "max").then_some(Check::Silent),
-            Kind::Map | Kind::Set => matches!(call.name, "min" | "max" | "size" | "nonempty").then_some(Check::Silent),
-            Kind::Array(_) => match call.name {
+            Zod4Kind::String(_) => self.string_check(call)?,
+            Zod4Kind::Number(_) if call.name == "finite" => return Ok(ZodValue::Schema(receiver)),
+            Zod4Kind::Number(_) => checks::number_check(call)?,
+            Zod4Kind::BigInt => bigint_check(call),
+            Zod4Kind::Date => matches!(call.name, "min" | "max").then_some(Check::Silent),
+            Zod4Kind::Map | Zod4Kind::Set => {
+                matches!(call.name, "min" | "max" | "size" | "nonempty").then_some(Check::Silent)
+            }
+            Zod4Kind::Array(_) => match call.name {
                 "min" => Some(Check::Least(call.number(0)?)),
                 "max" => Some(Check::Most(call.number(0)?)),
                 "length" => Some(Check::Exactly(call.number(0)?)),
                 "nonempty" => Some(Check::Least(1.0)),
                 _ => None,
             },
-            Kind::File => match call.name {
+            Zod4Kind::File => match call.name {
                 "min" => Some(Check::Least(call.number(0)?)),
                 "max" => Some(Check::Most(call.number(0)?)),
                 "mime" => Some(checks::mime(call)?),
@@ -44,45 +46,45 @@ impl<'a> Zod4<'a> {
             _ => None,
         };
         if let Some(check) = check {
-            return Ok(Value::Schema(self.with_checks(receiver, [check], call.offset)?));
+            return Ok(ZodValue::Schema(self.with_checks(receiver, [check], call.offset)?));
         }
         match (&kind, call.name) {
             (
-                Kind::Optional { inner, .. }
-                | Kind::Nullable(inner)
-                | Kind::Default { inner, .. }
-                | Kind::Prefault(inner)
-                | Kind::NonOptional(inner)
-                | Kind::Catch { inner, .. }
-                | Kind::Readonly(inner)
-                | Kind::Promise(inner)
-                | Kind::Lazy(inner)
-                | Kind::Array(inner),
+                Zod4Kind::Optional { inner, .. }
+                | Zod4Kind::Nullable(inner)
+                | Zod4Kind::Default { inner, .. }
+                | Zod4Kind::Prefault(inner)
+                | Zod4Kind::NonOptional(inner)
+                | Zod4Kind::Catch { inner, .. }
+                | Zod4Kind::Readonly(inner)
+                | Zod4Kind::Promise(inner)
+                | Zod4Kind::Lazy(inner)
+                | Zod4Kind::Array(inner),
                 "unwrap",
             )
-            | (Kind::Default { inner, .. }, "removeDefault")
-            | (Kind::Catch { inner, .. }, "removeCatch") => Ok(Value::Schema(*inner)),
-            (Kind::Tuple { items, .. }, "rest") => {
-                let kind = Kind::Tuple { items: items.clone(), rest: Some(call.schema(0)?) };
-                Ok(Value::Schema(self.changed(receiver, kind, call.offset)?))
+            | (Zod4Kind::Default { inner, .. }, "removeDefault")
+            | (Zod4Kind::Catch { inner, .. }, "removeCatch") => Ok(ZodValue::Schema(*inner)),
+            (Zod4Kind::Tuple { items, .. }, "rest") => {
+                let kind = Zod4Kind::Tuple { items: items.clone(), rest: Some(call.schema(0)?) };
+                Ok(ZodValue::Schema(self.changed(receiver, kind, call.offset)?))
             }
-            (Kind::Tuple { items, rest }, "partial") => {
+            (Zod4Kind::Tuple { items, rest }, "partial") => {
                 if !self.node(receiver)?.1.checks.is_empty() {
                     return Err(call.throws(".partial() cannot be used on tuple schemas containing refinements"));
                 }
                 let (items, rest) = (items.clone(), *rest);
                 let items = items
                     .into_iter()
-                    .map(|inner| self.add(Kind::Optional { inner, exact: false }, call.offset))
+                    .map(|inner| self.add(Zod4Kind::Optional { inner, exact: false }, call.offset))
                     .collect();
-                Ok(Value::Schema(self.changed(receiver, Kind::Tuple { items, rest }, call.offset)?))
+                Ok(ZodValue::Schema(self.changed(receiver, Zod4Kind::Tuple { items, rest }, call.offset)?))
             }
-            (Kind::Enum(entries), "extract" | "exclude") => {
-                let kind = Kind::Enum(select(entries, call)?);
-                Ok(Value::Schema(self.add(kind, call.offset)))
+            (Zod4Kind::Enum(entries), "extract" | "exclude") => {
+                let kind = Zod4Kind::Enum(select(entries, call)?);
+                Ok(ZodValue::Schema(self.add(kind, call.offset)))
             }
-            (Kind::Function, "input" | "output" | "implement") => Ok(Value::Schema(receiver)),
-            (Kind::Object { shape, catchall }, _) => {
+            (Zod4Kind::Function, "input" | "output" | "implement") => Ok(ZodValue::Schema(receiver)),
+            (Zod4Kind::Object { shape, catchall }, _) => {
                 let (shape, catchall) = (shape.clone(), *catchall);
                 self.apply_to_object(receiver, shape, catchall, call)
             }
@@ -91,7 +93,7 @@ impl<'a> Zod4<'a> {
     }
 
     /// The methods that every schema has.
-    fn apply_to_any(&mut self, receiver: SchemaId, call: &Call<'_, 'a>) -> Read<Option<SchemaId>> {
+    fn apply_to_any(&mut self, receiver: SchemaId, call: &ZodCall<'_, 'a>) -> ReadSchema<Option<SchemaId>> {
         let kind = match call.name {
             "describe" => {
                 let description = known(call, 0)?.to_json(call.offset)?;
@@ -106,7 +108,7 @@ impl<'a> Zod4<'a> {
                 return Ok(Some(self.registered(receiver, meta, call.offset)?));
             }
             "register" => {
-                if matches!(call.argument(0), Value::Zod(path) if &**path == "globalRegistry") {
+                if matches!(call.argument(0), ZodValue::Zod(path) if &**path == "globalRegistry") {
                     let meta = meta(call, 1)?;
                     let (id, _) = self.node(receiver)?;
                     if let Some(node) = self.nodes.get_mut(id.0) {
@@ -124,43 +126,43 @@ impl<'a> Zod4<'a> {
                 let checks = self.given_checks(call)?;
                 return Ok(Some(self.with_checks(receiver, checks, call.offset)?));
             }
-            "optional" => Kind::Optional { inner: receiver, exact: false },
-            "exactOptional" => Kind::Optional { inner: receiver, exact: true },
-            "nullable" => Kind::Nullable(receiver),
+            "optional" => Zod4Kind::Optional { inner: receiver, exact: false },
+            "exactOptional" => Zod4Kind::Optional { inner: receiver, exact: true },
+            "nullable" => Zod4Kind::Nullable(receiver),
             "nullish" => {
-                let nullable = self.add(Kind::Nullable(receiver), call.offset);
-                Kind::Optional { inner: nullable, exact: false }
+                let nullable = self.add(Zod4Kind::Nullable(receiver), call.offset);
+                Zod4Kind::Optional { inner: nullable, exact: false }
             }
-            "nonoptional" => Kind::NonOptional(receiver),
-            "array" => Kind::Array(receiver),
-            "or" => Kind::Union { options: vec![receiver, call.schema(0)?], exclusive: false },
-            "and" => Kind::Intersection(receiver, call.schema(0)?),
-            "transform" => Kind::Pipe { input: receiver, output: self.add(Kind::Transform, call.offset) },
-            "pipe" => Kind::Pipe { input: receiver, output: call.schema(0)? },
-            "default" => Kind::Default { inner: receiver, value: known(call, 0)? },
-            "prefault" => Kind::Prefault(receiver),
-            "catch" => Kind::Catch { inner: receiver, value: call.argument(0).clone() },
-            "readonly" => Kind::Readonly(receiver),
+            "nonoptional" => Zod4Kind::NonOptional(receiver),
+            "array" => Zod4Kind::Array(receiver),
+            "or" => Zod4Kind::Union { options: vec![receiver, call.schema(0)?], exclusive: false },
+            "and" => Zod4Kind::Intersection(receiver, call.schema(0)?),
+            "transform" => Zod4Kind::Pipe { input: receiver, output: self.add(Zod4Kind::Transform, call.offset) },
+            "pipe" => Zod4Kind::Pipe { input: receiver, output: call.schema(0)? },
+            "default" => Zod4Kind::Default { inner: receiver, value: known(call, 0)? },
+            "prefault" => Zod4Kind::Prefault(receiver),
+            "catch" => Zod4Kind::Catch { inner: receiver, value: call.argument(0).clone() },
+            "readonly" => Zod4Kind::Readonly(receiver),
             _ => return Ok(None),
         };
         Ok(Some(self.add(kind, call.offset)))
     }
 
-    fn given_checks(&self, call: &Call<'_, 'a>) -> Read<Vec<Check>> {
-        let mut gather = Gather::default();
+    fn given_checks(&self, call: &ZodCall<'_, 'a>) -> ReadSchema<Vec<Check>> {
+        let mut gather = FaultGather::default();
         let given = call.arguments.iter().filter_map(|argument| {
             gather.take(match argument {
-                Value::Check(id) => Ok(self.checks.get(id.0).cloned().unwrap_or(Check::Silent)),
-                Value::Function(_) => Ok(Check::Silent),
+                ZodValue::Check(id) => Ok(self.checks.get(id.0).cloned().unwrap_or(Check::Silent)),
+                ZodValue::Function(_) => Ok(Check::Silent),
                 // A format is a schema and a check at once: `z.string().check(z.email())`.
-                Value::Schema(schema) => match self.node(*schema) {
-                    Ok((_, Node { kind: Kind::String(Some(check)) | Kind::Number(Some(check)), .. })) => {
+                ZodValue::Schema(schema) => match self.node(*schema) {
+                    Ok((_, Zod4Node { kind: Zod4Kind::String(Some(check)) | Zod4Kind::Number(Some(check)), .. })) => {
                         Ok(check.clone())
                     }
                     Ok(_) => Ok(Check::Silent),
                     Err(problems) => Err(problems),
                 },
-                Value::Unreadable(problems) => Err(problems.clone()),
+                ZodValue::Unreadable(problems) => Err(problems.clone()),
                 other => {
                     Err(call.fail("wrong_argument", format!("`{}` takes checks, not {}", call.name, other.kind())))
                 }
@@ -176,17 +178,17 @@ impl<'a> Zod4<'a> {
         receiver: SchemaId,
         more: impl IntoIterator<Item = Check>,
         offset: u32,
-    ) -> Read<SchemaId> {
+    ) -> ReadSchema<SchemaId> {
         let (id, node) = self.node(receiver)?;
         let mut checks = node.checks.clone();
         checks.extend(more);
         let mut kind = node.kind.clone();
         // A clone shares the result of its getter, but a refined schema has a definition of its own.
-        if let Kind::Lazy(inner) = &kind
+        if let Zod4Kind::Lazy(inner) = &kind
             && checks.len() > node.checks.len()
             && let Some(function) = self.getters.get(inner).copied()
         {
-            kind = Kind::Lazy(self.defer(function, offset));
+            kind = Zod4Kind::Lazy(self.defer(function, offset));
         }
         let refined = self.add_with(kind, checks, offset);
         if let Some(node) = self.nodes.get_mut(refined.0) {
@@ -195,11 +197,11 @@ impl<'a> Zod4<'a> {
         Ok(refined)
     }
 
-    fn clone_of(&mut self, receiver: SchemaId, offset: u32) -> Read<SchemaId> {
+    fn clone_of(&mut self, receiver: SchemaId, offset: u32) -> ReadSchema<SchemaId> {
         self.with_checks(receiver, [], offset)
     }
 
-    fn registered(&mut self, receiver: SchemaId, meta: Meta, offset: u32) -> Read<SchemaId> {
+    fn registered(&mut self, receiver: SchemaId, meta: Meta, offset: u32) -> ReadSchema<SchemaId> {
         let clone = self.clone_of(receiver, offset)?;
         if let Some(node) = self.nodes.get_mut(clone.0) {
             node.meta = Some(meta);
@@ -208,7 +210,7 @@ impl<'a> Zod4<'a> {
     }
 
     /// A schema with the same checks but another definition: it has no parent.
-    fn changed(&mut self, receiver: SchemaId, kind: Kind<'a>, offset: u32) -> Read<SchemaId> {
+    fn changed(&mut self, receiver: SchemaId, kind: Zod4Kind<'a>, offset: u32) -> ReadSchema<SchemaId> {
         let checks = self.node(receiver)?.1.checks.clone();
         Ok(self.add_with(kind, checks, offset))
     }
@@ -216,10 +218,10 @@ impl<'a> Zod4<'a> {
     fn apply_to_object(
         &mut self,
         receiver: SchemaId,
-        shape: Shape,
+        shape: Zod4Shape,
         catchall: Option<SchemaId>,
-        call: &Call<'_, 'a>,
-    ) -> Read<Value<'a>> {
+        call: &ZodCall<'_, 'a>,
+    ) -> ReadSchema<ZodValue<'a>> {
         let offset = call.offset;
         let refined = !self.node(receiver)?.1.checks.is_empty();
         let unrefined = |name: &str| {
@@ -230,13 +232,13 @@ impl<'a> Zod4<'a> {
             }
         };
         let (shape, catchall) = match call.name {
-            "strict" => (shape, Some(self.add(Kind::Never, offset))),
-            "passthrough" | "loose" => (shape, Some(self.add(Kind::Unknown, offset))),
+            "strict" => (shape, Some(self.add(Zod4Kind::Never, offset))),
+            "passthrough" | "loose" => (shape, Some(self.add(Zod4Kind::Unknown, offset))),
             "strip" => (shape, None),
             "catchall" => (shape, Some(call.schema(0)?)),
             "keyof" => {
-                let kind = Kind::Enum(keys_as_enum(&shape, offset));
-                return Ok(Value::Schema(self.add(kind, offset)));
+                let kind = Zod4Kind::Enum(keys_as_enum(&shape, offset));
+                return Ok(ZodValue::Schema(self.add(kind, offset)));
             }
             "extend" | "safeExtend" => {
                 let more = self.shape_argument(call, 0)?;
@@ -249,7 +251,7 @@ impl<'a> Zod4<'a> {
             }
             "merge" => {
                 let (_, other) = self.node(call.schema(0)?)?;
-                let Kind::Object { shape: more, catchall } = &other.kind else {
+                let Zod4Kind::Object { shape: more, catchall } = &other.kind else {
                     return Err(call.wrong(0, "an object schema"));
                 };
                 if refined {
@@ -257,9 +259,9 @@ impl<'a> Zod4<'a> {
                         ".merge() cannot be used on object schemas containing refinements. Use .safeExtend() instead.",
                     ));
                 }
-                let kind = Kind::Object { shape: merged(shape, more.clone()), catchall: *catchall };
+                let kind = Zod4Kind::Object { shape: merged(shape, more.clone()), catchall: *catchall };
                 let checks = other.checks.clone();
-                return Ok(Value::Schema(self.add_with(kind, checks, offset)));
+                return Ok(ZodValue::Schema(self.add_with(kind, checks, offset)));
             }
             "pick" => {
                 unrefined("pick")?;
@@ -282,18 +284,23 @@ impl<'a> Zod4<'a> {
             "partial" | "exactPartial" => {
                 unrefined(call.name)?;
                 let exact = call.name == "exactPartial";
-                (self.wrapped(shape, call, |inner| Kind::Optional { inner, exact })?, catchall)
+                (self.wrapped(shape, call, |inner| Zod4Kind::Optional { inner, exact })?, catchall)
             }
-            "required" => (self.wrapped(shape, call, Kind::NonOptional)?, catchall),
-            _ => return Err(unknown_method(&Kind::Object { shape, catchall }, call)),
+            "required" => (self.wrapped(shape, call, Zod4Kind::NonOptional)?, catchall),
+            _ => return Err(unknown_method(&Zod4Kind::Object { shape, catchall }, call)),
         };
-        Ok(Value::Schema(self.changed(receiver, Kind::Object { shape, catchall }, offset)?))
+        Ok(ZodValue::Schema(self.changed(receiver, Zod4Kind::Object { shape, catchall }, offset)?))
     }
 
     /// The fields that the mask names, or all of them, each inside a wrapper of its own.
-    fn wrapped(&mut self, shape: Shape, call: &Call<'_, 'a>, wrapper: impl Fn(SchemaId) -> Kind<'a>) -> Read<Shape> {
+    fn wrapped(
+        &mut self,
+        shape: Zod4Shape,
+        call: &ZodCall<'_, 'a>,
+        wrapper: impl Fn(SchemaId) -> Zod4Kind<'a>,
+    ) -> ReadSchema<Zod4Shape> {
         let keys = match call.argument(0) {
-            Value::Undefined => None,
+            ZodValue::Undefined => None,
             _ => Some(masked_keys(&shape, call)?),
         };
         let wrap = |(key, inner): (String, SchemaId)| {
@@ -304,31 +311,31 @@ impl<'a> Zod4<'a> {
         Ok(shape.into_iter().map(wrap).collect())
     }
 
-    pub(super) fn member(&mut self, receiver: SchemaId, name: &str, offset: u32) -> Option<Value<'a>> {
+    pub(super) fn member(&mut self, receiver: SchemaId, name: &str, offset: u32) -> Option<ZodValue<'a>> {
         if name == "description" {
             let description = self.meta(receiver).ok()?.shift_remove("description")??;
-            return description.as_str().map(Value::text);
+            return description.as_str().map(ZodValue::text);
         }
         let (_, node) = self.node(receiver).ok()?;
-        let record = |members: Vec<(String, Value<'a>)>| {
-            let member = |(key, value)| (key, Member { value, offset, getter: false });
-            Value::Record(Rc::new(Record::new(offset, members.into_iter().map(member))))
+        let record = |members: Vec<(String, ZodValue<'a>)>| {
+            let member = |(key, value)| (key, ZodMember { value, offset, getter: false });
+            ZodValue::Record(Rc::new(ZodRecord::new(offset, members.into_iter().map(member))))
         };
         match (&node.kind, name) {
-            (Kind::Object { shape, .. }, "shape") => {
-                Some(record(shape.iter().map(|(key, schema)| (key.clone(), Value::Schema(*schema))).collect()))
+            (Zod4Kind::Object { shape, .. }, "shape") => {
+                Some(record(shape.iter().map(|(key, schema)| (key.clone(), ZodValue::Schema(*schema))).collect()))
             }
-            (Kind::Array(schema), "element")
-            | (Kind::Record { key: schema, .. }, "keyType")
-            | (Kind::Record { value: schema, .. }, "valueType")
-            | (Kind::Pipe { input: schema, .. }, "in")
-            | (Kind::Pipe { output: schema, .. }, "out") => Some(Value::Schema(*schema)),
-            (Kind::Enum(entries), "enum") => Some(Value::Record(Rc::clone(entries))),
-            (Kind::Enum(entries), "options") => Some(Value::list(enum_values(entries))),
-            (Kind::Union { options, .. }, "options") => {
-                Some(Value::list(options.iter().copied().map(Value::Schema).collect()))
+            (Zod4Kind::Array(schema), "element")
+            | (Zod4Kind::Record { key: schema, .. }, "keyType")
+            | (Zod4Kind::Record { value: schema, .. }, "valueType")
+            | (Zod4Kind::Pipe { input: schema, .. }, "in")
+            | (Zod4Kind::Pipe { output: schema, .. }, "out") => Some(ZodValue::Schema(*schema)),
+            (Zod4Kind::Enum(entries), "enum") => Some(ZodValue::Record(Rc::clone(entries))),
+            (Zod4Kind::Enum(entries), "options") => Some(ZodValue::list(enum_values(entries))),
+            (Zod4Kind::Union { options, .. }, "options") => {
+                Some(ZodValue::list(options.iter().copied().map(ZodValue::Schema).collect()))
             }
-            (Kind::Literal(values), "value") => match values.as_slice() {
+            (Zod4Kind::Literal(values), "value") => match values.as_slice() {
                 [value] => Some(value.clone()),
                 _ => None,
             },
@@ -337,9 +344,9 @@ impl<'a> Zod4<'a> {
     }
 }
 
-fn meta(call: &Call<'_, '_>, index: usize) -> Read<Meta> {
+fn meta(call: &ZodCall<'_, '_>, index: usize) -> ReadSchema<Meta> {
     let record = call.record(index)?;
-    let mut gather = Gather::default();
+    let mut gather = FaultGather::default();
     let mut meta = Meta::new();
     for (key, member) in record.iter() {
         if let Some(value) = gather.take(member.value.to_json(member.offset)) {
@@ -349,23 +356,23 @@ fn meta(call: &Call<'_, '_>, index: usize) -> Read<Meta> {
     gather.finish(meta)
 }
 
-fn merged(mut shape: Shape, more: Shape) -> Shape {
+fn merged(mut shape: Zod4Shape, more: Zod4Shape) -> Zod4Shape {
     shape.extend(more);
     ordered(shape)
 }
 
 /// The order in which JavaScript lists the keys.
-fn ordered(mut shape: Shape) -> Shape {
+fn ordered(mut shape: Zod4Shape) -> Zod4Shape {
     shape.sort_by_cached_key(|key, _| array_index(key).map_or(u64::MAX, u64::from));
     shape
 }
 
-fn masked_keys(shape: &Shape, call: &Call<'_, '_>) -> Read<Vec<String>> {
-    let mut gather = Gather::default();
+fn masked_keys(shape: &Zod4Shape, call: &ZodCall<'_, '_>) -> ReadSchema<Vec<String>> {
+    let mut gather = FaultGather::default();
     let mut keys = Vec::new();
     for (key, member) in call.record(0)?.iter() {
         let chosen = match &member.value {
-            Value::Unreadable(problems) => Err(problems.clone()),
+            ZodValue::Unreadable(problems) => Err(problems.clone()),
             _ if !shape.contains_key(key) => Err(call.throws(format!("Unrecognized key: \"{key}\""))),
             value => Ok(value.truthy().unwrap_or(true)),
         };
@@ -377,10 +384,10 @@ fn masked_keys(shape: &Shape, call: &Call<'_, '_>) -> Read<Vec<String>> {
 }
 
 /// `extract` and `exclude` of an enum.
-fn select<'a>(entries: &Record<'a>, call: &Call<'_, 'a>) -> Read<Rc<Record<'a>>> {
-    let Value::List(names) = call.argument(0) else { return Err(call.wrong(0, "an array of names")) };
-    let mut gather = Gather::default();
-    let name = |value: &Value<'a>| match value.to_text() {
+fn select<'a>(entries: &ZodRecord<'a>, call: &ZodCall<'_, 'a>) -> ReadSchema<Rc<ZodRecord<'a>>> {
+    let ZodValue::List(names) = call.argument(0) else { return Err(call.wrong(0, "an array of names")) };
+    let mut gather = FaultGather::default();
+    let name = |value: &ZodValue<'a>| match value.to_text() {
         Some(name) if entries.get(&name).is_some() => Ok(name),
         Some(name) => Err(call.throws(format!("Key {name} not found in enum"))),
         None => Err(call.wrong(0, "an array of names")),
@@ -388,36 +395,36 @@ fn select<'a>(entries: &Record<'a>, call: &Call<'_, 'a>) -> Read<Rc<Record<'a>>>
     let names: Vec<String> = names.iter().filter_map(|value| gather.take(name(value))).collect();
     let names = gather.finish(names)?;
     let copy = |key: &str| entries.get(key).map(|member| (key.to_owned(), member.clone()));
-    let kept: Vec<(String, Member<'a>)> = if call.name == "extract" {
+    let kept: Vec<(String, ZodMember<'a>)> = if call.name == "extract" {
         names.iter().filter_map(|key| copy(key)).collect()
     } else {
         entries.keys().filter(|key| !names.iter().any(|name| name == key)).filter_map(copy).collect()
     };
-    Ok(Rc::new(Record::new(call.offset, kept)))
+    Ok(Rc::new(ZodRecord::new(call.offset, kept)))
 }
 
-fn bigint_check(call: &Call<'_, '_>) -> Option<Check> {
+fn bigint_check(call: &ZodCall<'_, '_>) -> Option<Check> {
     let known =
         ["min", "gte", "gt", "max", "lte", "lt", "positive", "negative", "nonpositive", "nonnegative", "multipleOf"];
     known.contains(&call.name).then_some(Check::Silent)
 }
 
-fn unknown_method(kind: &Kind<'_>, call: &Call<'_, '_>) -> Problems {
+fn unknown_method(kind: &Zod4Kind<'_>, call: &ZodCall<'_, '_>) -> Problems {
     let schema = match kind {
-        Kind::String(_) => "string",
-        Kind::Number(_) => "number",
-        Kind::BigInt => "bigint",
-        Kind::Array(_) => "array",
-        Kind::Object { .. } => "object",
-        Kind::Enum(_) => "enum",
-        Kind::Tuple { .. } => "tuple",
-        Kind::Optional { .. } => "optional",
-        Kind::Nullable(_) => "nullable",
-        Kind::Pipe { .. } => "pipe",
+        Zod4Kind::String(_) => "string",
+        Zod4Kind::Number(_) => "number",
+        Zod4Kind::BigInt => "bigint",
+        Zod4Kind::Array(_) => "array",
+        Zod4Kind::Object { .. } => "object",
+        Zod4Kind::Enum(_) => "enum",
+        Zod4Kind::Tuple { .. } => "tuple",
+        Zod4Kind::Optional { .. } => "optional",
+        Zod4Kind::Nullable(_) => "nullable",
+        Zod4Kind::Pipe { .. } => "pipe",
         _ => "this",
     };
     let message = format!("`.{}()` is not a method that gives a schema of Zod 4's {schema} schema", call.name);
-    Problem::new(call.offset, "unknown_method", message)
+    ZodProblem::new(call.offset, "unknown_method", message)
         .hint("is this a source for Zod 3? then convert it with `--zod 3`")
         .into()
 }

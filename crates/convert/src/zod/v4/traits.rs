@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::{
     super::{
-        fault::Read,
-        library::Call,
-        value::{Record, SchemaId, Value, too_large},
+        fault::ReadSchema,
+        library::ZodCall,
+        value::{SchemaId, ZodRecord, ZodValue, too_large},
     },
-    Kind, Node, Zod4,
+    Zod4, Zod4Kind, Zod4Node,
     checks::{Check, escape},
     regexes,
 };
@@ -19,19 +19,20 @@ pub(super) const MOST_STEPS: usize = 2_000;
 impl<'a> Zod4<'a> {
     /// Whether the key of a field may be missing from the output. A recursive occurrence is `false`, and every result
     /// is memoised, as in Zod.
-    pub(super) fn optional_output(&self, schema: SchemaId, asked: &mut HashMap<SchemaId, bool>) -> Read<bool> {
+    pub(super) fn optional_output(&self, schema: SchemaId, asked: &mut HashMap<SchemaId, bool>) -> ReadSchema<bool> {
         let (id, node) = self.node(schema)?;
         if let Some(answer) = asked.get(&id) {
             return Ok(*answer);
         }
         asked.insert(id, false);
         let optional = match &node.kind {
-            Kind::Optional { .. } => true,
-            Kind::Nullable(inner) | Kind::Catch { inner, .. } | Kind::Readonly(inner) | Kind::Lazy(inner) => {
-                self.optional_output(*inner, asked)?
-            }
-            Kind::Pipe { output, .. } => self.optional_output(*output, asked)?,
-            Kind::Union { options, .. } => {
+            Zod4Kind::Optional { .. } => true,
+            Zod4Kind::Nullable(inner)
+            | Zod4Kind::Catch { inner, .. }
+            | Zod4Kind::Readonly(inner)
+            | Zod4Kind::Lazy(inner) => self.optional_output(*inner, asked)?,
+            Zod4Kind::Pipe { output, .. } => self.optional_output(*output, asked)?,
+            Zod4Kind::Union { options, .. } => {
                 let mut any = false;
                 for option in options {
                     any = any || self.optional_output(*option, asked)?;
@@ -45,15 +46,15 @@ impl<'a> Zod4<'a> {
     }
 
     /// The finite set of values of a schema, if it has one.
-    pub(super) fn values(&self, schema: SchemaId, steps: &mut usize) -> Read<Option<Vec<Value<'a>>>> {
+    pub(super) fn values(&self, schema: SchemaId, steps: &mut usize) -> ReadSchema<Option<Vec<ZodValue<'a>>>> {
         let (_, node) = self.node(schema)?;
         *steps = steps.checked_sub(1).ok_or_else(|| too_large(node.offset))?;
         Ok(match &node.kind {
-            Kind::Undefined => Some(vec![Value::Undefined]),
-            Kind::Null => Some(vec![Value::Null]),
-            Kind::Enum(entries) => Some(distinct(enum_values(entries))),
-            Kind::Literal(values) => Some(distinct(values.clone())),
-            Kind::Union { options, .. } => {
+            Zod4Kind::Undefined => Some(vec![ZodValue::Undefined]),
+            Zod4Kind::Null => Some(vec![ZodValue::Null]),
+            Zod4Kind::Enum(entries) => Some(distinct(enum_values(entries))),
+            Zod4Kind::Literal(values) => Some(distinct(values.clone())),
+            Zod4Kind::Union { options, .. } => {
                 let mut all = Some(Vec::new());
                 for option in options {
                     let more = self.values(*option, steps)?;
@@ -64,36 +65,37 @@ impl<'a> Zod4<'a> {
                 }
                 all.map(distinct)
             }
-            Kind::Optional { inner, exact } => {
-                let also = (!exact).then_some(Value::Undefined);
+            Zod4Kind::Optional { inner, exact } => {
+                let also = (!exact).then_some(ZodValue::Undefined);
                 self.values(*inner, steps)?.map(|values| distinct(values.into_iter().chain(also).collect()))
             }
-            Kind::Nullable(inner) => {
-                self.values(*inner, steps)?.map(|values| distinct(values.into_iter().chain([Value::Null]).collect()))
+            Zod4Kind::Nullable(inner) => {
+                self.values(*inner, steps)?.map(|values| distinct(values.into_iter().chain([ZodValue::Null]).collect()))
             }
-            Kind::NonOptional(inner) => self
+            Zod4Kind::NonOptional(inner) => self
                 .values(*inner, steps)?
-                .map(|values| values.into_iter().filter(|value| !matches!(value, Value::Undefined)).collect()),
-            Kind::Default { inner, .. } | Kind::Prefault(inner) | Kind::Catch { inner, .. } | Kind::Readonly(inner) => {
-                self.values(*inner, steps)?
-            }
-            Kind::Pipe { input, .. } => self.values(*input, steps)?,
+                .map(|values| values.into_iter().filter(|value| !matches!(value, ZodValue::Undefined)).collect()),
+            Zod4Kind::Default { inner, .. }
+            | Zod4Kind::Prefault(inner)
+            | Zod4Kind::Catch { inner, .. }
+            | Zod4Kind::Readonly(inner) => self.values(*inner, steps)?,
+            Zod4Kind::Pipe { input, .. } => self.values(*input, steps)?,
             _ => None,
         })
     }
 
     /// `z.templateLiteral([…])`: one pattern composed of the patterns of its parts.
-    pub(super) fn template_literal(&self, call: &Call<'_, 'a>) -> Read<Kind<'a>> {
-        let Value::List(parts) = call.argument(0) else { return Err(call.wrong(0, "an array of parts")) };
+    pub(super) fn template_literal(&self, call: &ZodCall<'_, 'a>) -> ReadSchema<Zod4Kind<'a>> {
+        let ZodValue::List(parts) = call.argument(0) else { return Err(call.wrong(0, "an array of parts")) };
         let mut source = String::from("^");
         let mut steps = MOST_STEPS;
         for part in parts.iter() {
             match part {
-                Value::Schema(schema) => match self.part_pattern(*schema, &mut steps)? {
+                ZodValue::Schema(schema) => match self.part_pattern(*schema, &mut steps)? {
                     Some(pattern) => source.push_str(clean(&pattern)),
                     None => return Err(call.throws("Invalid template literal part, no pattern found")),
                 },
-                Value::Unreadable(problems) => return Err(problems.clone()),
+                ZodValue::Unreadable(problems) => return Err(problems.clone()),
                 part => match part.to_text() {
                     Some(text) => source.push_str(&escape(&text)),
                     None => return Err(call.throws("Invalid template literal part")),
@@ -101,23 +103,23 @@ impl<'a> Zod4<'a> {
             }
         }
         source.push('$');
-        Ok(Kind::TemplateLiteral(super::super::globals::regex_source(&source)))
+        Ok(Zod4Kind::TemplateLiteral(super::super::globals::regex_source(&source)))
     }
 
     /// The pattern of a schema inside a template, with its checks taken into account.
-    fn part_pattern(&self, schema: SchemaId, steps: &mut usize) -> Read<Option<String>> {
+    fn part_pattern(&self, schema: SchemaId, steps: &mut usize) -> ReadSchema<Option<String>> {
         let (_, node) = self.node(schema)?;
         let own = self.pattern(schema, steps)?;
         match &node.kind {
-            Kind::Optional { inner, .. }
-            | Kind::Nullable(inner)
-            | Kind::Default { inner, .. }
-            | Kind::Prefault(inner)
-            | Kind::NonOptional(inner)
-            | Kind::Catch { inner, .. }
-            | Kind::Readonly(inner)
-            | Kind::Promise(inner)
-            | Kind::Lazy(inner) => {
+            Zod4Kind::Optional { inner, .. }
+            | Zod4Kind::Nullable(inner)
+            | Zod4Kind::Default { inner, .. }
+            | Zod4Kind::Prefault(inner)
+            | Zod4Kind::NonOptional(inner)
+            | Zod4Kind::Catch { inner, .. }
+            | Zod4Kind::Readonly(inner)
+            | Zod4Kind::Promise(inner)
+            | Zod4Kind::Lazy(inner) => {
                 let before = self.pattern(*inner, steps)?;
                 let after = self.part_pattern(*inner, steps)?;
                 Ok(match (own, before, after) {
@@ -127,9 +129,11 @@ impl<'a> Zod4<'a> {
                     (own, _, _) => own,
                 })
             }
-            Kind::Union { options, .. } => {
-                let sources =
-                    options.iter().map(|option| self.part_pattern(*option, steps)).collect::<Read<Option<Vec<_>>>>()?;
+            Zod4Kind::Union { options, .. } => {
+                let sources = options
+                    .iter()
+                    .map(|option| self.part_pattern(*option, steps))
+                    .collect::<ReadSchema<Option<Vec<_>>>>()?;
                 Ok(sources.map(|sources| alternatives(&sources)).or(own))
             }
             _ => Ok(leaf_pattern(node).or(own)),
@@ -137,41 +141,43 @@ impl<'a> Zod4<'a> {
     }
 
     /// The pattern of a schema's text, without its checks.
-    fn pattern(&self, schema: SchemaId, steps: &mut usize) -> Read<Option<String>> {
+    fn pattern(&self, schema: SchemaId, steps: &mut usize) -> ReadSchema<Option<String>> {
         let (_, node) = self.node(schema)?;
         *steps = steps.checked_sub(1).ok_or_else(|| too_large(node.offset))?;
         let mut inner = |inner: SchemaId| self.pattern(inner, steps);
         Ok(match &node.kind {
-            Kind::String(format) => Some(match format {
+            Zod4Kind::String(format) => Some(match format {
                 Some(Check::Text(text)) => {
                     text.pattern.as_ref().map_or(regexes::ANY_TEXT, |pattern| &pattern.source).to_owned()
                 }
                 _ => regexes::ANY_TEXT.to_owned(),
             }),
-            Kind::Number(_) => Some(regexes::NUMBER.to_owned()),
-            Kind::BigInt => Some(regexes::BIGINT.to_owned()),
-            Kind::Boolean => Some(regexes::BOOLEAN.to_owned()),
-            Kind::Null => Some("^null$".to_owned()),
-            Kind::Undefined => Some("^undefined$".to_owned()),
-            Kind::Enum(entries) => Some(choices(&enum_values(entries))),
-            Kind::Literal(values) => Some(choices(values)),
-            Kind::TemplateLiteral(source) => Some(source.clone()),
-            Kind::Union { options, .. } => {
-                let sources = options.iter().map(|option| inner(*option)).collect::<Read<Option<Vec<_>>>>()?;
+            Zod4Kind::Number(_) => Some(regexes::NUMBER.to_owned()),
+            Zod4Kind::BigInt => Some(regexes::BIGINT.to_owned()),
+            Zod4Kind::Boolean => Some(regexes::BOOLEAN.to_owned()),
+            Zod4Kind::Null => Some("^null$".to_owned()),
+            Zod4Kind::Undefined => Some("^undefined$".to_owned()),
+            Zod4Kind::Enum(entries) => Some(choices(&enum_values(entries))),
+            Zod4Kind::Literal(values) => Some(choices(values)),
+            Zod4Kind::TemplateLiteral(source) => Some(source.clone()),
+            Zod4Kind::Union { options, .. } => {
+                let sources = options.iter().map(|option| inner(*option)).collect::<ReadSchema<Option<Vec<_>>>>()?;
                 sources.map(|sources| alternatives(&sources))
             }
-            Kind::Optional { inner: schema, exact: true } | Kind::Lazy(schema) => inner(*schema)?,
-            Kind::Optional { inner: schema, .. } => inner(*schema)?.map(|source| format!("^({})?$", clean(&source))),
-            Kind::Nullable(schema) => inner(*schema)?.map(|source| format!("^({}|null)$", clean(&source))),
+            Zod4Kind::Optional { inner: schema, exact: true } | Zod4Kind::Lazy(schema) => inner(*schema)?,
+            Zod4Kind::Optional { inner: schema, .. } => {
+                inner(*schema)?.map(|source| format!("^({})?$", clean(&source)))
+            }
+            Zod4Kind::Nullable(schema) => inner(*schema)?.map(|source| format!("^({}|null)$", clean(&source))),
             _ => None,
         })
     }
 }
 
 /// The checks of a text or number as one pattern: the last pattern wins, else lengths, else integers.
-fn leaf_pattern(node: &Node<'_>) -> Option<String> {
+fn leaf_pattern(node: &Zod4Node<'_>) -> Option<String> {
     let own = match &node.kind {
-        Kind::String(own) | Kind::Number(own) => own.as_ref(),
+        Zod4Kind::String(own) | Zod4Kind::Number(own) => own.as_ref(),
         _ => None,
     };
     let mut pattern = None;
@@ -199,7 +205,7 @@ fn leaf_pattern(node: &Node<'_>) -> Option<String> {
     }
     match (least, most) {
         (Some(least), Some(most)) if least > most => Some("(?!)".to_owned()),
-        (None, None) => (is_integer && matches!(node.kind, Kind::Number(_))).then(|| regexes::INTEGER.to_owned()),
+        (None, None) => (is_integer && matches!(node.kind, Zod4Kind::Number(_))).then(|| regexes::INTEGER.to_owned()),
         (least, most) => {
             let most = most.map(|most| most.to_string()).unwrap_or_default();
             Some(format!(r"^[\s\S]{{{},{most}}}$", least.unwrap_or(0.0)))
@@ -207,11 +213,11 @@ fn leaf_pattern(node: &Node<'_>) -> Option<String> {
     }
 }
 
-fn choices(values: &[Value<'_>]) -> String {
+fn choices(values: &[ZodValue<'_>]) -> String {
     if values.is_empty() {
         return r"^[^\s\S]$".to_owned();
     }
-    let texts: Vec<String> = values.iter().filter_map(Value::to_text).map(|text| escape(&text)).collect();
+    let texts: Vec<String> = values.iter().filter_map(ZodValue::to_text).map(|text| escape(&text)).collect();
     format!("^({})$", texts.join("|"))
 }
 
@@ -227,17 +233,17 @@ fn clean(source: &str) -> &str {
 }
 
 /// The values of an enum without the names that TypeScript adds for its numbers.
-pub(super) fn enum_values<'a>(entries: &Record<'a>) -> Vec<Value<'a>> {
+pub(super) fn enum_values<'a>(entries: &ZodRecord<'a>) -> Vec<ZodValue<'a>> {
     let numbers: Vec<f64> = entries
         .iter()
-        .filter_map(|(_, member)| if let Value::Number(number) = member.value { Some(number) } else { None })
+        .filter_map(|(_, member)| if let ZodValue::Number(number) = member.value { Some(number) } else { None })
         .collect();
     let is_reverse = |key: &str| key.trim().parse::<f64>().is_ok_and(|number| numbers.contains(&number));
     entries.iter().filter(|(key, _)| !is_reverse(key)).map(|(_, member)| member.value.clone()).collect()
 }
 
-fn distinct(values: Vec<Value<'_>>) -> Vec<Value<'_>> {
-    let mut result: Vec<Value<'_>> = Vec::with_capacity(values.len());
+fn distinct(values: Vec<ZodValue<'_>>) -> Vec<ZodValue<'_>> {
+    let mut result: Vec<ZodValue<'_>> = Vec::with_capacity(values.len());
     for value in values {
         if !result.iter().any(|other| other.same(&value)) {
             result.push(value);

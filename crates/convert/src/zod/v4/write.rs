@@ -11,11 +11,11 @@ use serde_json::{Value as Json, json};
 
 use super::{
     super::{
-        fault::{Problem, Problems, Read},
-        library::Remark,
-        value::{SchemaId, Value, number_json, number_text},
+        fault::{Problems, ReadSchema, ZodProblem},
+        library::ZodRemark,
+        value::{SchemaId, ZodValue, number_json, number_text},
     },
-    Kind, Node, RecordMode, Zod4,
+    RecordMode, Zod4, Zod4Kind, Zod4Node,
     checks::Sum,
     regexes,
     traits::{MOST_STEPS, enum_values},
@@ -26,23 +26,23 @@ const DEEPEST: usize = 300;
 
 /// A fragment of JSON Schema.
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(super) enum SchemaPart {
     Json(Json),
     Schema(SchemaId),
-    List(Rc<Vec<Part>>),
-    Object(Rc<Body>),
+    List(Rc<Vec<SchemaPart>>),
+    Object(Rc<SchemaBody>),
     /// A key whose value is `undefined`: present for inheritance, absent in the output.
     Undefined,
 }
 
-pub(super) type Body = IndexMap<String, Part>;
+pub(super) type SchemaBody = IndexMap<String, SchemaPart>;
 
 /// One visited schema.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) body: Body,
+pub(super) struct SeenSchemas {
+    pub(super) body: SchemaBody,
     /// The body, once `body` itself became a `$ref` to it.
-    pub(super) definition: Option<Body>,
+    pub(super) definition: Option<SchemaBody>,
     pub(super) definition_id: Option<String>,
     /// The schema whose keywords this one inherits.
     pub(super) reference: Option<SchemaId>,
@@ -50,29 +50,29 @@ pub(super) struct Seen {
     pub(super) is_cycle: bool,
 }
 
-pub(super) struct Writer<'z, 'a> {
+pub(super) struct Zod4Writer<'z, 'a> {
     pub(super) zod: &'z Zod4<'a>,
     /// In the order of their visit.
-    pub(super) seen: IndexMap<SchemaId, Seen>,
-    pub(super) intersections: Vec<Rc<Vec<Part>>>,
+    pub(super) seen: IndexMap<SchemaId, SeenSchemas>,
+    pub(super) intersections: Vec<Rc<Vec<SchemaPart>>>,
     pub(super) records: Vec<SchemaId>,
-    pub(super) remarks: Vec<Remark>,
+    pub(super) remarks: Vec<ZodRemark>,
     /// Which schemas may be missing from the output, as far as it was derived.
     optional: HashMap<SchemaId, bool>,
     /// The schemas around the one being written.
     around: Vec<SchemaId>,
 }
 
-pub(super) fn text(value: &str) -> Part {
-    Part::Json(json!(value))
+pub(super) fn text(value: &str) -> SchemaPart {
+    SchemaPart::Json(json!(value))
 }
 
-fn unrepresentable(node: &Node<'_>, message: impl Into<String>) -> Problems {
-    let problem = Problem::new(node.offset, "not_representable", message);
+fn unrepresentable(node: &Zod4Node<'_>, message: impl Into<String>) -> Problems {
+    let problem = ZodProblem::new(node.offset, "not_representable", message);
     problem.hint("`z.toJSONSchema` refuses this schema too").into()
 }
 
-impl<'z, 'a> Writer<'z, 'a> {
+impl<'z, 'a> Zod4Writer<'z, 'a> {
     pub(super) fn new(zod: &'z Zod4<'a>) -> Self {
         Self {
             zod,
@@ -85,21 +85,21 @@ impl<'z, 'a> Writer<'z, 'a> {
         }
     }
 
-    pub(super) fn schema(&mut self, id: SchemaId) -> Read<SchemaId> {
+    pub(super) fn schema(&mut self, id: SchemaId) -> ReadSchema<SchemaId> {
         let (id, node) = self.zod.node(id)?;
         if let Some(seen) = self.seen.get_mut(&id) {
             seen.is_cycle |= self.around.contains(&id);
             return Ok(id);
         }
         if self.around.len() >= DEEPEST {
-            return Err(Problem::new(
+            return Err(ZodProblem::new(
                 node.offset,
                 "nested_too_deeply",
                 format!("the schema is more than {DEEPEST} levels deep"),
             )
             .into());
         }
-        self.seen.insert(id, Seen::default());
+        self.seen.insert(id, SeenSchemas::default());
         self.around.push(id);
         let (mut body, mut reference) = self.kind(id, node)?;
         if let Some(parent) = node.parent {
@@ -108,7 +108,7 @@ impl<'z, 'a> Writer<'z, 'a> {
         }
         self.around.pop();
         for (key, value) in self.zod.meta(id)? {
-            body.insert(key, value.map_or(Part::Undefined, Part::Json));
+            body.insert(key, value.map_or(SchemaPart::Undefined, SchemaPart::Json));
         }
         if let Some(seen) = self.seen.get_mut(&id) {
             seen.body = body;
@@ -117,106 +117,110 @@ impl<'z, 'a> Writer<'z, 'a> {
         Ok(id)
     }
 
-    fn part(&mut self, id: SchemaId) -> Read<Part> {
-        self.schema(id).map(Part::Schema)
+    fn part(&mut self, id: SchemaId) -> ReadSchema<SchemaPart> {
+        self.schema(id).map(SchemaPart::Schema)
     }
 
-    fn parts(&mut self, ids: &[SchemaId]) -> Read<Vec<Part>> {
+    fn parts(&mut self, ids: &[SchemaId]) -> ReadSchema<Vec<SchemaPart>> {
         ids.iter().map(|id| self.part(*id)).collect()
     }
 
     /// The keywords of a schema, and the schema from which it inherits all others.
-    fn kind(&mut self, id: SchemaId, node: &Node<'a>) -> Read<(Body, Option<SchemaId>)> {
-        let mut body = Body::new();
+    fn kind(&mut self, id: SchemaId, node: &Zod4Node<'a>) -> ReadSchema<(SchemaBody, Option<SchemaId>)> {
+        let mut body = SchemaBody::new();
         let reference = match &node.kind {
-            Kind::Optional { inner, .. }
-            | Kind::NonOptional(inner)
-            | Kind::Prefault(inner)
-            | Kind::Promise(inner)
-            | Kind::Lazy(inner)
-            | Kind::Readonly(inner)
-            | Kind::Pipe { output: inner, .. }
-            | Kind::Default { inner, .. }
-            | Kind::Catch { inner, .. } => Some(self.schema(*inner)?),
+            Zod4Kind::Optional { inner, .. }
+            | Zod4Kind::NonOptional(inner)
+            | Zod4Kind::Prefault(inner)
+            | Zod4Kind::Promise(inner)
+            | Zod4Kind::Lazy(inner)
+            | Zod4Kind::Readonly(inner)
+            | Zod4Kind::Pipe { output: inner, .. }
+            | Zod4Kind::Default { inner, .. }
+            | Zod4Kind::Catch { inner, .. } => Some(self.schema(*inner)?),
             _ => None,
         };
         match &node.kind {
-            Kind::String(own) => write_text(&mut body, &Sum::of(own.iter().chain(&node.checks))),
-            Kind::Number(own) => write_number(&mut body, node, &Sum::of(own.iter().chain(&node.checks)))?,
-            Kind::File => write_file(&mut body, &Sum::of(node.checks.iter())),
-            Kind::Boolean | Kind::Success => {
+            Zod4Kind::String(own) => write_text(&mut body, &Sum::of(own.iter().chain(&node.checks))),
+            Zod4Kind::Number(own) => write_number(&mut body, node, &Sum::of(own.iter().chain(&node.checks)))?,
+            Zod4Kind::File => write_file(&mut body, &Sum::of(node.checks.iter())),
+            Zod4Kind::Boolean | Zod4Kind::Success => {
                 body.insert("type".to_owned(), text("boolean"));
             }
-            Kind::Null => {
+            Zod4Kind::Null => {
                 body.insert("type".to_owned(), text("null"));
             }
-            Kind::Never => {
-                body.insert("not".to_owned(), Part::Json(json!({})));
+            Zod4Kind::Never => {
+                body.insert("not".to_owned(), SchemaPart::Json(json!({})));
             }
-            Kind::Any | Kind::Unknown => {}
-            Kind::BigInt => return Err(unrepresentable(node, "BigInt cannot be represented in JSON Schema")),
-            Kind::Symbol => return Err(unrepresentable(node, "Symbols cannot be represented in JSON Schema")),
-            Kind::Undefined => return Err(unrepresentable(node, "Undefined cannot be represented in JSON Schema")),
-            Kind::Void => return Err(unrepresentable(node, "Void cannot be represented in JSON Schema")),
-            Kind::Date => return Err(unrepresentable(node, "Date cannot be represented in JSON Schema")),
-            Kind::NaN => return Err(unrepresentable(node, "NaN cannot be represented in JSON Schema")),
-            Kind::Custom => return Err(unrepresentable(node, "Custom types cannot be represented in JSON Schema")),
-            Kind::Function => return Err(unrepresentable(node, "Function types cannot be represented in JSON Schema")),
-            Kind::Transform => return Err(unrepresentable(node, "Transforms cannot be represented in JSON Schema")),
-            Kind::Map => return Err(unrepresentable(node, "Map cannot be represented in JSON Schema")),
-            Kind::Set => return Err(unrepresentable(node, "Set cannot be represented in JSON Schema")),
-            Kind::Enum(entries) => write_enum(&mut body, node, &enum_values(entries))?,
-            Kind::Literal(values) => write_literal(&mut body, node, values)?,
-            Kind::TemplateLiteral(source) => {
+            Zod4Kind::Any | Zod4Kind::Unknown => {}
+            Zod4Kind::BigInt => return Err(unrepresentable(node, "BigInt cannot be represented in JSON Schema")),
+            Zod4Kind::Symbol => return Err(unrepresentable(node, "Symbols cannot be represented in JSON Schema")),
+            Zod4Kind::Undefined => return Err(unrepresentable(node, "Undefined cannot be represented in JSON Schema")),
+            Zod4Kind::Void => return Err(unrepresentable(node, "Void cannot be represented in JSON Schema")),
+            Zod4Kind::Date => return Err(unrepresentable(node, "Date cannot be represented in JSON Schema")),
+            Zod4Kind::NaN => return Err(unrepresentable(node, "NaN cannot be represented in JSON Schema")),
+            Zod4Kind::Custom => return Err(unrepresentable(node, "Custom types cannot be represented in JSON Schema")),
+            Zod4Kind::Function => {
+                return Err(unrepresentable(node, "Function types cannot be represented in JSON Schema"));
+            }
+            Zod4Kind::Transform => {
+                return Err(unrepresentable(node, "Transforms cannot be represented in JSON Schema"));
+            }
+            Zod4Kind::Map => return Err(unrepresentable(node, "Map cannot be represented in JSON Schema")),
+            Zod4Kind::Set => return Err(unrepresentable(node, "Set cannot be represented in JSON Schema")),
+            Zod4Kind::Enum(entries) => write_enum(&mut body, node, &enum_values(entries))?,
+            Zod4Kind::Literal(values) => write_literal(&mut body, node, values)?,
+            Zod4Kind::TemplateLiteral(source) => {
                 body.insert("type".to_owned(), text("string"));
                 body.insert("pattern".to_owned(), text(source));
             }
-            Kind::Array(element) => {
+            Zod4Kind::Array(element) => {
                 let sum = Sum::of(node.checks.iter());
                 insert_number(&mut body, "minItems", sum.minimum);
                 insert_number(&mut body, "maxItems", sum.maximum);
                 body.insert("type".to_owned(), text("array"));
                 body.insert("items".to_owned(), self.part(*element)?);
             }
-            Kind::Object { .. } => self.object(&mut body, node)?,
-            Kind::Union { options, exclusive } => {
+            Zod4Kind::Object { .. } => self.object(&mut body, node)?,
+            Zod4Kind::Union { options, exclusive } => {
                 let options = self.parts(options)?;
-                body.insert(if *exclusive { "oneOf" } else { "anyOf" }.to_owned(), Part::List(Rc::new(options)));
+                body.insert(if *exclusive { "oneOf" } else { "anyOf" }.to_owned(), SchemaPart::List(Rc::new(options)));
             }
-            Kind::Intersection(left, right) => {
+            Zod4Kind::Intersection(left, right) => {
                 let sides = [self.schema(*left)?, self.schema(*right)?];
                 let mut all_of = Vec::new();
                 for side in sides {
                     match self.seen.get(&side).map(|seen| &seen.body) {
                         // An intersection without other keywords is merged with this one.
                         Some(body) if body.len() == 1 => match body.get("allOf") {
-                            Some(Part::List(more)) => all_of.extend(more.iter().cloned()),
-                            _ => all_of.push(Part::Schema(side)),
+                            Some(SchemaPart::List(more)) => all_of.extend(more.iter().cloned()),
+                            _ => all_of.push(SchemaPart::Schema(side)),
                         },
-                        _ => all_of.push(Part::Schema(side)),
+                        _ => all_of.push(SchemaPart::Schema(side)),
                     }
                 }
                 let all_of = Rc::new(all_of);
                 self.intersections.push(Rc::clone(&all_of));
-                body.insert("allOf".to_owned(), Part::List(all_of));
+                body.insert("allOf".to_owned(), SchemaPart::List(all_of));
             }
-            Kind::Tuple { items, rest } => self.tuple(&mut body, node, items, *rest)?,
-            Kind::Record { key, value, mode } => {
+            Zod4Kind::Tuple { items, rest } => self.tuple(&mut body, node, items, *rest)?,
+            Zod4Kind::Record { key, value, mode } => {
                 self.record(&mut body, *key, *value, *mode)?;
                 if body.contains_key("propertyNames") {
                     self.records.push(id);
                 }
             }
-            Kind::Nullable(inner) => {
-                let options = vec![self.part(*inner)?, Part::Json(json!({ "type": "null" }))];
-                body.insert("anyOf".to_owned(), Part::List(Rc::new(options)));
+            Zod4Kind::Nullable(inner) => {
+                let options = vec![self.part(*inner)?, SchemaPart::Json(json!({ "type": "null" }))];
+                body.insert("anyOf".to_owned(), SchemaPart::List(Rc::new(options)));
             }
-            Kind::Default { value, .. } => match value.to_json(node.offset)? {
+            Zod4Kind::Default { value, .. } => match value.to_json(node.offset)? {
                 Some(_) if has_bigint(value) => {
                     return Err(unrepresentable(node, "BigInt defaults cannot be represented in JSON Schema"));
                 }
                 Some(value) => {
-                    body.insert("default".to_owned(), Part::Json(value));
+                    body.insert("default".to_owned(), SchemaPart::Json(value));
                 }
                 None => {
                     return Err(unrepresentable(
@@ -225,26 +229,28 @@ impl<'z, 'a> Writer<'z, 'a> {
                     ));
                 }
             },
-            Kind::Catch { value, .. } => {
+            Zod4Kind::Catch { value, .. } => {
                 let value = match value {
-                    Value::Unreadable(problems) if problems.iter().any(|problem| problem.code == "function_throws") => {
+                    ZodValue::Unreadable(problems)
+                        if problems.iter().any(|problem| problem.code == "function_throws") =>
+                    {
                         return Err(unrepresentable(node, "Dynamic catch values are not supported in JSON Schema"));
                     }
                     value => value.to_json(node.offset)?,
                 };
-                body.insert("default".to_owned(), value.map_or(Part::Undefined, Part::Json));
+                body.insert("default".to_owned(), value.map_or(SchemaPart::Undefined, SchemaPart::Json));
             }
-            Kind::Readonly(_) => {
-                body.insert("readOnly".to_owned(), Part::Json(json!(true)));
+            Zod4Kind::Readonly(_) => {
+                body.insert("readOnly".to_owned(), SchemaPart::Json(json!(true)));
             }
-            Kind::Optional { .. }
-            | Kind::NonOptional(_)
-            | Kind::Prefault(_)
-            | Kind::Promise(_)
-            | Kind::Lazy(_)
-            | Kind::Pipe { .. } => {}
-            Kind::Deferred | Kind::Alias(_) => {
-                return Err(Problem::new(
+            Zod4Kind::Optional { .. }
+            | Zod4Kind::NonOptional(_)
+            | Zod4Kind::Prefault(_)
+            | Zod4Kind::Promise(_)
+            | Zod4Kind::Lazy(_)
+            | Zod4Kind::Pipe { .. } => {}
+            Zod4Kind::Deferred | Zod4Kind::Alias(_) => {
+                return Err(ZodProblem::new(
                     node.offset,
                     "computed_value",
                     "this schema is known only when the program runs",
@@ -255,14 +261,14 @@ impl<'z, 'a> Writer<'z, 'a> {
         Ok((body, reference))
     }
 
-    fn object(&mut self, body: &mut Body, node: &Node<'a>) -> Read<()> {
-        let Kind::Object { shape, catchall } = &node.kind else { return Ok(()) };
+    fn object(&mut self, body: &mut SchemaBody, node: &Zod4Node<'a>) -> ReadSchema<()> {
+        let Zod4Kind::Object { shape, catchall } = &node.kind else { return Ok(()) };
         body.insert("type".to_owned(), text("object"));
-        let mut properties = Body::new();
+        let mut properties = SchemaBody::new();
         for (key, field) in shape {
             properties.insert(key.clone(), self.part(*field)?);
         }
-        body.insert("properties".to_owned(), Part::Object(Rc::new(properties)));
+        body.insert("properties".to_owned(), SchemaPart::Object(Rc::new(properties)));
         let mut required = Vec::new();
         for (key, field) in shape {
             if !self.zod.optional_output(*field, &mut self.optional)? {
@@ -271,14 +277,14 @@ impl<'z, 'a> Writer<'z, 'a> {
             }
         }
         if !required.is_empty() {
-            body.insert("required".to_owned(), Part::Json(Json::Array(required)));
+            body.insert("required".to_owned(), SchemaPart::Json(Json::Array(required)));
         }
         match catchall {
             None => {
-                body.insert("additionalProperties".to_owned(), Part::Json(json!(false)));
+                body.insert("additionalProperties".to_owned(), SchemaPart::Json(json!(false)));
             }
-            Some(catchall) if matches!(self.zod.node(*catchall)?.1.kind, Kind::Never) => {
-                body.insert("additionalProperties".to_owned(), Part::Json(json!(false)));
+            Some(catchall) if matches!(self.zod.node(*catchall)?.1.kind, Zod4Kind::Never) => {
+                body.insert("additionalProperties".to_owned(), SchemaPart::Json(json!(false)));
             }
             Some(catchall) => {
                 body.insert("additionalProperties".to_owned(), self.part(*catchall)?);
@@ -288,16 +294,22 @@ impl<'z, 'a> Writer<'z, 'a> {
     }
 
     /// `z.toJSONSchema` describes the output of parsing, where defaults are filled in.
-    fn remark_on_default(&mut self, key: &str, field: SchemaId) -> Read<()> {
+    fn remark_on_default(&mut self, key: &str, field: SchemaId) -> ReadSchema<()> {
         let (_, node) = self.zod.node(field)?;
-        if matches!(node.kind, Kind::Default { .. } | Kind::Prefault(_)) {
+        if matches!(node.kind, Zod4Kind::Default { .. } | Zod4Kind::Prefault(_)) {
             let message = format!("`{key}` has a default, and `z.toJSONSchema` lists it as required all the same");
-            self.remarks.push(Remark { offset: node.offset, code: "default_is_required", message });
+            self.remarks.push(ZodRemark { offset: node.offset, code: "default_is_required", message });
         }
         Ok(())
     }
 
-    fn tuple(&mut self, body: &mut Body, node: &Node<'a>, items: &[SchemaId], rest: Option<SchemaId>) -> Read<()> {
+    fn tuple(
+        &mut self,
+        body: &mut SchemaBody,
+        node: &Zod4Node<'a>,
+        items: &[SchemaId],
+        rest: Option<SchemaId>,
+    ) -> ReadSchema<()> {
         body.insert("type".to_owned(), text("array"));
         let prefix = self.parts(items)?;
         let rest = rest.map(|rest| self.part(rest)).transpose()?;
@@ -308,14 +320,14 @@ impl<'z, 'a> Writer<'z, 'a> {
             }
             least -= 1;
         }
-        body.insert("prefixItems".to_owned(), Part::List(Rc::new(prefix)));
+        body.insert("prefixItems".to_owned(), SchemaPart::List(Rc::new(prefix)));
         let is_closed = rest.is_none();
-        body.insert("items".to_owned(), rest.unwrap_or(Part::Json(json!(false))));
+        body.insert("items".to_owned(), rest.unwrap_or(SchemaPart::Json(json!(false))));
         if least > 0 {
-            body.insert("minItems".to_owned(), Part::Json(json!(least)));
+            body.insert("minItems".to_owned(), SchemaPart::Json(json!(least)));
         }
         if is_closed {
-            body.insert("maxItems".to_owned(), Part::Json(json!(items.len())));
+            body.insert("maxItems".to_owned(), SchemaPart::Json(json!(items.len())));
         }
         let sum = Sum::of(node.checks.iter());
         insert_number(body, "minItems", sum.minimum);
@@ -323,18 +335,18 @@ impl<'z, 'a> Writer<'z, 'a> {
         Ok(())
     }
 
-    fn record(&mut self, body: &mut Body, key: SchemaId, value: SchemaId, mode: RecordMode) -> Read<()> {
+    fn record(&mut self, body: &mut SchemaBody, key: SchemaId, value: SchemaId, mode: RecordMode) -> ReadSchema<()> {
         body.insert("type".to_owned(), text("object"));
         let (_, key_node) = self.zod.node(key)?;
         let patterns = match &key_node.kind {
-            Kind::String(own) => Sum::of(own.iter().chain(&key_node.checks)).patterns,
+            Zod4Kind::String(own) => Sum::of(own.iter().chain(&key_node.checks)).patterns,
             _ => Vec::new(),
         };
         if mode == RecordMode::Loose && !patterns.is_empty() {
             let value = self.part(value)?;
             let by_pattern =
                 patterns.iter().map(|pattern| (regexes::exact(&pattern.source).to_owned(), value.clone())).collect();
-            body.insert("patternProperties".to_owned(), Part::Object(Rc::new(by_pattern)));
+            body.insert("patternProperties".to_owned(), SchemaPart::Object(Rc::new(by_pattern)));
         } else {
             body.insert("propertyNames".to_owned(), self.part(key)?);
             body.insert("additionalProperties".to_owned(), self.part(value)?);
@@ -345,34 +357,34 @@ impl<'z, 'a> Writer<'z, 'a> {
         {
             let keys: Vec<Json> = keys
                 .iter()
-                .filter(|key| matches!(key, Value::Text(_) | Value::Number(_)))
-                .filter_map(Value::to_text)
+                .filter(|key| matches!(key, ZodValue::Text(_) | ZodValue::Number(_)))
+                .filter_map(ZodValue::to_text)
                 .map(Json::String)
                 .collect();
             if !keys.is_empty() {
-                body.insert("required".to_owned(), Part::Json(Json::Array(keys)));
+                body.insert("required".to_owned(), SchemaPart::Json(Json::Array(keys)));
             }
         }
         Ok(())
     }
 }
 
-fn has_bigint(value: &Value<'_>) -> bool {
+fn has_bigint(value: &ZodValue<'_>) -> bool {
     match value {
-        Value::BigInt(_) => true,
-        Value::List(values) => values.iter().any(has_bigint),
-        Value::Record(record) => record.iter().any(|(_, member)| has_bigint(&member.value)),
+        ZodValue::BigInt(_) => true,
+        ZodValue::List(values) => values.iter().any(has_bigint),
+        ZodValue::Record(record) => record.iter().any(|(_, member)| has_bigint(&member.value)),
         _ => false,
     }
 }
 
-fn insert_number(body: &mut Body, keyword: &str, value: Option<f64>) {
+fn insert_number(body: &mut SchemaBody, keyword: &str, value: Option<f64>) {
     if let Some(value) = value {
-        body.insert(keyword.to_owned(), Part::Json(number_json(value)));
+        body.insert(keyword.to_owned(), SchemaPart::Json(number_json(value)));
     }
 }
 
-fn write_text(body: &mut Body, sum: &Sum) {
+fn write_text(body: &mut SchemaBody, sum: &Sum) {
     body.insert("type".to_owned(), text("string"));
     insert_number(body, "minLength", sum.minimum);
     insert_number(body, "maxLength", sum.maximum);
@@ -403,14 +415,14 @@ fn write_text(body: &mut Body, sum: &Sum) {
         patterns => {
             let all = patterns
                 .iter()
-                .map(|pattern| Part::Json(json!({ "pattern": regexes::exact(&pattern.source) })))
+                .map(|pattern| SchemaPart::Json(json!({ "pattern": regexes::exact(&pattern.source) })))
                 .collect();
-            body.insert("allOf".to_owned(), Part::List(Rc::new(all)));
+            body.insert("allOf".to_owned(), SchemaPart::List(Rc::new(all)));
         }
     }
 }
 
-fn write_number(body: &mut Body, node: &Node<'_>, sum: &Sum) -> Read<()> {
+fn write_number(body: &mut SchemaBody, node: &Zod4Node<'_>, sum: &Sum) -> ReadSchema<()> {
     body.insert("type".to_owned(), text(if sum.is_integer { "integer" } else { "number" }));
     match sum.exclusive_minimum {
         Some(value) if value >= sum.minimum.unwrap_or(f64::NEG_INFINITY) => {
@@ -440,14 +452,15 @@ fn write_number(body: &mut Body, node: &Node<'_>, sum: &Sum) -> Read<()> {
     if let [first, rest @ ..] = divisors.as_slice() {
         insert_number(body, "multipleOf", Some(*first));
         if !rest.is_empty() {
-            let all = rest.iter().map(|divisor| Part::Json(json!({ "multipleOf": number_json(*divisor) }))).collect();
-            body.insert("allOf".to_owned(), Part::List(Rc::new(all)));
+            let all =
+                rest.iter().map(|divisor| SchemaPart::Json(json!({ "multipleOf": number_json(*divisor) }))).collect();
+            body.insert("allOf".to_owned(), SchemaPart::List(Rc::new(all)));
         }
     }
     Ok(())
 }
 
-fn write_file(body: &mut Body, sum: &Sum) {
+fn write_file(body: &mut SchemaBody, sum: &Sum) {
     body.insert("type".to_owned(), text("string"));
     body.insert("format".to_owned(), text("binary"));
     body.insert("contentEncoding".to_owned(), text("binary"));
@@ -456,70 +469,73 @@ fn write_file(body: &mut Body, sum: &Sum) {
     match sum.mime.as_deref() {
         None => {}
         Some([]) => {
-            body.insert("not".to_owned(), Part::Json(json!({})));
+            body.insert("not".to_owned(), SchemaPart::Json(json!({})));
         }
         Some([mime]) => {
             body.insert("contentMediaType".to_owned(), text(mime));
         }
         Some(types) => {
-            let any = types.iter().map(|mime| Part::Json(json!({ "contentMediaType": &**mime }))).collect();
-            body.insert("anyOf".to_owned(), Part::List(Rc::new(any)));
+            let any = types.iter().map(|mime| SchemaPart::Json(json!({ "contentMediaType": &**mime }))).collect();
+            body.insert("anyOf".to_owned(), SchemaPart::List(Rc::new(any)));
         }
     }
 }
 
-fn write_enum(body: &mut Body, node: &Node<'_>, values: &[Value<'_>]) -> Read<()> {
+fn write_enum(body: &mut SchemaBody, node: &Zod4Node<'_>, values: &[ZodValue<'_>]) -> ReadSchema<()> {
     if values.is_empty() {
-        body.insert("not".to_owned(), Part::Json(json!({})));
+        body.insert("not".to_owned(), SchemaPart::Json(json!({})));
         return Ok(());
     }
-    if values.iter().all(|value| matches!(value, Value::Number(_))) {
+    if values.iter().all(|value| matches!(value, ZodValue::Number(_))) {
         body.insert("type".to_owned(), text("number"));
     }
-    if values.iter().all(|value| matches!(value, Value::Text(_))) {
+    if values.iter().all(|value| matches!(value, ZodValue::Text(_))) {
         body.insert("type".to_owned(), text("string"));
     }
-    body.insert("enum".to_owned(), Part::Json(Json::Array(to_json(node, values)?)));
+    body.insert("enum".to_owned(), SchemaPart::Json(Json::Array(to_json(node, values)?)));
     Ok(())
 }
 
-fn to_json(node: &Node<'_>, values: &[Value<'_>]) -> Read<Vec<Json>> {
+fn to_json(node: &Zod4Node<'_>, values: &[ZodValue<'_>]) -> ReadSchema<Vec<Json>> {
     values.iter().map(|value| Ok(value.to_json(node.offset)?.unwrap_or(Json::Null))).collect()
 }
 
-fn write_literal(body: &mut Body, node: &Node<'_>, values: &[Value<'_>]) -> Read<()> {
+fn write_literal(body: &mut SchemaBody, node: &Zod4Node<'_>, values: &[ZodValue<'_>]) -> ReadSchema<()> {
     for value in values {
         match value {
-            Value::Undefined => {
+            ZodValue::Undefined => {
                 return Err(unrepresentable(node, "Literal `undefined` cannot be represented in JSON Schema"));
             }
-            Value::BigInt(_) => {
+            ZodValue::BigInt(_) => {
                 return Err(unrepresentable(node, "BigInt literals cannot be represented in JSON Schema"));
             }
             _ => {}
         }
     }
-    let kind = |value: &Value<'_>| match value {
-        Value::Null => Some("null"),
-        Value::Bool(_) => Some("boolean"),
-        Value::Number(_) => Some("number"),
-        Value::Text(_) => Some("string"),
+    let kind = |value: &ZodValue<'_>| match value {
+        ZodValue::Null => Some("null"),
+        ZodValue::Bool(_) => Some("boolean"),
+        ZodValue::Number(_) => Some("number"),
+        ZodValue::Text(_) => Some("string"),
         _ => None,
     };
     match values {
         [] => {
-            body.insert("not".to_owned(), Part::Json(json!({})));
+            body.insert("not".to_owned(), SchemaPart::Json(json!({})));
         }
         [value] => {
             body.insert("type".to_owned(), text(kind(value).unwrap_or("object")));
-            body.insert("const".to_owned(), value.to_json(node.offset)?.map_or(Part::Undefined, Part::Json));
+            body.insert(
+                "const".to_owned(),
+                value.to_json(node.offset)?.map_or(SchemaPart::Undefined, SchemaPart::Json),
+            );
         }
         values => {
             let first = values.first().and_then(kind);
             if let Some(name) = first.filter(|name| values.iter().all(|value| kind(value) == Some(name))) {
                 body.insert("type".to_owned(), text(name));
             }
-            body.insert("enum".to_owned(), Part::Json(Json::Array(to_json(node, values)?)));
+            body.insert("enum".to_owned(), SchemaPart::Json(Json::Array(to_json(node, values)?)));
         }
     }
     Ok(())

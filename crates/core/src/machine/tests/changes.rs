@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use super::{NOW, after_turn, all_changed, answer, apply, created, inside, ok, outside, post, reply, spec, to_call};
 use crate::{
-    Actor, Head, Limits, Outcome, Status,
+    Actor, Head, Outcome, QueryLimits, Status,
     event::Changed,
-    machine::{Delivery, Next, Target, Verdict, advance, cancel, change, deliver, end_turn, fail, finish_call, next},
+    machine::{
+        Delivery, DeliveryTarget, DeliveryVerdict, Next, advance, cancel, change, deliver, end_turn, fail, finish_call,
+        next,
+    },
     query::AskedLimits,
 };
 
@@ -18,7 +21,7 @@ fn cancelling_closes_open_calls_and_is_final() {
     apply(&mut head, NOW, events);
     assert_eq!((head.status(), next(&head)), (Status::Cancelled, Next::End));
     let delivery = to_call(&head, 0, ok("1"));
-    assert_eq!(post(&mut head, delivery), Verdict::Cancelled(a));
+    assert_eq!(post(&mut head, delivery), DeliveryVerdict::Cancelled(a));
     assert_eq!(finish_call(&head, b, ok("1")), [], "the outcome is discarded");
     assert_eq!(cancel(&head, None, &Actor::local()), []);
     assert_eq!(fail(&head, "x", "y"), []);
@@ -29,7 +32,7 @@ fn cancelling_closes_open_calls_and_is_final() {
 fn a_change_applies_from_then_on_and_leaves_the_rest_as_it_was() {
     let mut head = after_turn(vec![outside("a")]);
     let before = head.clone();
-    let spec = spec(Limits::default());
+    let spec = spec(QueryLimits::default());
     assert_eq!(
         change(Changed { by: Actor::of_key("ci").unwrap(), ..Changed::default() }),
         [],
@@ -42,7 +45,7 @@ fn a_change_applies_from_then_on_and_leaves_the_rest_as_it_was() {
     apply(&mut head, NOW, cancel(&before, None, &Actor::local()));
     let (ended, kept) = (head.clone(), head.kept_until().unwrap());
     apply(&mut head, NOW.after(Duration::from_secs(9)), change(all_changed()));
-    let limits = Limits {
+    let limits = QueryLimits {
         query_timeout: Duration::from_millis(1),
         tool_timeout: Duration::from_millis(2),
         external_timeout: Duration::from_millis(3),
@@ -57,11 +60,11 @@ fn a_change_applies_from_then_on_and_leaves_the_rest_as_it_was() {
 
 #[test]
 fn a_raised_call_limit_gives_a_query_its_tools_back() {
-    let mut head = created(Limits { max_tool_calls: 1, ..Limits::default() });
+    let mut head = created(QueryLimits { max_tool_calls: 1, ..QueryLimits::default() });
     let refused = answer(&mut head, reply(vec![outside("a"), outside("b")]));
     assert_eq!(refused.len(), 3, "{refused:?}");
     let call = head.calls[0].id;
-    let delivery = Delivery { target: Target::Call(call), outcome: Outcome::success(1) };
+    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome: Outcome::success(1) };
     let delivered = deliver(&head, NOW, vec![delivery], false, &Actor::local());
     apply(&mut head, NOW, delivered.events);
     let started = advance(&head);
@@ -77,8 +80,8 @@ fn a_raised_call_limit_gives_a_query_its_tools_back() {
 #[test]
 fn only_requested_limits_change_and_never_beyond_the_maximum() {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
-    let wide = Limits { query_timeout: Duration::from_secs(60), max_tokens: Some(100), ..Limits::default() };
-    let now = Limits { query_timeout: Duration::from_secs(30), max_tokens: Some(50), ..wide };
+    let wide = QueryLimits { query_timeout: Duration::from_secs(60), max_tokens: Some(100), ..QueryLimits::default() };
+    let now = QueryLimits { query_timeout: Duration::from_secs(30), max_tokens: Some(50), ..wide };
     let none = AskedLimits::default();
     for (asked, expect) in [
         (none, none),
@@ -93,12 +96,13 @@ fn only_requested_limits_change_and_never_beyond_the_maximum() {
         assert_eq!(asked.changes(expect.replace_in(now), wide), none, "repeating it is no change: {asked:?}");
     }
     // A client that sends back what it has read does not shorten a limit, even if the maximum is lower by now.
-    let (more, less) = (Limits { ttl: Duration::from_secs(9), ..now }, Limits { ttl: Duration::from_secs(3), ..wide });
+    let (more, less) =
+        (QueryLimits { ttl: Duration::from_secs(9), ..now }, QueryLimits { ttl: Duration::from_secs(3), ..wide });
     for (asked, expect) in [(9, None), (8, seconds(3)), (2, seconds(2))] {
         let asked = AskedLimits { ttl: seconds(asked), ..none };
         assert_eq!(asked.changes(more, less).ttl, expect, "{asked:?}");
     }
-    let unlimited = Limits { max_tokens: None, ..now };
+    let unlimited = QueryLimits { max_tokens: None, ..now };
     let asked = AskedLimits { max_tokens: Some(7), ..none };
     assert_eq!(asked.changes(unlimited, unlimited), asked);
     assert_eq!(

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::{NOW, apply, created, ok, outside, reply, to_call};
 use crate::{
-    Actor, Limits, Timestamp,
+    Actor, QueryLimits, Timestamp,
     machine::{Takeover, advance, clock_stepped, deliver, end_turn, recover},
 };
 
 #[test]
 fn the_clock_stops_while_the_query_waits_and_while_the_server_is_down() {
-    let mut head = created(Limits::default());
+    let mut head = created(QueryLimits::default());
     let at = |seconds: u64| NOW.after(Duration::from_secs(seconds));
     let events = advance(&head);
     apply(&mut head, at(10), events);
@@ -32,7 +32,7 @@ fn the_clock_stops_while_the_query_waits_and_while_the_server_is_down() {
 /// for two more.
 #[track_caller]
 fn check_step(by: i64) {
-    let mut head = created(Limits::default());
+    let mut head = created(QueryLimits::default());
     let at = |seconds: i64| Timestamp(NOW.0 + 1_000 * seconds);
     let events = advance(&head);
     apply(&mut head, at(10), events);

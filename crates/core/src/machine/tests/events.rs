@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{NOW, after_turn, all_changed, apply, outside, spec};
-use crate::{Actor, ContentHash, Event, Limits, Outcome, Spec, event::Changed, machine::cancel, query::Usage};
+use crate::{Actor, ContentHash, Event, Outcome, QueryLimits, Spec, event::Changed, machine::cancel, query::Usage};
 
 /// A spec with every optional field set.
 fn rich_spec() -> Spec {
@@ -29,7 +29,7 @@ fn rich_spec() -> Spec {
         }),
         trace: TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Some("congo=1"))
             .map(Arc::new),
-        ..spec(Limits::default())
+        ..spec(QueryLimits::default())
     }
 }
 
@@ -39,7 +39,7 @@ fn every_event_survives_encoding_and_decoding() {
     let call = head.calls[0].id;
     let by = Actor::of_key("ci").unwrap().acting_for("alice").unwrap();
     let events = [
-        Event::Created { spec: Arc::new(spec(Limits::default())), by: by.clone() },
+        Event::Created { spec: Arc::new(spec(QueryLimits::default())), by: by.clone() },
         Event::Created { spec: Arc::new(rich_spec()), by: by.clone() },
         Event::TurnStarted { turn: 1, attempt: 2, tools: false },
         Event::TurnEnded {

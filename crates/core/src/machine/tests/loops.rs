@@ -2,20 +2,20 @@
 
 use super::{NOW, apply, created, ok, outside, post, to_call, turn};
 use crate::{
-    Actor, Event, Limits, Status,
-    machine::{Delivery, Next, Target, deliver, next},
+    Actor, Event, QueryLimits, Status,
+    machine::{Delivery, DeliveryTarget, Next, deliver, next},
 };
 
 #[test]
 fn a_repeated_call_and_result_warns_at_three_turns_and_fails_at_four() {
-    let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
+    let mut head = created(QueryLimits { max_tool_calls: 100, ..QueryLimits::default() });
     for round in 1..=4 {
         turn(&mut head, vec![outside("a")]);
         let id = head.calls.last().unwrap().id;
         let delivered = deliver(
             &head,
             NOW,
-            vec![Delivery { target: Target::Call(id), outcome: ok("same") }],
+            vec![Delivery { target: DeliveryTarget::Call(id), outcome: ok("same") }],
             false,
             &Actor::local(),
         );
@@ -29,7 +29,7 @@ fn a_repeated_call_and_result_warns_at_three_turns_and_fails_at_four() {
 /// Plays turns with this many calls of the client's tool `a`, always with the same result. Returns how often the model
 /// was warned, and whether the query has failed.
 fn looping(calls_of_turns: &[usize]) -> (usize, bool) {
-    let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
+    let mut head = created(QueryLimits { max_tool_calls: 100, ..QueryLimits::default() });
     let mut warnings = 0;
     for calls in calls_of_turns {
         assert!(!head.status().is_final(), "already ended: {calls_of_turns:?}");
@@ -61,7 +61,7 @@ fn equal_calls_of_one_turn_count_once() {
 
 #[test]
 fn polling_is_not_a_loop() {
-    let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
+    let mut head = created(QueryLimits { max_tool_calls: 100, ..QueryLimits::default() });
     for round in 0..20 {
         turn(&mut head, vec![outside("a")]);
         let delivery = to_call(&head, round, ok(&round.to_string()));

@@ -2,16 +2,16 @@
 
 use super::{NOW, after_turn, apply, asked, created, inside, outside, turn};
 use crate::{
-    Event, Head, Limits, Status,
+    Event, Head, QueryLimits, Status,
     machine::{
-        CRASHES_ALONE, CRASHES_TOGETHER, Next, Takeover, Way, advance, interrupt, needs_isolation, next, recover,
+        CRASHES_ALONE, CRASHES_TOGETHER, CallWay, Next, Takeover, advance, interrupt, needs_isolation, next, recover,
         start_call,
     },
 };
 
 #[test]
 fn a_turn_whose_process_crashed_is_retried_as_a_new_attempt() {
-    let mut head = created(Limits::default());
+    let mut head = created(QueryLimits::default());
     let events = advance(&head);
     apply(&mut head, NOW, events);
     let events = recover(&head, Takeover::Inherited);
@@ -36,7 +36,7 @@ fn crash(_: &Head) -> Vec<Event> {
 
 #[test]
 fn a_query_that_crashes_the_server_repeatedly_fails() {
-    let mut head = created(Limits::default());
+    let mut head = created(QueryLimits::default());
     for number in 1..CRASHES_TOGETHER + CRASHES_ALONE {
         stop_in_turn(&mut head, crash, Takeover::Inherited);
         assert!(!head.status().is_final(), "crash {number}");
@@ -51,7 +51,7 @@ fn clean_shutdowns_and_failed_writes_are_not_crashes() {
     for (stopping, takeover) in
         [(interrupt as fn(&Head) -> Vec<Event>, Takeover::Inherited), (crash, Takeover::FailedWrite)]
     {
-        let mut head = created(Limits::default());
+        let mut head = created(QueryLimits::default());
         for _ in 0..20 {
             stop_in_turn(&mut head, stopping, takeover);
             assert_eq!((head.recoveries, head.isolated, head.interrupted), (0, false, false));
@@ -62,7 +62,7 @@ fn clean_shutdowns_and_failed_writes_are_not_crashes() {
 
 #[test]
 fn a_crash_does_not_count_against_a_queued_query() {
-    let mut head = created(Limits::default());
+    let mut head = created(QueryLimits::default());
     let events = recover(&head, Takeover::Inherited);
     apply(&mut head, NOW, events);
     assert_eq!(head.recoveries, 0);
@@ -70,7 +70,7 @@ fn a_crash_does_not_count_against_a_queued_query() {
 
 #[test]
 fn crashes_do_not_count_against_a_query_that_is_not_being_retried() {
-    let mut head = created(Limits::default());
+    let mut head = created(QueryLimits::default());
     for _ in 0..CRASHES_TOGETHER {
         stop_in_turn(&mut head, crash, Takeover::Inherited);
     }
@@ -87,13 +87,13 @@ fn crashes_do_not_count_against_a_query_that_is_not_being_retried() {
 
 #[test]
 fn progress_resets_the_count_of_crashes() {
-    let mut head = created(Limits { max_tool_calls: 100, ..Limits::default() });
+    let mut head = created(QueryLimits { max_tool_calls: 100, ..QueryLimits::default() });
     for _ in 0..20 {
         let events = advance(&head);
         apply(&mut head, NOW, events);
         let events = recover(&head, Takeover::Inherited);
         apply(&mut head, NOW, events);
-        turn(&mut head, vec![asked("a", Way::Refused { code: "no".into(), message: "no".into() })]);
+        turn(&mut head, vec![asked("a", CallWay::Refused { code: "no".into(), message: "no".into() })]);
     }
     assert!(matches!(next(&head), Next::Turn { .. }));
 }

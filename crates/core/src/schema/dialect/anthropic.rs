@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Lost, anthropic_strict, named, without_identity, without_root_choices};
+use super::{LostKeyword, anthropic_strict, named, without_identity, without_root_choices};
 use crate::tool::Tool;
 
-pub(super) fn tool(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
+pub(super) fn tool(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut LostKeyword) -> Value {
     let mut fields = named(alias, tool);
     fields.insert("input_schema".to_owned(), plain(root, lost));
     Value::Object(fields)
 }
 
 /// Strict, if that loses nothing which the description cannot express.
-pub(super) fn tool_strict(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
+pub(super) fn tool_strict(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut LostKeyword) -> Value {
     let mut fields = named(alias, tool);
     match anthropic_strict::convert(&root, lost) {
         Ok(schema) => {
@@ -27,7 +27,7 @@ pub(super) fn tool_strict(tool: &Tool, alias: &str, root: Map<String, Value>, lo
     Value::Object(fields)
 }
 
-fn plain(root: Map<String, Value>, lost: &mut Lost) -> Value {
+fn plain(root: Map<String, Value>, lost: &mut LostKeyword) -> Value {
     let mut root = without_identity(root);
     without_root_choices(&mut root, &["oneOf", "anyOf", "allOf"], lost);
     Value::Object(root)

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Lost, describe_more, strict::Refusal};
+use super::{LostKeyword, describe_more, strict::StrictRefusal};
 use crate::{
     schema::{keyword, path},
     text::clip,
@@ -35,22 +35,22 @@ const SAID: &[&str] = &[
 ];
 
 /// The strict copy of a root schema.
-pub(super) fn convert(root: &Map<String, Value>, lost: &mut Lost) -> Result<Value, Refusal> {
+pub(super) fn convert(root: &Map<String, Value>, lost: &mut LostKeyword) -> Result<Value, StrictRefusal> {
     if ["anyOf", "oneOf", "allOf"].iter().any(|keyword| root.contains_key(*keyword)) {
         return Err(refuse("", "the root must not be a choice"));
     }
-    let mut noted = Lost::default();
+    let mut noted = LostKeyword::default();
     let converted = schema(&Value::Object(root.clone()), "", &mut noted)?;
     // Only a schema that really is declared strict has lost something by it.
     lost.0.extend(noted.0);
     Ok(converted)
 }
 
-fn refuse(path: &str, reason: impl Into<String>) -> Refusal {
-    Refusal { path: path.to_owned(), reason: reason.into() }
+fn refuse(path: &str, reason: impl Into<String>) -> StrictRefusal {
+    StrictRefusal { path: path.to_owned(), reason: reason.into() }
 }
 
-fn schema(source: &Value, here: &str, lost: &mut Lost) -> Result<Value, Refusal> {
+fn schema(source: &Value, here: &str, lost: &mut LostKeyword) -> Result<Value, StrictRefusal> {
     let Value::Object(fields) = source else {
         return Err(refuse(here, "a schema that takes anything or nothing cannot be expressed"));
     };
@@ -67,7 +67,7 @@ fn schema(source: &Value, here: &str, lost: &mut Lost) -> Result<Value, Refusal>
                     lost.keyword(here, "oneOf", "became `anyOf`: the model is not told that only one may match");
                 }
                 let alternatives = value.as_array().into_iter().flatten().enumerate();
-                let alternatives: Result<Vec<Value>, Refusal> =
+                let alternatives: Result<Vec<Value>, StrictRefusal> =
                     alternatives.map(|(index, value)| schema(value, &path::with_index(&at, index), lost)).collect();
                 let keyword = if name == "oneOf" { "anyOf" } else { name };
                 strict.insert(keyword.to_owned(), Value::Array(alternatives?));
@@ -111,12 +111,12 @@ fn schema(source: &Value, here: &str, lost: &mut Lost) -> Result<Value, Refusal>
 }
 
 /// The schemas below a keyword, which is one schema or a map of them.
-fn inside(value: &Value, keyword: &str, here: &str, lost: &mut Lost) -> Result<Value, Refusal> {
+fn inside(value: &Value, keyword: &str, here: &str, lost: &mut LostKeyword) -> Result<Value, StrictRefusal> {
     if keyword == "items" {
         return schema(value, here, lost);
     }
     let members = value.as_object().into_iter().flatten();
-    let members: Result<Map<String, Value>, Refusal> =
+    let members: Result<Map<String, Value>, StrictRefusal> =
         members.map(|(key, member)| Ok((key.clone(), schema(member, &path::with_key(here, key), lost)?))).collect();
     members.map(Value::Object)
 }

@@ -134,7 +134,7 @@ pub fn answer_schema(source: &Arc<Value>) -> Option<AnswerSchema> {
 
 /// Declares tools, each under the name that the model sees.
 pub fn declare<'a>(dialect: Dialect, tools: impl Iterator<Item = (&'a Tool, &'a str)>) -> Declarations {
-    let write = |tool: &Tool, alias: &str, parameters, lost: &mut Lost| {
+    let write = |tool: &Tool, alias: &str, parameters, lost: &mut LostKeyword| {
         let root = modern(parameters);
         Ok(match dialect {
             Dialect::OpenAiChat => openai::chat(tool, alias, root, lost),
@@ -151,14 +151,14 @@ pub fn declare<'a>(dialect: Dialect, tools: impl Iterator<Item = (&'a Tool, &'a 
 /// and writes it or returns why it cannot be expressed; `envelope` wraps everything that was written into one value.
 pub fn declare_with<'a>(
     tools: impl Iterator<Item = (&'a Tool, &'a str)>,
-    write: impl Fn(&Tool, &str, Map<String, Value>, &mut Lost) -> Result<Value, String>,
+    write: impl Fn(&Tool, &str, Map<String, Value>, &mut LostKeyword) -> Result<Value, String>,
     envelope: impl FnOnce(Vec<Value>) -> Value,
 ) -> Declarations {
     let mut declared = Vec::new();
     let mut losses = Vec::new();
     let mut quarantined = Vec::new();
     for (tool, alias) in tools {
-        let mut lost = Lost::default();
+        let mut lost = LostKeyword::default();
         match checked_parameters(tool).and_then(|parameters| write(tool, alias, parameters, &mut lost)) {
             Ok(declaration) => {
                 declared.push(declaration);
@@ -188,9 +188,9 @@ fn checked_parameters(tool: &Tool) -> Result<Map<String, Value>, String> {
 
 /// The losses of one tool in a dialect, each with its path in the parameters.
 #[derive(Debug, Default)]
-pub struct Lost(Vec<(String, String)>);
+pub struct LostKeyword(Vec<(String, String)>);
 
-impl Lost {
+impl LostKeyword {
     pub fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.0.push((path.into(), message.into()));
     }
@@ -242,7 +242,7 @@ pub fn without_identity(mut root: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Removes the keywords that an API does not accept at the root.
-fn without_root_choices(root: &mut Map<String, Value>, keywords: &[&str], lost: &mut Lost) {
+fn without_root_choices(root: &mut Map<String, Value>, keywords: &[&str], lost: &mut LostKeyword) {
     for keyword in keywords {
         if root.shift_remove(*keyword).is_some() {
             lost.keyword("", keyword, "is not taken at the root; the model is not told of it");

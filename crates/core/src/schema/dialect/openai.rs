@@ -2,18 +2,18 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Lost, named, strict, without_identity, without_root_choices};
+use super::{LostKeyword, named, strict, without_identity, without_root_choices};
 use crate::{schema::keyword, tool::Tool};
 
 /// Chat completions: nearly all of JSON Schema, but the root must be a plain object.
-pub(super) fn chat(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
+pub(super) fn chat(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut LostKeyword) -> Value {
     let mut function = named(alias, tool);
     function.insert("parameters".to_owned(), plain(root, lost));
     json!({"type": "function", "function": function})
 }
 
 /// Chat completions, strict if that loses nothing.
-pub(super) fn chat_strict(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
+pub(super) fn chat_strict(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut LostKeyword) -> Value {
     let mut function = named(alias, tool);
     match strict::convert(&root, lost) {
         Ok(parameters) => {
@@ -30,7 +30,7 @@ pub(super) fn chat_strict(tool: &Tool, alias: &str, root: Map<String, Value>, lo
 }
 
 /// Responses: flat, and `strict` must be explicit, since it defaults to true there.
-pub(super) fn responses(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut Lost) -> Value {
+pub(super) fn responses(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut LostKeyword) -> Value {
     let mut function = Map::new();
     function.insert("type".to_owned(), json!("function"));
     function.extend(named(alias, tool));
@@ -41,13 +41,13 @@ pub(super) fn responses(tool: &Tool, alias: &str, root: Map<String, Value>, lost
 
 /// The schema of an answer, and whether it is strict.
 pub(super) fn answer(root: Map<String, Value>) -> (Value, bool) {
-    match strict::convert(&root, &mut Lost::default()) {
+    match strict::convert(&root, &mut LostKeyword::default()) {
         Ok(schema) => (schema, true),
-        Err(_) => (plain(root, &mut Lost::default()), false),
+        Err(_) => (plain(root, &mut LostKeyword::default()), false),
     }
 }
 
-fn plain(root: Map<String, Value>, lost: &mut Lost) -> Value {
+fn plain(root: Map<String, Value>, lost: &mut LostKeyword) -> Value {
     let mut root = without_identity(root);
     without_root_choices(&mut root, &["anyOf", "oneOf", "allOf", "enum", "not"], lost);
     let mut root = Value::Object(root);

@@ -6,11 +6,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Lost;
+use super::LostKeyword;
 use crate::schema::{keyword, path, pattern};
 
 /// Why a schema cannot be strict, and where.
-pub(super) struct Refusal {
+pub(super) struct StrictRefusal {
     pub(super) path: String,
     pub(super) reason: String,
 }
@@ -70,22 +70,28 @@ struct Totals {
 }
 
 /// The strict copy of a root schema.
-pub(super) fn convert(root: &Map<String, Value>, lost: &mut Lost) -> Result<Value, Refusal> {
+pub(super) fn convert(root: &Map<String, Value>, lost: &mut LostKeyword) -> Result<Value, StrictRefusal> {
     if root.contains_key("anyOf") || root.contains_key("oneOf") {
         return Err(refuse("", "the root must not be a choice"));
     }
-    let mut noted = Lost::default();
+    let mut noted = LostKeyword::default();
     let converted = schema(&Value::Object(root.clone()), "", 1, &mut Totals::default(), &mut noted)?;
     // Only a schema that really is declared strict has lost something by it.
     lost.0.extend(noted.0);
     Ok(converted)
 }
 
-fn refuse(path: &str, reason: impl Into<String>) -> Refusal {
-    Refusal { path: path.to_owned(), reason: reason.into() }
+fn refuse(path: &str, reason: impl Into<String>) -> StrictRefusal {
+    StrictRefusal { path: path.to_owned(), reason: reason.into() }
 }
 
-fn schema(source: &Value, here: &str, level: usize, totals: &mut Totals, lost: &mut Lost) -> Result<Value, Refusal> {
+fn schema(
+    source: &Value,
+    here: &str,
+    level: usize,
+    totals: &mut Totals,
+    lost: &mut LostKeyword,
+) -> Result<Value, StrictRefusal> {
     let Value::Object(fields) = source else {
         return Err(refuse(here, "a schema that takes anything or nothing cannot be expressed"));
     };
@@ -105,7 +111,7 @@ fn schema(source: &Value, here: &str, level: usize, totals: &mut Totals, lost: &
                     lost.keyword(here, "oneOf", "became `anyOf`: the model is not told that only one may match");
                 }
                 let alternatives = value.as_array().into_iter().flatten().enumerate();
-                let alternatives: Result<Vec<Value>, Refusal> = alternatives
+                let alternatives: Result<Vec<Value>, StrictRefusal> = alternatives
                     .map(|(index, value)| schema(value, &path::with_index(&at, index), level, totals, lost))
                     .collect();
                 strict.insert("anyOf".to_owned(), Value::Array(alternatives?));
@@ -184,9 +190,9 @@ fn object(
     here: &str,
     level: usize,
     totals: &mut Totals,
-    lost: &mut Lost,
+    lost: &mut LostKeyword,
     strict: &mut Map<String, Value>,
-) -> Result<(), Refusal> {
+) -> Result<(), StrictRefusal> {
     if fields.get("additionalProperties").is_some_and(Value::is_object) {
         return Err(refuse(here, "an object with free keys cannot be expressed"));
     }

@@ -40,7 +40,7 @@ use indexmap::IndexMap;
 
 use super::{
     Tool, name,
-    routing::{Route, RouteFault},
+    routing::{RouteFault, ToolRoute},
 };
 use crate::schema;
 
@@ -86,7 +86,7 @@ impl std::fmt::Display for CatalogFault {
 
 /// The result of a full check of a catalogue: faults stop a tool from working, warnings do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Findings {
+pub struct FoundTools {
     pub faults: Vec<CatalogFault>,
     pub warnings: Vec<CatalogFault>,
 }
@@ -179,8 +179,8 @@ impl Catalog {
 
     /// Checks everything, including what loading defers: every schema, every deprecation.
     #[must_use]
-    pub fn check(&self) -> Findings {
-        let mut findings = Findings::default();
+    pub fn check(&self) -> FoundTools {
+        let mut findings = FoundTools::default();
         for (index, tool) in self.tools.values().enumerate() {
             let finding = |path: String, code: &'static str, message: String| CatalogFault {
                 tool: tool.name.clone(),
@@ -242,7 +242,7 @@ fn load_faults(tools: &[Tool]) -> Vec<CatalogFault> {
         if let Err(problem) = name::check_open(&tool.name) {
             fault("name", "name_invalid", problem.to_string());
         }
-        if let Err(problem) = Route::of(tool) {
+        if let Err(problem) = ToolRoute::of(tool) {
             let at = if matches!(problem, RouteFault::UnknownAlias(_)) { "entity_aliases" } else { "cache_model" };
             fault(at, problem.code(), problem.to_string());
         }

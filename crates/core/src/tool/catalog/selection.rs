@@ -68,7 +68,7 @@ impl Catalog {
     #[must_use]
     pub fn search(&self, selection: &Selection) -> Vec<Hit<'_>> {
         let limit = selection.limit.unwrap_or(usize::MAX);
-        let wanted = Wanted::of(self, selection);
+        let wanted = WantedTools::of(self, selection);
         if let Some(text) = selection.text.as_deref().filter(|text| !text.trim().is_empty()) {
             let found = self.index().search(text, limit, |position| wanted.includes_at(position, self));
             return found.into_iter().map(|(position, score)| Hit { tool: &self.tools[position], score }).collect();
@@ -84,7 +84,7 @@ impl Catalog {
 }
 
 /// A selection, prepared for matching many tools.
-struct Wanted<'a> {
+struct WantedTools<'a> {
     selection: &'a Selection,
     names: Vec<&'a str>,
     providers: Vec<String>,
@@ -93,7 +93,7 @@ struct Wanted<'a> {
     listed: Vec<bool>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> WantedTools<'a> {
     fn of(catalog: &'a Catalog, selection: &'a Selection) -> Self {
         let mut listed = Vec::new();
         if !selection.categories.is_empty() {

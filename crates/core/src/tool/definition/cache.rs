@@ -15,14 +15,14 @@ use crate::{cache::WeightedCache, ceiling::DEFINITION_CACHE_BYTES, json, schema:
 const LONGEST: usize = DEFINITION_CACHE_BYTES / 128;
 
 /// The key is the text itself, so that every client gets its tools back in the order in which it wrote them.
-type Known = WeightedCache<Arc<str>, Vec<Tool>>;
+type CachedDefinition = WeightedCache<Arc<str>, Vec<Tool>>;
 
 /// Validates lists of definitions, each once.
 #[derive(Debug)]
 pub struct DefinitionCache {
     rules: Rules,
     schemas: Arc<SchemaCache>,
-    known: Mutex<Known>,
+    known: Mutex<CachedDefinition>,
 }
 
 impl DefinitionCache {
@@ -53,7 +53,7 @@ impl DefinitionCache {
         Ok(tools)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CachedDefinition> {
         // A panic elsewhere cannot have left the cache half changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

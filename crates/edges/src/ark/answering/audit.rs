@@ -6,8 +6,8 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use bosun_core::{Namespace, audit::Record};
-use bosun_engine::store::{Found, Numbered};
+use bosun_core::{Namespace, audit::AuditRecord};
+use bosun_engine::store::{FoundRecords, Numbered};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -56,7 +56,7 @@ struct AuditItem {
     /// `arguments`, `outcome`, `durationMs`, …
     #[serde(flatten)]
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
-    record: Record,
+    record: AuditRecord,
 }
 
 impl AuditItem {
@@ -80,7 +80,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-pub(crate) fn answer(namespace: &Namespace, found: Found, headers: &HeaderMap) -> Response {
+pub(crate) fn answer(namespace: &Namespace, found: FoundRecords, headers: &HeaderMap) -> Response {
     let items: Vec<_> = found.records.into_iter().map(|numbered| AuditItem::new(namespace, numbered)).collect();
     let wants_lines = headers
         .get(header::ACCEPT)

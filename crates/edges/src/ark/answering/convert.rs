@@ -6,12 +6,12 @@
 use bosun_core::{
     CallId, Head, Outcome, Status, Transcript,
     content::Large,
-    event::{Entry, Route},
+    event::{CallRoute, Entry},
     message,
     query::{Spec, Usage, View},
-    transcript::{Call, Ending, Recorded},
+    transcript::{Call, Ending, RecordedOutcome},
 };
-use bosun_engine::{Snapshot, store::Listed};
+use bosun_engine::{Snapshot, store::ListedQueries};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -196,7 +196,7 @@ pub(crate) fn listed_status(head: &Head, transcript: &Transcript) -> wire::ArkSt
 }
 
 /// One page of a list.
-pub(crate) fn list(listed: &Listed) -> wire::List<wire::ListedQuery> {
+pub(crate) fn list(listed: &ListedQueries) -> wire::List<wire::ListedQuery> {
     let continue_token = listed.next.map(|uid| uid.to_string());
     let items: Vec<_> = listed
         .queries
@@ -346,14 +346,14 @@ fn open_calls(head: &Head, transcript: &Transcript) -> Vec<wire::ToolCall> {
 }
 
 fn execution(call: &Call) -> Option<wire::Execution> {
-    let Recorded { outcome, at } = call.result.as_ref()?;
+    let RecordedOutcome { outcome, at } = call.result.as_ref()?;
     Some(wire::Execution {
         tool_call_id: call.asked.call.to_string(),
         tool_name: call.asked.tool.clone(),
         execution_mode: match call.asked.route {
-            Route::Outside { .. } => Some("external"),
-            Route::Inside { .. } => Some("internal"),
-            Route::Refused { .. } => None,
+            CallRoute::Outside { .. } => Some("external"),
+            CallRoute::Inside { .. } => Some("internal"),
+            CallRoute::Refused { .. } => None,
         },
         success: outcome.is_success(),
         duration: duration::format(at.since(call.started_at.unwrap_or(call.asked_at))),

@@ -16,7 +16,7 @@ use axum::{
 use bosun_core::{
     CallId, Content, Entry, Event, Outcome, QueryName, QueryUid, Seq, Timestamp,
     content::Large,
-    event::{AskedCall, Route},
+    event::{AskedCall, CallRoute},
     machine::outcome_code,
     trace::TraceContext,
 };
@@ -274,7 +274,7 @@ impl EventTranslator {
     fn translate_asked(&self, asked: &AskedCall) -> Option<(&'static str, Value)> {
         match &asked.route {
             // `args` is the RFC's word, `arguments` that of all other APIs.
-            Route::Outside { deadline } => {
+            CallRoute::Outside { deadline } => {
                 let mut data = json!({
                     "id": asked.call,
                     "name": asked.tool,
@@ -290,7 +290,7 @@ impl EventTranslator {
                 }
                 Some(("tool_call", data))
             }
-            Route::Refused { code, message } => Some((
+            CallRoute::Refused { code, message } => Some((
                 "tool_finished",
                 json!({
                     "id": asked.call,
@@ -301,7 +301,7 @@ impl EventTranslator {
                 }),
             )),
             // Its event is sent when it starts.
-            Route::Inside { .. } => None,
+            CallRoute::Inside { .. } => None,
         }
     }
 

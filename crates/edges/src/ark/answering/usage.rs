@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bosun_core::usage::{CallTally, Hour, Usage, ratio};
+use bosun_core::usage::{CallTally, Hour, UsageTotals, ratio};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -109,9 +109,9 @@ struct Coverage {
     share: Option<f64>,
 }
 
-pub(crate) fn report(usage: &Usage, since: Hour, top: usize) -> UsageReport {
+pub(crate) fn report(usage: &UsageTotals, since: Hour, top: usize) -> UsageReport {
     let queries = usage.all_queries();
-    let tool = |((tool, source), tally): ((Arc<str>, bosun_core::audit::Source), CallTally)| ToolUsage {
+    let tool = |((tool, source), tally): ((Arc<str>, bosun_core::audit::CallSource), CallTally)| ToolUsage {
         tool,
         source: source.as_str(),
         figures: CallFigures::of(&tally),

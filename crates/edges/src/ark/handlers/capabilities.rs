@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{extract::State, response::Response};
-use bosun_engine::resource::Kind;
+use bosun_engine::resource::ResourceKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -147,8 +147,9 @@ pub(crate) async fn get_system_info(Params { warnings, .. }: Params) -> Response
 pub(crate) async fn get_capabilities(State(app): State<AppState>, Params { warnings, .. }: Params) -> Response {
     let settings = app.engine.settings();
     let limits = settings.limits;
-    let is_idle = |kind: &&Kind| matches!(kind, Kind::Team | Kind::McpServer);
-    let names = |idle: bool| Kind::ALL.iter().filter(|kind| is_idle(kind) == idle).map(|kind| kind.as_str()).collect();
+    let is_idle = |kind: &&ResourceKind| matches!(kind, ResourceKind::Team | ResourceKind::McpServer);
+    let names =
+        |idle: bool| ResourceKind::ALL.iter().filter(|kind| is_idle(kind) == idle).map(|kind| kind.as_str()).collect();
     let capabilities = Capabilities {
         service: "bosun",
         version: env!("CARGO_PKG_VERSION"),

@@ -8,7 +8,7 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use bosun_core::{Namespace, message};
 use bosun_engine::{
     Engine,
-    store::conversations::{Listing, Said, Wanted},
+    store::conversations::{Listing, SaidInConversation, WantedConversations},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -98,7 +98,7 @@ pub(crate) async fn list_conversations(
     Params { given: (paging, memory, conversation, said_by), warnings }: Params<ConversationListParams>,
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
-    let wanted = Wanted { memory: memory.memory, id: conversation.conversation, query: said_by.query };
+    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: said_by.query };
     let listed = app.engine.conversations(&namespace, &wanted, paging.before()?, paging.limit()).await?;
     let continue_token = listed.items.last().filter(|_| listed.more).map(|last| last.latest.to_string());
     let items: Vec<_> = listed
@@ -126,7 +126,7 @@ pub(crate) async fn list_messages(
     Params { given: (paging, memory, conversation, said_by), warnings }: Params<ConversationListParams>,
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
-    let wanted = Wanted { memory: memory.memory, id: conversation.conversation, query: said_by.query };
+    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: said_by.query };
     let said = app.engine.said(&namespace, &wanted, paging.before()?, paging.limit()).await?;
     let continue_token = token(&said);
     let items: Vec<_> = said.items.iter().flat_map(stored).collect();
@@ -141,7 +141,8 @@ pub(crate) async fn get_conversation(
     Params { given: (paging, memory, said_by), warnings }: Params<GetParams>,
     path: ConversationPath,
 ) -> Result<Response, ApiError> {
-    let wanted = Wanted { memory: memory.memory, id: Some(path.conversation_id.clone()), query: said_by.query };
+    let wanted =
+        WantedConversations { memory: memory.memory, id: Some(path.conversation_id.clone()), query: said_by.query };
     Ok(with_warnings(Json(read(&app.engine, &path, &paging, wanted).await?), &warnings))
 }
 
@@ -154,7 +155,11 @@ pub(crate) async fn get_memory_messages(
     if app.engine.registry().window(&conversation.namespace, &memory).is_none() {
         return Err(memory_not_found(conversation.namespace.as_str(), &memory));
     }
-    let wanted = Wanted { memory: Some(memory), id: Some(conversation.conversation_id.clone()), query: said_by.query };
+    let wanted = WantedConversations {
+        memory: Some(memory),
+        id: Some(conversation.conversation_id.clone()),
+        query: said_by.query,
+    };
     Ok(with_warnings(Json(read(&app.engine, &conversation, &paging, wanted).await?), &warnings))
 }
 
@@ -165,7 +170,7 @@ pub(crate) async fn delete_conversations(
     namespace: RequestNamespace,
     Params { given: (memory, conversation, said_by), warnings }: Params<DeleteParams>,
 ) -> Result<Response, ApiError> {
-    let wanted = Wanted { memory: memory.memory, id: conversation.conversation, query: said_by.query };
+    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: said_by.query };
     app.engine.forget(caller.actor, Namespace::clone(&namespace), wanted).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
 }
@@ -196,7 +201,7 @@ async fn read(
     engine: &Engine,
     path: &ConversationPath,
     paging: &Paging<QueryToken>,
-    wanted: Wanted,
+    wanted: WantedConversations,
 ) -> Result<ConversationPage, ApiError> {
     let said = engine.said(&path.namespace, &wanted, paging.before()?, paging.limit()).await?;
     if said.total == 0 {
@@ -226,7 +231,7 @@ async fn forget(
     memory: MemoryFilter,
     query: Option<String>,
 ) -> Result<(), ApiError> {
-    let wanted = Wanted { memory: memory.memory, id: Some(path.conversation_id.clone()), query };
+    let wanted = WantedConversations { memory: memory.memory, id: Some(path.conversation_id.clone()), query };
     match engine.forget(caller.actor, path.namespace.clone(), wanted).await? {
         0 => Err(not_found(path)),
         _ => Ok(()),
@@ -234,11 +239,11 @@ async fn forget(
 }
 
 /// Pages end between queries.
-fn token(said: &Listing<Said>) -> Option<String> {
+fn token(said: &Listing<SaidInConversation>) -> Option<String> {
     said.items.last().filter(|_| said.more).map(|last| last.query.to_string())
 }
 
-fn stored(said: &Said) -> impl Iterator<Item = StoredMessage> {
+fn stored(said: &SaidInConversation) -> impl Iterator<Item = StoredMessage> {
     (said.first..).zip(said.messages.iter()).map(|(sequence, message)| StoredMessage {
         timestamp: said.at.to_rfc3339(),
         memory_name: said.key.memory.clone(),

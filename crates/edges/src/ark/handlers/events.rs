@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use axum::{extract::State, response::Response};
-use bosun_core::{Entry, Event, Head, Namespace, Outcome, QueryName, event::Route};
-use bosun_engine::store::{Page, Stored};
+use bosun_core::{Entry, Event, Head, Namespace, Outcome, QueryName, event::CallRoute};
+use bosun_engine::store::{QueryPage, Stored};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -138,7 +138,7 @@ pub(crate) async fn get_event(
 /// The queries that were created last, and the one that is called `named`, however old it is.
 async fn latest(app: &AppState, namespace: &Namespace, named: Option<&str>) -> Result<Vec<QueryName>, ApiError> {
     let mut names = Vec::new();
-    let mut page = Page { limit: LATEST, before: None, status: None };
+    let mut page = QueryPage { limit: LATEST, before: None, status: None };
     while page.limit > 0 {
         let listed = app.engine.list(namespace, &page).await?;
         names.extend(listed.queries.into_iter().map(|(head, _)| head.name));
@@ -206,11 +206,11 @@ fn describe(event: &Event) -> (bool, &'static str, String) {
             (false, "ModelAnswered", format!("Turn {turn} ended and asked for {calls} tool calls"))
         }
         Event::CallAsked(asked) => match &asked.route {
-            Route::Inside { .. } => (false, "ToolCalled", format!("Tool `{}` is to be run", asked.tool)),
-            Route::Outside { .. } => {
+            CallRoute::Inside { .. } => (false, "ToolCalled", format!("Tool `{}` is to be run", asked.tool)),
+            CallRoute::Outside { .. } => {
                 (false, "ToolCallRequired", format!("Tool `{}` is the client's to run", asked.tool))
             }
-            Route::Refused { code, .. } => (true, "ToolRefused", format!("Tool `{}`: {code}", asked.tool)),
+            CallRoute::Refused { code, .. } => (true, "ToolRefused", format!("Tool `{}`: {code}", asked.tool)),
         },
         Event::CallStarted { call, attempt, .. } => {
             (*attempt > 1, "ToolStarted", format!("Call `{call}`, attempt {attempt}"))

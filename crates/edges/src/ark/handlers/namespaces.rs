@@ -6,7 +6,7 @@
 //! What is ours beside ARK's lists (the audit log, usage) outlives what it records, and is read without this check.
 
 use axum::{extract::State, response::Response};
-use bosun_engine::resource::{Description, Kind, Manifest, ResourceError, ResourceKey};
+use bosun_engine::resource::{Manifest, ManifestBody, ResourceError, ResourceKey, ResourceKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -51,12 +51,12 @@ pub(crate) async fn create_namespace(
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let (name, warnings) = body.read(read)?;
-    let key = ResourceKey::new(Kind::Namespace, name.clone(), name.as_str());
+    let key = ResourceKey::new(ResourceKind::Namespace, name.clone(), name.as_str());
     // One with something in it exists, although it was never created explicitly.
     if exists(&app, &caller, &name).await? {
         return Err(bosun_engine::EngineError::from(ResourceError::Exists(key)).into());
     }
-    app.engine.create_resource(caller.actor, Manifest { key, description: Description::default() }).await?;
+    app.engine.create_resource(caller.actor, Manifest { key, description: ManifestBody::default() }).await?;
     Ok(with_warnings(Json(ListedNamespace { name: name.to_string() }), &warnings))
 }
 

@@ -8,7 +8,7 @@ use axum::{
     response::Response,
 };
 use bosun_core::{ceiling::REASON_BYTES, query::View};
-use bosun_engine::{Snapshot, Submitted, store::Page};
+use bosun_engine::{Snapshot, Submitted, store::QueryPage};
 use serde_json::{Value, json};
 
 use super::namespaces;
@@ -60,7 +60,7 @@ pub(crate) async fn list_queries(
     namespace: RequestNamespace,
     Params { given: (paging, filter), warnings }: Params<QueryListParams>,
 ) -> Result<Response, ApiError> {
-    let page = Page { limit: paging.limit(), before: paging.before()?, status: filter.state };
+    let page = QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state };
     namespaces::require(&app, &caller, &namespace).await?;
     let listed = app.engine.list(&namespace, &page).await?;
     Ok(with_warnings(Json(convert::list(&listed)), &warnings))

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bosun_core::{QueryName, Timestamp, audit::Action, duration, usage::Hour};
-use bosun_engine::store::Search;
+use bosun_engine::store::RecordSearch;
 use serde_json::{Value, json};
 
 use super::{
@@ -145,8 +145,8 @@ impl ParamGroup for AuditFilter {
 }
 
 impl AuditFilter {
-    pub(crate) fn search(&self, now: Timestamp) -> Search {
-        Search {
+    pub(crate) fn search(&self, now: Timestamp) -> RecordSearch {
+        RecordSearch {
             actor: self.actor.clone(),
             tool: self.tool.clone(),
             query: self.query.clone(),

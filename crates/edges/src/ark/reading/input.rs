@@ -8,7 +8,7 @@ use bosun_core::{
     template,
     tool::ConfigRef,
 };
-use bosun_engine::{Input, parameters::Parameter};
+use bosun_engine::{Input, parameters::QueryParameter};
 use serde_json::{Value, json};
 
 use super::fields::{flag_schema, object_schema, text_schema};
@@ -103,7 +103,7 @@ fn read_messages(fields: &mut Object, findings: &mut RequestFindings) -> Option<
 }
 
 /// The parameters of the templates: the input, and the agent's prompt.
-pub(crate) fn read_parameters(fields: &mut Object, findings: &mut RequestFindings) -> BTreeMap<String, Parameter> {
+pub(crate) fn read_parameters(fields: &mut Object, findings: &mut RequestFindings) -> BTreeMap<String, QueryParameter> {
     let path = fields.path_of("parameters");
     let mut read = BTreeMap::new();
     let items = fields.list("parameters", findings).unwrap_or_default();
@@ -121,7 +121,7 @@ pub(crate) fn read_parameters(fields: &mut Object, findings: &mut RequestFinding
     read
 }
 
-fn read_parameter(parameter: &mut Object, findings: &mut RequestFindings) -> Option<(String, Parameter)> {
+fn read_parameter(parameter: &mut Object, findings: &mut RequestFindings) -> Option<(String, QueryParameter)> {
     let (missing, path) = (!parameter.has("name"), parameter.path_of("name"));
     let name = parameter.text("name", findings);
     if missing {
@@ -132,8 +132,8 @@ fn read_parameter(parameter: &mut Object, findings: &mut RequestFindings) -> Opt
     let path = parameter.path_of("value");
     let reference = parameter.object("valueFrom", findings);
     let value = match (parameter.take("value"), reference) {
-        (Some(Value::String(value)), None) => Some(Parameter::Value(value)),
-        (None, Some(reference)) => read_reference(reference, findings).map(Parameter::ConfigMap),
+        (Some(Value::String(value)), None) => Some(QueryParameter::Value(value)),
+        (None, Some(reference)) => read_reference(reference, findings).map(QueryParameter::ConfigMap),
         (Some(_), Some(reference)) => {
             findings.fault(path, "value_twice", "is given beside `valueFrom`: leave one of them out");
             read_reference(reference, findings);

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
     Namespace, QueryName,
-    query::{AskedLimits, Limits, ModelOptions, TargetKind, View},
+    query::{AskedLimits, ModelOptions, QueryLimits, TargetKind, View},
 };
 use bosun_engine::{Engine, Submission, store::RequestKey};
 use serde_json::{Value, json};
@@ -292,7 +292,7 @@ pub(crate) fn read_limits(fields: &mut Object, findings: &mut RequestFindings) -
 }
 
 /// A limit above the one of the server or the agent is narrowed, with a warning.
-pub(crate) fn warn_of_narrowed(limits: &AskedLimits, bounds: &Limits, findings: &mut RequestFindings) {
+pub(crate) fn warn_of_narrowed(limits: &AskedLimits, bounds: &QueryLimits, findings: &mut RequestFindings) {
     let granted = limits.narrow(*bounds);
     for (name, asked, granted) in [
         ("timeout", limits.query_timeout, granted.query_timeout),

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use bosun_core::{Namespace, schema::path::with_key};
-use bosun_engine::resource::{Amendment, Description, Kind, Manifest, ResourceKey};
+use bosun_engine::resource::{Amendment, Manifest, ManifestBody, ResourceKey, ResourceKind};
 use serde_json::{Map, Value, json};
 
 use super::secrets;
@@ -44,19 +44,19 @@ const OF_ANSWERS: &[&str] = &[
 
 /// Where a string may be in place of an object: the path of the field, `*` for any name, and the name that the text
 /// gets in the object.
-const SHORT_FORMS: &[(Kind, &[&str], &str)] = &[
-    (Kind::Agent, &["modelRef"], "name"),
-    (Kind::Model, &["model"], "value"),
-    (Kind::Model, &["config", "*", "baseUrl"], "value"),
-    (Kind::Model, &["config", "*", "apiKey"], "value"),
-    (Kind::Model, &["config", "*", "apiVersion"], "value"),
-    (Kind::Model, &["config", "*", "properties", "*"], "value"),
-    (Kind::McpServer, &["address"], "value"),
+const SHORT_FORMS: &[(ResourceKind, &[&str], &str)] = &[
+    (ResourceKind::Agent, &["modelRef"], "name"),
+    (ResourceKind::Model, &["model"], "value"),
+    (ResourceKind::Model, &["config", "*", "baseUrl"], "value"),
+    (ResourceKind::Model, &["config", "*", "apiKey"], "value"),
+    (ResourceKind::Model, &["config", "*", "apiVersion"], "value"),
+    (ResourceKind::Model, &["config", "*", "properties", "*"], "value"),
+    (ResourceKind::McpServer, &["address"], "value"),
 ];
 
 /// A new resource.
 pub(super) fn create(
-    kind: Kind,
+    kind: ResourceKind,
     namespace: &Namespace,
     warnings: Vec<String>,
     body: Value,
@@ -83,8 +83,8 @@ pub(super) fn replace(key: ResourceKey, warnings: Vec<String>, body: Value) -> R
 }
 
 /// A description that keeps nothing of an earlier one, so that there is nothing to be removed.
-fn whole(said: Amendment) -> Description {
-    Description {
+fn whole(said: Amendment) -> ManifestBody {
+    ManifestBody {
         labels: said.labels.unwrap_or_default(),
         annotations: said.annotations.unwrap_or_default(),
         spec: said.spec.into_iter().filter(|(_, value)| !value.is_null()).collect(),
@@ -112,7 +112,7 @@ struct ResourceMetadata {
 
 /// Makes the body flat, and takes out what is not the spec.
 fn read_head(
-    kind: Kind,
+    kind: ResourceKind,
     namespace: &Namespace,
     fields: &mut Object,
     findings: &mut RequestFindings,
@@ -161,7 +161,7 @@ fn texts(fields: &mut Object, name: &str, findings: &mut RequestFindings) -> Opt
 }
 
 /// What is left of the body is the spec: in `spec`, beside it, or both.
-fn read_spec(kind: Kind, mut fields: Object, findings: &mut RequestFindings) -> Map<String, Value> {
+fn read_spec(kind: ResourceKind, mut fields: Object, findings: &mut RequestFindings) -> Map<String, Value> {
     let inner = fields.object("spec", findings);
     let mut spec = inner.map(Object::into_members).unwrap_or_default();
     for (name, value) in fields.into_members() {
@@ -179,14 +179,14 @@ fn read_spec(kind: Kind, mut fields: Object, findings: &mut RequestFindings) -> 
     if spec.get("overrides").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         spec.shift_remove("overrides");
     }
-    if kind == Kind::Memory {
+    if kind == ResourceKind::Memory {
         absorb_config(&mut spec, findings);
     }
     let mut spec = Value::Object(spec);
     for (_, path, name) in SHORT_FORMS.iter().filter(|(of, ..)| *of == kind) {
         expand(&mut spec, path, name);
     }
-    if kind == Kind::Model {
+    if kind == ResourceKind::Model {
         rename_provider(&mut spec);
     }
     if secrets::is_hidden(&spec) {
@@ -215,14 +215,14 @@ fn absorb_config(spec: &mut Map<String, Value>, findings: &mut RequestFindings) 
 }
 
 /// Fields that answers derive from the spec, so that both may come back and differ.
-fn is_derived(kind: Kind, name: &str) -> bool {
+fn is_derived(kind: ResourceKind, name: &str) -> bool {
     matches!(
         (kind, name),
-        (Kind::Tool, "description" | "type")
-            | (Kind::Agent, "modelRef")
-            | (Kind::McpServer, "address")
-            | (Kind::Team, "members")
-            | (Kind::Memory, _)
+        (ResourceKind::Tool, "description" | "type")
+            | (ResourceKind::Agent, "modelRef")
+            | (ResourceKind::McpServer, "address")
+            | (ResourceKind::Team, "members")
+            | (ResourceKind::Memory, _)
     )
 }
 
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(kind: Kind, path: &[&str], name: &str, before: Value, after: Value) {
+    fn check(kind: ResourceKind, path: &[&str], name: &str, before: Value, after: Value) {
         assert!(SHORT_FORMS.contains(&(kind, path, name)));
         let mut value = before;
         expand(&mut value, path, name);
@@ -263,17 +263,17 @@ mod tests {
 
     #[test]
     fn texts_that_stand_for_objects_are_expanded() {
-        check(Kind::Agent, &["modelRef"], "name", json!({"modelRef": "m"}), json!({"modelRef": {"name": "m"}}));
+        check(ResourceKind::Agent, &["modelRef"], "name", json!({"modelRef": "m"}), json!({"modelRef": {"name": "m"}}));
         let written = json!({"modelRef": {"name": "m"}, "x": "y"});
-        check(Kind::Agent, &["modelRef"], "name", written.clone(), written);
+        check(ResourceKind::Agent, &["modelRef"], "name", written.clone(), written);
         check(
-            Kind::Model,
+            ResourceKind::Model,
             &["config", "*", "apiKey"],
             "value",
             json!({"config": {"openai": {"apiKey": "k", "baseUrl": "b"}}, "apiKey": "other"}),
             json!({"config": {"openai": {"apiKey": {"value": "k"}, "baseUrl": "b"}}, "apiKey": "other"}),
         );
-        check(Kind::Model, &["model"], "value", json!({"model": 5}), json!({"model": 5}));
-        check(Kind::McpServer, &["address"], "value", json!([]), json!([]));
+        check(ResourceKind::Model, &["model"], "value", json!({"model": 5}), json!({"model": 5}));
+        check(ResourceKind::McpServer, &["address"], "value", json!([]), json!([]));
     }
 }

@@ -17,7 +17,7 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use bosun_core::Namespace;
 use bosun_engine::{
     Registry,
-    resource::{ChangedResource, Kind, Resource, ResourceError, ResourceKey},
+    resource::{ChangedResource, Resource, ResourceError, ResourceKey, ResourceKind},
 };
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ macro_rules! operations {
             Params { given: paging, warnings }: Params<ResourceListParams>,
         ) -> Result<Response, ApiError> {
             namespaces::require(&app, &caller, &namespace).await?;
-            Ok(with_warnings(list(Kind::$kind, &app, &namespace, &paging, $item), &warnings))
+            Ok(with_warnings(list(ResourceKind::$kind, &app, &namespace, &paging, $item), &warnings))
         }
 
         #[doc = concat!("`POST …`: a new resource of kind ", stringify!($kind))]
@@ -57,7 +57,7 @@ macro_rules! operations {
             Params { warnings, .. }: Params,
             body: JsonBody,
         ) -> Result<Response, ApiError> {
-            let read = body.read(|body| body::create(Kind::$kind, &namespace, warnings, body))?;
+            let read = body.read(|body| body::create(ResourceKind::$kind, &namespace, warnings, body))?;
             let changed = app.engine.create_resource(caller.actor, read.value).await?;
             Ok(changed_answer(changed, read.warnings, $detail))
         }
@@ -69,7 +69,7 @@ macro_rules! operations {
             path: ResourcePath,
         ) -> Result<Response, ApiError> {
             let registry = app.engine.registry();
-            let resource = find(&registry, Kind::$kind, &path)?;
+            let resource = find(&registry, ResourceKind::$kind, &path)?;
             Ok(with_warnings(Json($detail(&registry, &resource, Vec::new())), &warnings))
         }
 
@@ -81,7 +81,7 @@ macro_rules! operations {
             ResourcePath { namespace, name }: ResourcePath,
             body: JsonBody,
         ) -> Result<Response, ApiError> {
-            let key = ResourceKey::new(Kind::$kind, namespace, name);
+            let key = ResourceKey::new(ResourceKind::$kind, namespace, name);
             let read = body.read(|body| body::update(&key, warnings, body))?;
             let changed = app.engine.update_resource(caller.actor, key, read.value).await?;
             Ok(changed_answer(changed, read.warnings, $detail))
@@ -94,9 +94,9 @@ macro_rules! operations {
             Params { warnings, .. }: Params,
             ResourcePath { namespace, name }: ResourcePath,
         ) -> Result<Response, ApiError> {
-            let key = ResourceKey::new(Kind::$kind, namespace, name.clone());
+            let key = ResourceKey::new(ResourceKind::$kind, namespace, name.clone());
             app.engine.delete_resource(caller.actor, key).await?;
-            Ok(with_warnings(deleted(Kind::$kind, &name), &warnings))
+            Ok(with_warnings(deleted(ResourceKind::$kind, &name), &warnings))
         }
     )*};
 }
@@ -111,7 +111,7 @@ operations! {
 }
 
 fn list<Item: Serialize>(
-    kind: Kind,
+    kind: ResourceKind,
     app: &AppState,
     namespace: &Namespace,
     paging: &ResourceListParams,
@@ -135,7 +135,7 @@ struct ResourcePage {
 }
 
 /// What a request asks for of a kind: all of it, unless it says how much.
-fn page<T>(registry: &Registry, kind: Kind, namespace: &Namespace, paging: &Paging<T>) -> ResourcePage {
+fn page<T>(registry: &Registry, kind: ResourceKind, namespace: &Namespace, paging: &Paging<T>) -> ResourcePage {
     let mut resources = registry.resources(kind, namespace);
     let total = resources.len() as u64;
     if let Some(last) = &paging.continue_token {
@@ -151,7 +151,7 @@ fn page<T>(registry: &Registry, kind: Kind, namespace: &Namespace, paging: &Pagi
     ResourcePage { resources, total, continue_token, remaining }
 }
 
-fn find(registry: &Registry, kind: Kind, path: &ResourcePath) -> Result<Arc<Resource>, ApiError> {
+fn find(registry: &Registry, kind: ResourceKind, path: &ResourcePath) -> Result<Arc<Resource>, ApiError> {
     let ResourcePath { namespace, name } = path;
     let found = registry.resource(kind, namespace, name);
     found.ok_or_else(|| {
@@ -172,10 +172,10 @@ fn changed_answer<Detail: Serialize>(
 }
 
 /// ARK answers a deletion with nothing, but for memories, where it says what it has done.
-fn deleted(kind: Kind, name: &str) -> Response {
+fn deleted(kind: ResourceKind, name: &str) -> Response {
     use axum::response::IntoResponse;
     match kind {
-        Kind::Memory => Json(wire::Deleted { message: format!("Memory '{name}' deleted") }).into_response(),
+        ResourceKind::Memory => Json(wire::Deleted { message: format!("Memory '{name}' deleted") }).into_response(),
         _ => StatusCode::NO_CONTENT.into_response(),
     }
 }

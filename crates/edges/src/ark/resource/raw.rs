@@ -14,7 +14,7 @@ use axum::{
 use bosun_core::{Head, Namespace, query::Spec};
 use bosun_engine::{
     Registry,
-    resource::{ChangedResource, Kind, Origin, Resource, ResourceKey},
+    resource::{ChangedResource, Resource, ResourceKey, ResourceKind, ResourceOrigin},
     store,
 };
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ pub(crate) type RawListParams = (Paging<KubernetesToken>, StateFilter);
 /// What a path names.
 #[derive(Clone, Copy, Debug)]
 enum RawKind {
-    Resources(Kind),
+    Resources(ResourceKind),
     Queries,
 }
 
@@ -73,11 +73,11 @@ impl KindPath {
         if version == QUERY_VERSION && (word == QUERIES || word.eq_ignore_ascii_case(QUERY)) {
             return Ok(RawKind::Queries);
         }
-        let is_meant = |kind: &Kind| {
+        let is_meant = |kind: &ResourceKind| {
             let (name, plural) = (kind.as_str().to_ascii_lowercase(), kind.plural().replace('-', ""));
-            *kind != Kind::Namespace && kind.api_version() == version && (name == word || plural == word)
+            *kind != ResourceKind::Namespace && kind.api_version() == version && (name == word || plural == word)
         };
-        let kind = Kind::ALL.iter().copied().find(is_meant).ok_or_else(|| {
+        let kind = ResourceKind::ALL.iter().copied().find(is_meant).ok_or_else(|| {
             let message = format!("kind '{}' of '{}' is not served here", clip(&self.kind), clip(&version));
             ApiError::new(Code::ResourceNotFound, message)
         })?;
@@ -86,7 +86,7 @@ impl KindPath {
 
     /// The kind of what can be written under a path. A query has rights, waiting and streams of its own, so it
     /// is not written here.
-    fn written(&self) -> Result<Kind, ApiError> {
+    fn written(&self) -> Result<ResourceKind, ApiError> {
         match self.read()? {
             RawKind::Resources(kind) => Ok(kind),
             RawKind::Queries => {
@@ -117,7 +117,7 @@ pub(in crate::ark) async fn list_raw(
 
 fn list_resources(
     registry: &Registry,
-    kind: Kind,
+    kind: ResourceKind,
     namespace: &Namespace,
     paging: &Paging<KubernetesToken>,
 ) -> wire::RawList {
@@ -136,7 +136,7 @@ async fn list_queries(
     paging: &Paging<KubernetesToken>,
     filter: StateFilter,
 ) -> Result<wire::RawList, ApiError> {
-    let page = store::Page { limit: paging.limit(), before: paging.before()?, status: filter.state };
+    let page = store::QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state };
     let listed = app.engine.list(namespace, &page).await?;
     let continue_token = listed.next.map(|uid| uid.to_string());
     let mut items = Vec::with_capacity(listed.queries.len());
@@ -232,15 +232,15 @@ pub(in crate::ark) async fn delete_raw(
 fn raw(registry: &Registry, resource: &Resource) -> wire::Raw {
     let (key, description) = (&resource.manifest.key, &resource.manifest.description);
     let (content, status) = match key.kind {
-        Kind::ConfigMap => (show::spec(resource), None),
+        ResourceKind::ConfigMap => (show::spec(resource), None),
         _ => (
             Map::from_iter([("spec".to_owned(), Value::Object(show::spec(resource)))]),
             Some(wire::RawStatus::Resource(show::status(registry, resource))),
         ),
     };
     let (generation, creation_timestamp) = match &resource.origin {
-        Origin::Stored { generation, created_at, .. } => (Some(*generation), Some(created_at.to_rfc3339())),
-        Origin::File(_) | Origin::Builtin => (None, None),
+        ResourceOrigin::Stored { generation, created_at, .. } => (Some(*generation), Some(created_at.to_rfc3339())),
+        ResourceOrigin::File(_) | ResourceOrigin::Builtin => (None, None),
     };
     wire::Raw {
         api_version: key.kind.api_version(),

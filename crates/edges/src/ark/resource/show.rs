@@ -5,8 +5,8 @@
 
 use bosun_engine::{
     Registry,
-    registry::Window,
-    resource::{Availability, Kind, Manifest, Origin, Resource},
+    registry::MemoryWindow,
+    resource::{Availability, Manifest, Resource, ResourceKind, ResourceOrigin},
 };
 use serde_json::{Map, Value, json};
 
@@ -43,7 +43,7 @@ fn phase(availability: &Availability) -> &'static str {
 fn description(resource: &Resource) -> Option<String> {
     let Manifest { key, description } = &resource.manifest;
     let annotated = || description.annotations.get("description").cloned();
-    text(&description.spec, "description").or_else(|| if key.kind == Kind::Tool { annotated() } else { None })
+    text(&description.spec, "description").or_else(|| if key.kind == ResourceKind::Tool { annotated() } else { None })
 }
 
 fn listed(resource: &Resource, availability: &Availability) -> wire::Listed {
@@ -73,9 +73,11 @@ fn identity(resource: &Resource, mut warnings: Vec<String>) -> wire::Identity {
         warnings.push(format!("a stored {kind} '{name}' has no effect, since a file describes one of that name"));
     }
     let (managed_by, generation, created_at) = match &resource.origin {
-        Origin::File(_) => ("file", None, None),
-        Origin::Builtin => ("server", None, None),
-        Origin::Stored { generation, created_at, .. } => ("api", Some(*generation), Some(created_at.to_rfc3339())),
+        ResourceOrigin::File(_) => ("file", None, None),
+        ResourceOrigin::Builtin => ("server", None, None),
+        ResourceOrigin::Stored { generation, created_at, .. } => {
+            ("api", Some(*generation), Some(created_at.to_rfc3339()))
+        }
     };
     wire::Identity {
         name,
@@ -96,7 +98,7 @@ pub(super) fn status(registry: &Registry, resource: &Resource) -> wire::Status {
         state: if availability.is_available { "Ready" } else { "Error" },
         message: availability.message.clone(),
         conditions: vec![Condition {
-            kind: if resource.manifest.key.kind == Kind::Model { "ModelAvailable" } else { "Available" },
+            kind: if resource.manifest.key.kind == ResourceKind::Model { "ModelAvailable" } else { "Available" },
             status: word(&availability),
             reason: availability.reason,
             message: availability.message,
@@ -206,8 +208,8 @@ fn memory_spec(registry: &Registry, resource: &Resource) -> wire::MemorySpec {
     let key = &resource.manifest.key;
     let window = registry.window(&key.namespace, &key.name).unwrap_or_default();
     let (max_messages, max_tokens) = match window {
-        Window::Messages(messages) => (Some(messages), None),
-        Window::Tokens(tokens) => (None, Some(tokens)),
+        MemoryWindow::Messages(messages) => (Some(messages), None),
+        MemoryWindow::Tokens(tokens) => (None, Some(tokens)),
     };
     wire::MemorySpec { kind: "buffer", max_messages, max_tokens, description: description(resource) }
 }

@@ -10,7 +10,7 @@ use bosun_core::{
     Actor, CallId, Content, Head, Outcome,
     ceiling::RESULTS_DELIVERED,
     head::CallState,
-    machine::{Delivery, Standing, Target, Verdict, outcome_code},
+    machine::{CallStanding, Delivery, DeliveryTarget, DeliveryVerdict, outcome_code},
 };
 use bosun_engine::{DeliverReport, Engine, QueryKey, Snapshot};
 use serde_json::{Value, json};
@@ -269,8 +269,8 @@ pub(crate) async fn deliver(
         .into_iter()
         .map(|posted| {
             let verdict = match posted.which {
-                Which::Foreign(_) => Verdict::Unknown,
-                Which::Call(_) | Which::Tool(_) => verdicts.next().unwrap_or(Verdict::Unknown),
+                Which::Foreign(_) => DeliveryVerdict::Unknown,
+                Which::Call(_) | Which::Tool(_) => verdicts.next().unwrap_or(DeliveryVerdict::Unknown),
             };
             (posted, verdict)
         })
@@ -279,12 +279,14 @@ pub(crate) async fn deliver(
     let mut kept = Warnings::from(warnings);
     judged.iter().filter_map(|(posted, _)| misnamed(&snapshot, posted)).for_each(|warning| kept.add(warning));
     let warnings = kept.into();
-    let counts = |(_, verdict): &(Posted, Verdict)| matches!(verdict, Verdict::Accepted(_) | Verdict::Replayed(_));
+    let counts = |(_, verdict): &(Posted, DeliveryVerdict)| {
+        matches!(verdict, DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_))
+    };
     if !judged.iter().any(counts) {
         return Err(refusal(&snapshot.head, &judged, batch));
     }
     Ok(DeliveredPost {
-        replayed: !judged.iter().any(|(_, verdict)| matches!(verdict, Verdict::Accepted(_))),
+        replayed: !judged.iter().any(|(_, verdict)| matches!(verdict, DeliveryVerdict::Accepted(_))),
         results: batch.then(|| judged.iter().map(|(posted, verdict)| to_wire(posted, *verdict)).collect()),
         snapshot,
         warnings,
@@ -294,8 +296,8 @@ pub(crate) async fn deliver(
 impl Posted {
     fn to_delivery(&self) -> Option<Delivery> {
         let target = match &self.which {
-            Which::Call(id) => Target::Call(*id),
-            Which::Tool(name) => Target::Tool(name.clone()),
+            Which::Call(id) => DeliveryTarget::Call(*id),
+            Which::Tool(name) => DeliveryTarget::Tool(name.clone()),
             Which::Foreign(_) => return None,
         };
         Some(Delivery { target, outcome: self.outcome.clone() })
@@ -303,31 +305,31 @@ impl Posted {
 }
 
 /// The word for a verdict in a batch, and the code if it is a fault.
-fn word(verdict: Verdict) -> (&'static str, Option<Code>) {
+fn word(verdict: DeliveryVerdict) -> (&'static str, Option<Code>) {
     match verdict {
-        Verdict::Accepted(_) => ("accepted", None),
-        Verdict::Replayed(_) => ("replayed", None),
-        Verdict::AlreadyResolved(_) => ("conflict", Some(Code::AlreadyResolved)),
-        Verdict::Expired(_) => ("expired", Some(Code::CallExpired)),
-        Verdict::Cancelled(_) => ("cancelled", Some(Code::CallCancelled)),
-        Verdict::Unknown => ("unknown", Some(Code::CallNotFound)),
-        Verdict::Ambiguous => ("ambiguous", Some(Code::AmbiguousCall)),
-        Verdict::NotWaiting => ("not_waiting", Some(Code::CallNotWaiting)),
+        DeliveryVerdict::Accepted(_) => ("accepted", None),
+        DeliveryVerdict::Replayed(_) => ("replayed", None),
+        DeliveryVerdict::AlreadyResolved(_) => ("conflict", Some(Code::AlreadyResolved)),
+        DeliveryVerdict::Expired(_) => ("expired", Some(Code::CallExpired)),
+        DeliveryVerdict::Cancelled(_) => ("cancelled", Some(Code::CallCancelled)),
+        DeliveryVerdict::Unknown => ("unknown", Some(Code::CallNotFound)),
+        DeliveryVerdict::Ambiguous => ("ambiguous", Some(Code::AmbiguousCall)),
+        DeliveryVerdict::NotWaiting => ("not_waiting", Some(Code::CallNotWaiting)),
     }
 }
 
-fn call_of(verdict: Verdict) -> Option<CallId> {
+fn call_of(verdict: DeliveryVerdict) -> Option<CallId> {
     match verdict {
-        Verdict::Accepted(id)
-        | Verdict::Replayed(id)
-        | Verdict::AlreadyResolved(id)
-        | Verdict::Expired(id)
-        | Verdict::Cancelled(id) => Some(id),
-        Verdict::Unknown | Verdict::Ambiguous | Verdict::NotWaiting => None,
+        DeliveryVerdict::Accepted(id)
+        | DeliveryVerdict::Replayed(id)
+        | DeliveryVerdict::AlreadyResolved(id)
+        | DeliveryVerdict::Expired(id)
+        | DeliveryVerdict::Cancelled(id) => Some(id),
+        DeliveryVerdict::Unknown | DeliveryVerdict::Ambiguous | DeliveryVerdict::NotWaiting => None,
     }
 }
 
-fn to_wire(posted: &Posted, verdict: Verdict) -> wire::PostedResult {
+fn to_wire(posted: &Posted, verdict: DeliveryVerdict) -> wire::PostedResult {
     let sent = match &posted.which {
         Which::Call(id) => Some(id.to_string()),
         Which::Foreign(id) => Some(clip(id)),
@@ -343,7 +345,7 @@ fn to_wire(posted: &Posted, verdict: Verdict) -> wire::PostedResult {
 }
 
 /// The error of a post of which nothing counts: that of its first result.
-fn refusal(head: &Head, judged: &[(Posted, Verdict)], batch: bool) -> ApiError {
+fn refusal(head: &Head, judged: &[(Posted, DeliveryVerdict)], batch: bool) -> ApiError {
     let Some((posted, verdict)) = judged.first() else {
         return ApiError::new(Code::InvalidToolResult, "the post has no result");
     };
@@ -357,27 +359,27 @@ fn refusal(head: &Head, judged: &[(Posted, Verdict)], batch: bool) -> ApiError {
     ApiError::new(code, message).with_details(details)
 }
 
-fn sentence(named: &str, verdict: Verdict) -> String {
+fn sentence(named: &str, verdict: DeliveryVerdict) -> String {
     match verdict {
         // These count: the caller has checked that there is none of them.
-        Verdict::Accepted(_) | Verdict::Replayed(_) => format!("{named} has its result"),
-        Verdict::AlreadyResolved(_) => format!("{named} already has another result, which stays"),
-        Verdict::Expired(_) => format!("{named} was not answered in time; the agent went on without it"),
-        Verdict::Cancelled(_) => format!("{named} is void: the query has ended"),
-        Verdict::Unknown => format!("{named} is not a call of this query that a client may answer"),
-        Verdict::Ambiguous => format!("several calls of {named} wait; say which one with `toolCallId`"),
-        Verdict::NotWaiting => format!("no call of {named} waits for a result"),
+        DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_) => format!("{named} has its result"),
+        DeliveryVerdict::AlreadyResolved(_) => format!("{named} already has another result, which stays"),
+        DeliveryVerdict::Expired(_) => format!("{named} was not answered in time; the agent went on without it"),
+        DeliveryVerdict::Cancelled(_) => format!("{named} is void: the query has ended"),
+        DeliveryVerdict::Unknown => format!("{named} is not a call of this query that a client may answer"),
+        DeliveryVerdict::Ambiguous => format!("several calls of {named} wait; say which one with `toolCallId`"),
+        DeliveryVerdict::NotWaiting => format!("no call of {named} waits for a result"),
     }
 }
 
 /// The refusal of a large result before its body is read, if its call does not wait for one.
-pub(crate) fn refuse_early(id: &str, standing: Standing) -> Option<ApiError> {
+pub(crate) fn refuse_early(id: &str, standing: CallStanding) -> Option<ApiError> {
     let which = Which::of(id.to_owned());
     let verdict = match (&which, standing) {
-        (_, Standing::Open | Standing::Resolved) => return None,
-        (Which::Call(call), Standing::Expired) => Verdict::Expired(*call),
-        (Which::Call(call), Standing::Cancelled) => Verdict::Cancelled(*call),
-        _ => Verdict::Unknown,
+        (_, CallStanding::Open | CallStanding::Resolved) => return None,
+        (Which::Call(call), CallStanding::Expired) => DeliveryVerdict::Expired(*call),
+        (Which::Call(call), CallStanding::Cancelled) => DeliveryVerdict::Cancelled(*call),
+        _ => DeliveryVerdict::Unknown,
     };
     let code = word(verdict).1?;
     tracing::warn!(
@@ -389,8 +391,8 @@ pub(crate) fn refuse_early(id: &str, standing: Standing) -> Option<ApiError> {
 }
 
 /// The result that won, by its hash: enough to recognise it, too little to read it.
-fn recorded_hash(head: &Head, verdict: Verdict) -> Option<Value> {
-    let Verdict::AlreadyResolved(id) = verdict else { return None };
+fn recorded_hash(head: &Head, verdict: DeliveryVerdict) -> Option<Value> {
+    let DeliveryVerdict::AlreadyResolved(id) = verdict else { return None };
     match head.call(id)?.state {
         CallState::Resolved { outcome } => Some(json!({ "id": id, "recorded": outcome })),
         _ => None,
@@ -399,7 +401,7 @@ fn recorded_hash(head: &Head, verdict: Verdict) -> Option<Value> {
 
 /// The log has a line for each of the first results that were not used, and one for all others: a client chooses how
 /// many there are.
-fn log_unused(head: &Head, judged: &[(Posted, Verdict)]) {
+fn log_unused(head: &Head, judged: &[(Posted, DeliveryVerdict)]) {
     const LINES: usize = 8;
     let unused: Vec<_> = judged.iter().filter(|(_, verdict)| word(*verdict).1.is_some()).collect();
     for (posted, verdict) in unused.iter().take(LINES) {

@@ -15,8 +15,8 @@ use axum::{
 use bosun_core::{
     CallId, Content, Namespace,
     content::{INLINE_BYTES, LARGEST_BYTES, MediaType},
-    json::Limits,
-    machine::Standing,
+    json::JsonLimits,
+    machine::CallStanding,
 };
 use bosun_engine::{Engine, Upload, UploadError};
 use bytes::{Bytes, BytesMut};
@@ -64,14 +64,14 @@ pub(crate) async fn read(
     Ok(ResultPost::of_call(&path.call_id, outcome, options.hold, warnings))
 }
 
-async fn standing(engine: &Engine, path: &CallPath) -> Result<Standing, ApiError> {
+async fn standing(engine: &Engine, path: &CallPath) -> Result<CallStanding, ApiError> {
     let key = path.query.key()?;
     match path.call_id.parse::<CallId>() {
         Ok(call) => Ok(engine.standing(&key, call).await?),
         // Not an id of this server. A missing query is reported first.
         Err(_) => {
             engine.get(&key, None).await?;
-            Ok(Standing::Unknown)
+            Ok(CallStanding::Unknown)
         }
     }
 }
@@ -95,7 +95,7 @@ fn read_media_type(headers: &HeaderMap) -> Result<Option<MediaType>, ApiError> {
 struct UploadTarget {
     namespace: Namespace,
     call: CallId,
-    standing: Standing,
+    standing: CallStanding,
 }
 
 async fn receive(
@@ -110,7 +110,7 @@ async fn receive(
     }
     // What a post could have delivered as JSON is parsed as JSON, so that it is the same value by either way. A
     // text is its bytes.
-    let in_memory = if media_type.is_json() { Limits::BODY.bytes } else { INLINE_BYTES };
+    let in_memory = if media_type.is_json() { JsonLimits::BODY.bytes } else { INLINE_BYTES };
     let mut pieces = Chunks::new(body);
     let mut small = BytesMut::new();
     let mut large: Option<Upload> = None;

@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use super::{MESSAGES, config, model, stream};
 use crate::model::{
-    anthropic::Messages,
+    anthropic::MessagesApi,
     remote::Wire,
     testing::{self, corpus::Corpus},
 };
 
-const CORPUS: Corpus<Messages> = Corpus { name: "anthropic", wire: MESSAGES };
+const CORPUS: Corpus<MessagesApi> = Corpus { name: "anthropic", wire: MESSAGES };
 
 #[test]
 fn every_stream_of_the_corpus_gives_its_reply() {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::{MESSAGES, config, model, stream};
 use crate::model::{
-    remote::{Config, Wire as _},
-    testing::{Kept, conversation, failing, follow, hello, refused_after, reply, request, stand_in},
+    remote::{RemoteConfig, Wire as _},
+    testing::{KeptDeltas, conversation, failing, follow, hello, refused_after, reply, request, stand_in},
 };
 
 fn error_event(kind: &str) -> String {
@@ -24,10 +24,10 @@ async fn thoughts_come_back_unchanged_and_in_their_places() {
         let server = stand_in(vec![stream(name), stream("text-only")]).await;
         let model = model(config(&server.url()));
         let mut request = hello();
-        let reply = model.reply(&request, &Kept::default()).await.unwrap();
+        let reply = model.reply(&request, &KeptDeltas::default()).await.unwrap();
         request.messages.extend(follow(&reply));
         request.messages.push(Message::User("go on".into()));
-        model.reply(&request, &Kept::default()).await.unwrap();
+        model.reply(&request, &KeptDeltas::default()).await.unwrap();
         let sent: Value = serde_json::from_str(&server.requests()[1].body).unwrap();
         assert_eq!(sent["messages"][1]["content"], blocks(name), "{name}");
     }
@@ -76,7 +76,7 @@ async fn a_turn_begins_with_the_bytes_of_the_turn_before_it() {
     let model = model(config(&server.url()));
     let mut messages: Vec<_> = conversation().drain(..2).collect();
     for _ in 0..3 {
-        let reply = model.reply(&request(messages.clone()), &Kept::default()).await.unwrap();
+        let reply = model.reply(&request(messages.clone()), &KeptDeltas::default()).await.unwrap();
         messages.extend(follow(&reply));
     }
     let mark = ",\"cache_control\":{\"type\":\"ephemeral\"}";
@@ -98,7 +98,7 @@ async fn a_turn_begins_with_the_bytes_of_the_turn_before_it() {
 async fn a_paused_turn_is_continued() {
     let server = stand_in(vec![stream("paused"), stream("server-tool"), stream("text-only")]).await;
     let model = model(config(&server.url()));
-    let kept = Kept::default();
+    let kept = KeptDeltas::default();
     let mut request = hello();
     let reply = model.reply(&request, &kept).await.unwrap();
     assert_eq!(reply.text.as_deref(), Some("Searching. I'll search.It is 64 °F."));
@@ -109,7 +109,7 @@ async fn a_paused_turn_is_continued() {
     // For the next turn the two answers are one.
     request.messages.extend(follow(&reply));
     request.messages.push(Message::User("go on".into()));
-    model.reply(&request, &Kept::default()).await.unwrap();
+    model.reply(&request, &KeptDeltas::default()).await.unwrap();
     let third: Value = serde_json::from_str(&server.requests()[2].body).unwrap();
     let (Value::Array(mut expect), Value::Array(rest)) = (blocks("paused"), blocks("server-tool")) else { panic!() };
     expect.extend(rest);
@@ -166,18 +166,18 @@ async fn a_whole_conversation_is_accepted_by_the_api() {
     let script = Plays::parse("script.yaml", text).unwrap();
     for stream in [true, false] {
         let server = StandIn::recording(script.clone()).await.unwrap();
-        let model = model(Config { stream, ..config(&server.url()) });
+        let model = model(RemoteConfig { stream, ..config(&server.url()) });
         let mut request = request(vec![Message::System("Be brief.".into()), Message::User("question".into())]);
         let mut calls = Vec::new();
         for _ in 0..2 {
-            let reply = model.reply(&request, &Kept::default()).await.unwrap();
+            let reply = model.reply(&request, &KeptDeltas::default()).await.unwrap();
             calls.push(reply.calls.iter().map(|call| call.arguments.clone()).collect::<Vec<_>>());
             request.messages.extend(follow(&reply));
         }
         // Only a stream can contain arguments that are not JSON.
         let broken = if stream { "{broken" } else { "{}" };
         assert_eq!(calls, [vec!["{\"expression\":\"1\"}", broken], vec!["{\"expression\":\"2\"}"]]);
-        let last = model.reply(&request, &Kept::default()).await.unwrap();
+        let last = model.reply(&request, &KeptDeltas::default()).await.unwrap();
         assert_eq!(last.text.as_deref(), Some("It is 2108"));
         let usage = last.usage;
         let tokens = [usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.cache_write_tokens];

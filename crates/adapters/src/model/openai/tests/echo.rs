@@ -5,16 +5,16 @@ use bosun_standin as standin;
 use serde_json::{Value, json};
 
 use super::{ChatCompletions, OPENAI, config, stream};
-use crate::model::testing::{self, Kept, follow, hello, stand_in};
+use crate::model::testing::{self, KeptDeltas, follow, hello, stand_in};
 
 /// The message of the model in the request after `first`.
 async fn echoed(wire: ChatCompletions, first: standin::Answer) -> Value {
     let server = stand_in(vec![first, stream("one-word")]).await;
     let model = testing::remote(config(&server.url()), wire);
     let mut request = hello();
-    let reply = model.reply(&request, &Kept::default()).await.unwrap();
+    let reply = model.reply(&request, &KeptDeltas::default()).await.unwrap();
     request.messages.extend(follow(&reply));
-    model.reply(&request, &Kept::default()).await.unwrap();
+    model.reply(&request, &KeptDeltas::default()).await.unwrap();
     let sent: Value = serde_json::from_str(&server.requests()[1].body).unwrap();
     sent["messages"][1].clone()
 }

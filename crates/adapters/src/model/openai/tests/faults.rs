@@ -9,7 +9,7 @@ use bosun_standin::{Answer, End};
 use super::{OPENAI, config, model, stream};
 use crate::model::{
     remote::Wire as _,
-    testing::{Kept, failing, hello, literal, refused_after, reply, stand_in},
+    testing::{KeptDeltas, failing, hello, literal, refused_after, reply, stand_in},
 };
 use bosun_engine::Model;
 
@@ -237,21 +237,21 @@ async fn no_error_repeats_a_secret() {
         assert!(!shown.contains("canary"), "{shown}");
     }
     // Nor does one of our own.
-    let closed = model(crate::model::remote::Config {
+    let closed = model(crate::model::remote::RemoteConfig {
         base_url: literal(&format!("http://127.0.0.1:1/v1?{query}")),
         api_key: Some(literal(key)),
         ..config("")
     });
-    check(closed.reply(&hello(), &Kept::default()).await.unwrap_err());
+    check(closed.reply(&hello(), &KeptDeltas::default()).await.unwrap_err());
     for (base, key) in
         [(format!("nonsense {query}"), key.to_owned()), ("http://127.0.0.1:1".into(), format!("{key}\n"))]
     {
-        let broken = model(crate::model::remote::Config {
+        let broken = model(crate::model::remote::RemoteConfig {
             base_url: literal(&base),
             api_key: Some(literal(&key)),
             ..config("")
         });
-        check(broken.reply(&hello(), &Kept::default()).await.unwrap_err());
+        check(broken.reply(&hello(), &KeptDeltas::default()).await.unwrap_err());
     }
 }
 
@@ -266,7 +266,7 @@ async fn parts_of_a_key_in_an_error_are_redacted() {
         "****WXYZ is no key",
     ] {
         let server = stand_in(vec![failing(401, message)]).await;
-        let model = model(crate::model::remote::Config { api_key: Some(literal(KEY)), ..config(&server.url()) });
+        let model = model(crate::model::remote::RemoteConfig { api_key: Some(literal(KEY)), ..config(&server.url()) });
         let shown = reply(&model).await.unwrap_err().to_string();
         assert!(!shown.contains("WXYZ") && !shown.contains("qwe") && shown.contains("[redacted]"), "{shown}");
     }

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 use bosun_core::{ContentHash, Timestamp, audit::Action};
-use bosun_engine::store::Search;
+use bosun_engine::store::RecordSearch;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Deserialize;
 
@@ -23,7 +23,7 @@ pub(in super::super) const FIND: &str = "SELECT first_at, last_at, terms FROM au
 
 /// The index row of one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Block {
+pub(in super::super) struct AuditBlock {
     /// The row of its last record.
     pub(in super::super) key: i64,
     pub(in super::super) first_at: i64,
@@ -52,16 +52,16 @@ struct IndexedFields<'a> {
     at: Timestamp,
     action: Action,
     #[serde(borrow)]
-    actor: Option<Text<'a>>,
+    actor: Option<BlockText<'a>>,
     #[serde(borrow)]
-    tool: Option<Text<'a>>,
+    tool: Option<BlockText<'a>>,
     #[serde(borrow)]
-    query: Option<Text<'a>>,
+    query: Option<BlockText<'a>>,
 }
 
 /// Copied only if it is written with escapes.
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BlockText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The terms of one column. Consecutive records mostly have the same value, which is hashed once.
 struct Column {
@@ -74,8 +74,10 @@ impl Column {
         Self { tag, last: None }
     }
 
-    fn note(&mut self, value: Option<Text<'_>>, terms: &mut Vec<[u8; 4]>) {
-        let Some(Text(value)) = value.filter(|Text(value)| self.last.as_deref() != Some(&**value)) else { return };
+    fn note(&mut self, value: Option<BlockText<'_>>, terms: &mut Vec<[u8; 4]>) {
+        let Some(BlockText(value)) = value.filter(|BlockText(value)| self.last.as_deref() != Some(&**value)) else {
+            return;
+        };
         terms.push(term(self.tag, &value));
         let last = self.last.get_or_insert_default();
         last.clear();
@@ -83,7 +85,7 @@ impl Column {
     }
 }
 
-impl Block {
+impl AuditBlock {
     /// Reads the block whose last record is `last`.
     pub(in super::super) fn of_records(connection: &Connection, chain: i64, last: u64) -> rusqlite::Result<Self> {
         let mut statement = connection.prepare_cached(super::chain_verifier::RECORDS)?;
@@ -137,7 +139,7 @@ pub(super) struct BlockFilter {
 }
 
 impl BlockFilter {
-    pub(super) fn of(search: &Search) -> Self {
+    pub(super) fn of(search: &RecordSearch) -> Self {
         let mut terms = Vec::new();
         terms.extend(search.actor.as_deref().map(|actor| term(b'a', actor)));
         terms.extend(search.tool.as_deref().map(|tool| term(b't', tool)));
@@ -152,7 +154,7 @@ impl BlockFilter {
     }
 
     /// Whether a record of the block may match.
-    pub(super) fn may_match(&self, block: &Block) -> bool {
+    pub(super) fn may_match(&self, block: &AuditBlock) -> bool {
         self.terms.iter().all(|term| block.has(*term))
             && self.from.is_none_or(|from| block.last_at >= from.0)
             && self.to.is_none_or(|to| block.first_at < to.0)

@@ -5,7 +5,7 @@
 
 use bosun_core::{
     Timestamp,
-    audit::{Action, Record},
+    audit::{Action, AuditRecord},
 };
 use rusqlite::Connection;
 
@@ -95,7 +95,7 @@ impl<'k> ChainVerifier<'k> {
                 return Ok(Err(fault));
             }
             if row.get::<_, i64>(0)? == last {
-                self.at = serde_json::from_str::<Record>(body).ok().map(|record| record.at);
+                self.at = serde_json::from_str::<AuditRecord>(body).ok().map(|record| record.at);
             }
         }
         Ok(Ok(self))
@@ -129,7 +129,7 @@ fn about_itself(body: &str) -> Option<(Action, String)> {
     if !body.contains("\"action\":\"audit.") {
         return None;
     }
-    let record: Record = serde_json::from_str(body).ok()?;
+    let record: AuditRecord = serde_json::from_str(body).ok()?;
     matches!(record.action, Action::AuditKeyRotated | Action::AuditBroken)
         .then(|| (record.action, record.detail.unwrap_or_default()))
 }

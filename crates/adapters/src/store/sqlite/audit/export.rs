@@ -138,7 +138,7 @@ pub fn export(
 pub fn verify_file(path: &Path, keys: &AuditKeys) -> Result<Verified, VerifyError> {
     let unreadable = |source| VerifyError::File { path: path.into(), source };
     let mut lines = BufReader::new(File::open(path).map_err(unreadable)?);
-    let mut reading = Reading::new(keys);
+    let mut reading = ExportReading::new(keys);
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
@@ -157,7 +157,7 @@ pub fn verify_file(path: &Path, keys: &AuditKeys) -> Result<Verified, VerifyErro
 }
 
 /// A file that is being verified.
-struct Reading<'k> {
+struct ExportReading<'k> {
     keys: &'k AuditKeys,
     /// The current namespace, and the seal of its chain.
     verifier: Option<(String, ChainVerifier<'k>, Vec<u8>)>,
@@ -167,7 +167,7 @@ struct Reading<'k> {
     verified: Verified,
 }
 
-impl<'k> Reading<'k> {
+impl<'k> ExportReading<'k> {
     fn new(keys: &'k AuditKeys) -> Self {
         Self { keys, verifier: None, seals: Vec::new(), line: 0, is_over: false, verified: Verified::default() }
     }

@@ -16,7 +16,7 @@ use super::{
         transaction::{WriteConnection, unavailable},
     },
     AuditChanges,
-    blocks::{BLOCK, Block, indexed_up_to},
+    blocks::{AuditBlock, BLOCK, indexed_up_to},
     chain::{self, rows},
 };
 
@@ -27,7 +27,7 @@ const DELETED_AT_MOST: usize = 8;
 /// A maintenance task.
 #[derive(Debug)]
 pub(in super::super) enum Maintenance {
-    Index(Vec<Block>),
+    Index(Vec<AuditBlock>),
     /// Delete the records of this log up to this sequence number.
     Shorten(Namespace, u64),
 }
@@ -55,7 +55,7 @@ fn find(
         let indexed = indexed_up_to(&snapshot, chain.id, chain.let_go)?;
         let whole = (chain.seq.saturating_sub(indexed) / BLOCK).min(INDEXED_AT_MOST as u64);
         if whole > 0 {
-            let block = |number| Block::of_records(&snapshot, chain.id, indexed + number * BLOCK);
+            let block = |number| AuditBlock::of_records(&snapshot, chain.id, indexed + number * BLOCK);
             return Ok(Some(Maintenance::Index((1..=whole).map(block).collect::<rusqlite::Result<_>>()?)));
         }
         // An invalid name is never written under.

@@ -32,7 +32,7 @@ pub(super) use self::{
     read::{CALLS, QUERIES, SCAN},
 };
 pub(super) use self::{
-    blocks::{BLOCK, Block},
+    blocks::{AuditBlock, BLOCK},
     chain::{chain_of, number as number_of},
     head_export::{HeadExporter, Heads},
     maintenance::{Maintenance, next_maintenance},

@@ -5,15 +5,15 @@
 
 use bosun_core::{
     Namespace,
-    audit::{Record, Source},
-    usage::{CallTally, Hour, Key, QueryTally, Usage},
+    audit::{AuditRecord, CallSource},
+    usage::{CallTally, Hour, QueryTally, UsageKey, UsageTotals},
 };
-use bosun_engine::store::{Found, Numbered, Search, StoreError};
+use bosun_engine::store::{FoundRecords, Numbered, RecordSearch, StoreError};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     super::read::unavailable,
-    blocks::{BLOCK, Block, BlockFilter, last_of_block},
+    blocks::{AuditBlock, BLOCK, BlockFilter, last_of_block},
     chain::{self, Mac, row},
     write::from_text,
 };
@@ -32,19 +32,19 @@ pub(in super::super) const QUERIES: &str =
 pub(in super::super) fn search(
     connection: &Connection,
     namespace: &Namespace,
-    search: &Search,
-) -> Result<Found, StoreError> {
+    search: &RecordSearch,
+) -> Result<FoundRecords, StoreError> {
     look(connection, namespace, search).map_err(unavailable)
 }
 
-fn look(connection: &Connection, namespace: &Namespace, search: &Search) -> rusqlite::Result<Found> {
+fn look(connection: &Connection, namespace: &Namespace, search: &RecordSearch) -> rusqlite::Result<FoundRecords> {
     let snapshot = connection.unchecked_transaction()?;
     let mut find = snapshot.prepare_cached(FIND_CHAIN)?;
     let chain: Option<(i64, u64, u64)> =
         find.query_row([namespace.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
-    let Some((chain, last, let_go)) = chain else { return Ok(Found::default()) };
+    let Some((chain, last, let_go)) = chain else { return Ok(FoundRecords::default()) };
     let sieve = BlockFilter::of(search);
-    let mut found = Found::default();
+    let mut found = FoundRecords::default();
     let mut statement = snapshot.prepare_cached(SCAN)?;
     let mut scanned = 0;
     // Records below this one have not been read.
@@ -53,7 +53,7 @@ fn look(connection: &Connection, namespace: &Namespace, search: &Search) -> rusq
         let block_end = last_of_block(end - 1);
         // The end of the block before it, or what was deleted, which is whole blocks.
         let before = (block_end - BLOCK).max(let_go);
-        let block = if sieve.matches_all() { None } else { Block::find(&snapshot, row(chain, block_end))? };
+        let block = if sieve.matches_all() { None } else { AuditBlock::find(&snapshot, row(chain, block_end))? };
         if block.is_some_and(|block| !sieve.may_match(&block)) {
             end = before + 1;
             continue;
@@ -67,7 +67,7 @@ fn look(connection: &Connection, namespace: &Namespace, search: &Search) -> rusq
             }
             scanned += 1;
             // A record that was made unreadable must not hide the others; `verify` reports it.
-            let Ok(record) = from_text::<Record>(next.get_ref(1)?.as_str().unwrap_or_default()) else {
+            let Ok(record) = from_text::<AuditRecord>(next.get_ref(1)?.as_str().unwrap_or_default()) else {
                 tracing::error!(%namespace, seq, "an audit record is left out because it is not readable");
                 continue;
             };
@@ -85,22 +85,22 @@ pub(in super::super) fn usage(
     connection: &Connection,
     namespace: &Namespace,
     since: Hour,
-) -> Result<Usage, StoreError> {
+) -> Result<UsageTotals, StoreError> {
     add_up(connection, namespace, since).map_err(unavailable)
 }
 
-fn add_up(connection: &Connection, namespace: &Namespace, since: Hour) -> rusqlite::Result<Usage> {
+fn add_up(connection: &Connection, namespace: &Namespace, since: Hour) -> rusqlite::Result<UsageTotals> {
     let snapshot = connection.unchecked_transaction()?;
-    let mut usage = Usage::default();
+    let mut usage = UsageTotals::default();
     let mut calls = snapshot.prepare_cached(CALLS)?;
     let mut rows = calls.query(params![namespace.as_str(), since.0])?;
     while let Some(row) = rows.next()? {
         let source = match row.get_ref(2)?.as_str()? {
-            "inside" => Source::Inside,
-            "outside" => Source::Outside,
-            _ => Source::Refused,
+            "inside" => CallSource::Inside,
+            "outside" => CallSource::Outside,
+            _ => CallSource::Refused,
         };
-        let key = Key { agent: row.get(0)?, tool: row.get(1)?, source };
+        let key = UsageKey { agent: row.get(0)?, tool: row.get(1)?, source };
         let latency = from_text(row.get_ref(5)?.as_str()?)?;
         usage.add_calls(key, &CallTally { calls: row.get(3)?, errors: row.get(4)?, latency });
     }

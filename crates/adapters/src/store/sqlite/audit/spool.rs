@@ -12,7 +12,7 @@ use std::{
     path::Path,
 };
 
-use bosun_core::audit::Record;
+use bosun_core::audit::AuditRecord;
 
 use crate::ownership;
 
@@ -23,7 +23,7 @@ pub const ACTS_FILE: &str = "audit.acts";
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn append(dir: &Path, record: &Record) -> io::Result<()> {
+pub fn append(dir: &Path, record: &AuditRecord) -> io::Result<()> {
     let mut line = serde_json::to_string(record)?;
     line.push('\n');
     let mut file = File::options().create(true).append(true).mode(0o600).open(dir.join(ACTS_FILE))?;
@@ -38,7 +38,7 @@ pub fn append(dir: &Path, record: &Record) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Spooled {
     file: File,
-    pub records: Vec<Record>,
+    pub records: Vec<AuditRecord>,
 }
 
 impl Spooled {
@@ -87,7 +87,7 @@ mod tests {
     fn spooled_records_are_taken_until_they_are_cleared() {
         let dir = tempfile::tempdir().unwrap();
         assert!(take(dir.path()).unwrap().is_none());
-        let act = |at| Record::of_act(Timestamp(at), Action::StoreBackedUp, None, Some("there".into()));
+        let act = |at| AuditRecord::of_act(Timestamp(at), Action::StoreBackedUp, None, Some("there".into()));
         append(dir.path(), &act(1)).unwrap();
         append(dir.path(), &act(2)).unwrap();
         let both = [act(1), act(2)];
@@ -104,7 +104,7 @@ mod tests {
     fn an_incomplete_line_does_not_hide_the_others() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(ACTS_FILE), "{\"at\":\n").unwrap();
-        let act = Record::of_act(Timestamp(1), Action::StoreBackedUp, None, None);
+        let act = AuditRecord::of_act(Timestamp(1), Action::StoreBackedUp, None, None);
         append(dir.path(), &act).unwrap();
         assert_eq!(take(dir.path()).unwrap().unwrap().records, [act]);
     }

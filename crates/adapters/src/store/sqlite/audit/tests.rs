@@ -7,7 +7,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 
 use bosun_core::{Timestamp, audit::Action};
 use bosun_engine::{
-    store::{Records as _, Search, Store as _},
+    store::{RecordSearch, Records as _, Store as _},
     testing::scribe::Scribe,
 };
 use rusqlite::Connection;
@@ -51,9 +51,9 @@ async fn an_untouched_log_is_verified() {
 }
 
 /// A small deterministic generator.
-struct Dice(u64);
+struct AuditDice(u64);
 
-impl Dice {
+impl AuditDice {
     fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -63,7 +63,7 @@ impl Dice {
 }
 
 /// One tampering by an attacker who has the file, but not the key.
-fn tamper(connection: &Connection, dice: &mut Dice) -> String {
+fn tamper(connection: &Connection, dice: &mut AuditDice) -> String {
     let keys: Vec<i64> = connection
         .prepare("SELECT key FROM audit ORDER BY key")
         .unwrap()
@@ -178,7 +178,7 @@ fn find_tamperings(dir: TempDir, rounds: u32) {
     let database = dir.path().join("bosun.db");
     let pristine = fs::read(&database).unwrap();
     assert!(faults(dir.path()).is_empty());
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut dice = AuditDice(0x9e37_79b9_7f4a_7c15);
     for round in 0..rounds {
         fs::write(&database, &pristine).unwrap();
         let connection = Connection::open(&database).unwrap();
@@ -212,7 +212,7 @@ async fn an_unreadable_record_does_not_hide_the_others() {
     assert_eq!(connection.execute("UPDATE audit SET body = 'x' WHERE key & 1099511627775 = 2", []), Ok(2));
     drop(connection);
     let store = Sqlite::open(dir.path()).unwrap();
-    let all = Search { limit: 100, ..Search::default() };
+    let all = RecordSearch { limit: 100, ..RecordSearch::default() };
     assert_eq!(store.search(&"default".parse().unwrap(), &all).await.unwrap().records.len(), 7);
     assert!(faults(dir.path()).iter().all(|fault| matches!(fault, AuditFault::Changed { seq: 2, .. })));
 }
@@ -259,7 +259,7 @@ async fn a_new_key_continues_where_the_old_one_ended() {
     let verified = verify(dir.path(), &Audit::default()).unwrap();
     assert!(verified.faults.is_empty(), "{:?}", verified.faults);
     let store = Sqlite::open(dir.path()).unwrap();
-    let all = Search { limit: 100, ..Search::default() };
+    let all = RecordSearch { limit: 100, ..RecordSearch::default() };
     let log = store.search(&"default".parse().unwrap(), &all).await.unwrap();
     let rotated: Vec<_> =
         log.records.iter().filter(|numbered| numbered.record.action == Action::AuditKeyRotated).collect();
@@ -285,7 +285,7 @@ async fn a_new_key_and_a_spooled_record_are_readable_by_the_server() {
     }
     let owner = |path: &Path| fs::metadata(path).map(|found| (found.uid(), found.mode() & 0o777)).unwrap();
     rotate(&key_file).unwrap();
-    spool::append(dir.path(), &bosun_core::audit::Record::of_act(Timestamp(1), Action::StoreBackedUp, None, None))
+    spool::append(dir.path(), &bosun_core::audit::AuditRecord::of_act(Timestamp(1), Action::StoreBackedUp, None, None))
         .unwrap();
     let server = owner(dir.path()).0;
     assert_eq!(owner(&key_file), (server, 0o600));
@@ -306,7 +306,8 @@ async fn without_its_key_a_log_is_not_continued() {
     store.durable(position).await.unwrap();
     let position = scribe.resolve_and_complete(&store);
     store.durable(position).await.unwrap();
-    let found = store.search(&"default".parse().unwrap(), &Search { limit: 9, ..Search::default() }).await.unwrap();
+    let found =
+        store.search(&"default".parse().unwrap(), &RecordSearch { limit: 9, ..RecordSearch::default() }).await.unwrap();
     assert!(found.records.is_empty(), "nothing was recorded");
     let used = store.usage(&"default".parse().unwrap(), bosun_core::usage::Hour(0)).await.unwrap();
     assert_eq!(used.all_queries().queries, 1, "but it was counted");
@@ -375,19 +376,19 @@ async fn an_export_has_every_record_as_it_was_sealed() {
 #[tokio::test]
 async fn many_different_tools_are_counted_as_others() {
     use bosun_core::{
-        audit::{Record, SUCCESS, Source},
+        audit::{AuditRecord, CallSource, SUCCESS},
         usage::{Hour, MOST_KEYS, OTHER},
     };
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(Sqlite::open(dir.path()).unwrap());
     let namespace = "default".parse().unwrap();
-    let call = |number: usize| Record {
+    let call = |number: usize| AuditRecord {
         agent: Some("a".into()),
         tool: Some(format!("tool-{number}").into()),
-        source: Some(Source::Outside),
+        source: Some(CallSource::Outside),
         outcome: Some(SUCCESS.into()),
         duration_ms: Some(5),
-        ..Record::of_act(Timestamp(0), Action::CallDelivered, None, None)
+        ..AuditRecord::of_act(Timestamp(0), Action::CallDelivered, None, None)
     };
     let position = store.record(&namespace, (0..MOST_KEYS + 50).map(call).collect()).unwrap();
     store.durable(position).await.unwrap();
@@ -399,7 +400,7 @@ async fn many_different_tools_are_counted_as_others() {
 
 #[tokio::test]
 async fn a_search_by_time_finds_what_a_clock_that_was_set_back_has_written() {
-    use bosun_core::audit::Record;
+    use bosun_core::audit::AuditRecord;
     let dir = tempfile::tempdir().unwrap();
     let store = Sqlite::open(dir.path()).unwrap();
     let namespace = "default".parse().unwrap();
@@ -407,15 +408,15 @@ async fn a_search_by_time_finds_what_a_clock_that_was_set_back_has_written() {
     // The clock was set back by forty minutes in the middle.
     let times: Vec<i64> =
         (0..200).map(|number| if number < 100 { number * minute } else { (number - 40) * minute }).collect();
-    let act = |at: &i64| Record::of_act(Timestamp(*at), Action::KeysReloaded, None, None);
+    let act = |at: &i64| AuditRecord::of_act(Timestamp(*at), Action::KeysReloaded, None, None);
     let position = store.record(&namespace, times.iter().map(act).collect()).unwrap();
     store.durable(position).await.unwrap();
     for (from, to) in [(0, 30), (50, 70), (55, 100), (99, 101), (100, 200), (159, 160)] {
-        let search = Search {
+        let search = RecordSearch {
             from: Some(Timestamp(from * minute)),
             to: Some(Timestamp(to * minute)),
             limit: 500,
-            ..Search::default()
+            ..RecordSearch::default()
         };
         let found = store.search(&namespace, &search).await.unwrap().records.len();
         let expect = times.iter().filter(|at| (from * minute..to * minute).contains(at)).count();

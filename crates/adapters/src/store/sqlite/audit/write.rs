@@ -11,8 +11,8 @@ use std::{
 
 use bosun_core::{
     Namespace, Timestamp,
-    audit::{Action, Record},
-    usage::{CallTally, Histogram, Hour, Key, MOST_KEYS, OTHER, QueryTally, Sample, Usage},
+    audit::{Action, AuditRecord},
+    usage::{CallTally, Histogram, Hour, MOST_KEYS, OTHER, QueryTally, Sample, UsageKey, UsageTotals},
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
@@ -48,7 +48,7 @@ pub(in super::super) struct EncodedRecords {
 
 impl EncodedRecords {
     /// Without `audited`, only the usage samples are kept.
-    pub(in super::super) fn of(records: &[Record], audited: bool) -> Result<Self, serde_json::Error> {
+    pub(in super::super) fn of(records: &[AuditRecord], audited: bool) -> Result<Self, serde_json::Error> {
         let texts =
             if audited { records.iter().map(serde_json::to_string).collect::<Result<_, _>>()? } else { Vec::new() };
         let samples = records.iter().filter_map(|record| Some((Hour::of(record.at), Sample::of(record)?))).collect();
@@ -68,7 +68,7 @@ pub(in super::super) struct AuditWriter {
 #[derive(Default)]
 pub(in super::super) struct AuditChanges {
     chains: BTreeMap<Namespace, Chain>,
-    usage: BTreeMap<(Namespace, Hour), Usage>,
+    usage: BTreeMap<(Namespace, Hour), UsageTotals>,
 }
 
 /// The prepared statements that write records, for the duration of a transaction.
@@ -91,7 +91,7 @@ impl<'a> RecordWriter<'a> {
     fn note(&mut self, chain: &mut Chain, key: &AuditKey, action: Action, detail: String) -> rusqlite::Result<()> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let now = Timestamp(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
-        let text = to_text(&Record::of_act(now, action, None, Some(detail)))?;
+        let text = to_text(&AuditRecord::of_act(now, action, None, Some(detail)))?;
         self.add(chain, key, &text)
     }
 }
@@ -270,14 +270,14 @@ pub(in super::super) fn has_records(connection: &Connection) -> rusqlite::Result
     connection.prepare("SELECT 1 FROM audit_chains")?.exists([])
 }
 
-fn write_usage(connection: &Connection, namespace: &str, hour: Hour, usage: &Usage) -> rusqlite::Result<()> {
+fn write_usage(connection: &Connection, namespace: &str, hour: Hour, usage: &UsageTotals) -> rusqlite::Result<()> {
     for (key, tally) in &usage.calls {
         let place = find_calls(connection, namespace, hour, key)?;
         let (key, known) = match place {
             Some(known) => (key.clone(), known),
             None if has_space(connection, namespace, hour)? => (key.clone(), CallTally::default()),
             None => {
-                let other = Key { agent: OTHER.into(), tool: OTHER.into(), source: key.source };
+                let other = UsageKey { agent: OTHER.into(), tool: OTHER.into(), source: key.source };
                 let known = find_calls(connection, namespace, hour, &other)?.unwrap_or_default();
                 (other, known)
             }
@@ -311,7 +311,12 @@ fn write_usage(connection: &Connection, namespace: &str, hour: Hour, usage: &Usa
     Ok(())
 }
 
-fn find_calls(connection: &Connection, namespace: &str, hour: Hour, key: &Key) -> rusqlite::Result<Option<CallTally>> {
+fn find_calls(
+    connection: &Connection,
+    namespace: &str,
+    hour: Hour,
+    key: &UsageKey,
+) -> rusqlite::Result<Option<CallTally>> {
     let mut find = connection.prepare_cached(FIND_CALLS)?;
     let found = find.query_row(params![namespace, hour.0, key.agent, key.tool, key.source.as_str()], |row| {
         let latency: String = row.get(2)?;

@@ -6,7 +6,7 @@
 
 use bosun_core::{
     Namespace, QueryName,
-    audit::Record,
+    audit::AuditRecord,
     conversation::History,
     usage::{Histogram, QueryTally},
 };
@@ -15,13 +15,13 @@ use serde::de::DeserializeOwned;
 
 use super::{
     super::{
-        audit::{BLOCK, Block, chain_of, number_of},
+        audit::{AuditBlock, BLOCK, chain_of, number_of},
         resources,
     },
-    Inspection, StoreFault,
+    StoreFault, StoreInspection,
 };
 
-type TableCheck = fn(&mut Inspection, &Transaction<'_>) -> rusqlite::Result<()>;
+type TableCheck = fn(&mut StoreInspection, &Transaction<'_>) -> rusqlite::Result<()>;
 
 /// Every table and its check. `None` where it is checked with the queries that it belongs to.
 pub(in super::super) const TABLES: &[(&str, Option<TableCheck>)] = &[
@@ -41,7 +41,7 @@ pub(in super::super) const TABLES: &[(&str, Option<TableCheck>)] = &[
     ("writer", Some(check_writer)),
 ];
 
-impl Inspection {
+impl StoreInspection {
     /// A store of an older version lacks some tables, which is not a fault.
     pub(super) fn check_tables(&mut self, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
         for (table, check) in TABLES {
@@ -101,7 +101,7 @@ fn get<T: FromSql>(row: &Row<'_>, index: usize) -> rusqlite::Result<T> {
     row.get(index)
 }
 
-fn check_writer(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_writer(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let rows: u64 = snapshot.query_row("SELECT count(*) FROM writer WHERE epoch >= 0", [], |row| row.get(0))?;
     if rows != 1 {
         inspection.report("writer", "only", "the writer's epoch is missing");
@@ -109,7 +109,7 @@ fn check_writer(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusq
     Ok(())
 }
 
-fn check_requests(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_requests(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = "SELECT key, namespace, name, length(fingerprint), length(uid), expires IS NULL AND NOT EXISTS \
          (SELECT 1 FROM queries WHERE queries.namespace = requests.namespace AND queries.uid = requests.uid) \
          FROM requests";
@@ -122,13 +122,13 @@ fn check_requests(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> ru
     })
 }
 
-fn check_references(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_references(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = "SELECT lower(hex(hash)), length(hash) FROM blobs \
          WHERE length(hash) != 32 OR NOT EXISTS (SELECT 1 FROM queries WHERE id = query)";
     inspection.each_row(snapshot, "blobs", sql, |_| Ok(Some("it belongs to no query".to_owned())))
 }
 
-fn check_conversations(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_conversations(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = "SELECT name, namespace, messages, \
          (SELECT count(*) FROM exchanges WHERE conversation = conversations.id AND exchanges.id = latest), \
          (SELECT coalesce(max(first + messages - 1), 0) FROM exchanges WHERE conversation = conversations.id) \
@@ -142,7 +142,7 @@ fn check_conversations(inspection: &mut Inspection, snapshot: &Transaction<'_>) 
     })
 }
 
-fn check_exchanges(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_exchanges(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = "SELECT name, length(query), messages, body, \
          EXISTS (SELECT 1 FROM conversations WHERE conversations.id = conversation) FROM exchanges";
     inspection.each_row(snapshot, "exchanges", sql, |row| {
@@ -161,13 +161,13 @@ fn check_exchanges(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> r
     })
 }
 
-fn check_resources(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_resources(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     inspection.each_row(snapshot, "resources", resources::BY_NAME, |row| {
         Ok(resources::read_named(row)?.err().map(|what| format!("{what} cannot be read")))
     })
 }
 
-fn check_calls(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_calls(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql = "SELECT tool, namespace, latency, source, calls >= errors FROM usage_of_calls";
     inspection.each_row(snapshot, "usage_of_calls", sql, |row| {
         let source: String = get(row, 3)?;
@@ -179,7 +179,7 @@ fn check_calls(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusql
     })
 }
 
-fn check_tallies(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_tallies(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     inspection.each_row(snapshot, "usage_of_queries", "SELECT agent, namespace, tally FROM usage_of_queries", |row| {
         Ok(is_name::<Namespace>(&get::<String>(row, 1)?, "namespace")
             .or(unreadable::<QueryTally>(&get::<String>(row, 2)?, "its count")))
@@ -187,7 +187,7 @@ fn check_tallies(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rus
 }
 
 /// Chains, and their records: no gap, nothing behind the end, every record in a chain, and all readable.
-fn check_chains(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_chains(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let has_beginnings = snapshot.column_exists(None, "audit_chains", "let_go")?;
     let let_go = if has_beginnings { "let_go" } else { "0" };
     let sql = format!(
@@ -203,7 +203,7 @@ fn check_chains(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusq
             .or((!is_whole).then(|| "a record is missing, or there is an extra one".to_owned())))
     })?;
     inspection.each_row(snapshot, "audit", "SELECT key, body, length(mac) FROM audit", |row| {
-        Ok(unreadable::<Record>(&get::<String>(row, 1)?, "the record")
+        Ok(unreadable::<AuditRecord>(&get::<String>(row, 1)?, "the record")
             .or((get::<i64>(row, 2)? != 32).then(|| "its seal has the wrong size".to_owned())))
     })?;
     let sql = "SELECT key FROM audit WHERE NOT EXISTS (SELECT 1 FROM audit_chains WHERE id = audit.key >> 40)";
@@ -211,15 +211,15 @@ fn check_chains(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusq
 }
 
 /// The index must match the records: a search relies on it.
-fn check_blocks(inspection: &mut Inspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+fn check_blocks(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     inspection.each_row(snapshot, "audit_blocks", "SELECT key FROM audit_blocks", |row| {
         let key: i64 = get(row, 0)?;
         let (chain, last) = (chain_of(key), number_of(key));
         if last == 0 || last % BLOCK != 0 {
             return Ok(Some("it is not the end of a block".to_owned()));
         }
-        let found = Block::find(snapshot, key)?;
-        let expected = Block::of_records(snapshot, chain, last)?;
+        let found = AuditBlock::find(snapshot, key)?;
+        let expected = AuditBlock::of_records(snapshot, chain, last)?;
         Ok((found != Some(expected)).then(|| "it does not match its records".to_owned()))
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bosun_core::Status;
-use bosun_engine::memory::Memory;
+use bosun_engine::memory::MemoryStore;
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
@@ -13,7 +13,7 @@ const QUERIES: usize = 6;
 const NAMES: usize = 4;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum StoreStep {
     Create {
         query: usize,
         name: usize,
@@ -41,23 +41,23 @@ enum Step {
     Reopen,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<StoreStep>> {
     let query = 0..QUERIES;
     let step = prop_oneof![
         3 => (query.clone(), 0..NAMES, prop::bool::weighted(0.2))
-            .prop_map(|(query, name, elsewhere)| Step::Create { query, name, elsewhere }),
-        12 => (query.clone(), any::<u32>()).prop_map(|(query, choice)| Step::Advance { query, choice }),
-        3 => (query.clone(), any::<u32>()).prop_map(|(query, choice)| Step::AdvanceFromThePast { query, choice }),
-        2 => query.clone().prop_map(|query| Step::Remember { query }),
-        2 => query.clone().prop_map(|query| Step::Reload { query }),
-        2 => query.prop_map(|query| Step::Await { query }),
-        1 => Just(Step::Reopen),
+            .prop_map(|(query, name, elsewhere)| StoreStep::Create { query, name, elsewhere }),
+        12 => (query.clone(), any::<u32>()).prop_map(|(query, choice)| StoreStep::Advance { query, choice }),
+        3 => (query.clone(), any::<u32>()).prop_map(|(query, choice)| StoreStep::AdvanceFromThePast { query, choice }),
+        2 => query.clone().prop_map(|query| StoreStep::Remember { query }),
+        2 => query.clone().prop_map(|query| StoreStep::Reload { query }),
+        2 => query.prop_map(|query| StoreStep::Await { query }),
+        1 => Just(StoreStep::Reopen),
     ];
     vec(step, 1..80)
 }
 
 /// The writers of one store. Two worlds that take the same steps have the same writers.
-struct World<S> {
+struct StorePair<S> {
     store: S,
     writers: Vec<Scribe>,
     past: BTreeMap<usize, Scribe>,
@@ -66,48 +66,48 @@ struct World<S> {
     results: Vec<String>,
 }
 
-impl<S: Store> World<S> {
+impl<S: Store> StorePair<S> {
     fn new(store: S) -> Self {
         let writers = (0..QUERIES as u32).map(|number| Scribe::new("default", "unnamed", number)).collect();
         Self { store, writers, past: BTreeMap::new(), fates: Vec::new(), results: Vec::new() }
     }
 
-    async fn take(&mut self, step: &Step) {
+    async fn take(&mut self, step: &StoreStep) {
         match *step {
-            Step::Create { query, name, elsewhere } => {
+            StoreStep::Create { query, name, elsewhere } => {
                 let (namespace, first) = if elsewhere { ("elsewhere", QUERIES) } else { ("default", 0) };
                 let mut scribe = Scribe::new(namespace, &format!("name{name}"), (first + query) as u32);
                 self.fates.push(scribe.start(&self.store));
                 self.writers[query] = scribe;
             }
-            Step::Advance { query, choice } => {
+            StoreStep::Advance { query, choice } => {
                 let scribe = &mut self.writers[query];
                 if let Some(append) = scribe.exists().then(|| scribe.step(choice)).flatten() {
                     self.fates.push(scribe.send(&self.store, append));
                 }
             }
-            Step::AdvanceFromThePast { query, choice } => {
+            StoreStep::AdvanceFromThePast { query, choice } => {
                 if let Some(scribe) = self.past.get_mut(&query)
                     && let Some(append) = scribe.step(choice)
                 {
                     self.fates.push(scribe.send(&self.store, append));
                 }
             }
-            Step::Remember { query } => {
+            StoreStep::Remember { query } => {
                 if self.writers[query].exists() {
                     self.past.insert(query, self.writers[query].clone());
                 }
             }
-            Step::Reload { query } => {
+            StoreStep::Reload { query } => {
                 self.settle().await;
                 self.writers[query].reload(&self.store).await;
             }
-            Step::Await { query } => {
+            StoreStep::Await { query } => {
                 let position = self.writers[query].position();
                 self.results.push(words(self.store.durable(position).await));
             }
             // The caller provides the new store.
-            Step::Reopen => {}
+            StoreStep::Reopen => {}
         }
     }
 
@@ -139,21 +139,21 @@ impl<S: Store> World<S> {
                 }
                 view.push(format!("{stored:?}"));
             }
-            let search = Search { limit: 999, ..Search::default() };
+            let search = RecordSearch { limit: 999, ..RecordSearch::default() };
             let log = self.store.search(&namespace, &search).await.unwrap().records;
             view.extend(log.iter().map(|numbered| format!("{} {:?}", numbered.seq, numbered.record)));
             view.push(format!("{:?}", self.store.usage(&namespace, Hour(0)).await.unwrap()));
             for status in [None, Some(Status::Waiting), Some(Status::Running), Some(Status::Completed)] {
                 for limit in [1, 99] {
-                    let page = Page { limit, before: Some(self.writers[3].uid()), status };
+                    let page = QueryPage { limit, before: Some(self.writers[3].uid()), status };
                     view.push(format!("{:?}", self.store.list(&namespace, &page).await.unwrap()));
-                    let page = Page { before: None, ..page };
+                    let page = QueryPage { before: None, ..page };
                     view.push(format!("{:?}", self.store.list(&namespace, &page).await.unwrap()));
                 }
             }
         }
         for (limit, after) in [(99, None), (2, Some(Namespace::default()))] {
-            let wanted = Wanted { limit, after, ..Wanted::default() };
+            let wanted = WantedQueries { limit, after, ..WantedQueries::default() };
             view.push(format!("{:?}", self.store.runnable(wanted).await.unwrap()));
         }
         view.push(format!("{:?}", self.store.count_runnable().await.unwrap()));
@@ -174,12 +174,12 @@ fn words(result: Result<(), StoreError>) -> String {
     result.map_or_else(|error| error.to_string(), |()| "kept".into())
 }
 
-async fn live(steps: &[Step]) {
-    let directory = Directory::new();
-    let mut sqlite = World::new(directory.store());
-    let mut memory = World::new(Memory::new());
+async fn live(steps: &[StoreStep]) {
+    let directory = TestDirectory::new();
+    let mut sqlite = StorePair::new(directory.store());
+    let mut memory = StorePair::new(MemoryStore::new());
     for step in steps {
-        if matches!(step, Step::Reopen) {
+        if matches!(step, StoreStep::Reopen) {
             sqlite = sqlite
                 .reopened(|store| {
                     drop(store);

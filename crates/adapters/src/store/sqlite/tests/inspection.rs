@@ -4,22 +4,22 @@ use std::{collections::BTreeSet, time::Duration};
 
 use bosun_core::{
     ContentHash, Outcome, Spec, Timestamp,
-    audit::{Action, Record},
+    audit::{Action, AuditRecord},
     conversation::{ConversationKey, History},
     machine,
     transcript::Message,
 };
 use bosun_engine::{
-    resource::{Change, Description, Kind, Manifest, ResourceChange, ResourceKey, StoredResource},
+    resource::{Manifest, ManifestBody, ManifestChange, ResourceChange, ResourceKey, ResourceKind, StoredResource},
     store::{
-        Append, Document, Records as _, Request, RequestKey, Store as _,
-        conversations::{Exchange, Joining, Part},
+        Append, IdempotentRequest, Records as _, RequestKey, Store as _, StoredDocument,
+        conversations::{ConversationPart, Exchange, Joining},
     },
     testing::scribe::{self, Scribe},
 };
 use rusqlite::Connection;
 
-use super::Directory;
+use super::TestDirectory;
 use crate::store::sqlite::{
     Sqlite,
     inspect::{self, tables::TABLES},
@@ -55,18 +55,18 @@ const DAMAGES: &[(&str, &str)] = &[
 ];
 
 /// A store with rows in each of its tables.
-async fn full(directory: &Directory) {
+async fn full(directory: &TestDirectory) {
     let store = Sqlite::open(directory.path()).unwrap();
     let mut scribe = Scribe::new("default", "a", 1);
     let key = ConversationKey { memory: "default".into(), id: "talk".into() };
-    let request = Request {
+    let request = IdempotentRequest {
         key: RequestKey { actor: "local".into(), route: "queries", key: "k".into() },
         fingerprint: ContentHash::of(b"asked"),
     };
-    let joins = Some(Part::Joins(Joining { key: key.clone(), alone: false, after: None, history: None }));
+    let joins = Some(ConversationPart::Joins(Joining { key: key.clone(), alone: false, after: None, history: None }));
     // A document that matches its hash.
     let body = History::default().to_document().unwrap();
-    let document = Document { hash: ContentHash::of(body.as_bytes()), body: body.into() };
+    let document = StoredDocument { hash: ContentHash::of(body.as_bytes()), body: body.into() };
     let spec = Spec { toolset: document.hash, ..scribe::spec() };
     let created = scribe.create_as(spec);
     let created = Append { toolset: Some(document), request: Some(request), conversation: joins, ..created };
@@ -80,7 +80,7 @@ async fn full(directory: &Directory) {
     ahead.write(events.clone());
     events.extend(ahead.reply(Vec::new()));
     let mut append = scribe.write(events);
-    append.conversation = Some(Part::Adds(Exchange {
+    append.conversation = Some(ConversationPart::Adds(Exchange {
         key,
         query: scribe.head().uid,
         name: scribe.head().name.clone(),
@@ -89,16 +89,16 @@ async fn full(directory: &Directory) {
         messages: vec![Message::User("hello".into())].into(),
     }));
     scribe.send(&store, append);
-    let act = |at| Record::of_act(Timestamp(at), Action::KeysReloaded, None, None);
+    let act = |at| AuditRecord::of_act(Timestamp(at), Action::KeysReloaded, None, None);
     let position = store.record(&"default".parse().unwrap(), (0..300).map(act).collect()).unwrap();
     store.durable(position).await.unwrap();
     assert!(store.tend_records(Timestamp(0)).await.unwrap());
     let manifest = Manifest {
-        key: ResourceKey::new(Kind::Agent, "default".parse().unwrap(), "agent"),
-        description: Description::default(),
+        key: ResourceKey::new(ResourceKind::Agent, "default".parse().unwrap(), "agent"),
+        description: ManifestBody::default(),
     };
     let stored = StoredResource { manifest, generation: 1, created_at: Timestamp(1), updated_at: Timestamp(1) };
-    let change = ResourceChange { what: Change::Keep(Box::new(stored)), record: act(1) };
+    let change = ResourceChange { what: ManifestChange::Keep(Box::new(stored)), record: act(1) };
     store.change_resource(change).await.unwrap();
     store.close().await.unwrap();
 }
@@ -110,7 +110,7 @@ fn tables(connection: &Connection) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn every_table_of_the_schema_is_inspected() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     full(&directory).await;
     let listed: BTreeSet<_> = TABLES.iter().map(|(table, _)| (*table).to_owned()).collect();
     let damaged: BTreeSet<_> = DAMAGES.iter().map(|(table, _)| (*table).to_owned()).collect();

@@ -6,7 +6,7 @@ use super::*;
 
 /// Asserts that opening is refused with these words, and that the files are unchanged.
 #[track_caller]
-fn check(directory: &Directory, expect: &[&str]) {
+fn check(directory: &TestDirectory, expect: &[&str]) {
     let files = || {
         let mut files: Vec<_> = fs::read_dir(directory.path())
             .unwrap()
@@ -28,8 +28,8 @@ fn check(directory: &Directory, expect: &[&str]) {
     assert!(files() == before, "a refused store was changed");
 }
 
-async fn written() -> Directory {
-    let directory = Directory::new();
+async fn written() -> TestDirectory {
+    let directory = TestDirectory::new();
     let store = directory.store();
     for number in 1..=50 {
         Scribe::new("default", &format!("q{number}"), number).start(&store);
@@ -41,7 +41,7 @@ async fn written() -> Directory {
 #[test]
 fn a_missing_directory_is_created_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let deep = directory.path().join("a").join("b");
     drop(Sqlite::open(&deep).unwrap());
     assert!(deep.join("bosun.db").exists());
@@ -55,7 +55,7 @@ fn a_missing_directory_is_created_for_its_owner_only() {
 
 #[test]
 fn a_second_process_is_refused_while_the_first_runs() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = directory.store();
     let pid = format!("(pid {})", std::process::id());
     check(&directory, &["in use by another process", &pid, "stop that one"]);
@@ -65,7 +65,7 @@ fn a_second_process_is_refused_while_the_first_runs() {
 
 #[tokio::test]
 async fn a_closed_store_can_be_opened_again_at_once() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = directory.store();
     store.close().await.unwrap();
     drop(directory.store());
@@ -74,7 +74,7 @@ async fn a_closed_store_can_be_opened_again_at_once() {
 
 #[test]
 fn a_file_where_the_directory_should_be_is_refused() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
     let message = Sqlite::open(&file).unwrap_err().to_string();
@@ -97,7 +97,7 @@ async fn another_programs_database_is_refused() {
 
 #[test]
 fn a_file_that_is_no_database_is_refused() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     fs::write(directory.database(), "these are my notes, do not lose them").unwrap();
     check(&directory, &["is not a Bosun store", "move it away"]);
     fs::rename(directory.database(), directory.path().join("notes")).unwrap();
@@ -144,7 +144,7 @@ async fn a_schema_that_was_changed_by_hand_is_refused() {
 
 #[test]
 fn a_crash_while_the_store_is_created_does_not_prevent_the_next_start() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     fs::write(directory.path().join("bosun.db.new"), "half a data").unwrap();
     fs::write(directory.path().join("bosun.db.new-journal"), "half a journal").unwrap();
     drop(directory.store());
@@ -153,20 +153,20 @@ fn a_crash_while_the_store_is_created_does_not_prevent_the_next_start() {
 
 #[test]
 fn every_opening_raises_the_epoch() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let epochs: Vec<_> = (0..3).map(|_| directory.store().epoch).collect();
     assert_eq!(epochs, [1, 2, 3]);
 }
 
 #[tokio::test]
 async fn commits_survive_a_process_that_did_not_close_the_store() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = directory.store();
     let mut scribe = Scribe::new("default", "a", 1);
     let position = scribe.start(&store);
     store.durable(position).await.unwrap();
     // The files as a killed process leaves them: the WAL has not been checkpointed.
-    let crashed = Directory::new();
+    let crashed = TestDirectory::new();
     for name in ["bosun.db", "bosun.db-wal", "audit.key"] {
         fs::copy(directory.path().join(name), crashed.path().join(name)).unwrap();
     }

@@ -1,7 +1,7 @@
 //! A long log: a search covers all of it, and records past their retention are deleted in order.
 
-use bosun_core::{Namespace, audit::Record};
-use bosun_engine::store::Search;
+use bosun_core::{Namespace, audit::AuditRecord};
+use bosun_engine::store::RecordSearch;
 
 use super::*;
 use crate::store::sqlite::audit::BLOCK;
@@ -15,7 +15,7 @@ fn namespace() -> Namespace {
 }
 
 /// An action of a client, at that second.
-fn act(number: i64) -> Record {
+fn act(number: i64) -> AuditRecord {
     let actors = ["ann", "bob", "cid"];
     let actor = actors[usize::try_from(number).unwrap() % 3].to_owned();
     // Each query has a few records, close to each other, and some tools have only very few.
@@ -24,11 +24,11 @@ fn act(number: i64) -> Record {
     let action = if number % 100 == 50 { Action::QueryCancelled } else { Action::CallDelivered };
     // The clock was set back once.
     let at = if number > 900 { number - 120 } else { number };
-    Record {
+    AuditRecord {
         actor: Some(actor.into()),
         query: Some(query),
         tool: Some(tool.into()),
-        ..Record::of_act(Timestamp(BEGIN + at * SECOND), action, None, None)
+        ..AuditRecord::of_act(Timestamp(BEGIN + at * SECOND), action, None, None)
     }
 }
 
@@ -49,10 +49,10 @@ async fn tend(store: &Sqlite, now: i64) -> u32 {
 }
 
 /// All pages of a search, each with at most `search.limit` records.
-async fn find(store: &Sqlite, search: &Search) -> Vec<u64> {
+async fn find(store: &Sqlite, search: &RecordSearch) -> Vec<u64> {
     let (mut found, mut before) = (Vec::new(), None);
     loop {
-        let page = store.search(&namespace(), &Search { before, ..search.clone() }).await.unwrap();
+        let page = store.search(&namespace(), &RecordSearch { before, ..search.clone() }).await.unwrap();
         assert!(page.records.len() <= search.limit);
         found.extend(page.records.iter().map(|numbered| numbered.seq));
         before = page.next;
@@ -68,21 +68,21 @@ async fn a_search_finds_the_same_with_and_without_the_index() {
     let acts = 1_500;
     let store = long(dir.path(), acts, &Audit::default()).await;
     let time = |second: i64| Some(Timestamp(BEGIN + second * SECOND));
-    let all = Search { limit: 70, ..Search::default() };
+    let all = RecordSearch { limit: 70, ..RecordSearch::default() };
     let searches = [
         all.clone(),
-        Search { actor: Some("bob".into()), ..all.clone() },
-        Search { tool: Some("rare".into()), ..all.clone() },
-        Search { tool: Some("rare".into()), actor: Some("ann".into()), ..all.clone() },
-        Search { query: Some("q-3".parse().unwrap()), ..all.clone() },
-        Search { query: Some("q-299".parse().unwrap()), ..all.clone() },
-        Search { query: Some("q-999".parse().unwrap()), ..all.clone() },
-        Search { action: Some(Action::QueryCancelled), ..all.clone() },
-        Search { action: Some(Action::KeyRevoked), ..all.clone() },
-        Search { from: time(850), to: time(950), ..all.clone() },
-        Search { to: time(10), ..all.clone() },
-        Search { from: time(1_370), ..all.clone() },
-        Search { from: time(5_000), ..all.clone() },
+        RecordSearch { actor: Some("bob".into()), ..all.clone() },
+        RecordSearch { tool: Some("rare".into()), ..all.clone() },
+        RecordSearch { tool: Some("rare".into()), actor: Some("ann".into()), ..all.clone() },
+        RecordSearch { query: Some("q-3".parse().unwrap()), ..all.clone() },
+        RecordSearch { query: Some("q-299".parse().unwrap()), ..all.clone() },
+        RecordSearch { query: Some("q-999".parse().unwrap()), ..all.clone() },
+        RecordSearch { action: Some(Action::QueryCancelled), ..all.clone() },
+        RecordSearch { action: Some(Action::KeyRevoked), ..all.clone() },
+        RecordSearch { from: time(850), to: time(950), ..all.clone() },
+        RecordSearch { to: time(10), ..all.clone() },
+        RecordSearch { from: time(1_370), ..all.clone() },
+        RecordSearch { from: time(5_000), ..all.clone() },
     ];
     let mut before = Vec::new();
     for search in &searches {
@@ -108,7 +108,7 @@ async fn a_search_reads_only_the_blocks_that_may_match() {
     // Records of blocks that are not read may be anything.
     let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
     connection.execute("UPDATE audit SET body = 'x' WHERE (key & 1099511627775) NOT BETWEEN 257 AND 512", []).unwrap();
-    let search = Search { query: Some("q-60".parse().unwrap()), limit: 9, ..Search::default() };
+    let search = RecordSearch { query: Some("q-60".parse().unwrap()), limit: 9, ..RecordSearch::default() };
     assert_eq!(find(&store, &search).await, [305, 304, 303, 302, 301]);
     // This shows that they were not read.
     connection.execute("DELETE FROM audit_blocks", []).unwrap();
@@ -131,10 +131,11 @@ async fn shortened(dir: &Path) -> Sqlite {
 async fn outdated_records_are_deleted_and_the_rest_still_verifies() {
     let dir = tempfile::tempdir().unwrap();
     let store = shortened(dir.path()).await;
-    let all = Search { limit: 1_000, ..Search::default() };
+    let all = RecordSearch { limit: 1_000, ..RecordSearch::default() };
     let left = find(&store, &all).await;
     assert_eq!((left.first(), left.last()), (Some(&1_001), Some(&513)), "whole blocks, and a record of that");
-    let newest = &store.search(&namespace(), &Search { limit: 1, ..all.clone() }).await.unwrap().records[0].record;
+    let newest =
+        &store.search(&namespace(), &RecordSearch { limit: 1, ..all.clone() }).await.unwrap().records[0].record;
     assert_eq!(newest.action, Action::AuditShortened);
     let until = Timestamp(BEGIN + 511 * SECOND).to_rfc3339();
     assert_eq!(newest.detail, Some(format!("up to record 512, of {until}")));
@@ -160,7 +161,7 @@ async fn without_a_retention_everything_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let store = long(dir.path(), 600, &Audit::default()).await;
     tend(&store, i64::MAX / 2).await;
-    assert_eq!(find(&store, &Search { limit: 1_000, ..Search::default() }).await.len(), 600);
+    assert_eq!(find(&store, &RecordSearch { limit: 1_000, ..RecordSearch::default() }).await.len(), 600);
 }
 
 #[tokio::test]
@@ -180,7 +181,11 @@ async fn a_log_that_was_tampered_with_is_not_shortened() {
     let changed = "UPDATE audit SET body = replace(body, 'bob', 'eve') WHERE key & 1099511627775 = 2";
     assert_eq!(connection.execute(changed, []), Ok(1));
     tend(&store, BEGIN + 900 * SECOND).await;
-    assert_eq!(find(&store, &Search { limit: 1_000, ..Search::default() }).await.len(), 1_000, "it is evidence");
+    assert_eq!(
+        find(&store, &RecordSearch { limit: 1_000, ..RecordSearch::default() }).await.len(),
+        1_000,
+        "it is evidence"
+    );
     assert_eq!(faults(dir.path()).first(), Some(&AuditFault::Changed { namespace: "default".into(), seq: 2 }));
 }
 
