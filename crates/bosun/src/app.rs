@@ -1,7 +1,7 @@
-//! A server, put together: store, manifests, engine, routes.
+//! Assembly of a server: store, manifests, engine, routes.
 //!
-//! This is the only place that sees adapters and edges at the same time; each is chosen here and
-//! nowhere else. Whatever is wrong with the files is found before the store is touched.
+//! This is the only place that sees adapters and edges at the same time; each is chosen here and nowhere else. Faults
+//! of the files are found before the store is opened.
 
 use std::{
     fmt,
@@ -30,13 +30,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{access::Doorkeeper, config::Config};
 
-/// How long work in hand may take when a server is to stop.
+/// The grace period for requests and calls in progress when a server stops.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
-/// How often the server looks for what was done beside it.
+/// How often the server checks the spool of audit records from other commands.
 const ACTS_LOOKED_AT: Duration = Duration::from_secs(2);
 
-/// A server that takes no requests yet.
+/// A server that does not accept requests yet.
 #[derive(Debug)]
 pub(crate) struct App {
     engine: Engine,
@@ -49,7 +49,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// `exports_spans` says whether somebody collects them.
+    /// `exports_spans` is true if there is a collector for them.
     pub(crate) async fn open(config: &Config, exports_spans: bool) -> anyhow::Result<Self> {
         let doorkeeper = match &config.auth {
             Some(path) => Some(Doorkeeper::open(path).await.context("the keys cannot be used")?),
@@ -68,7 +68,7 @@ impl App {
         let library: Arc<dyn Assemble> = Arc::new(Library::new(manifests, secrets, reachable, Arc::new(builtins)));
         let store =
             Arc::new(Sqlite::open_with(&config.data, &config.audit()).map_err(|error| explain(error, &config.data))?);
-        // Only now: whoever holds the store holds its blobs.
+        // Only now: the lock of the store protects its blobs too.
         let blobs = config.data.join("blobs");
         let blobs = BlobDirectory::open(&blobs)
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
@@ -78,8 +78,8 @@ impl App {
         Ok(Self { engine, doorkeeper, data: config.data.clone(), hosts, max_connections, agents })
     }
 
-    /// Serves until `stopping` fires and everything in hand has ended. Streams end when the engine
-    /// drains, so connections and engine stop side by side; the store is closed when nobody reads any more.
+    /// Serves until `stopping` is cancelled and all work in progress has ended. Streams end when the engine drains, so
+    /// connections and engine stop concurrently; the store is closed after its last reader.
     pub(crate) async fn serve(self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
         let access = self.doorkeeper.as_ref().map_or_else(Access::open, Doorkeeper::access);
         let doors = async {
@@ -120,7 +120,7 @@ fn add_ledger(_: Builtins, _: &Path) -> anyhow::Result<Builtins> {
     Err(crate::features::not_built("`--ledger`", "standin").into())
 }
 
-/// Puts on record what was done beside the server, at its start and from then on.
+/// Records the acts of commands outside the server, at its start and from then on.
 async fn take_acts(engine: &Engine, data: &Path, stopping: &CancellationToken) {
     let mut look = tokio::time::interval(ACTS_LOOKED_AT);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -132,17 +132,17 @@ async fn take_acts(engine: &Engine, data: &Path, stopping: &CancellationToken) {
         let (dir, taken) = (data.to_owned(), tokio::task::spawn_blocking);
         match taken(move || spool::take(&dir)).await {
             Ok(Ok(None)) => {}
-            // They stay where they are until they are on record, and are then recorded again rather than lost.
+            // They stay in the spool until they are recorded, so they may be recorded twice but are never lost.
             Ok(Ok(Some(taken))) => match engine.record_acts(taken.records.clone()).await {
                 Ok(()) => {
                     if let Err(error) = taken.clear() {
-                        tracing::error!(error = %error, "acts that are on record cannot be taken out of their file");
+                        tracing::error!(error = %error, "recorded acts cannot be removed from the audit spool");
                     }
                 }
-                Err(error) => tracing::error!(error = %error, "acts beside the server cannot be put on record"),
+                Err(error) => tracing::error!(error = %error, "spooled acts cannot be recorded"),
             },
-            Ok(Err(error)) => tracing::error!(error = %error, "acts beside the server cannot be read"),
-            Err(error) => tracing::error!(error = %error, "acts beside the server cannot be read"),
+            Ok(Err(error)) => tracing::error!(error = %error, "the audit spool cannot be read"),
+            Err(error) => tracing::error!(error = %error, "the audit spool cannot be read"),
         }
     }
 }
@@ -153,14 +153,14 @@ fn explain(error: OpenError, dir: &Path) -> anyhow::Error {
         OpenError::Damaged { .. } => anyhow::anyhow!(
             "{error}
 
-  bosun check --data {}   says everything that is wrong, and how to restore what `bosun backup` made",
+  bosun check --data {}   reports every fault, and how to restore what `bosun backup` made",
             dir.display()
         ),
         _ => error.into(),
     }
 }
 
-/// The smallest agent that works, for whoever starts a server in an empty directory.
+/// The smallest working agent, for an operator who starts a server in an empty directory.
 const SMALLEST: &str = "\
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Model
@@ -180,7 +180,7 @@ spec:
   prompt: You are a helpful assistant.
 ";
 
-/// Everything that is wrong with the manifests, and a way out where there are none at all.
+/// All faults of the manifests, with instructions if there are no manifests at all.
 struct Unusable<'a> {
     faults: bosun_reading::Faults,
     directories: &'a [PathBuf],

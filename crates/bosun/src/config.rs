@@ -1,7 +1,7 @@
-//! How a server is set up: the one table of settings.
+//! The settings of a server, in one table.
 //!
-//! Each field is an option of `bosun serve`, a variable `BOSUN_…` and a key of `bosun.toml`; [`settings`](crate::settings)
-//! derives the last two from the first, and lays the three over each other. A field's first line of
+//! Each field is an option of `bosun serve`, a variable `BOSUN_…` and a key of `bosun.toml`;
+//! [`settings`](crate::settings) derives the last two from the first, and merges the three. The first line of a field's
 //! documentation is its manual, everywhere.
 
 use std::{
@@ -108,7 +108,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Whoever reaches a server without keys may do everything, so only its own machine may reach it.
+    /// Without keys every client may do everything, so only this machine may connect.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         let address = self.listen.ip();
         if address.is_loopback() || self.auth.is_some() {

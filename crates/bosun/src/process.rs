@@ -1,22 +1,22 @@
-//! What the process settles with the operating system before it serves: who may read its files, and how many it may open.
+//! Process limits that are set before serving: file permissions, and the number of open files.
 
 use rustix::{
     fs::Mode,
     process::{Resource, getrlimit, setrlimit, umask},
 };
 
-/// Connections that are refused with an answer, at most, beside those that are served.
+/// The maximum number of connections that are refused with an answer, in addition to those that are served.
 const REFUSED: usize = 256;
 /// The store, its readers, drafts and blobs, the log and the runtime itself, generously.
 const OTHERS: usize = 128;
 
-/// Files and directories that the process makes from now on are for its user only: journals, and keys that clients have
-/// written into their models, are no other user's business.
+/// Files and directories that the process creates from now on are accessible to its user only: journals, and keys that
+/// clients have written into their models, are private.
 pub(crate) fn keep_files_private() {
     umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Raises the limit of open files as far as it may be raised without rights; says what it is, if there is one.
+/// Raises the limit of open files as far as it may be raised without privileges; returns it, if there is one.
 pub(crate) fn raise_file_limit() -> Option<usize> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -29,11 +29,11 @@ pub(crate) fn raise_file_limit() -> Option<usize> {
     limit.current.map(|files| usize::try_from(files).unwrap_or(usize::MAX))
 }
 
-/// How many of the `wanted` connections can be served with so many open files: each running query may need one for its
-/// model, and the store must never lack one.
+/// How many of the `wanted` connections can be served with this limit of open files: each running query may need one
+/// for its model, and the store must never lack one.
 pub(crate) fn connections_within(files: Option<usize>, wanted: usize, max_running: usize) -> usize {
     let Some(files) = files else { return wanted };
-    // Where there are very few, a quarter is for connections, and as many are refused at a time.
+    // If the limit is very low, a quarter is for connections, and as many may be refused at a time.
     let possible = files.saturating_sub(REFUSED + OTHERS + max_running).max(files / 4).max(1);
     if possible < wanted {
         tracing::warn!(

@@ -1,9 +1,8 @@
-//! Settings from three places: `bosun.toml`, then the environment, then the command line.
+//! Settings from three sources: `bosun.toml`, then the environment, then the command line.
 //!
-//! The options of `bosun serve` are the one table: each that is shown is also a key of the file (its
-//! heading is the section) and a variable `BOSUN_…`. The file's values become defaults of the options,
-//! so all three are read by the same parser and mean the same. A fault of the file is told with its
-//! line and column, and all of them at once.
+//! The options of `bosun serve` are the one table: each visible one is also a key of the file (its heading is the
+//! section) and a variable `BOSUN_…`. The file's values become defaults of the options, so all three are parsed by the
+//! same parser and mean the same. Faults of the file are reported with line and column, all at once.
 
 use std::{
     collections::BTreeMap,
@@ -16,20 +15,20 @@ use bosun_reading::{Data, Faults, Fields, Node, Report, SourcePlace, Syntax, tom
 use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 use serde_json::Value;
 
-/// Where a server looks for its settings if it is not told.
+/// The default file of settings.
 const FILE: &str = "bosun.toml";
 /// The commands that have settings.
 const WITH_SETTINGS: &[&str] = &["serve", "config"];
 
-/// The table, and what was found in each place.
+/// The table, and the values of each source.
 #[derive(Debug)]
 pub(crate) struct Layers {
     pub(crate) settings: Vec<Setting>,
-    /// What is in force, in the order of the table. Empty for commands without settings.
+    /// The values in force, in the order of the table. Empty for commands without settings.
     pub(crate) resolved: Vec<Resolved>,
 }
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     id: String,
@@ -49,7 +48,7 @@ enum Kind {
     Texts,
 }
 
-/// A setting that is in force.
+/// A setting in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
     pub(crate) setting: Setting,
@@ -57,7 +56,7 @@ pub(crate) struct Resolved {
     pub(crate) source: Source,
 }
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Default,
@@ -77,7 +76,7 @@ impl Setting {
             ArgAction::Append => Kind::Texts,
             ArgAction::Set if is_number => Kind::Number,
             ArgAction::Set => Kind::Text,
-            // A flag without a value is what a person says once, and no setting.
+            // A flag without a value is for a single invocation, and not a setting.
             _ => return None,
         };
         Some(Self {
@@ -92,7 +91,7 @@ impl Setting {
         })
     }
 
-    /// As TOML writes it; without a value, what one would look like.
+    /// As TOML; without a value, an example of one.
     pub(crate) fn write(&self, values: &[String]) -> String {
         let quoted = |text: &String| Value::from(text.as_str()).to_string();
         match (self.kind, values) {
@@ -142,7 +141,7 @@ fn table(command: &Command) -> Vec<Setting> {
     command.get_arguments().filter_map(Setting::of).collect()
 }
 
-/// Every setting may stand in the environment.
+/// Every setting can be set in the environment.
 fn with_variables(command: Command) -> Command {
     let settings = table(&command);
     settings
@@ -150,7 +149,7 @@ fn with_variables(command: Command) -> Command {
         .fold(command, |command, setting| command.mut_arg(setting.id, |arg| arg.env(setting.variable).hide_env(true)))
 }
 
-/// Parses the command line of this process over what the other places say.
+/// Parses the command line of this process, with the other sources as defaults.
 pub(crate) fn lay(command: Command) -> anyhow::Result<(ArgMatches, Layers)> {
     let command = WITH_SETTINGS.iter().fold(command, |command, name| command.mut_subcommand(name, with_variables));
     let matches = command.clone().get_matches();
@@ -182,7 +181,7 @@ pub(crate) fn lay(command: Command) -> anyhow::Result<(ArgMatches, Layers)> {
 
 type Found = BTreeMap<String, (Vec<String>, SourcePlace)>;
 
-/// What the file says, each value read by the parser of its option.
+/// The values of the file, each parsed by the parser of its option.
 fn read(file: &Path, text: &str, settings: &[Setting], command: &Command, name: &str) -> Result<Found, Faults> {
     let root = toml::parse(file, text)?;
     let report = Report::of_file(file, Syntax::Toml);
@@ -225,7 +224,7 @@ fn read_section(
     fields.finish();
 }
 
-/// Whether the option takes these values.
+/// Whether the option accepts these values.
 fn try_option(command: &Command, name: &str, setting: &Setting, values: &[String]) -> Result<(), String> {
     let long = setting.name.replace('_', "-");
     let options = values.iter().map(|value| format!("--{long}={value}"));
@@ -236,12 +235,12 @@ fn try_option(command: &Command, name: &str, setting: &Setting, values: &[String
             let said = error.to_string();
             let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
             let reason = first.split_once("': ").or_else(|| first.split_once(": ")).map_or(first, |(_, reason)| reason);
-            Err(format!("`{}` is not taken: {reason}", setting.name))
+            Err(format!("`{}` is invalid: {reason}", setting.name))
         }
     }
 }
 
-/// What is in force, and why.
+/// The values in force, and their sources.
 fn resolve(matches: &ArgMatches, settings: &[Setting], file: &Path, found: &Found) -> Vec<Resolved> {
     let of = |setting: &Setting| {
         let raw = matches.get_raw(&setting.id).into_iter().flatten();
@@ -259,7 +258,7 @@ fn resolve(matches: &ArgMatches, settings: &[Setting], file: &Path, found: &Foun
     settings.iter().map(of).collect()
 }
 
-/// The default file, every setting with what it means: the manual.
+/// The default file, every setting with its description: the manual.
 pub(crate) fn default_file(settings: &[Setting]) -> String {
     let mut text = String::from(
         "# The settings of `bosun serve`, with their defaults. Take the `#` away from a line to change it.\n\
@@ -271,7 +270,7 @@ pub(crate) fn default_file(settings: &[Setting]) -> String {
     for setting in settings {
         if setting.section.as_deref() != section {
             section = setting.section.as_deref();
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = write!(text, "\n[{}]\n", section.unwrap_or_default());
         }
         let unset = if setting.default.is_empty() { "; not set by default" } else { "" };

@@ -1,8 +1,7 @@
-//! Changes of `keys.toml` that leave everything else in it as it is.
+//! Changes of `keys.toml` that preserve the rest of the file.
 //!
-//! The file is replaced as a whole, by a rename, with a lock on its directory: a server that reads it
-//! sees the old one or the new one, and two programs that change it do so one after the other. What
-//! comes out is read again before it takes the place of what was there.
+//! The file is replaced atomically, by a rename, with a lock on its directory: a server that reads it sees the old one
+//! or the new one, and concurrent changes are serialized. The result is parsed before it replaces the file.
 
 use std::{
     fmt::Write as _,
@@ -23,7 +22,7 @@ const PREAMBLE: &str = "\
 # `bosun keys` writes it, and it may be edited by hand. Only hashes of secrets stand here; docs/security.md says more.
 ";
 
-/// What a new key may do.
+/// The permissions of a new key.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) id: String,
@@ -33,7 +32,7 @@ pub(crate) struct Wanted {
     pub(crate) expires: Option<Timestamp>,
 }
 
-/// Adds a key and gives both its halves, of which the secret is nowhere else from then on.
+/// Adds a key and returns both its halves; the secret is stored nowhere else.
 pub(crate) fn create(path: &Path, wanted: &Wanted, now: Timestamp) -> anyhow::Result<NewKey> {
     let (mut public, mut secret) = ([0; 12], [0; 32]);
     for bytes in [public.as_mut_slice(), secret.as_mut_slice()] {
@@ -43,18 +42,18 @@ pub(crate) fn create(path: &Path, wanted: &Wanted, now: Timestamp) -> anyhow::Re
     change(path, |text, known| {
         let taken = known.keys.iter().any(|key| key.id == wanted.id)
             || known.issuers.iter().any(|provider| provider.issuer.id == wanted.id);
-        ensure!(!taken, "there is a key `{}` already; journals name keys by their id, so each is used once", wanted.id);
+        ensure!(!taken, "there is already a key `{}`; journals name keys by their id, so each is used once", wanted.id);
         let separator = if text.is_empty() { PREAMBLE } else { "" };
         Ok(format!("{text}{separator}{}", block(wanted, &key, now)))
     })?;
     Ok(key)
 }
 
-/// Marks a key as revoked. It stays in the file, so that its id is not given away again.
+/// Marks a key as revoked. It stays in the file, so that its id is not used again.
 pub(crate) fn revoke(path: &Path, id: &str, now: Timestamp) -> anyhow::Result<()> {
     change(path, |text, known| {
         let key = known.keys.iter().find(|key| key.id == id);
-        let key = key.with_context(|| format!("there is no key `{id}`; `bosun keys list` shows those there are"))?;
+        let key = key.with_context(|| format!("there is no key `{id}`; `bosun keys list` lists the existing keys"))?;
         ensure!(key.revoked.is_none(), "key `{id}` has been revoked already");
         let end: usize = text.split_inclusive('\n').take(key.id_place.line).map(str::len).sum();
         let end = text[..end].strip_suffix('\n').map_or(end, str::len);
@@ -76,7 +75,7 @@ fn block(wanted: &Wanted, key: &NewKey, now: Timestamp) -> String {
         list(namespaces),
         list(rights)
     );
-    // A string takes everything.
+    // Writing to a string cannot fail.
     if !may_act_for.is_empty() {
         let _ = writeln!(block, "may_act_for = {}", list(may_act_for));
     }
@@ -91,7 +90,7 @@ fn list(texts: &[String]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
-/// JSON's strings are TOML's, but for the delete character.
+/// JSON strings are TOML strings, except for the delete character.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
@@ -101,7 +100,7 @@ fn seconds(moment: Timestamp) -> String {
     format!("{}Z", text.split('.').next().unwrap_or(&text))
 }
 
-/// Replaces the file by what `edit` makes of it.
+/// Replaces the file by the result of `edit`.
 fn change(path: &Path, edit: impl FnOnce(&str, &KeyFile) -> anyhow::Result<String>) -> anyhow::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let place = || format!("{} cannot be written", path.display());
@@ -114,7 +113,7 @@ fn change(path: &Path, edit: impl FnOnce(&str, &KeyFile) -> anyhow::Result<Strin
     };
     let changed = edit(&text, &file::parse(path, &text)?)?;
     file::parse(path, &changed)?;
-    // Only its owner may read it, as soon as it is there.
+    // Readable by its owner only, from its creation on.
     let mut new = tempfile::NamedTempFile::new_in(directory).with_context(place)?;
     match fs::metadata(path) {
         Ok(old) => ownership::succeed(new.as_file(), &old).with_context(|| {

@@ -1,7 +1,7 @@
-//! `keys.toml`: who may do what, as an operator writes it.
+//! `keys.toml`: keys and identity providers with their rights, as an operator writes them.
 //!
-//! Only digests of secrets stand here. Every fault of the file is found, with its line and column, and a
-//! file with faults is not used at all: half a policy would be another policy.
+//! Only digests of secrets are stored here. Every fault of the file is reported, with its line and column, and a file
+//! with faults is not used at all: half a policy would be another policy.
 
 use std::{path::Path, time::Duration};
 
@@ -15,14 +15,14 @@ use bosun_reading::{Fault, Faults, Fields, Report, SourcePlace, Syntax, Text, to
 
 const DEFAULT_LEEWAY: Duration = Duration::from_secs(60);
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug)]
 pub(crate) struct KeyFile {
     pub(crate) keys: Vec<Listed>,
     pub(crate) issuers: Vec<Provider>,
 }
 
-/// A key, and what only its operator wants to know.
+/// A key, with the fields that only its operator needs.
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) id: String,
@@ -33,7 +33,7 @@ pub(crate) struct Listed {
     pub(crate) id_place: SourcePlace,
 }
 
-/// An identity provider, and where its keys are.
+/// An identity provider, and the source of its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Provider {
     /// Without keys.
@@ -48,8 +48,8 @@ pub(crate) enum KeySource {
     Url(String),
 }
 
-/// What has become of each key and each issuer, which have their ids in common: added, changed or revoked. One that is
-/// gone from the file is revoked.
+/// The changes of keys and issuers, which share one space of ids: added, changed or revoked. An entry that was removed
+/// from the file counts as revoked.
 pub(crate) fn changes(before: &KeyFile, after: &KeyFile) -> Vec<(Action, String)> {
     fn find<'f>(file: &'f KeyFile, id: &str) -> Option<&'f ApiKey> {
         file.keys.iter().find(|listed| listed.id == id).map(|listed| &listed.key)
@@ -70,7 +70,7 @@ pub(crate) fn changes(before: &KeyFile, after: &KeyFile) -> Vec<(Action, String)
     of_keys.chain(changed_issuers(&before.issuers, &after.issuers)).collect()
 }
 
-/// A token is worth what its issuer's entry says, so that is as good as a key.
+/// The rights of a token come from its issuer's entry, so an issuer is treated like a key.
 fn changed_issuers<'f>(before: &'f [Provider], after: &'f [Provider]) -> impl Iterator<Item = (Action, String)> + 'f {
     fn find<'f>(providers: &'f [Provider], id: &str) -> Option<&'f Provider> {
         providers.iter().find(|provider| provider.issuer.id == id)
@@ -104,7 +104,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<KeyFile, Faults> {
     Faults::none_or(report.into_faults(), file)
 }
 
-/// Two keys of one name could not be told apart in a journal.
+/// Two keys with the same name could not be distinguished in a journal.
 fn refuse_twice<'k>(names: impl Iterator<Item = (&'k str, SourcePlace, &'k str)>, root: &Fields<'_>) {
     let mut seen = std::collections::BTreeSet::new();
     for (name, place, what) in names {
@@ -234,7 +234,7 @@ fn read_issuer(fields: &Fields<'_>, file: &Path) -> (Provider, SourcePlace) {
     (Provider { issuer, source }, id.place)
 }
 
-/// A URL, or a file beside this one. Keys that somebody on the way could exchange are worth nothing.
+/// A URL, or a file next to this one. Keys that could be replaced in transit are refused.
 fn read_source(text: &str, file: &Path, fields: &Fields<'_>) -> KeySource {
     if !text.contains("://") {
         return KeySource::File(file.parent().unwrap_or(Path::new("")).join(text));

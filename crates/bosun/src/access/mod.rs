@@ -1,10 +1,10 @@
-//! Who may do what, kept up to date while the server runs.
+//! Access control, kept up to date while the server runs.
 //!
-//! The file of keys is read again every second, and at once on SIGHUP; what an identity provider
-//! publishes, every ten minutes, and when a token names a key that is not known, though not more often
-//! than every half minute. A file that has become unusable changes nothing: the last good one stays
-//! in force, and the log says what is wrong with the new one. Neither a provider nor the disk is waited for: providers are
-//! asked all at once beside everything else, so that a key is revoked in time whatever they do.
+//! The key file is read every second, and at once on SIGHUP; the keys of an identity provider are fetched every ten
+//! minutes, and when a token names an unknown key, but at most every half minute. A file that has become invalid
+//! changes nothing: the last valid one stays in force, and the log reports the faults of the new one. Neither a
+//! provider nor the disk is waited for: providers are fetched concurrently with everything else, so that a key is
+//! revoked in time whatever they do.
 
 pub(crate) mod edit;
 pub(crate) mod file;
@@ -34,34 +34,34 @@ use tokio_util::sync::CancellationToken;
 
 use file::{KeyFile, KeySource};
 
-/// A key that is revoked opens nothing two seconds later, on a busy machine, too.
+/// A revoked key is refused at most two seconds later, even on a busy machine.
 const FILE_LOOKED_AT: Duration = Duration::from_secs(1);
 const KEYS_FETCHED: Duration = Duration::from_secs(600);
-/// However many tokens of unknown keys come.
+/// However many tokens with unknown keys arrive.
 const FETCHED_AT_MOST: Duration = Duration::from_secs(30);
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Nobody publishes that many keys.
+/// A limit far above any real key set.
 const MAX_KEY_SET: usize = 1024 * 1024;
 
-/// Reads what an operator and identity providers say, and tells the server.
+/// Reads the key file and the providers' keys, and notifies the server of changes.
 #[derive(Debug)]
 pub(crate) struct Doorkeeper {
     path: PathBuf,
-    /// As it was last looked at; nothing if it could not be read.
+    /// As it was last read; `None` if it could not be read.
     text: Option<String>,
     file: KeyFile,
     /// One for each issuer of the file.
     fetched: Vec<Jwks>,
-    /// Sources that are being asked.
+    /// Sources with a fetch in progress.
     asked: Vec<KeySource>,
-    /// When a token last had keys fetched.
+    /// When a token last caused a fetch.
     last_wanted: Option<Instant>,
     policy: watch::Sender<Arc<Policy>>,
     keys_wanted: Arc<Notify>,
 }
 
 impl Doorkeeper {
-    /// Reads the file and fetches what it refers to. A provider that does not answer is asked again later.
+    /// Reads the file and fetches what it refers to. A provider that does not answer is retried later.
     pub(crate) async fn open(path: &Path) -> anyhow::Result<Self> {
         let text = read(path)?;
         let file = file::parse(path, &text)?;
@@ -84,13 +84,13 @@ impl Doorkeeper {
         Ok(doorkeeper)
     }
 
-    /// What requests are checked against.
+    /// What requests are authorized against.
     pub(crate) fn access(&self) -> Access {
         Access::new(self.policy.subscribe(), Arc::new(SystemClock), Arc::clone(&self.keys_wanted))
     }
 
-    /// Keeps everything up to date until `stopping` fires. `hangup` brings SIGHUP.
-    /// What changes is put on record with `engine`.
+    /// Keeps everything up to date until `stopping` is cancelled. `hangup` delivers SIGHUP. Changes are recorded
+    /// through `engine`.
     pub(crate) async fn run(
         mut self,
         mut hangup: tokio::signal::unix::Signal,
@@ -114,13 +114,13 @@ impl Doorkeeper {
         }
     }
 
-    /// Takes the file up if it has changed.
+    /// Applies the file if it has changed.
     fn look<'a>(&mut self, engine: &'a Engine, work: &mut Work<'a>) {
         let text = match read(&self.path) {
             Ok(text) if self.text.as_ref() == Some(&text) => return,
             Ok(text) => text,
             Err(faults) => {
-                // Said once for each state of the file, not every second.
+                // Logged once for each state of the file, not every second.
                 if self.text.take().is_some() {
                     tracing::error!(%faults, "the keys cannot be read; those that were in force stay so");
                     work.push(
@@ -134,10 +134,10 @@ impl Doorkeeper {
         self.text = Some(text);
         match parsed {
             Ok(file) => {
-                // What a provider has published stays in force while it is asked again, or cannot be.
+                // A provider's published keys stay in force while they are fetched again, or cannot be.
                 self.fetched = file.issuers.iter().map(|provider| self.keys_of(&provider.source)).collect();
                 let before = std::mem::replace(&mut self.file, file);
-                // A key that was revoked waits neither for the disk nor for an identity provider.
+                // A revoked key waits neither for the disk nor for an identity provider.
                 self.publish();
                 let (keys, issuers) = (self.file.keys.len(), self.file.issuers.len());
                 let mut acts = vec![(Action::KeysReloaded, format!("{keys} keys, {issuers} issuers"))];
@@ -154,7 +154,7 @@ impl Doorkeeper {
         }
     }
 
-    /// The keys that were last had from there.
+    /// The last fetched keys of this source.
     fn keys_of(&self, source: &KeySource) -> Jwks {
         let known = self.file.issuers.iter().zip(&self.fetched).find(|(provider, _)| provider.source == *source);
         known.map(|(_, keys)| keys.clone()).unwrap_or_default()
@@ -162,7 +162,7 @@ impl Doorkeeper {
 
     fn fetch_if_due(&mut self, work: &mut Work<'_>) {
         if self.last_wanted.is_some_and(|last| last.elapsed() < FETCHED_AT_MOST) {
-            // Whoever waits is told whether there is anything to wait for.
+            // Waiting requests are notified whether there is anything to wait for.
             self.publish();
         } else {
             self.last_wanted = Some(Instant::now());
@@ -170,7 +170,7 @@ impl Doorkeeper {
         }
     }
 
-    /// Asks all issuers for their keys, each beside the others. One that is being asked is not asked again.
+    /// Fetches the keys of all issuers, concurrently. A fetch in progress is not repeated.
     fn fetch(&mut self, work: &mut Work<'_>) {
         let mut sources: Vec<_> = self.file.issuers.iter().map(|provider| provider.source.clone()).collect();
         sources.retain(|source| !self.asked.contains(source));
@@ -184,11 +184,11 @@ impl Doorkeeper {
                 .boxed(),
             );
         }
-        // Also where there is nobody to ask: whoever waits is told.
+        // Also without a provider to fetch from: waiting requests are notified.
         self.publish();
     }
 
-    /// Puts into force what an issuer has answered.
+    /// Applies the keys that were fetched from an issuer.
     fn take(&mut self, done: Done) {
         let Done::Fetched(source, keys) = done else { return };
         self.asked.retain(|asked| *asked != source);
@@ -198,7 +198,7 @@ impl Doorkeeper {
                 Ok(keys) => fetched.clone_from(keys),
                 Err(error) => {
                     let reason = format!("{error:#}");
-                    tracing::error!(issuer = %provider.issuer.id, reason, "keys of an issuer cannot be had");
+                    tracing::error!(issuer = %provider.issuer.id, reason, "keys of an issuer cannot be fetched");
                 }
             }
         }
@@ -215,17 +215,17 @@ impl Doorkeeper {
     }
 }
 
-/// What goes on beside looking at the file.
+/// Tasks that run concurrently with reading the file.
 type Work<'a> = FuturesUnordered<BoxFuture<'a, Done>>;
 
-/// What has come of it.
+/// Their results.
 enum Done {
     Fetched(KeySource, anyhow::Result<Jwks>),
     Recorded,
 }
 
-/// Puts what has happened to keys into the audit log. Who edited the file is not known. It has happened, whether
-/// or not it can be recorded: a store that does not take records must not keep a revoked key in force.
+/// Records changes of keys in the audit log. It is not known which user edited the file. The change is in force whether
+/// or not it can be recorded: a store that rejects records must not keep a revoked key in force.
 async fn record(engine: &Engine, acts: Vec<(Action, String)>) -> Done {
     let now = engine.now();
     let of = |(action, detail)| AuditRecord::of_act(now, action, None, Some(detail));
@@ -235,23 +235,23 @@ async fn record(engine: &Engine, acts: Vec<(Action, String)>) -> Done {
     Done::Recorded
 }
 
-/// The text of the file, if nobody but its owner can change it.
+/// The text of the file, if only its owner can change it.
 fn read(path: &Path) -> Result<String, Faults> {
     let unusable = |message: String, hint: &str| file::unusable(path, message, Some(hint.to_owned()));
     let hint = "`bosun keys create` makes one";
     let text = std::fs::read_to_string(path).map_err(|error| unusable(format!("cannot be read: {error}"), hint))?;
     let mode = std::fs::metadata(path).map_err(|error| unusable(format!("cannot be read: {error}"), hint))?.mode();
     if mode & 0o022 != 0 {
-        let message = "can be changed by others than its owner, who could let themselves in".to_owned();
+        let message = "can be changed by users other than its owner, who could grant themselves access".to_owned();
         return Err(unusable(message, &format!("chmod 600 {}", path.display())));
     }
     Ok(text)
 }
 
-/// What asks a provider, made anew each time: that is seldom, and a server without providers needs no certificates. As
-/// what asks models, it goes by no proxy of the environment.
+/// The HTTP client for a provider, created for each fetch: that is seldom, and a server without providers needs no
+/// certificates. Like the client for models, it ignores the environment's proxies.
 fn client(url: &str) -> anyhow::Result<reqwest::Client> {
-    // The process has one provider of cryptography; that it has it already is fine.
+    // The process has one crypto provider; an error means that it is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder =
         reqwest::Client::builder().no_proxy().timeout(FETCH_TIMEOUT).redirect(reqwest::redirect::Policy::none());

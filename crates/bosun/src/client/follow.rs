@@ -1,7 +1,7 @@
-//! A query that is watched to its end, through as many connections as it takes.
+//! Following a query to its end, across reconnects.
 //!
-//! The server may restart in between. Each new connection says which event was the last one seen, so
-//! no event is missed and none comes twice; only text that was still being written may.
+//! The server may restart in between. Each reconnect sends the id of the last event, so no event is missed and none is
+//! repeated; only text that was still being streamed may be.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use super::{Client, ClientError, Event, EventStream};
 
-/// How often in a row a connection may fail: with the pauses below, almost a minute.
+/// The maximum number of consecutive failures: with the delays below, almost a minute.
 const MAX_FAILURES: u32 = 30;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a watcher is told.
+/// What a follower receives.
 #[derive(Debug)]
 pub(crate) enum Seen {
     Event(Event),
-    /// The connection broke, and a new one will be tried.
+    /// The connection broke, and will be retried.
     Lost(ClientError),
-    /// There is a connection again.
+    /// Reconnected.
     Back,
 }
 
@@ -34,10 +34,10 @@ pub(crate) struct Following<'a> {
 }
 
 impl<'a> Following<'a> {
-    /// Creates the query that `body` describes, under `name`, and watches it.
+    /// Creates the query that `body` describes, under `name`, and follows it.
     ///
-    /// A server that is not there is an error at once. If the connection breaks later, the query is
-    /// posted again: if the first post had arrived, the same query is watched from its beginning.
+    /// An unreachable server is an error at once. If the connection breaks later, the query is posted again: if the
+    /// first post had arrived, the same query is followed from its beginning.
     pub(crate) async fn create(client: &'a Client, name: &str, body: &Value) -> Result<Self, ClientError> {
         let mut following = Self { client, name: name.to_owned(), stream: None, last_id: None, failures: 0 };
         loop {
@@ -53,12 +53,12 @@ impl<'a> Following<'a> {
         }
     }
 
-    /// What the server wants said about the request that created the query.
+    /// The server's warnings about the request that created the query.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.stream.as_ref().map(|stream| stream.warnings().collect()).unwrap_or_default()
     }
 
-    /// What comes next. Ask until an event says that the query has ended.
+    /// The next item. To be called until an event says that the query has ended.
     pub(crate) async fn next(&mut self) -> Result<Seen, ClientError> {
         let Some(stream) = &mut self.stream else {
             tokio::time::sleep(pause(self.failures)).await;
@@ -88,14 +88,14 @@ impl<'a> Following<'a> {
         self.failed(lost).map(Seen::Lost)
     }
 
-    /// Counts a failure; gives it back as an error if it is of the lasting kind, or one too many.
+    /// Counts a failure; returns it as an error if it is permanent, or one too many.
     fn failed(&mut self, error: ClientError) -> Result<ClientError, ClientError> {
         self.failures += 1;
         if error.is_passing() && self.failures <= MAX_FAILURES { Ok(error) } else { Err(error) }
     }
 }
 
-/// How long to wait after so many failures in a row.
+/// The delay after this many consecutive failures.
 pub(crate) fn pause(failures: u32) -> Duration {
     match failures.checked_sub(1) {
         None => Duration::ZERO,
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_and_stay_bearable() {
+    fn delays_grow_up_to_a_limit() {
         let pauses: Vec<_> = (0..8).map(|failures| pause(failures).as_millis()).collect();
         assert_eq!(pauses, [0, 100, 200, 400, 800, 1600, 2000, 2000]);
         let whole: Duration = (0..=MAX_FAILURES).map(pause).sum();

@@ -1,8 +1,8 @@
 //! A client of a running server, as `bosun query`, `bosun chat` and `bosun demo` use it.
 //!
-//! It speaks the public HTTP API and nothing else. Everything that it sends may be sent again: it
-//! chooses the name of a query itself, and a result that arrives twice is recorded once. So a broken
-//! connection is only a reason to try again, never a reason to guess.
+//! It uses the public HTTP API and nothing else. Every request is idempotent: the client chooses the name of a query
+//! itself, and a result that arrives twice is recorded once. So a broken connection is only a reason to retry, never a
+//! reason to guess.
 
 mod follow;
 
@@ -20,23 +20,23 @@ use serde_json::Value;
 pub(crate) use bosun_reading::sse::Event;
 pub(crate) use follow::{Following, Seen, pause};
 
-/// A server answers the first byte within this time, or is taken for gone. A stream may then be silent
-/// for long, but not for longer than two heartbeats.
+/// A server that does not answer within this time is considered unreachable. A stream may then be silent, but not for
+/// longer than two heartbeats.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(40);
 /// The longest line, and the longest data of one event. The server's own limit is below it.
 const LONGEST_EVENT: usize = 4 * 1024 * 1024;
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     /// Nothing was sent.
     #[error("no server answers at {server} ({reason}); start one with `bosun serve`, or name another with `--server`")]
     Unreachable { server: String, reason: String },
-    /// Whether the server has done what it was asked is not known: ask again.
+    /// It is not known whether the server has processed the request: retry.
     #[error("the connection to {server} broke ({reason})")]
     Broken { server: String, reason: String },
-    /// The server cannot do it now and says that the request is safe to repeat.
+    /// The server is temporarily unavailable and says that the request is safe to repeat.
     #[error("the server is busy or going down: {0}")]
     Unavailable(Refusal),
     #[error("{0}")]
@@ -45,7 +45,7 @@ pub(crate) enum ClientError {
     Unreadable(String),
 }
 
-/// A request that the server did not do.
+/// A request that the server refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{message} [{code}]")]
 pub(crate) struct Refusal {
@@ -68,10 +68,10 @@ impl ClientError {
     }
 }
 
-/// What became of a result that was posted.
+/// The result of posting a tool result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Delivered {
-    /// The server had it already.
+    /// The server had already received it.
     pub(crate) replayed: bool,
     /// The query after it.
     pub(crate) query: Value,
@@ -82,17 +82,17 @@ pub(crate) struct Delivered {
 pub(crate) struct Client {
     http: reqwest::Client,
     server: String,
-    /// The key's own where absent: the server knows which that is.
+    /// The key's own if absent: the server knows which that is.
     namespace: Option<String>,
 }
 
 impl Client {
-    /// With `key`, every request proves who it comes from: the secret of a key, both its halves, or a token.
+    /// With `key`, every request is authenticated: the secret of a key, both its halves, or a token.
     pub(crate) fn new(server: &str, namespace: Option<String>, key: Option<&Key>) -> anyhow::Result<Self> {
         let server = server.trim_end_matches('/');
         let url = Url::parse(server).with_context(|| format!("`{server}` is not a URL"))?;
         anyhow::ensure!(matches!(url.scheme(), "http" | "https"), "`{server}` is not an http URL");
-        // The process has one provider of cryptography; that it has it already is fine.
+        // The process has one crypto provider; an error means that it is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
         if let Some(key) = key {
@@ -100,11 +100,11 @@ impl Client {
         }
         let http = reqwest::Client::builder()
             .default_headers(headers)
-            // A key goes to the server that was named, and nowhere else.
+            // The key is sent only to the named server.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(SILENCE)
-            // A query is private: it goes to the server that was named, and through nobody else.
+            // A query is private: it is sent directly to the named server, never through a proxy.
             .no_proxy()
             .build()
             .context("the HTTP client does not start")?;
@@ -115,7 +115,7 @@ impl Client {
         &self.server
     }
 
-    /// The address of the queries of the namespace, or of what stands below them.
+    /// The address of the queries of the namespace, or of a path below them.
     pub(crate) fn queries_url(&self, below: &str) -> String {
         self.url(&format!("queries{below}"))
     }
@@ -143,13 +143,13 @@ impl Client {
         self.send(request).await.map(|response| EventStream::new(self.server.clone(), response))
     }
 
-    /// Posts the result of an outside call; does not wait for what the agent does next.
+    /// Posts the result of an outside call; does not wait for the agent's next turn.
     pub(crate) async fn deliver(&self, name: &str, result: &Value) -> Result<Delivered, ClientError> {
         let url = self.queries_url(&format!("/{name}/tool-result?wait=0"));
         self.delivered(self.send(self.http.post(url).json(result)).await?).await
     }
 
-    /// Sends the result of an outside call as a text of any size; does not wait for what the agent does next.
+    /// Uploads the result of an outside call as a text of any size; does not wait for the agent's next turn.
     pub(crate) async fn deliver_text(&self, name: &str, call: &str, text: &str) -> Result<Delivered, ClientError> {
         let url = self.queries_url(&format!("/{name}/tool-calls/{call}/result?wait=0"));
         let request = self.http.put(url).header(CONTENT_TYPE, "text/plain").body(text.to_owned());
@@ -161,7 +161,7 @@ impl Client {
         Ok(Delivered { replayed, query: self.read(response).await? })
     }
 
-    /// Where a query stands.
+    /// The state of a query.
     pub(crate) async fn get(&self, name: &str) -> Result<Value, ClientError> {
         let response = self.send(self.http.get(self.queries_url(&format!("/{name}")))).await?;
         self.read(response).await
@@ -210,7 +210,7 @@ impl Client {
     }
 }
 
-/// What opens a server. It is shown to nobody, also not by `{:?}`.
+/// The credential for a server. It is never shown, not even by `{:?}`.
 #[derive(Clone)]
 pub(crate) struct Key(String);
 
@@ -227,7 +227,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// What a key looks like in a header. Both halves of one, with a colon between them, are `Basic`.
+/// The `Authorization` header of a key. Both halves of one, with a colon between them, are `Basic`.
 fn authorization(Key(key): &Key) -> anyhow::Result<HeaderValue> {
     let is_pair = key.contains(':');
     let text = if is_pair { format!("Basic {}", BASE64_STANDARD.encode(key)) } else { format!("Bearer {key}") };
@@ -250,7 +250,7 @@ impl Refusal {
     }
 }
 
-/// One connection that events come out of.
+/// One connection that receives events.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     server: String,
@@ -264,7 +264,7 @@ impl EventStream {
         Self { server, response, decoder: Decoder::default(), ready: VecDeque::new() }
     }
 
-    /// What the server wants said about the request, although it was done.
+    /// The server's warnings about a request that succeeded.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let texts = self.response.headers().get_all("warning").iter().filter_map(|value| value.to_str().ok());
         texts.filter_map(|text| Some(text.split_once('"')?.1.strip_suffix('"')?.replace('\\', "")))
@@ -289,7 +289,7 @@ impl EventStream {
     }
 }
 
-/// What lies at the bottom of an error: `Connection refused`, not `error sending request`.
+/// The root cause of an error: `Connection refused`, not `error sending request`.
 fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

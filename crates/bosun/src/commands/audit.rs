@@ -1,4 +1,4 @@
-//! `bosun audit`: verify the log, export it, change its key. Works on the files, also beside a server.
+//! `bosun audit`: verify the log, export it, rotate its key. Works on the files, also next to a running server.
 
 use std::{
     fs::File,
@@ -115,7 +115,7 @@ impl Export {
         let namespace = self.namespace.as_ref().map(Namespace::as_str);
         let audit = Audit { key_file: self.place.key_file, ..Audit::default() };
         let (data, key_file) = (&self.place.data, audit.key_file(&self.place.data));
-        // Whoever exports need not be the one who holds the key.
+        // The user who exports need not hold the key.
         let keys = if key_file.exists() { Some(AuditKeys::load(&key_file)?) } else { None };
         let exported = match &self.output {
             Some(path) => {
@@ -147,7 +147,7 @@ impl Rotate {
         let audit = Audit { key_file: self.place.key_file, ..Audit::default() };
         let path = audit.key_file(&self.place.data);
         let id = audit::rotate(&path)?;
-        anstream::println!("key {id} is in {}; restart the server to take it up", path.display());
+        anstream::println!("key {id} is in {}; restart the server to use it", path.display());
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,4 +1,4 @@
-//! `bosun backup`: a copy of a store, also while a server uses it.
+//! `bosun backup`: a backup of a store, also while a server uses it.
 
 use std::{
     io::{IsTerminal, Write},
@@ -38,29 +38,28 @@ impl Backup {
         let copied = sqlite::backup(&self.data, &self.to, self.force, |progress| line.show(progress));
         line.clear();
         let inspection = copied.map_err(|error| self.explain(error))?;
-        if let Err(error) = self.leave_word() {
-            anstream::eprintln!("the copy is good, but the audit log will not know of it: {error}");
+        if let Err(error) = self.spool_record() {
+            anstream::eprintln!("the copy is good, but it cannot be recorded in the audit log: {error}");
         }
         anstream::println!("{}, ok: {}", check::contents(&inspection), self.to.display());
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Tells the server, which alone writes to the audit log: the one that runs, or the next.
-    fn leave_word(&self) -> std::io::Result<()> {
+    /// Spools a record for the server, which alone writes to the audit log: the running one, or the next.
+    fn spool_record(&self) -> std::io::Result<()> {
         let to = std::path::absolute(&self.to)?;
-        let record =
-            AuditRecord::of_act(SystemClock.now(), Action::StoreBackedUp, None, Some(to.display().to_string()));
-        // Whose process this is; names would have to be looked up, and can be changed.
+        let record = AuditRecord::of_act(SystemClock.now(), Action::StoreBackedUp, None, Some(to.display().to_string()));
+        // The user id: names would have to be looked up, and can be changed.
         let uid = std::fs::metadata("/proc/self").map(|process| format!("uid:{}", process.uid())).ok();
         spool::append(&self.data, &AuditRecord { actor: uid.map(Into::into), ..record })
     }
 
-    /// Adds what to do where the command line is what can be changed.
+    /// Adds what to do where the command line can be changed.
     fn explain(&self, error: BackupError) -> anyhow::Error {
         let hint = match &error {
             BackupError::Exists(_) => Some("`--force` replaces it".to_owned()),
             BackupError::Faulty(_) | BackupError::Source { .. } => {
-                Some(format!("`bosun check --data {}` says everything that is wrong", self.data.display()))
+                Some(format!("`bosun check --data {}` reports every fault", self.data.display()))
             }
             _ => None,
         };
@@ -72,7 +71,7 @@ impl Backup {
     }
 }
 
-/// One line of a terminal that says how far it has come.
+/// One line of a terminal that shows the progress.
 struct Line {
     shown: bool,
 }
@@ -82,7 +81,7 @@ impl Line {
         let text = match progress {
             BackupProgress::Blobs { copied } => format!("{copied} blobs copied"),
             BackupProgress::Pages { copied, of } => format!("{copied} of {of} pages copied"),
-            BackupProgress::Checking => "looking the copy over".into(),
+            BackupProgress::Checking => "checking the copy".into(),
         };
         self.write(&text);
     }
@@ -92,7 +91,7 @@ impl Line {
     }
 
     fn write(&mut self, text: &str) {
-        // A terminal that cannot be written to shows nothing; the copy does not suffer from that.
+        // A terminal that cannot be written to shows nothing; the copy is not affected.
         self.shown = self.shown && write!(std::io::stderr(), "\r\x1b[2K{text}").is_ok();
     }
 }

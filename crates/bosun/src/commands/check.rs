@@ -1,4 +1,4 @@
-//! `bosun check`: everything that is wrong with files of tools and agents, or with a store, at once.
+//! `bosun check`: reports every fault of files of tools and agents, or of a store, at once.
 
 mod manifests;
 mod store;
@@ -59,13 +59,13 @@ impl Check {
             checked.problems.extend(catalog.add(&shown, &checked));
             if checked.format == Some(Format::ArkManifest) {
                 manifests.add(source.path, shown.clone(), &checked);
-                // What is no tool is checked with all the other manifests.
+                // Documents that are not tools are checked with all the other manifests.
                 checked.problems.retain(|problem| problem.code != "not_a_tool");
             }
             reports.extend(checked.problems.into_iter().map(|problem| (shown.clone(), problem)));
         }
         reports.extend(manifests.check());
-        // Files stay in the order in which they were given, and each file in its own.
+        // Files keep the order in which they were given, and the problems of each file their own.
         let order: HashMap<String, usize> =
             reports.iter().enumerate().rev().map(|(at, (file, _))| (file.clone(), at)).collect();
         reports.sort_by_key(|(file, problem)| (order.get(file).copied(), problem.place));
@@ -82,7 +82,7 @@ impl Check {
     }
 }
 
-/// All that can be said about the bytes of a file.
+/// Everything that can be reported about the bytes of a file.
 pub(crate) fn read(bytes: &[u8], options: ConvertOptions) -> CheckedTool<'_> {
     match document::decode(bytes) {
         Ok(text) => bosun_convert::check(text, options),
@@ -90,12 +90,12 @@ pub(crate) fn read(bytes: &[u8], options: ConvertOptions) -> CheckedTool<'_> {
     }
 }
 
-/// A file that lies in a folder and is none of ours.
+/// A file found in a folder that is not one of ours.
 pub(crate) fn is_something_else(checked: &CheckedTool<'_>) -> bool {
     checked.problems.iter().any(|problem| problem.code == "unknown_format")
 }
 
-/// The tools of all files that make up a catalogue: there, one name means one tool.
+/// The tools of all files that form a catalogue: there, names are unique.
 #[derive(Default)]
 struct Catalog {
     names: HashMap<String, (String, SourcePlace)>,

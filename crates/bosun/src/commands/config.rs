@@ -1,4 +1,4 @@
-//! `bosun config`: what is in force, and where each value came from.
+//! `bosun config`: the settings in force, and the source of each value.
 
 use std::{io::Write, path::PathBuf, process::ExitCode};
 

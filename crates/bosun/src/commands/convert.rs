@@ -62,7 +62,7 @@ impl From<Zod> for ZodVersion {
     }
 }
 
-/// A parser that knows the names of formats, so that `--help` and shells can list them.
+/// A parser that lists the names of formats, so that `--help` and shells can show them.
 fn format_parser(formats: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
     let names: Vec<&'static str> = formats.iter().map(|format| format.name()).collect();
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Format>())
@@ -95,7 +95,7 @@ impl Convert {
             None => self.to == Format::ArkManifest,
         };
         let text = if is_yaml { written.documents.to_yaml()? } else { written.documents.to_json() };
-        // JSON escapes what a terminal would obey, YAML need not.
+        // JSON escapes control characters of a terminal, YAML need not.
         anstream::print!("{}", if is_yaml { printable(&text) } else { text });
         Ok(())
     }

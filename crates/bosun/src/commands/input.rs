@@ -1,7 +1,7 @@
-//! The files that a command was given.
+//! The input files of a command.
 //!
-//! Reading is bounded before it begins: a file that is too large is refused by its size, and
-//! standard input after one byte too many.
+//! Reading is bounded in advance: a file that is too large is refused by its size, and standard input after one byte
+//! too many.
 
 use std::{
     fs, io,
@@ -14,17 +14,17 @@ use bosun_convert::document::MAX_SIZE;
 
 use super::Usage;
 
-/// What stands for standard input on a command line.
+/// The name of standard input on a command line.
 const STDIN: &str = "-";
 
-/// How deep folders are searched. Deeper ones are a loop, or somebody else's.
+/// How deep folders are searched. Deeper ones are a loop, or not meant.
 const DEEPEST_FOLDER: usize = 16;
 
 /// One file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
-    /// Found in a folder, and not named by the user: it may be something else altogether.
+    /// Found in a folder, and not named by the user: it may be an unrelated file.
     pub(crate) is_incidental: bool,
 }
 
@@ -33,12 +33,12 @@ impl Source {
         Self { path: path.to_owned(), is_incidental: false }
     }
 
-    /// How the file is called in a report.
+    /// The name of the file in a report.
     pub(crate) fn shown(&self) -> String {
         if self.path == Path::new(STDIN) { "<stdin>".to_owned() } else { self.path.display().to_string() }
     }
 
-    /// All of its bytes, or one more than are ever read.
+    /// All of its bytes, or one more than the limit.
     pub(crate) fn read(&self) -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let limit = MAX_SIZE as u64 + 1;
@@ -57,7 +57,7 @@ impl Source {
     }
 }
 
-/// The files that paths stand for: a folder for the JSON and YAML files in it, at any depth.
+/// The files that paths refer to: a folder for the JSON and YAML files in it, at any depth.
 pub(crate) fn sources(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
     for path in paths {
@@ -79,12 +79,12 @@ fn search(folder: &Path, depth: usize, sources: &mut Vec<Source>) -> anyhow::Res
     let mut entries: Vec<_> = entries
         .collect::<Result<_, _>>()
         .with_context(|| format!("cannot read the directory `{}`", folder.display()))?;
-    // The order of a directory is an accident, and reports should not change by themselves.
+    // The order of a directory is arbitrary, and reports should be stable.
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
         let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-        // A link to a folder may lead back here; a link to a file cannot.
+        // A link to a folder may form a loop; a link to a file cannot.
         let kind = entry.file_type().with_context(|| format!("cannot read `{}`", path.display()))?;
         if is_hidden || entry.file_name() == "node_modules" {
             continue;

@@ -1,7 +1,7 @@
-//! `bosun keys`: who may use a server.
+//! `bosun keys`: the keys of a server.
 //!
-//! The secret of a key is shown when it is made, and never again: the file has only its hash. A server
-//! that runs with the file takes changes up within seconds.
+//! The secret of a key is shown when it is created, and never again: the file has only its hash. A running server
+//! applies changes of the file within seconds.
 
 use std::{
     io::Write,
@@ -98,7 +98,7 @@ impl Keys {
             Command::List(list) => list.run(&self.auth, now, &mut output)?,
             Command::Revoke(Revoke { id }) => {
                 edit::revoke(&self.auth, &id, now)?;
-                writeln!(output, "key {id} is revoked; servers take that up within seconds")?;
+                writeln!(output, "key {id} is revoked; running servers refuse it within seconds")?;
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! What the program can do, one module for each command.
+//! The commands of the program, one module each.
 
 mod ask;
 mod audit;
@@ -23,7 +23,7 @@ use anyhow::Context;
 
 use crate::{process, settings::Layers};
 
-/// The commands, in the order in which a newcomer meets them.
+/// The commands, in the order in which a newcomer needs them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Demo(demo::Demo),
@@ -43,7 +43,7 @@ pub(crate) enum Command {
 
 impl Command {
     pub(crate) fn run(self, layers: &Layers) -> anyhow::Result<ExitCode> {
-        // What these write has been said to the server, or opens it.
+        // The files that these write hold clients' data, or credentials.
         if matches!(self, Self::Serve(_) | Self::Keys(_) | Self::Backup(_) | Self::Audit(_)) {
             process::keep_files_private();
         }
@@ -65,7 +65,7 @@ impl Command {
     }
 }
 
-/// The command line can be read, but what it asks for makes no sense. Ends the program with 2.
+/// The command line can be parsed, but is not valid. Ends the program with 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);

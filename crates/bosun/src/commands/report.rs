@@ -1,4 +1,4 @@
-//! What a command has to say about a file, on standard error.
+//! Reports about a file, on standard error.
 
 use anstyle::{AnsiColor, Style};
 use bosun_convert::{Severity, ToolProblem};
@@ -40,7 +40,7 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// Text of a foreign file, without anything that a terminal would obey.
+/// Text of an untrusted file, without control characters.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() && letter != '\n' { '?' } else { letter }).collect()
 }

@@ -1,9 +1,8 @@
-//! `bosun serve`: runs a server until it is told to stop.
+//! `bosun serve`: runs a server until it is stopped.
 //!
-//! The first SIGTERM or SIGINT stops it in order: no new connections, requests in hand are answered,
-//! inside calls get their time, the last commit is made. The second one stops it at once, and so does
-//! an end that does not come, which costs nothing that anybody was told of. A query that waits is not
-//! concerned either way.
+//! The first SIGTERM or SIGINT stops it gracefully: no new connections, pending requests are answered, inside calls get
+//! a grace period, the last commit is made. The second one stops it at once, and so does a timeout, which loses nothing
+//! that was acknowledged to a client. Waiting queries are not affected either way.
 
 use std::{
     io::{Read, Write},
@@ -27,7 +26,7 @@ use crate::{
 
 use super::Usage;
 
-/// No end in order takes longer: the grace for work in hand, and a commit.
+/// The timeout of a graceful stop: the grace period for work in progress, and a commit.
 const LONGEST_END: Duration = Duration::from_secs(GRACE.as_secs() + 8);
 
 /// Run a server.
@@ -52,7 +51,7 @@ impl Serve {
             bosun_engine::fault::plan(fault).map_err(|error| Usage(error.to_string()))?;
         }
         let stopping = CancellationToken::new();
-        // A task of its own: whatever the server is busy with, also while it opens its store, it listens.
+        // A task of its own: signals are handled whatever the server is doing, even while it opens its store.
         TaskTracker::new().spawn(stop_by_signal(Signals::listen()?, stopping.clone()));
         let listener = TcpListener::bind(config.listen)
             .await
@@ -75,8 +74,8 @@ impl Serve {
     }
 }
 
-/// The first signal asks for an end in order. The second one is the end, and so is an end in order that
-/// takes too long: a disk that does not answer, for instance, would keep the process for ever.
+/// The first signal requests a graceful stop. The second one ends the process, and so does a timeout: a disk that does
+/// not answer, for instance, would keep the process forever.
 async fn stop_by_signal(mut signals: Signals, stopping: CancellationToken) {
     signals.next().await;
     tracing::info!("stopping; a second signal stops at once");
@@ -84,7 +83,7 @@ async fn stop_by_signal(mut signals: Signals, stopping: CancellationToken) {
     let code = tokio::select! {
         () = signals.next() => 130,
         () = tokio::time::sleep(LONGEST_END) => {
-            tracing::error!(seconds = LONGEST_END.as_secs(), "the server does not come to an end and is stopped");
+            tracing::error!(seconds = LONGEST_END.as_secs(), "the graceful stop timed out");
             1
         }
     };
@@ -101,7 +100,7 @@ fn agents(names: &[String]) -> String {
     }
 }
 
-/// The signals that ask for an end.
+/// The signals that stop the server.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -121,7 +120,7 @@ impl Signals {
     }
 }
 
-/// A thread of its own: a read of standard input cannot be taken back.
+/// A thread of its own: a blocking read of standard input cannot be cancelled.
 fn stop_with_stdin(stopping: CancellationToken) {
     std::thread::spawn(move || {
         let mut buffer = [0; 256];

@@ -1,8 +1,8 @@
-//! What the program says about itself while it runs: one line for each event, on standard error.
+//! Logs of the program: one line for each event, on standard error.
 //!
-//! `RUST_LOG` chooses how much, in the words of `tracing` (`RUST_LOG=bosun=debug`). Ids are logged;
-//! prompts, arguments, results and secrets never are. With the feature `otel`, spans also go to the collector that
-//! `OTEL_EXPORTER_OTLP_ENDPOINT` names, whatever `RUST_LOG` says. A program without it says so once and runs on:
+//! `RUST_LOG` sets the level, in the syntax of `tracing` (`RUST_LOG=bosun=debug`). Ids are logged; prompts, arguments,
+//! results and secrets never are. With the feature `otel`, spans are also sent to the collector in
+//! `OTEL_EXPORTER_OTLP_ENDPOINT`, independently of `RUST_LOG`. A program without the feature warns once and goes on:
 //! the variable is often set for everything on a machine.
 
 mod fields;
@@ -22,7 +22,7 @@ use tracing_subscriber::{
     util::{SubscriberInitExt, TryInitError},
 };
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people
@@ -32,7 +32,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What was started, for whoever stops it.
+/// The running telemetry, to be stopped at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Telemetry {
     #[cfg(feature = "otel")]
@@ -40,7 +40,7 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Whether somebody collects spans.
+    /// Whether there is a collector for spans.
     pub(crate) fn exports_spans(&self) -> bool {
         #[cfg(feature = "otel")]
         return self.exporter.is_some();
@@ -48,7 +48,7 @@ impl Telemetry {
         false
     }
 
-    /// Sends what has not been sent yet. Blocks for as long as that takes, which is not long.
+    /// Flushes the pending spans. Blocks for a bounded time.
     pub(crate) fn finish(self) {
         #[cfg(feature = "otel")]
         if let Some(exporter) = self.exporter {
@@ -57,15 +57,15 @@ impl Telemetry {
     }
 }
 
-/// How much is said where `RUST_LOG` says nothing.
+/// The level without `RUST_LOG`.
 const USUAL: LevelFilter = LevelFilter::INFO;
 
-/// Starts logging. The first call in a process counts.
+/// Starts logging. Only the first call in a process has an effect.
 pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
     let filter = EnvFilter::builder().with_default_directive(USUAL.into()).from_env()?;
     #[cfg(feature = "otel")]
     if let Some((spans, exporter)) = otel::start()? {
-        // Each has its own filter: whoever wants fewer lines does not want fewer spans.
+        // Each has its own filter: fewer lines must not mean fewer spans.
         let spans = spans.with_filter(LevelFilter::INFO);
         let registry = tracing_subscriber::registry().with(spans);
         match format {
@@ -75,7 +75,7 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
         return Ok(Telemetry { exporter: Some(exporter) });
     }
     let registry = tracing_subscriber::registry();
-    // A filter that could look at spans takes a lock whenever one is entered or left, and a level does not.
+    // A filter that inspects spans takes a lock whenever one is entered or exited; a level does not.
     if std::env::var_os(EnvFilter::DEFAULT_ENV).is_some_and(|directives| !directives.is_empty()) {
         say(registry.with(filter), format)?;
     } else {
@@ -91,7 +91,7 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
     Ok(Telemetry::default())
 }
 
-/// From now on, lines are written of what `registry` lets through.
+/// Installs the writer of log lines for what `registry` lets through.
 fn say<S>(registry: S, format: LogFormat) -> Result<(), TryInitError>
 where
     S: tracing::Subscriber + for<'a> LookupSpan<'a> + Send + Sync + 'static,
@@ -104,18 +104,18 @@ where
 
 type Stderr = fn() -> std::io::Stderr;
 
-/// What writes lines for machines.
+/// The layer for JSON lines.
 fn objects<S>() -> fmt::Layer<S, fields::JsonObject, fmt::format::Format<fmt::format::Json>, Stderr> {
     lines().json().flatten_event(true).fmt_fields(fields::JsonObject)
 }
 
-/// What writes the lines, in either format.
+/// The layer for lines, in either format.
 fn lines<S>() -> fmt::Layer<S, fmt::format::DefaultFields, fmt::format::Format, Stderr> {
     let lines = fmt::layer().with_writer(std::io::stderr as Stderr);
     lines.with_target(false).with_ansi(wants_colour())
 }
 
-/// Colour is for people who look at a terminal and have not asked for plain text.
+/// Colour only on a terminal, unless plain text was requested.
 fn wants_colour() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

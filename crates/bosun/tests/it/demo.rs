@@ -24,7 +24,7 @@ async fn the_whole_story_is_told_and_every_process_is_gone() {
         "tool_call_required: web_search",
         "runs current_time",
         "kill -9",
-        "the stream broke, and nobody answers any more",
+        "the stream broke, and the server does not answer any more",
         "on the same store",
         "asks where the query stands: waiting",
         "200, replayed",

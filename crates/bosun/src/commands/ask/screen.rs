@@ -1,4 +1,4 @@
-//! How a run looks on the terminal.
+//! The output of a run on the terminal.
 //!
 //! The answer goes to standard output and everything about how it came to be to standard error, so
 //! that `answer=$(bosun query …)` is the answer and nothing else. Where standard output is a
@@ -23,7 +23,7 @@ const BAD: Style = AnsiColor::Red.on_default();
 const TOOL: Style = AnsiColor::Cyan.on_default();
 const WARN: Style = AnsiColor::Yellow.on_default();
 
-/// Of arguments and results, this much is shown.
+/// The maximum length of arguments and results that are shown.
 const SHOWN: usize = 100;
 
 /// How much is shown beside the answer.
@@ -43,7 +43,7 @@ pub(in crate::commands) struct Screen {
     detail: Detail,
     /// Text is shown as it arrives.
     live: bool,
-    /// The cursor stands behind text of the model.
+    /// The cursor is after text of the model.
     in_text: bool,
     /// The turn whose text is being streamed, and that text.
     turn: u64,
@@ -119,9 +119,9 @@ impl Screen {
         }
     }
 
-    /// The result came too late to matter.
+    /// The result came too late.
     pub(super) fn not_needed(&mut self, tool: &str, error: &ClientError) -> io::Result<()> {
-        self.step(WARN, "!", &format!("the result of {tool} was not taken: {error}"))
+        self.step(WARN, "!", &format!("the result of {tool} was not accepted: {error}"))
     }
 
     pub(super) fn warning(&mut self, text: &str) -> io::Result<()> {
@@ -136,7 +136,7 @@ impl Screen {
         self.step(GOOD, "↻", "connected again; the run goes on where it was")
     }
 
-    /// This program stops watching; the query does not stop.
+    /// This program stops watching; the query continues.
     pub(in crate::commands) fn left_behind(&mut self, url: &str) -> io::Result<()> {
         self.end_text()?;
         self.say(&format!(
@@ -193,7 +193,7 @@ fn brief(value: &Value) -> String {
     value.as_str().map_or_else(|| clip(&value.to_string()), clip)
 }
 
-/// One line, and not too long.
+/// One line of bounded length.
 fn clip(text: &str) -> String {
     let mut line: String =
         text.chars().take(SHOWN).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
@@ -203,7 +203,7 @@ fn clip(text: &str) -> String {
     line
 }
 
-/// The text without what a terminal would obey: a model repeats whatever it has read somewhere.
+/// The text without control characters: a model repeats whatever it has read.
 fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t')).collect()
 }

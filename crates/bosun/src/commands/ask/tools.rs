@@ -1,4 +1,4 @@
-//! Tools that run on this machine: definitions from a file, and a command for each.
+//! Local tools: definitions from a file, and a command for each.
 //!
 //! A command gets the arguments as JSON on its standard input, runs in a shell, and answers on its
 //! standard output. When it fails, the model reads why. Everything is checked before a query is sent.
@@ -15,9 +15,9 @@ use tokio::{
 
 use crate::commands::Usage;
 
-/// The server takes no larger result.
+/// The server's limit for a result.
 const LONGEST_RESULT: usize = 64 * 1024 * 1024;
-/// Of what a failed command says, this much reaches the model.
+/// The maximum length of a failed command's error output that is sent to the model.
 const LONGEST_COMPLAINT: usize = 4 * 1024;
 
 /// `calculator='bc -l'`: which command runs which tool.
@@ -43,13 +43,13 @@ impl FromStr for Run {
 /// The tools of this client.
 #[derive(Debug, Default)]
 pub(super) struct LocalTools {
-    /// As they stand in the file; the server checks them.
+    /// As they are in the file; the server checks them.
     pub(crate) definitions: Vec<Value>,
     commands: BTreeMap<String, String>,
 }
 
 impl LocalTools {
-    /// Reads the definitions and sees to it that every tool has one command, and every command a tool.
+    /// Reads the definitions and checks that every tool has one command, and every command a tool.
     pub(crate) fn read(file: Option<&Path>, runs: Vec<Run>) -> anyhow::Result<Self> {
         let definitions = match file {
             Some(file) => {
@@ -126,7 +126,7 @@ async fn run(command: &str, arguments: &Value) -> Result<String, String> {
     let input = format!("{arguments}\n");
     let feed = async {
         if let Some(mut stdin) = stdin {
-            // A command need not read its input; then the pipe breaks, and that is its own affair.
+            // A command need not read its input; then the pipe breaks, which is not an error.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
@@ -149,12 +149,12 @@ struct Output {
     is_cut: bool,
 }
 
-/// Reads to the end, so that the command never hangs on a full pipe, and keeps the first `limit` bytes.
+/// Reads to the end, so that the command never blocks on a full pipe, and keeps the first `limit` bytes.
 async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: usize) -> Output {
     let mut output = Output { bytes: Vec::new(), is_cut: false };
     let Some(mut pipe) = pipe else { return output };
     let mut buffer = vec![0; 16 * 1024];
-    // A pipe that breaks ends the output; the exit status says whether that was meant.
+    // A broken pipe ends the output; the exit status tells whether that was intended.
     while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
         let kept = length.min(limit - output.bytes.len());
         output.bytes.extend_from_slice(&buffer[..kept]);
@@ -163,7 +163,7 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: usize) -> Output {
     output
 }
 
-/// The body that brings an outcome to the server.
+/// The request body that delivers an outcome.
 pub(super) fn result_body(call: &str, tool: &str, outcome: &Result<String, String>) -> Value {
     match outcome {
         Ok(result) => json!({ "toolCallId": call, "toolName": tool, "toolResult": result, "success": true }),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_an_array_or_stand_under_tools() {
+    fn definitions_are_an_array_or_a_field_tools() {
         for text in [r#"[{"name":"a"}]"#, r#"{"tools":[{"name":"a"}]}"#, r#"{"externalTools":[{"name":"a"}]}"#] {
             assert_eq!(definitions(text).unwrap().len(), 1, "{text}");
         }

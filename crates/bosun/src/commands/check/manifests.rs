@@ -1,9 +1,8 @@
-//! The part of `bosun check` that the server's own reader of manifests does: agents, models, and
-//! the references between all of them.
+//! The part of `bosun check` that uses the server's own reader of manifests: agents, models, and the references between
+//! all of them.
 //!
-//! Tools are left to the converter, which has looked at them already. What the server's reader says
-//! inside of a tool is therefore dropped, but for two things: that what it refers to is not there, and,
-//! as a warning, that this version does not run it.
+//! Tools are left to the converter, which has checked them already. The server's faults inside a tool are therefore
+//! dropped, except two kinds: missing references, and, as a warning, tools that this version does not run.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -31,7 +30,7 @@ struct Document {
 }
 
 impl Manifests {
-    /// Takes a file whose documents are resources.
+    /// Adds a file whose documents are resources.
     pub(super) fn add(&mut self, path: PathBuf, shown: String, checked: &CheckedTool<'_>) {
         let parts = checked.document().into_iter().flat_map(|document| document.parts());
         let documents = parts.map(|(path, value)| Document {
@@ -42,7 +41,7 @@ impl Manifests {
         self.files.push(File { path, shown, documents });
     }
 
-    /// What is wrong with agents, models and references, each with the file that it is in.
+    /// The faults of agents, models and references, each with its file.
     pub(super) fn check(&self) -> Vec<(String, ToolProblem)> {
         if self.files.iter().all(|file| file.documents.iter().all(|document| document.is_tool)) {
             return Vec::new();

@@ -1,6 +1,6 @@
-//! The part of `bosun check` that looks a store over: `--data`.
+//! The part of `bosun check` that inspects a store: `--data`.
 //!
-//! It reads and changes nothing, and takes no lock, so it may be run beside a server.
+//! It reads and changes nothing, and takes no lock, so it may run next to a server.
 
 use std::{error::Error, path::Path, process::ExitCode};
 
@@ -12,7 +12,7 @@ use crate::commands::report::{count, printable};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const ASIDE: Style = AnsiColor::Cyan.on_default();
-/// More faults than these are for `--json`.
+/// Further faults are listed by `--json` only.
 const SHOWN: usize = 100;
 
 pub(super) fn check(dir: &Path, as_json: bool) -> ExitCode {

@@ -1,4 +1,4 @@
-//! The client of the demonstration: one query, and what its stream tells, on the timeline.
+//! The client of the demonstration: one query, and its stream on the timeline.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::timeline::{Side, Timeline, Tone};
 use crate::client::{Client, ClientError, Delivered, Event, EventStream};
 
-/// A query as the client that asked it sees it.
+/// A query from the view of its client.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     timeline: &'a Timeline,
@@ -39,14 +39,14 @@ impl<'a> Run<'a> {
         Ok(Self { timeline, client, name, stream, last_id: None })
     }
 
-    /// Goes on with another server, from the last event that was seen.
+    /// Continues with another server, from the last event that was seen.
     pub(super) async fn reattach(self, server: &str) -> anyhow::Result<Self> {
         let client = Client::new(server, None, None)?;
         let stream = client.follow(self.name, self.last_id.as_deref()).await?;
         Ok(Self { client, stream, ..self })
     }
 
-    /// Reads until the server hands a call out.
+    /// Reads until the server hands out a call.
     pub(super) async fn call(&mut self) -> anyhow::Result<Call> {
         let call = self.read_until("tool_call").await?;
         let text =
@@ -66,18 +66,18 @@ impl<'a> Run<'a> {
         Ok(answer["response"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Brings the result of a call.
+    /// Delivers the result of a call.
     pub(super) async fn deliver(&self, call: &Call, result: &str) -> Result<Delivered, ClientError> {
         let body = serde_json::json!({ "toolCallId": call.id, "toolName": call.tool, "toolResult": result });
         self.client.deliver(self.name, &body).await
     }
 
-    /// Where the query stands.
+    /// The state of the query.
     pub(super) async fn state(&self) -> anyhow::Result<String> {
         Ok(self.client.get(self.name).await?["state"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// The last entry of the journal that this client knows to be on the disk.
+    /// The last journal entry that this client knows to be durable.
     pub(super) fn last_entry(&self) -> &str {
         self.last_id.as_deref().and_then(|id| id.rsplit_once('.')).map_or("0", |(_, entry)| entry)
     }

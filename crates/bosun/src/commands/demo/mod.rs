@@ -1,8 +1,8 @@
-//! `bosun demo`: the whole story, told by a real server that is really killed.
+//! `bosun demo`: the whole story, with a real server that is really killed.
 //!
-//! The server is a process of its own on a temporary store; its model plays a script. Everything that
-//! the timeline shows was observed from outside: events as they arrived, answers as they were given,
-//! files as they lie on the disk. What differs from the promise ends the demonstration with an error.
+//! The server is a process of its own on a temporary store; its model plays a script. Everything that the timeline
+//! shows was observed from outside: events as they arrived, answers as they were given, files on the disk. A deviation
+//! from the promise ends the demonstration with an error.
 
 mod client;
 mod server;
@@ -42,7 +42,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("research-assistant.yaml", include_str!("../../../../../examples/agents/research-assistant.yaml")),
 ];
 
-/// The RFC's Example 1, to the letter.
+/// The RFC's Example 1, verbatim.
 const QUESTION: &str = "What is 25% of 8,432?";
 const RESULT: &str = "2108";
 const ANSWER: &str = "25% of 8,432 is 2,108";
@@ -65,7 +65,7 @@ impl Demo {
             return Ok(ExitCode::SUCCESS);
         }
         let mut terminate = signal(SignalKind::terminate()).context("signals cannot be listened for")?;
-        // The server goes when its handle is dropped, so leaving in any way cleans up.
+        // The server is killed when its handle is dropped, so every way of leaving cleans up.
         tokio::select! {
             told = tell() => told.map(|()| ExitCode::SUCCESS),
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
@@ -117,7 +117,7 @@ async fn start(timeline: &Timeline, place: &Workplace, store: &str) -> anyhow::R
     Ok(server)
 }
 
-/// Scene 1: the calculator is the client's.
+/// Scene 1: the calculator belongs to the client.
 async fn outside(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     let mut run = ask_for_calculation(timeline, server, "demo-outside").await?;
     let call = run.call().await?;
@@ -126,7 +126,7 @@ async fn outside(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     expect(&run.answer().await?, ANSWER)
 }
 
-/// Scene 2: `web_search` is the client's, `current_time` the server's, and the model wants both.
+/// Scene 2: `web_search` belongs to the client, `current_time` to the server, and the model calls both.
 async fn hybrid(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     timeline.step(Side::Client, "⇢", &format!("asks research-assistant “{NEWS_QUESTION}” and brings web_search"))?;
     let mut run = Run::create(
@@ -159,7 +159,7 @@ async fn hybrid(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     expect(&run.answer().await?, &format!("As of {time}: {news}"))
 }
 
-/// Scene 3: the first scene again, with a funeral in the middle.
+/// Scene 3: the first scene again, with a kill in the middle.
 async fn crash(timeline: &Timeline, place: &Workplace, server: Server) -> anyhow::Result<()> {
     let mut run = ask_for_calculation(timeline, &server, "demo-crash").await?;
     let call = run.call().await?;
@@ -168,7 +168,7 @@ async fn crash(timeline: &Timeline, place: &Workplace, server: Server) -> anyhow
     timeline.toned(Side::Server, "✗", Tone::Bad, &format!("kill -9 {pid}: the process is gone"))?;
     ensure!(run.inside_result().await.is_err(), "the stream of a killed server went on");
     ensure!(run.state().await.is_err(), "a killed server answered");
-    timeline.step(Side::Client, "!", "the stream broke, and nobody answers any more")?;
+    timeline.step(Side::Client, "!", "the stream broke, and the server does not answer any more")?;
     let kilobytes = size_of(&place.data())? / 1024;
     timeline.step(
         Side::Disk,
@@ -262,7 +262,7 @@ fn expect(answer: &str, expected: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was seen, and how to go on.
+/// A summary, and what to do next.
 fn farewell(timeline: &Timeline) -> io::Result<()> {
     let program = std::env::args().next().unwrap_or_else(|| "bosun".into());
     writeln!(

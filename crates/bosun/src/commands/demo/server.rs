@@ -22,8 +22,8 @@ pub(super) struct Workplace {
     directory: tempfile::TempDir,
 }
 
-/// One process. It ends with its owner: killed when dropped, and by the end of its standard input if
-/// even that does not happen.
+/// One process. It ends with its owner: killed when dropped, and by the end of its standard input if even that does not
+/// happen.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) base: String,
@@ -69,7 +69,7 @@ impl Workplace {
             .spawn()
             .context("the server does not start")?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let (pid, stdout) = child.id().zip(stdout).context("the server is gone before it began")?;
+        let (pid, stdout) = child.id().zip(stdout).context("the server ended before it started")?;
         let mut lines = BufReader::new(stdout).lines();
         match tokio::time::timeout(START_TIMEOUT, address(&mut lines)).await {
             Ok(Some(base)) => Ok(Server { base, pid, child, _stdin: stdin, _lines: lines }),
@@ -90,7 +90,7 @@ async fn address(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<String> {
 }
 
 impl Server {
-    /// SIGKILL: the process gets no chance to do anything, not even to notice.
+    /// SIGKILL: the process gets no chance to do anything.
     pub(super) async fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("the server could not be killed")
     }

@@ -1,4 +1,4 @@
-//! The timeline of the demonstration: when, on which side, what.
+//! The timeline of the demonstration: time, side, and text.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -10,7 +10,7 @@ use anstyle::{AnsiColor, Style};
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
-/// Wide enough for the texts, narrow enough for two windows side by side.
+/// Wide enough for the texts, narrow enough for two windows next to each other.
 const WIDTH: usize = 96;
 
 const BREATH: Duration = Duration::from_millis(1200);
@@ -33,7 +33,7 @@ impl Side {
     }
 }
 
-/// How much something matters.
+/// The emphasis of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -55,14 +55,14 @@ impl Timeline {
         self.begun.elapsed().as_secs_f64()
     }
 
-    /// Lets whoever looks at a terminal read on. A pipe is not kept waiting.
+    /// Pauses so that a reader at a terminal can follow. A pipe is not delayed.
     pub(super) async fn breathe(&self) {
         if io::stdout().is_terminal() {
             tokio::time::sleep(BREATH).await;
         }
     }
 
-    /// A new part of the story; `note` says where it comes from.
+    /// A new part of the story; `note` names its source.
     pub(super) fn scene(&self, title: &str, note: &str) -> io::Result<()> {
         let used = title.chars().count() + note.chars().count() + 8;
         let rule = "─".repeat(WIDTH.saturating_sub(used).max(3));

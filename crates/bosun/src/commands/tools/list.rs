@@ -122,7 +122,7 @@ fn warn_of_deprecation(tools: &[&Tool]) {
     }
 }
 
-/// One line for each tool: name, category, who runs it, and the beginning of its description.
+/// One line for each tool: name, category, binding, and the beginning of its description.
 fn print_table(tools: &[&Tool]) {
     const NAME: Style = Style::new().bold();
     const LONGEST: usize = 40;
@@ -143,7 +143,7 @@ fn print_table(tools: &[&Tool]) {
     }
 }
 
-/// At most so many letters, with nothing that a terminal obeys.
+/// At most `longest` characters, without control characters.
 fn cut(text: &str, longest: usize) -> String {
     let text = printable(&text.replace('\n', " "));
     if text.chars().count() <= longest {

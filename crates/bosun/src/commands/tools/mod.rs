@@ -1,4 +1,4 @@
-//! `bosun tools`: what a catalogue holds, before any server runs.
+//! `bosun tools`: the content of a catalogue, without a server.
 
 mod list;
 mod show;
@@ -46,7 +46,7 @@ impl Tools {
     }
 }
 
-/// Where the tools are.
+/// The files of the catalogue.
 #[derive(Debug, clap::Args)]
 struct CatalogArguments {
     /// Files and folders of tools; where absent, ./agents and ./tool-config.json
@@ -54,7 +54,7 @@ struct CatalogArguments {
     catalog: Vec<PathBuf>,
 }
 
-/// The tools of a catalogue, and whether all of its files were right.
+/// The tools of a catalogue, and whether all of its files were valid.
 struct Loaded {
     catalog: Catalog,
     is_whole: bool,
@@ -74,7 +74,7 @@ impl Loaded {
 }
 
 impl CatalogArguments {
-    /// Reads every file; what is wrong in them goes to standard error, and the rest is the catalogue.
+    /// Reads every file; faults go to standard error, and the rest is the catalogue.
     fn load(&self) -> anyhow::Result<Loaded> {
         let paths = if self.catalog.is_empty() { default_paths()? } else { self.catalog.clone() };
         let mut tools: Vec<Tool> = Vec::new();
@@ -121,7 +121,7 @@ fn default_paths() -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// How a tool is run, in a few words.
+/// A short description of a tool's binding.
 fn run_by(tool: &Tool) -> String {
     match &tool.binding {
         Binding::Builtin { name } => format!("built in: {name}"),

@@ -87,7 +87,7 @@ fn print_tool(tool: &Tool, toolset: &Toolset) {
     }
 }
 
-/// What is known of a tool beside its name, description and parameters.
+/// The attributes of a tool besides its name, description and parameters.
 fn facts(tool: &Tool, toolset: &Toolset) -> Vec<(&'static str, String)> {
     let mut facts = vec![("category", tool.category().to_owned()), ("run by", run_by(tool))];
     let alias = toolset.tools().first().map(|member| member.alias.to_string()).filter(|alias| *alias != tool.name);

@@ -38,7 +38,7 @@ impl Validate {
         let text = if self.arguments == "-" { read_stdin()? } else { self.arguments };
         let parameters = tool.checked_parameters();
         let schema = Schema::compile(&parameters)
-            .map_err(|error| anyhow!("the parameters of `{}` are no schema: {error}", tool.name))?;
+            .map_err(|error| anyhow!("the parameters of `{}` are not a schema: {error}", tool.name))?;
         match schema.check_arguments(&text) {
             Ok(arguments) => {
                 for path in &arguments.dropped {
@@ -63,7 +63,7 @@ impl Validate {
     }
 }
 
-/// What a person would have to be asked for.
+/// The missing parameters that a user would have to be asked for.
 fn print_missing(tool: &Tool, schema: &Schema, text: &str) {
     let Ok(value) = bosun_core::json::parse(text, JsonLimits::ARGUMENTS) else { return };
     for missing in missing_parameters(schema, &value) {
@@ -76,7 +76,7 @@ fn print_missing(tool: &Tool, schema: &Schema, text: &str) {
 
 fn read_stdin() -> anyhow::Result<String> {
     let mut text = String::new();
-    // One byte more than arguments may have, so that too many are noticed and not cut.
+    // One byte more than the limit of arguments, so that longer ones are refused and not cut.
     let limit = JsonLimits::ARGUMENTS.bytes as u64 + 1;
     io::stdin().lock().take(limit).read_to_string(&mut text).context("cannot read standard input")?;
     Ok(text)

@@ -1,8 +1,8 @@
-//! Sending spans to a collector.
+//! Export of spans to a collector.
 //!
-//! They go out in batches from a thread of their own. When the collector does not keep up they are dropped and
-//! counted, and nothing else waits; one that is away is spoken of once. The address and the headers of a
-//! collector may hold credentials: neither is ever logged.
+//! They are sent in batches from a thread of their own. When the collector does not keep up they are dropped and
+//! counted, and nothing else waits; an unreachable one is logged once. The address and the headers of a collector may
+//! contain credentials: neither is ever logged.
 
 use std::{
     fmt,
@@ -18,14 +18,14 @@ use anyhow::Context as _;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-/// Spans that wait to be sent.
+/// The capacity of the queue of spans.
 const WAITING: usize = 8_192;
 const BATCH: usize = 512;
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the end of the program may wait for the last ones.
+/// The timeout of the final flush at the end of the program.
 const FLUSH: Duration = Duration::from_secs(3);
 
-/// Where spans go, and under which name.
+/// The collector, and the name of this service.
 pub(super) struct Collector {
     endpoint: String,
     headers: HeaderMap,
@@ -33,7 +33,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// What the variables that OpenTelemetry names say; `None` if they name no collector.
+    /// The collector in the environment variables of OpenTelemetry; `None` if there is none.
     pub(super) fn of_environment(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<Self>> {
         let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -57,7 +57,7 @@ fn read_headers(text: &str) -> anyhow::Result<HeaderMap> {
     for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
         let read = pair.split_once('=').and_then(|(name, value)| {
             let name = HeaderName::try_from(name.trim()).ok()?;
-            // As in a URL: a space, say, is `%20`.
+            // Percent-encoded as in a URL: a space is `%20`.
             let url = reqwest::Url::parse(&format!("x:?x={}", value.trim().replace('+', "%2B"))).ok()?;
             let value = url.query_pairs().next()?.1.into_owned();
             Some((name, HeaderValue::try_from(value).ok()?))
@@ -71,11 +71,11 @@ fn read_headers(text: &str) -> anyhow::Result<HeaderMap> {
 
 enum Message {
     Span(Value),
-    /// Everything before it has been sent, or never will be.
+    /// Notified when everything before it has been sent, or has failed.
     Flush(SyncSender<()>),
 }
 
-/// The way to the thread that sends.
+/// The handle of the exporting thread.
 #[derive(Clone)]
 pub(crate) struct Exporter {
     queue: SyncSender<Message>,
@@ -96,7 +96,7 @@ impl Exporter {
         let counted = Arc::clone(&dropped);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime for traces")?;
-        // Fails if a provider is installed already, which serves as well.
+        // Fails if a crypto provider is already installed, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build().context("no client for traces")?;
         let work = move || {
@@ -108,25 +108,25 @@ impl Exporter {
         Ok(Self { queue, dropped })
     }
 
-    /// Has a span sent, if there is room for it.
+    /// Queues a span, unless the queue is full.
     pub(super) fn send(&self, span: Value) {
         if self.queue.try_send(Message::Span(span)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until everything has been sent, though not for long.
+    /// Waits until everything has been sent, or a timeout.
     pub(crate) fn flush(&self) {
         let (done, sent) = sync_channel(1);
-        // A queue that is full is one that nobody empties in time.
+        // A full queue is not drained in time.
         if self.queue.try_send(Message::Flush(done)).is_ok() {
-            // Too late is as good as not at all.
+            // A timeout is not an error.
             let _ = sent.recv_timeout(FLUSH);
         }
     }
 }
 
-/// Sends batches until nobody makes spans any more.
+/// Sends batches until all senders are dropped.
 fn send_all(
     waiting: &Receiver<Message>,
     dropped: &AtomicU64,
@@ -144,7 +144,7 @@ fn send_all(
         }
         if !batch.is_empty() {
             let sent = send(envelope(service, &batch).to_string());
-            // Said once: a collector may be away for hours.
+            // Logged once: a collector may be unreachable for hours.
             match (&sent, failing) {
                 (Err(error), false) => tracing::warn!(error, "traces cannot be sent"),
                 (Ok(()), true) => tracing::info!("traces are sent again"),
@@ -156,7 +156,7 @@ fn send_all(
         if lost > 0 {
             tracing::warn!(lost, "spans were dropped: the collector does not keep up");
         }
-        // Whoever waited may have gone.
+        // The send fails only if the caller has stopped waiting.
         for done in flushed {
             let _ = done.try_send(());
         }
@@ -174,7 +174,7 @@ fn envelope(service: &str, spans: &[Value]) -> Value {
 
 async fn post(client: &reqwest::Client, endpoint: &str, headers: &HeaderMap, body: String) -> Result<(), String> {
     let request = client.post(endpoint).headers(headers.clone()).header("content-type", "application/json");
-    // The address may hold a credential; it is not repeated.
+    // The address may contain a credential; it is not logged.
     let answer = request.body(body).send().await.map_err(|error| error.without_url().to_string())?;
     if answer.status().is_success() { Ok(()) } else { Err(format!("the collector answered {}", answer.status())) }
 }

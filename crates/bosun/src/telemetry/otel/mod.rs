@@ -29,14 +29,14 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 
 pub(super) use export::Exporter;
 
-/// Starts sending to the collector that the environment names; `None` if it names none.
+/// Starts the export to the collector in the environment; `None` if there is none.
 pub(super) fn start() -> anyhow::Result<Option<(Spans, Exporter)>> {
     let Some(collector) = export::Collector::of_environment(|name| std::env::var(name).ok())? else { return Ok(None) };
     let exporter = Exporter::start(collector)?;
     Ok(Some((Spans::new(exporter.clone()), exporter)))
 }
 
-/// Makes spans of a trace of what the program traces.
+/// A layer that turns the program's spans into spans of a trace.
 pub(super) struct Spans {
     exporter: Exporter,
     random: RandomState,
@@ -49,30 +49,30 @@ impl Spans {
     }
 
     fn random(&self) -> u64 {
-        // Ids must differ, not be secret; an id of zero is none.
+        // Ids must be unique, not secret; zero is not a valid id.
         self.random.hash_one(self.next.fetch_add(1, Ordering::Relaxed)).max(1)
     }
 }
 
-/// One span while it lasts.
+/// A span in progress.
 struct Open {
     trace: u128,
     id: u64,
     parent: Option<u64>,
-    /// Of another trace: what it came of.
+    /// Links to spans of other traces that caused it.
     links: Vec<(u128, u64)>,
     sampled: bool,
     began: SystemTime,
     fields: Fields,
 }
 
-/// What a span says of itself.
+/// The fields of a span.
 #[derive(Default)]
 struct Fields {
     attributes: Vec<Value>,
     traceparent: Option<TraceContext>,
     trace: Option<TraceContext>,
-    /// What the name of the span ends with.
+    /// The suffix of the span's name.
     subject: Option<String>,
     method: Option<String>,
     /// Whether an agent is run, and not a model or a tool alone.
@@ -118,7 +118,7 @@ impl Fields {
             "http.request.method" => self.method = text(),
             "bosun.target" => self.is_agent = value["stringValue"] == "agent",
             "error.type" => self.failed = true,
-            // What the client did wrong is no failure of a server.
+            // An error of the client is not a failure of the server.
             "http.response.status_code" => {
                 let status = value["intValue"].as_str().and_then(|status| status.parse().ok());
                 self.failed |= status.is_some_and(|status: u16| status >= 500);
@@ -139,7 +139,7 @@ impl Visit for Fields {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        // OTLP's JSON has 64 bit integers as text.
+        // OTLP's JSON encodes 64-bit integers as strings.
         self.add(field, json!({"intValue": value.to_string()}));
     }
 
@@ -183,7 +183,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
         let (Some(span), Some(cause)) = (context.span(id), context.span(cause)) else { return };
         let Some((trace, id)) = cause.extensions().get::<Open>().map(|cause| (cause.trace, cause.id)) else { return };
         if let Some(open) = span.extensions_mut().get_mut::<Open>()
-            // Within a trace, the span above it says enough.
+            // Within a trace, the parent is sufficient.
             && open.trace != trace
         {
             open.links.push((trace, id));
@@ -211,7 +211,7 @@ fn finish(name: &str, open: Open) -> Value {
     let text = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
     attributes.extend(operation.map(|name| text("gen_ai.operation.name", name)));
     if name == "tool.call" {
-        // It runs on the side of the agent; what a client runs would be a `function`.
+        // It runs on the agent's side; what a client runs would be a `function`.
         attributes.push(text("gen_ai.tool.type", "extension"));
     }
     let before = operation.map(str::to_owned).or_else(|| method.filter(|_| name == "http.request"));
@@ -220,7 +220,7 @@ fn finish(name: &str, open: Open) -> Value {
         (Some(before), None) => before,
         (None, _) => name.to_owned(),
     };
-    // SERVER for what comes in, CLIENT for what goes out, INTERNAL for the rest.
+    // SERVER for incoming requests, CLIENT for outgoing ones, INTERNAL for the rest.
     let kind = match name {
         "http.request" => 2,
         "model.reply" => 3,

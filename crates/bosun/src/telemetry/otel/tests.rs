@@ -1,4 +1,4 @@
-//! What a collector gets of spans that the program makes.
+//! The spans that a collector receives from the program.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
 type Received = Arc<Mutex<Vec<Value>>>;
 
-/// A collector that keeps what it gets.
+/// A collector that records what it receives.
 async fn collector() -> (Exporter, Received) {
     let received = Received::default();
     let keep = async |State(received): State<Received>, axum::Json(body): axum::Json<Value>| {
@@ -28,7 +28,7 @@ async fn collector() -> (Exporter, Received) {
     (Exporter::start(collector).unwrap(), received)
 }
 
-/// The spans that come of some work.
+/// The spans that some work results in.
 async fn collect(work: impl FnOnce()) -> Vec<Value> {
     let (exporter, received) = collector().await;
     let subscriber = tracing_subscriber::registry().with(Spans::new(exporter.clone()));
@@ -99,7 +99,7 @@ async fn spans_reach_the_collector_in_the_callers_trace_under_the_names_of_the_c
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_that_another_trace_has_caused_is_linked_to_it() {
+async fn work_caused_by_another_trace_is_linked_to_it() {
     let spans = collect(|| {
         let cause = tracing::info_span!("query.deliver");
         let run = tracing::info_span!("query.run", target = "tool", traceparent = CALLER);
@@ -128,7 +128,7 @@ async fn a_trace_that_its_caller_does_not_sample_is_not_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_could_not_do_is_an_error_and_what_a_client_did_wrong_is_none() {
+async fn server_errors_are_errors_and_client_errors_are_not() {
     let spans = collect(|| {
         for status in [404_u64, 503] {
             let route = if status == 404 { "/a" } else { "/b" };
