@@ -25,7 +25,7 @@ use crate::{
 
 /// A text and all remarks about it.
 #[derive(Debug)]
-pub struct CheckedTool<'a> {
+pub struct CheckedDocument<'a> {
     /// The format of the text; `None` if it was not recognised.
     pub format: Option<Format>,
     /// The tools in it that have no fault.
@@ -62,7 +62,7 @@ impl Severity {
     }
 }
 
-impl CheckedTool<'_> {
+impl CheckedDocument<'_> {
     /// Whether the text is wrong, and not only remarkable.
     #[must_use]
     pub fn has_errors(&self) -> bool {
@@ -110,22 +110,22 @@ impl CheckedTool<'_> {
 
 /// Checks a text.
 #[must_use]
-pub fn check(text: &str, options: ConvertOptions) -> CheckedTool<'_> {
+pub fn check(text: &str, options: ConvertOptions) -> CheckedDocument<'_> {
     match OutputText::read(text, options) {
         Ok(OutputText::Source) => match read_source(text, options) {
             Ok(conversion) => check_conversion(None, conversion),
-            Err(error) => CheckedTool::unreadable(&error),
+            Err(error) => CheckedDocument::unreadable(&error),
         },
         Ok(OutputText::Data(document, format)) => {
             let conversion = read_document(&document, format);
             check_conversion(Some(document), conversion)
         }
-        Err(error) => CheckedTool::unreadable(&error),
+        Err(error) => CheckedDocument::unreadable(&error),
     }
 }
 
 /// Checks the tools that were read from a document, and places everything that was said about it.
-fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> CheckedTool<'_> {
+fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> CheckedDocument<'_> {
     let Conversion { format, mut tools, warnings, faults } = conversion;
     let report = Report::of_conversion();
     warnings.into_iter().for_each(|warning| report.push_warning(warning));
@@ -148,7 +148,7 @@ fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> C
     let Conversion { format, tools, warnings, faults } = conclude(report, format, tools);
     let remarks = warnings.into_iter().map(Remark::from).chain(faults.into_iter().map(Remark::from));
     let mut checked =
-        CheckedTool { format: Some(format), tools, problems: Vec::new(), document, places: OnceCell::new() };
+        CheckedDocument { format: Some(format), tools, problems: Vec::new(), document, places: OnceCell::new() };
     let mut problems: Vec<ToolProblem> = Vec::new();
     for remark in remarks {
         let place = checked.place_of(&remark.path);

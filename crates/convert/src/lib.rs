@@ -124,7 +124,7 @@ use bosun_reading::Report;
 use document::{Document, ReadError};
 
 pub use bosun_reading::{Fault, Warning};
-pub use check::{CheckedTool, Severity, ToolProblem, check};
+pub use check::{CheckedDocument, Severity, ToolProblem, check};
 pub use format::{Format, NoSuchFormat};
 pub use found::{Conversion, ConversionRequest, Found, InsideTool, ToolOrigin};
 pub use write::{Documents, WrittenFile, write};

@@ -48,7 +48,8 @@ impl Backup {
     /// Spools a record for the server, which alone writes to the audit log: the running one, or the next.
     fn spool_record(&self) -> std::io::Result<()> {
         let to = std::path::absolute(&self.to)?;
-        let record = AuditRecord::of_act(SystemClock.now(), Action::StoreBackedUp, None, Some(to.display().to_string()));
+        let record =
+            AuditRecord::of_act(SystemClock.now(), Action::StoreBackedUp, None, Some(to.display().to_string()));
         // The user id: names would have to be looked up, and can be changed.
         let uid = std::fs::metadata("/proc/self").map(|process| format!("uid:{}", process.uid())).ok();
         spool::append(&self.data, &AuditRecord { actor: uid.map(Into::into), ..record })

@@ -5,7 +5,7 @@ mod store;
 
 use std::{collections::HashMap, path::PathBuf, process::ExitCode};
 
-use bosun_convert::{CheckedTool, ConvertOptions, Format, Severity, ToolProblem, document};
+use bosun_convert::{CheckedDocument, ConvertOptions, Format, Severity, ToolProblem, document};
 use bosun_reading::SourcePlace;
 use serde_json::json;
 
@@ -83,15 +83,15 @@ impl Check {
 }
 
 /// Everything that can be reported about the bytes of a file.
-pub(crate) fn read(bytes: &[u8], options: ConvertOptions) -> CheckedTool<'_> {
+pub(crate) fn read(bytes: &[u8], options: ConvertOptions) -> CheckedDocument<'_> {
     match document::decode(bytes) {
         Ok(text) => bosun_convert::check(text, options),
-        Err(error) => CheckedTool::unreadable(&error.into()),
+        Err(error) => CheckedDocument::unreadable(&error.into()),
     }
 }
 
 /// A file found in a folder that is not one of ours.
-pub(crate) fn is_something_else(checked: &CheckedTool<'_>) -> bool {
+pub(crate) fn is_something_else(checked: &CheckedDocument<'_>) -> bool {
     checked.problems.iter().any(|problem| problem.code == "unknown_format")
 }
 
@@ -102,7 +102,7 @@ struct Catalog {
 }
 
 impl Catalog {
-    fn add(&mut self, file: &str, checked: &CheckedTool<'_>) -> Vec<ToolProblem> {
+    fn add(&mut self, file: &str, checked: &CheckedDocument<'_>) -> Vec<ToolProblem> {
         // Exports and descriptions of other systems are converted before they join a catalogue.
         if !matches!(checked.format, Some(Format::ToolConfig | Format::ArkManifest)) {
             return Vec::new();

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use bosun_convert::{CheckedTool, ConvertOptions, Format, ZodVersion, write};
+use bosun_convert::{CheckedDocument, ConvertOptions, Format, ZodVersion, write};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{
@@ -85,7 +85,7 @@ impl Convert {
         Ok(if checked.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    fn write(&self, shown: &str, checked: &CheckedTool<'_>) -> anyhow::Result<()> {
+    fn write(&self, shown: &str, checked: &CheckedDocument<'_>) -> anyhow::Result<()> {
         let written = write(&checked.tools, self.to)?;
         for warning in written.warnings {
             report::print(shown, &checked.placed(warning));

@@ -7,7 +7,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use bosun_adapters::{manifests, runner::builtin::Builtins};
-use bosun_convert::{CheckedTool, Severity, ToolProblem};
+use bosun_convert::{CheckedDocument, Severity, ToolProblem};
 use bosun_engine::SystemClock;
 use bosun_reading::{Fault, SourcePlace};
 use serde_json::Value;
@@ -31,7 +31,7 @@ struct Document {
 
 impl Manifests {
     /// Adds a file whose documents are resources.
-    pub(super) fn add(&mut self, path: PathBuf, shown: String, checked: &CheckedTool<'_>) {
+    pub(super) fn add(&mut self, path: PathBuf, shown: String, checked: &CheckedDocument<'_>) {
         let parts = checked.document().into_iter().flat_map(|document| document.parts());
         let documents = parts.map(|(path, value)| Document {
             begins: checked.place_of(path.as_str()),
