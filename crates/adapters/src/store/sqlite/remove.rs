@@ -108,7 +108,7 @@ impl WriteConnection {
                 return Ok(deleted);
             }
             Removal::Query(namespace, _, record) if !queries.is_empty() => {
-                self.write_record(namespace, record, changes)?
+                self.write_record(namespace, record, changes)?;
             }
             Removal::Query(..) => {}
         }
